@@ -1,0 +1,1 @@
+//! A durable, multi-tenant job queue on Postgres.
