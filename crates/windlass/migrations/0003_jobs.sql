@@ -1,0 +1,224 @@
+-- What moves. A job is one immutable body, plus exactly one of: a live row (queued or running), a deferred row
+-- (scheduled), a blocked row, or a history row that carries its final status. Every move is one statement.
+--
+-- Codes. State: 1 succeeded, 2 failed, 3 dead_letter, 4 canceled, 5 queued, 6 running, 7 scheduled, 8 blocked.
+-- Attempt outcome: 1 succeeded, 2 failed, 3 timeout, 4 canceled, 5 lost, 6 snoozed, 7 released.
+-- Source: 1 manual, 2 event, 3 schedule, 4 system. `code_of` and `name_of` translate.
+set local role windlass_owner;
+
+-- Written once. Nothing here changes after the insert, so nothing here is ever rewritten by a state change.
+-- Partitioned by id: a UUIDv7 begins with its time, so a partition holds the jobs made in one span.
+create table windlass.job (
+  tenant_id uuid not null,
+  id uuid not null,
+  created_at timestamptz not null,
+  lane integer not null,
+  source smallint not null,
+  max_attempts smallint not null,
+  payload jsonb not null,
+  scheduled_for timestamptz,
+  deadline timestamptz,
+  created_by uuid,
+  parent_id uuid,
+  source_ref text,
+  dedupe_key text,
+  ordering_key text,
+  correlation_id text,
+  subject_type text,
+  subject_id text,
+  trace text,
+  tags text[],
+  primary key (tenant_id, id),
+  constraint job_source_known check (source between 1 and 4)
+) partition by range (id);
+create table windlass.job_default partition of windlass.job default;
+create index job_by_subject on windlass.job (tenant_id, subject_type, subject_id, id) where subject_id is not null;
+create index job_by_correlation on windlass.job (tenant_id, correlation_id, id) where correlation_id is not null;
+create index job_by_parent on windlass.job (tenant_id, parent_id, id) where parent_id is not null;
+create index job_by_tag on windlass.job using gin (tags) where tags is not null;
+
+-- Jobs in flight. A claim updates only columns that no index covers, so it is a HOT update as long as the page
+-- has room: nearly every row of a page is claimed before the page can be pruned and the claimed version is
+-- wider, hence fillfactor 40 (at 60 only half of the claims were HOT; `hot_claims` in the benchmark shows it).
+-- Cost limits off and a fixed threshold, because this table is small and its dead rows are in every claim's way.
+create sequence windlass.live_seq;
+create table windlass.live (
+  tenant_id uuid not null,
+  job_id uuid not null,
+  seq bigint not null default nextval('windlass.live_seq'),
+  lane integer not null,
+  attempt integer not null default 0,
+  failures smallint not null default 0,
+  lost smallint not null default 0,
+  snoozes smallint not null default 0,
+  max_attempts smallint not null,
+  holds_dedupe boolean not null default false,
+  worker integer,
+  token uuid,
+  claimed_at timestamptz,
+  cancel_requested_at timestamptz,
+  primary key (tenant_id, job_id),
+  constraint live_running_shape check ((token is null) = (worker is null) and (token is null) = (claimed_at is null)),
+  constraint live_cancel_needs_running check (cancel_requested_at is null or token is not null)
+) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+        autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
+        autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000);
+create index live_in_line on windlass.live (lane, seq);
+
+-- Jobs that wait for time: a later start, a backoff, a snooze.
+create table windlass.deferred (
+  tenant_id uuid not null,
+  job_id uuid not null,
+  due_at timestamptz not null,
+  lane integer not null,
+  attempt integer not null default 0,
+  failures smallint not null default 0,
+  lost smallint not null default 0,
+  snoozes smallint not null default 0,
+  max_attempts smallint not null,
+  holds_dedupe boolean not null default false,
+  primary key (tenant_id, job_id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
+create index deferred_by_due on windlass.deferred (due_at);
+
+-- Jobs that wait for other jobs: named ones, or the one before them with the same ordering key.
+create table windlass.blocked (
+  tenant_id uuid not null,
+  job_id uuid not null,
+  lane integer not null,
+  max_attempts smallint not null,
+  holds_dedupe boolean not null default false,
+  scheduled_for timestamptz,
+  primary key (tenant_id, job_id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
+
+-- if_unmet: what becomes of the waiting job when the needed one does not succeed: cancel it, run it anyway, or keep waiting.
+create table windlass.dependency (
+  tenant_id uuid not null,
+  needs_job_id uuid not null,
+  job_id uuid not null,
+  if_unmet text not null,
+  primary key (tenant_id, needs_job_id, job_id),
+  constraint dependency_if_unmet_known check (if_unmet in ('cancel', 'run', 'wait'))
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
+create index dependency_by_job on windlass.dependency (tenant_id, job_id);
+
+-- The last job of each ordering key; its row lock gives the key's jobs their sequence.
+create table windlass.ordering (
+  tenant_id uuid not null,
+  ordering_key text not null,
+  last_job_id uuid not null,
+  primary key (tenant_id, ordering_key)
+);
+
+-- Who holds a dedupe key, until when. `released_at_end`: the slot is freed when its job ends (uniqueness 'active').
+create table windlass.dedupe (
+  tenant_id uuid not null,
+  dedupe_key text not null,
+  job_id uuid not null,
+  until timestamptz not null,
+  released_at_end boolean not null,
+  primary key (tenant_id, dedupe_key)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
+create index dedupe_by_job on windlass.dedupe (tenant_id, job_id);
+create index dedupe_by_until on windlass.dedupe (until) where until < 'infinity';
+
+-- One request, one job: the same key with the same body answers with the same job, another body is a conflict.
+create table windlass.idempotency (
+  tenant_id uuid not null,
+  idempotency_key text not null,
+  job_id uuid not null,
+  body_hash bytea not null,
+  created_at timestamptz not null,
+  primary key (tenant_id, idempotency_key)
+);
+create index idempotency_by_age on windlass.idempotency (created_at);
+
+-- Instants at which a job that has not ended (or not begun) is failed.
+create table windlass.expiry (
+  tenant_id uuid not null,
+  job_id uuid not null,
+  expires_at timestamptz not null,
+  only_unstarted boolean not null,
+  primary key (tenant_id, job_id, only_unstarted)
+);
+create index expiry_by_time on windlass.expiry (expires_at);
+
+-- What a running job last said of itself. One row per job that reports at all; pruned with the job.
+create table windlass.progress (
+  tenant_id uuid not null,
+  job_id uuid not null,
+  percent real,
+  message text,
+  updated_at timestamptz not null,
+  primary key (tenant_id, job_id)
+) with (fillfactor = 70);
+
+-- Cancel requests on their way to the worker that runs the job.
+create table windlass.cancel_request (
+  tenant_id uuid not null,
+  job_id uuid not null,
+  attempt integer not null,
+  worker integer not null,
+  primary key (tenant_id, job_id)
+);
+create index cancel_request_by_worker on windlass.cancel_request (worker);
+
+-- One row per ended attempt; the one that ended its job also carries the job's final status. A job that ended
+-- without an attempt (canceled in line, expired) has a row with attempt 0. Append-only but for an operator's
+-- retry, which clears the final status. Partitioned like the bodies, so a job's rows lie in one partition.
+create table windlass.history (
+  tenant_id uuid not null,
+  job_id uuid not null,
+  started_at timestamptz,
+  finished_at timestamptz not null,
+  attempt integer not null,
+  lane integer not null,
+  worker integer,
+  exit_code integer,
+  pid integer,
+  outcome smallint,
+  job_status smallint,
+  reason text,
+  error_text text,
+  stdout_tail text,
+  stderr_tail text,
+  result jsonb,
+  artifact jsonb,
+  primary key (tenant_id, job_id, attempt),
+  constraint history_attempt_has_outcome check ((attempt = 0) = (outcome is null)),
+  constraint history_status_is_terminal check (job_status between 1 and 4),
+  constraint history_artifact_needs_success check (artifact is null or outcome = 1)
+) partition by range (job_id);
+create table windlass.history_default partition of windlass.history default;
+create index history_by_status on windlass.history (tenant_id, job_status, job_id) where job_status is not null;
+create index history_by_time on windlass.history using brin (finished_at) with (pages_per_range = 32);
+
+-- Counters are appended, not updated: each batch that moves jobs appends one row of differences per lane, and
+-- the keeper folds them into totals. No hot row; totals plus the unfolded rows are exact in every snapshot.
+create table windlass.tally (
+  tenant_id uuid not null,
+  lane integer not null,
+  queued integer not null default 0,
+  running integer not null default 0,
+  scheduled integer not null default 0,
+  blocked integer not null default 0,
+  succeeded integer not null default 0,
+  failed integer not null default 0,
+  dead_letter integer not null default 0,
+  canceled integer not null default 0
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
+
+create table windlass.total (
+  tenant_id uuid not null,
+  lane integer not null,
+  queued bigint not null default 0,
+  running bigint not null default 0,
+  scheduled bigint not null default 0,
+  blocked bigint not null default 0,
+  succeeded bigint not null default 0,
+  failed bigint not null default 0,
+  dead_letter bigint not null default 0,
+  canceled bigint not null default 0,
+  primary key (tenant_id, lane)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

@@ -1,0 +1,43 @@
+-- Who may do what. Run again with every change, so it must say the same thing however often it runs.
+--
+-- Everything that moves a job is a function that runs as the owner, so no other role can write a job's tables. The api
+-- and reader roles read their tenant's rows (row-level security, forced); the worker role reads no table at all.
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['job', 'job_default', 'live', 'deferred', 'blocked', 'dependency', 'ordering', 'dedupe', 'idempotency',
+      'expiry', 'progress', 'cancel_request', 'history', 'history_default', 'tally', 'total', 'lane', 'job_triggers', 'audit'] loop
+    perform windlass.guard_table(name);
+    execute format('drop policy if exists tenant_reads on windlass.%I', name);
+    if name not like '%\_default' then
+      execute format('create policy tenant_reads on windlass.%I for select to windlass_api, windlass_reader
+                      using (tenant_id = (select windlass.current_tenant()))', name);
+    end if;
+  end loop;
+  perform windlass.guard_table('tenants');
+  drop policy if exists tenant_reads on windlass.tenants;
+  create policy tenant_reads on windlass.tenants for select to windlass_api, windlass_reader
+    using (id = (select windlass.current_tenant()));
+end
+$$;
+
+revoke all on all tables in schema windlass from public, windlass_api, windlass_worker, windlass_reader;
+revoke all on all functions in schema windlass from public, windlass_api, windlass_worker, windlass_reader;
+revoke all on all sequences in schema windlass from public, windlass_api, windlass_worker, windlass_reader;
+
+grant select on windlass.job, windlass.live, windlass.deferred, windlass.blocked, windlass.dependency, windlass.progress,
+  windlass.history, windlass.tally, windlass.total, windlass.lane, windlass.job_definitions, windlass.job_triggers, windlass.queues,
+  windlass.job_workers, windlass.tenants, windlass.jobs, windlass.job_attempts, windlass.job_counts
+  to windlass_api, windlass_reader;
+grant select on windlass.audit to windlass_api;
+
+grant execute on function windlass.state_name, windlass.state_code, windlass.outcome_name, windlass.source_name, windlass.source_code,
+  windlass.current_tenant to windlass_api, windlass_worker, windlass_reader;
+grant execute on function windlass.enqueue, windlass.enqueue_many, windlass.enqueue_routed, windlass.enqueue_routed_many, windlass.route_of,
+  windlass.cancel, windlass.retry, windlass.purge, windlass.purge_subject to windlass_api, windlass_worker;
+grant execute on function windlass.purge_tenant, windlass.ensure_tenant, windlass.set_paused to windlass_api;
+grant execute on function windlass.define, windlass.definition to windlass_api, windlass_worker;
+grant execute on function windlass.register_worker, windlass.heartbeat, windlass.stop_worker, windlass.set_waiting, windlass.active_lanes,
+  windlass.claim, windlass.settle, windlass.report_progress, windlass.promote, windlass.lost_jobs, windlass.reap, windlass.expire,
+  windlass.unblock_all, windlass.fold_tallies, windlass.maintain_partitions, windlass.prune to windlass_worker;

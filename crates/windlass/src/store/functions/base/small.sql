@@ -1,0 +1,23 @@
+-- A promise of durability is not the caller's to switch off: `synchronous_commit = off` lost acknowledged jobs
+-- on a kill -9 of the server. Raised for this transaction only, and only if it was off.
+create or replace function windlass.stay_durable() returns void
+language plpgsql
+as $$
+begin
+  if current_setting('synchronous_commit') = 'off' then
+    perform set_config('synchronous_commit', 'on', true);
+  end if;
+end
+$$;
+
+-- Wakes waiting workers and tells them the lane. Polling is the guarantee, this only the speed-up: an enqueuer
+-- that looked before a worker wrote its row is found by that worker's next poll.
+create or replace function windlass.ring(lane integer) returns void
+language plpgsql
+as $$
+begin
+  if exists (select from windlass.waiting) then
+    perform pg_notify('windlass', lane::text);
+  end if;
+end
+$$;

@@ -1,0 +1,14 @@
+-- A UUIDv7: 48 bits of milliseconds, then random. PostgreSQL 15 has no generator of its own.
+-- Only uniqueness and rough locality rest on it; no order does.
+create or replace function windlass.uuid7() returns uuid
+language sql volatile parallel safe
+return encode(
+  set_bit(set_bit(
+    overlay(uuid_send(gen_random_uuid())
+      placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6),
+    52, 1), 53, 1), 'hex')::uuid;
+
+-- The smallest UUIDv7 of an instant: the bound of a partition.
+create or replace function windlass.uuid7_floor(at timestamptz) returns uuid
+language sql immutable parallel safe
+return encode(substring(int8send((extract(epoch from at) * 1000)::bigint) from 3) || '\x00000000000000000000', 'hex')::uuid;

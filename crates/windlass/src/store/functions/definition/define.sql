@@ -1,0 +1,30 @@
+-- Creates or updates a definition from code. Fields that are absent keep their value, or take the default. A definition
+-- that is already as asked is not written, so that a fleet which starts at once does not queue on one row.
+create or replace function windlass.define(definition jsonb) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  old record;
+  new_id uuid;
+  wanted jsonb;
+begin
+  select d.id, to_jsonb(d) as fields into old from windlass.job_definitions d where d.key = definition ->> 'key';
+  if found and old.fields @> definition then
+    return old.id;
+  end if;
+  insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;
+  select to_jsonb(d) || definition into wanted from windlass.job_definitions d where d.key = definition ->> 'key' for update;
+  update windlass.job_definitions d
+     set description = n.description, arg_schema = n.arg_schema, timeout_seconds = n.timeout_seconds, max_attempts = n.max_attempts,
+         is_active = n.is_active, queue = n.queue, priority = n.priority, min_priority = n.min_priority, max_priority = n.max_priority,
+         max_lost = n.max_lost, max_snoozes = n.max_snoozes, start_deadline_seconds = n.start_deadline_seconds,
+         on_timeout = n.on_timeout, on_lost = n.on_lost, backoff = n.backoff, uniqueness = n.uniqueness, retention = n.retention,
+         updated_at = now()
+    from jsonb_populate_record(null::windlass.job_definitions, wanted) n
+   where d.key = n.key
+  returning d.id into new_id;
+  return new_id;
+end
+$$;

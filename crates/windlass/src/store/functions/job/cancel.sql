@@ -1,0 +1,36 @@
+-- Cancels a job. One that waits is canceled now; one that runs is asked to stop and stays running, with its dedupe key
+-- and its place, until its holder acknowledges or is reaped. Answers canceled, requested, finished or missing.
+-- A job may move between the tables while we look, so a miss is looked at again.
+create or replace function windlass.cancel(tenant uuid, job uuid) returns text
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  held record;
+  at timestamptz := clock_timestamp();
+begin
+  perform windlass.stay_durable();
+  for try in 1..20 loop
+    if windlass.finish_waiting(tenant, array[job], 4::smallint, 'canceled') <> '{}' then
+      perform windlass.unblock(tenant, array[job]);
+      return 'canceled';
+    end if;
+    update windlass.live l set cancel_requested_at = coalesce(l.cancel_requested_at, at)
+     where l.tenant_id = tenant and l.job_id = job and l.token is not null
+    returning l.attempt, l.worker into held;
+    if found then
+      insert into windlass.cancel_request (tenant_id, job_id, attempt, worker) values (tenant, job, held.attempt, held.worker)
+        on conflict do nothing;
+      perform pg_notify('windlass', 'cancel ' || held.worker);
+      return 'requested';
+    end if;
+    if exists (select from windlass.history h where h.tenant_id = tenant and h.job_id = job and h.job_status is not null) then
+      return 'finished';
+    elsif not exists (select from windlass.job b where b.tenant_id = tenant and b.id = job) then
+      return 'missing';
+    end if;
+  end loop;
+  raise exception 'job % kept moving while it was being canceled', job using errcode = '40001';
+end
+$$;

@@ -1,0 +1,55 @@
+-- Takes up to counts[i] queued jobs from lanes[i], those after after_seqs[i] first, for one worker.
+--
+-- Index: live_in_line (lane, seq), read in its own order; the body by its primary key. The plan is pinned below,
+-- because on fresh or unanalysed tables the cached plan became a hash join over a sequential scan.
+-- The cursor (after_seqs) is the caller's hint that spares it the dead index entries of finished jobs; a row that
+-- committed late behind it is found by a claim from 0. Counts the attempt here, so a crash is charged.
+-- MATERIALIZED, because an inlined sub-select with LIMIT and FOR UPDATE may be run more than once and take too many.
+-- RETURNING has no order: sorted again at the end. Locks: live rows, skipping locked ones.
+create or replace function windlass.claim(
+  by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[])
+returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
+  snoozes smallint, max_attempts smallint, payload jsonb, queued_ms bigint, deadline_ms bigint, source smallint, source_ref text,
+  dedupe_key text, correlation_id text, subject_type text, subject_id text, trace text, tags text[], parent_id uuid, created_by uuid)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  at timestamptz := clock_timestamp();
+begin
+  if not exists (select from windlass.job_workers w where w.id = by_worker and w.stopped_at is null) then
+    return;
+  end if;
+  perform windlass.stay_durable();
+  return query
+    with picked as materialized (
+      select l.ctid as place
+        from unnest(lanes, after_seqs, counts) w (lane, after_seq, n)
+        cross join lateral (
+          select l.ctid from windlass.live l
+           where l.lane = w.lane and l.seq > w.after_seq and l.token is null
+           order by l.seq limit w.n
+           for update skip locked) l),
+    taken as (
+      update windlass.live l
+         set attempt = l.attempt + 1, token = with_token, worker = by_worker, claimed_at = at
+        from picked p where l.ctid = p.place
+      returning l.tenant_id, l.job_id, l.lane, l.seq, l.attempt, l.failures, l.lost, l.snoozes, l.max_attempts),
+    counted as (
+      insert into windlass.tally (tenant_id, lane, queued, running)
+        select t.tenant_id, t.lane, -count(*), count(*) from taken t group by t.tenant_id, t.lane)
+    select t.tenant_id, t.job_id, t.lane, t.seq, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, b.payload,
+           (extract(epoch from at - greatest(b.created_at, b.scheduled_for)) * 1000)::bigint,
+           (extract(epoch from b.deadline - at) * 1000)::bigint,
+           b.source, b.source_ref, b.dedupe_key, b.correlation_id, b.subject_type, b.subject_id, b.trace, b.tags, b.parent_id, b.created_by
+      from taken t join windlass.job b on b.tenant_id = t.tenant_id and b.id = t.job_id
+     order by t.lane, t.seq;
+end
+$$;

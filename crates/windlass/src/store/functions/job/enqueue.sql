@@ -1,0 +1,76 @@
+-- The one way in, for one job, in the caller's own transaction, for any language and for row triggers.
+-- Rust callers check and route first and then call enqueue_routed, which does the same with fewer look-ups.
+create or replace function windlass.enqueue(
+  definition_key text,
+  payload jsonb default '{}',
+  tenant_id uuid default null,
+  queue text default null,
+  priority integer default null,
+  scheduled_for timestamptz default null,
+  delay interval default null,
+  dedupe_key text default null,
+  uniqueness jsonb default null,
+  idempotency_key text default null,
+  ordering_key text default null,
+  depends_on uuid[] default null,
+  if_unmet text default null,
+  subject_type text default null,
+  subject_id text default null,
+  tags text[] default null,
+  correlation_id text default null,
+  source text default 'manual',
+  source_ref text default null,
+  max_attempts integer default null,
+  deadline timestamptz default null,
+  parent_id uuid default null,
+  created_by uuid default null,
+  trace text default null,
+  job_id uuid default null,
+  out id uuid, out status text, out is_duplicate boolean)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  tenant uuid := windlass.tenant_for(enqueue.tenant_id);
+  at timestamptz := clock_timestamp();
+  starts_at timestamptz := coalesce(at + enqueue.delay, enqueue.scheduled_for);
+  route record;
+  attempts smallint;
+begin
+  perform windlass.refuse_options(enqueue.payload, enqueue.source, enqueue.max_attempts, enqueue.if_unmet,
+    enqueue.uniqueness, enqueue.tags,
+    array[enqueue.dedupe_key, enqueue.idempotency_key, enqueue.ordering_key, enqueue.subject_type, enqueue.subject_id,
+          enqueue.correlation_id, enqueue.source_ref, enqueue.trace]);
+  perform windlass.stay_durable();
+  select * into route from windlass.route(tenant, enqueue.definition_key, enqueue.queue, enqueue.priority);
+  attempts := coalesce(enqueue.max_attempts, route.max_attempts);
+  id := coalesce(enqueue.job_id, windlass.uuid7());
+  if starts_at <= at then
+    starts_at := null;
+  end if;
+
+  select g.id, g.status, g.is_duplicate into id, status, is_duplicate
+    from windlass.enqueue_guarded(tenant, id, at, route.lane, attempts,
+      coalesce(enqueue.uniqueness, route.uniqueness), route.start_deadline_seconds,
+      enqueue.definition_key, enqueue.payload, starts_at, enqueue.deadline,
+      enqueue.dedupe_key, enqueue.idempotency_key, enqueue.ordering_key, enqueue.depends_on, enqueue.if_unmet) g;
+  if is_duplicate then
+    return;
+  end if;
+
+  insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, payload, scheduled_for, deadline,
+      created_by, parent_id, source_ref, dedupe_key, ordering_key, correlation_id, subject_type, subject_id, trace, tags)
+    values (tenant, id, at, route.lane, windlass.source_code(enqueue.source), attempts, enqueue.payload, starts_at,
+      enqueue.deadline, enqueue.created_by, enqueue.parent_id, enqueue.source_ref, enqueue.dedupe_key, enqueue.ordering_key,
+      enqueue.correlation_id, enqueue.subject_type, enqueue.subject_id, enqueue.trace, enqueue.tags);
+  if status = 'queued' then
+    perform windlass.ring(route.lane);
+  elsif status = 'blocked' then
+    -- What it waits for may have ended before we wrote that we wait.
+    perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d
+                                            where d.tenant_id = tenant and d.job_id = enqueue.id));
+    status := windlass.state_of(tenant, id);
+  end if;
+end
+$$;

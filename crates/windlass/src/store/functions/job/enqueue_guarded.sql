@@ -1,0 +1,112 @@
+-- Places a new job: live, deferred or blocked, or finds that it is a duplicate. The body is the caller's to insert.
+-- Order of locks: idempotency row, dedupe row, ordering row; batches call in key order (invariants 21 to 24, 31).
+create or replace function windlass.enqueue_guarded(
+  tenant uuid, new_id uuid, at timestamptz, lane integer, max_attempts smallint, uniqueness jsonb,
+  start_deadline_seconds integer, definition_key text, payload jsonb, starts_at timestamptz, deadline timestamptz,
+  dedupe_key text, idempotency_key text, ordering_key text, depends_on uuid[], if_unmet text,
+  out id uuid, out status text, out is_duplicate boolean)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  holds boolean := false;
+  hash bytea;
+  held record;
+  previous uuid;
+begin
+  id := new_id;
+  is_duplicate := false;
+
+  if idempotency_key is not null then
+    hash := sha256(convert_to(concat_ws(E'\n', definition_key, payload::text, dedupe_key, ordering_key), 'UTF8'));
+    loop
+      insert into windlass.idempotency (tenant_id, idempotency_key, job_id, body_hash, created_at)
+        values (tenant, enqueue_guarded.idempotency_key, new_id, hash, at) on conflict do nothing;
+      exit when found;
+      select i.job_id, i.body_hash into held from windlass.idempotency i
+       where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key;
+      if found and held.body_hash <> hash then
+        raise exception 'the idempotency key was used for another job' using errcode = 'WL006', detail = held.job_id::text;
+      elsif found then
+        id := held.job_id;
+        status := windlass.state_of(tenant, id);
+        is_duplicate := true;
+        return;
+      end if; -- pruned between the two statements: try again
+    end loop;
+  end if;
+
+  if dedupe_key is not null then
+    holds := uniqueness = '"active"';
+    loop
+      -- A conflicting row of an unfinished transaction is waited for: if that one rolls back, ours is inserted.
+      insert into windlass.dedupe as slot (tenant_id, dedupe_key, job_id, until, released_at_end)
+        values (tenant, enqueue_guarded.dedupe_key, new_id,
+                coalesce(at + make_interval(secs => (uniqueness ->> 'window_seconds')::double precision), 'infinity'), holds)
+        on conflict (tenant_id, dedupe_key) do update
+          set job_id = excluded.job_id, until = excluded.until, released_at_end = excluded.released_at_end
+          where slot.until <= at;
+      exit when found;
+      select d.job_id into held from windlass.dedupe d where d.tenant_id = tenant and d.dedupe_key = enqueue_guarded.dedupe_key;
+      if found then
+        -- The request is answered by another job: its idempotency key must lead there too.
+        update windlass.idempotency i set job_id = held.job_id
+         where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key;
+        id := held.job_id;
+        status := windlass.state_of(tenant, id);
+        is_duplicate := true;
+        return;
+      end if; -- released between the two statements: try again
+    end loop;
+  end if;
+
+  if ordering_key is not null then
+    insert into windlass.ordering (tenant_id, ordering_key, last_job_id) values (tenant, enqueue_guarded.ordering_key, new_id)
+      on conflict do nothing;
+    if not found then
+      select o.last_job_id into previous from windlass.ordering o
+       where o.tenant_id = tenant and o.ordering_key = enqueue_guarded.ordering_key for update;
+      update windlass.ordering o set last_job_id = new_id
+       where o.tenant_id = tenant and o.ordering_key = enqueue_guarded.ordering_key;
+      if windlass.state_code(windlass.state_of(tenant, previous)) > 4 or enqueue_guarded.if_unmet is distinct from 'run' then
+        insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
+          values (tenant, previous, new_id, coalesce(enqueue_guarded.if_unmet, 'wait'));
+      else
+        previous := null;
+      end if;
+    end if;
+  end if;
+
+  if depends_on <> '{}' then
+    if exists (select from unnest(depends_on) n where not exists (select from windlass.job b where b.tenant_id = tenant and b.id = n)) then
+      raise exception 'depends_on names a job that is not there' using errcode = 'WL008', column = 'depends_on';
+    end if;
+    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
+      select tenant, n, new_id, coalesce(enqueue_guarded.if_unmet, 'cancel') from unnest(depends_on) n
+      on conflict do nothing;
+  end if;
+
+  insert into windlass.expiry (tenant_id, job_id, expires_at, only_unstarted)
+    select tenant, new_id, e.expires_at, e.only_unstarted
+      from (values (deadline, false),
+                   (coalesce(starts_at, at) + make_interval(secs => start_deadline_seconds), true)) e (expires_at, only_unstarted)
+     where e.expires_at is not null;
+
+  if previous is not null or depends_on <> '{}' then
+    insert into windlass.blocked (tenant_id, job_id, lane, max_attempts, holds_dedupe, scheduled_for)
+      values (tenant, new_id, lane, max_attempts, holds, starts_at);
+    insert into windlass.tally (tenant_id, lane, blocked) values (tenant, lane, 1);
+    status := 'blocked';
+  elsif starts_at is not null then
+    insert into windlass.deferred (tenant_id, job_id, due_at, lane, max_attempts, holds_dedupe)
+      values (tenant, new_id, starts_at, lane, max_attempts, holds);
+    insert into windlass.tally (tenant_id, lane, scheduled) values (tenant, lane, 1);
+    status := 'scheduled';
+  else
+    insert into windlass.live (tenant_id, job_id, lane, max_attempts, holds_dedupe)
+      values (tenant, new_id, lane, max_attempts, holds);
+    insert into windlass.tally (tenant_id, lane, queued) values (tenant, lane, 1);
+    status := 'queued';
+  end if;
+end
+$$;

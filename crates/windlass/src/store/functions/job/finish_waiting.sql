@@ -1,0 +1,55 @@
+-- Ends jobs that are not running (queued, scheduled or blocked) with a final status and no attempt. Takes only what it
+-- can lock in that shape; returns the ids it ended. A canceled link of an ordering chain hands its own needs on to
+-- whoever waits for it, or the next one would start beside the one still running.
+create or replace function windlass.finish_waiting(tenant uuid, jobs uuid[], final smallint, why text) returns uuid[]
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  at timestamptz := clock_timestamp();
+  ended uuid[];
+begin
+  if jobs is null or jobs = '{}' then
+    return '{}';
+  end if;
+  insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
+    select tenant, mine.needs_job_id, theirs.job_id, theirs.if_unmet
+      from windlass.blocked b
+      join windlass.dependency mine on mine.tenant_id = tenant and mine.job_id = b.job_id
+      join windlass.dependency theirs on theirs.tenant_id = tenant and theirs.needs_job_id = b.job_id
+     where b.tenant_id = tenant and b.job_id = any (jobs) and theirs.if_unmet <> 'cancel'
+    on conflict do nothing;
+  with from_line as (
+    delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) and l.token is null
+    returning l.job_id, l.lane, l.holds_dedupe, 5 as state),
+  from_time as (
+    delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
+    returning d.job_id, d.lane, d.holds_dedupe, 7 as state),
+  from_jobs as (
+    delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)
+    returning b.job_id, b.lane, b.holds_dedupe, 8 as state),
+  gone as (select * from from_line union all select * from from_time union all select * from from_jobs),
+  unwaited as (delete from windlass.dependency d using gone g where d.tenant_id = tenant and d.job_id = g.job_id),
+  remembered as (
+    insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, job_status, reason)
+      select tenant, g.job_id, at, 0, g.lane, final, why from gone g),
+  freed as (
+    delete from windlass.dedupe d using gone g
+     where g.holds_dedupe and d.released_at_end and d.tenant_id = tenant and d.job_id = g.job_id),
+  counted as (
+    insert into windlass.tally (tenant_id, lane, queued, scheduled, blocked, failed, canceled)
+      select tenant, g.lane, -count(*) filter (where g.state = 5), -count(*) filter (where g.state = 7),
+             -count(*) filter (where g.state = 8), count(*) filter (where final = 2), count(*) filter (where final = 4)
+        from gone g group by g.lane)
+  select coalesce(array_agg(g.job_id), '{}') into ended from gone g;
+  return ended;
+end
+$$;
+
+-- The number of the last attempt that history knows of: attempts only ever rise, across retries too.
+create or replace function windlass.last_attempt(tenant uuid, job uuid) returns integer
+language sql stable
+as $$
+  select coalesce(max(h.attempt), 0) from windlass.history h where h.tenant_id = tenant and h.job_id = job
+$$;

@@ -1,0 +1,17 @@
+-- The limits on JSON at the SQL door; `json.rs` holds the same ones for Rust callers, which never reach this.
+-- Bytes are counted in the text form, because jsonb keeps `1e131071` in ten bytes and prints it in 131 073.
+-- Depth is looked for only in a text with more brackets than the limit, so ordinary payloads pay two replaces.
+create or replace function windlass.refuse_json(field text, value jsonb) returns void
+language plpgsql immutable
+as $$
+declare
+  plain text := value::text;
+begin
+  if octet_length(plain) > 1048576 then
+    raise exception '% is % bytes of JSON, the most is 1048576', field, octet_length(plain) using errcode = 'WL005', column = field;
+  end if;
+  if length(plain) - length(translate(plain, '[{', '')) > 32 and jsonb_path_exists(value, '$.**{33}') then
+    raise exception '% is nested deeper than 32 levels', field using errcode = 'WL005', column = field;
+  end if;
+end
+$$;

@@ -1,0 +1,31 @@
+-- What the SQL door refuses, each with the field's name; Rust callers never get here with a bad value.
+create or replace function windlass.refuse_options(
+  payload jsonb, source text, max_attempts integer, if_unmet text, uniqueness jsonb, tags text[], texts text[])
+returns void
+language plpgsql immutable
+as $$
+begin
+  if payload is null then
+    raise exception 'payload must not be null' using errcode = 'WL007', column = 'payload';
+  end if;
+  perform windlass.refuse_json('payload', payload);
+  if windlass.source_code(source) is null then
+    raise exception 'source % is not one of manual, event, schedule, system', quote_nullable(source) using errcode = 'WL007', column = 'source';
+  end if;
+  if max_attempts not between 1 and 1000 then
+    raise exception 'max_attempts is %, it must be between 1 and 1000', max_attempts using errcode = 'WL007', column = 'max_attempts';
+  end if;
+  if if_unmet not in ('cancel', 'run', 'wait') then
+    raise exception 'if_unmet % is not one of cancel, run, wait', quote_literal(if_unmet) using errcode = 'WL007', column = 'if_unmet';
+  end if;
+  if not (uniqueness in ('"active"', '"forever"') or jsonb_typeof(uniqueness -> 'window_seconds') = 'number') then
+    raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}' using errcode = 'WL007', column = 'uniqueness';
+  end if;
+  if cardinality(tags) > 20 or exists (select from unnest(tags) t where t is null or octet_length(t) not between 1 and 100) then
+    raise exception 'tags are at most 20 texts of 1 to 100 bytes' using errcode = 'WL007', column = 'tags';
+  end if;
+  if exists (select from unnest(texts) t where octet_length(t) not between 1 and 500) then
+    raise exception 'keys, ids and references are texts of 1 to 500 bytes' using errcode = 'WL007', column = 'dedupe_key';
+  end if;
+end
+$$;

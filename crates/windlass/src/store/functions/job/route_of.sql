@@ -1,0 +1,15 @@
+-- What a Rust caller keeps for a few seconds: the lane and the policies of (tenant, definition, queue, priority).
+create or replace function windlass.route_of(
+  tenant uuid, definition_key text, queue text, priority integer,
+  out tenant_id uuid, out lane integer, out max_attempts smallint, out has_start_deadline boolean, out arg_schema jsonb)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  tenant_id := windlass.tenant_for(tenant);
+  select r.lane, r.max_attempts, r.start_deadline_seconds is not null into lane, max_attempts, has_start_deadline
+    from windlass.route(route_of.tenant_id, route_of.definition_key, route_of.queue, route_of.priority) r;
+  select d.arg_schema into arg_schema from windlass.job_definitions d where d.key = route_of.definition_key;
+end
+$$;

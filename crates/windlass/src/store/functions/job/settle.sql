@@ -1,0 +1,105 @@
+-- Ends attempts. Each takes effect only if the job is still running that attempt under that token; what was
+-- decided (details, null for a plain success) becomes true together with its history row, its counters, the freed
+-- dedupe slot and the chained jobs. Returns the positions that took effect, those overruled by a cancel request,
+-- and for how many others the lease was lost (they changed nothing).
+--
+-- details: outcome, next (codes), delay_ms, failures, lost, snoozes, reason, error, result, artifact, exit_code, pid,
+-- stdout, stderr, chain [arguments of enqueue].
+-- Index: live's primary key. Locks: live rows in the order given (callers sort by tenant and job), then dedupe.
+-- A cancel request that came after the decision wins over it: the returned row is the newest version, so the
+-- deciding column is read at commit time. A release keeps its row, so it is locked and looked at first.
+-- only_workers: a reap passes the workers whose expiry it has just locked and re-checked.
+create or replace function windlass.settle(
+  tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], ran_ms integer[], details jsonb[],
+  only_workers integer[] default null,
+  out settled integer[], out overruled integer[])
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_bitmapscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  at timestamptz := clock_timestamp();
+  unblocking uuid[];
+  chained record;
+begin
+  perform windlass.stay_durable();
+  if exists (select from unnest(details) d where d ->> 'next' = '5') then
+    perform from windlass.live l
+      join unnest(tenants, jobs) i (tenant, job) on l.tenant_id = i.tenant and l.job_id = i.job
+      order by l.tenant_id, l.job_id for update of l;
+  end if;
+
+  with input as materialized (
+    select i.*, coalesce((i.detail -> 'next')::smallint, 1::smallint) as next
+      from unnest(tenants, jobs, attempts, tokens, ran_ms, details) with ordinality
+        i (tenant, job, attempt, token, ran, detail, ord)),
+  released as (
+    update windlass.live l
+       set token = null, worker = null, claimed_at = null, seq = nextval('windlass.live_seq')
+      from input i join windlass.live before on before.tenant_id = i.tenant and before.job_id = i.job
+     where i.next = 5 and l.cancel_requested_at is null
+       and l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token
+       and (only_workers is null or l.worker = any (only_workers))
+    returning l.tenant_id, l.job_id, l.lane, i.ord, i.ran, i.detail, 5::smallint as next, l.attempt,
+      false as holds_dedupe, false as was_canceled, before.claimed_at, l.max_attempts, before.worker),
+  removed as (
+    delete from windlass.live l using input i
+     where (i.next <> 5 or l.cancel_requested_at is not null)
+       and l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token
+       and (only_workers is null or l.worker = any (only_workers))
+    returning l.tenant_id, l.job_id, l.lane, i.ord, i.ran, i.detail,
+      case when l.cancel_requested_at is null then i.next else 4 end::smallint as next, l.attempt,
+      l.holds_dedupe, l.cancel_requested_at is not null as was_canceled, l.claimed_at, l.max_attempts, l.worker),
+  ended as (select * from removed union all select * from released),
+  remembered as (
+    insert into windlass.history (tenant_id, job_id, started_at, finished_at, attempt, lane, worker, exit_code, pid, outcome,
+        job_status, reason, error_text, stdout_tail, stderr_tail, result, artifact)
+      select e.tenant_id, e.job_id, coalesce(at - e.ran * interval '1 ms', e.claimed_at), at, e.attempt, e.lane, e.worker,
+             (e.detail -> 'exit_code')::integer, (e.detail -> 'pid')::integer,
+             case when e.was_canceled and coalesce((e.detail -> 'outcome')::smallint, 1) <> 5 then 4
+                  else coalesce((e.detail -> 'outcome')::smallint, 1) end,
+             case when e.next <= 4 then e.next end,
+             e.detail ->> 'reason', e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
+             case when e.next = 1 then e.detail -> 'artifact' end
+        from ended e),
+  waits as (
+    insert into windlass.deferred (tenant_id, job_id, due_at, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe)
+      select e.tenant_id, e.job_id, at + (e.detail -> 'delay_ms')::bigint * interval '1 ms', e.lane, e.attempt,
+             (e.detail -> 'failures')::smallint, (e.detail -> 'lost')::smallint, (e.detail -> 'snoozes')::smallint,
+             e.max_attempts, e.holds_dedupe
+        from ended e where e.next = 7),
+  freed as (
+    delete from windlass.dedupe d using ended e
+     where e.holds_dedupe and e.next <= 4 and d.released_at_end and d.tenant_id = e.tenant_id and d.job_id = e.job_id),
+  acknowledged as (
+    delete from windlass.cancel_request c using ended e
+     where e.was_canceled and c.tenant_id = e.tenant_id and c.job_id = e.job_id),
+  counted as (
+    insert into windlass.tally (tenant_id, lane, running, queued, scheduled, succeeded, failed, dead_letter, canceled)
+      select e.tenant_id, e.lane, -count(*), count(*) filter (where e.next = 5), count(*) filter (where e.next = 7),
+             count(*) filter (where e.next = 1), count(*) filter (where e.next = 2),
+             count(*) filter (where e.next = 3), count(*) filter (where e.next = 4)
+        from ended e group by e.tenant_id, e.lane)
+  select array_agg(e.ord::integer), array_agg(e.ord::integer) filter (where e.was_canceled),
+         array_agg(e.job_id) filter (where e.next <= 4 and exists (
+           select from windlass.dependency d where d.tenant_id = e.tenant_id and d.needs_job_id = e.job_id))
+    into settled, overruled, unblocking
+    from ended e;
+
+  if exists (select from unnest(details) d where d ? 'chain') then
+    perform windlass.enqueue_chain(tenants[o.ord], jobs[o.ord], link)
+       from unnest(settled) o (ord) cross join lateral jsonb_array_elements(details[o.ord] -> 'chain') link
+      where o.ord <> all (coalesce(overruled, '{}'));
+  end if;
+  if unblocking is not null then
+    perform windlass.unblock(t.tenant, t.needs)
+       from (select tenants[array_position(jobs, u)] as tenant, array_agg(u) as needs from unnest(unblocking) u group by 1) t;
+  end if;
+end
+$$;

@@ -1,0 +1,29 @@
+-- Fails jobs whose deadline, or whose deadline to have begun, has passed while they waited. Running ones are left to
+-- their own deadline. Returns how many instants were looked at; the row goes whatever came of it.
+create or replace function windlass.expire(most integer) returns integer
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  due record;
+  looked integer := 0;
+begin
+  for due in
+    with gone as (
+      delete from windlass.expiry e using (
+          select x.tenant_id, x.job_id, x.only_unstarted from windlass.expiry x
+           where x.expires_at <= clock_timestamp() order by x.expires_at limit most for update skip locked) d
+       where e.tenant_id = d.tenant_id and e.job_id = d.job_id and e.only_unstarted = d.only_unstarted
+      returning e.tenant_id, e.job_id, e.only_unstarted)
+    select g.tenant_id, array_agg(g.job_id) as jobs, count(*) as n from gone g
+     where not g.only_unstarted or windlass.last_attempt(g.tenant_id, g.job_id) = 0
+     group by g.tenant_id
+  loop
+    looked := looked + due.n;
+    due.jobs := windlass.finish_waiting(due.tenant_id, due.jobs, 2::smallint, 'expired');
+    perform windlass.unblock(due.tenant_id, due.jobs);
+  end loop;
+  return looked;
+end
+$$;

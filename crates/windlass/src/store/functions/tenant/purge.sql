@@ -1,0 +1,28 @@
+-- One step of deleting a tenant. The first marks it `deleting`, so that nothing new is enqueued; each further one deletes
+-- a batch; the last removes the tenant itself. Answers how many jobs went, and whether it is done. Resumable at any
+-- point: call until done.
+create or replace function windlass.purge_tenant(tenant uuid, most integer, out purged integer, out done boolean)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  done := false;
+  if tenant = '00000000-0000-7000-8000-000000000001' then
+    raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = tenant::text;
+  end if;
+  update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = tenant and t.status <> 'deleting';
+  purged := windlass.purge(tenant, array(select b.id from windlass.job b where b.tenant_id = tenant limit most));
+  if purged = 0 then
+    delete from windlass.dedupe d where d.tenant_id = tenant;
+    delete from windlass.idempotency i where i.tenant_id = tenant;
+    delete from windlass.ordering o where o.tenant_id = tenant;
+    delete from windlass.job_triggers t where t.tenant_id = tenant;
+    delete from windlass.tally t where t.tenant_id = tenant;
+    delete from windlass.total t where t.tenant_id = tenant;
+    delete from windlass.lane l where l.tenant_id = tenant;
+    delete from windlass.tenants t where t.id = tenant;
+    done := true;
+  end if;
+end
+$$;

@@ -1,0 +1,59 @@
+-- The read surface: one row per job, with the status it has now. security_invoker, so the row-level security of the
+-- tables below holds for whoever reads.
+create or replace view windlass.jobs with (security_invoker = true) as
+select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as source, b.source_ref,
+       case when l.job_id is not null then case when l.token is null then 'queued' else 'running' end
+            when d.job_id is not null then 'scheduled'
+            when k.job_id is not null then 'blocked'
+            else windlass.state_name(f.job_status) end as status,
+       n.priority::integer as priority, b.payload, b.dedupe_key, b.correlation_id,
+       coalesce(d.due_at, b.scheduled_for, b.created_at) as scheduled_for,
+       b.created_at as queued_at,
+       coalesce(a.first_started_at, l.claimed_at) as started_at,
+       f.finished_at,
+       coalesce(l.attempt, d.attempt, a.attempts, 0) as attempt_count,
+       b.max_attempts::integer as max_attempts,
+       w.lease_expires_at, coalesce(w.worker_id, fw.worker_id) as claimed_by_worker,
+       case when f.job_status is distinct from 1 then a.last_error end as last_error,
+       b.created_by,
+       n.queue, j.key as definition_key, f.result, f.artifact, p.percent as progress_percent, p.message as progress_message,
+       b.subject_type, b.subject_id, b.tags, b.trace, b.parent_id, b.ordering_key, b.deadline, l.cancel_requested_at,
+       coalesce(l.claimed_at, a.last_started_at) as last_started_at, f.reason
+  from windlass.job b
+  join windlass.lane n on n.tenant_id = b.tenant_id and n.id = b.lane
+  join windlass.job_definitions j on j.id = n.definition_id
+  left join windlass.live l on l.tenant_id = b.tenant_id and l.job_id = b.id
+  left join windlass.deferred d on d.tenant_id = b.tenant_id and d.job_id = b.id
+  left join windlass.blocked k on k.tenant_id = b.tenant_id and k.job_id = b.id
+  left join windlass.progress p on p.tenant_id = b.tenant_id and p.job_id = b.id
+  left join windlass.job_workers w on w.id = l.worker
+  left join lateral (
+    select h.job_status, h.finished_at, h.result, h.artifact, h.worker, h.reason from windlass.history h
+     where h.tenant_id = b.tenant_id and h.job_id = b.id and h.job_status is not null) f on true
+  left join windlass.job_workers fw on fw.id = f.worker
+  left join lateral (
+    select max(h.attempt) as attempts, min(h.started_at) as first_started_at, max(h.started_at) as last_started_at,
+           (array_agg(h.error_text order by h.attempt desc) filter (where h.error_text is not null))[1] as last_error
+      from windlass.history h where h.tenant_id = b.tenant_id and h.job_id = b.id and h.attempt > 0) a on true;
+
+-- One row per attempt, the one under way included.
+create or replace view windlass.job_attempts with (security_invoker = true) as
+select h.tenant_id, h.job_id, h.attempt as attempt_no, coalesce(w.worker_id, h.worker::text) as worker_id, h.pid, h.started_at,
+       h.finished_at, h.exit_code, windlass.outcome_name(h.outcome) as status, h.stdout_tail, h.stderr_tail, h.error_text, h.reason,
+       md5(h.tenant_id::text || h.job_id || h.attempt)::uuid as id
+  from windlass.history h left join windlass.job_workers w on w.id = h.worker
+ where h.attempt > 0
+union all
+select l.tenant_id, l.job_id, l.attempt, w.worker_id, null, l.claimed_at, null, null, 'running', null, null, null, null,
+       md5(l.tenant_id::text || l.job_id || l.attempt)::uuid
+  from windlass.live l join windlass.job_workers w on w.id = l.worker
+ where l.token is not null;
+
+-- Jobs per tenant, queue, definition and status, exact: the folded totals and what is not folded yet.
+create or replace view windlass.job_counts with (security_invoker = true) as
+select c.tenant_id, n.queue, n.definition_id, sum(c.queued) as queued, sum(c.running) as running, sum(c.scheduled) as scheduled,
+       sum(c.blocked) as blocked, sum(c.succeeded) as succeeded, sum(c.failed) as failed, sum(c.dead_letter) as dead_letter,
+       sum(c.canceled) as canceled
+  from (select * from windlass.total union all select * from windlass.tally) c
+  join windlass.lane n on n.tenant_id = c.tenant_id and n.id = c.lane
+ group by c.tenant_id, n.queue, n.definition_id;

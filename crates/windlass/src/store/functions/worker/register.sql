@@ -1,0 +1,11 @@
+-- A worker process introduces itself and gets the small integer by which its claims are marked.
+create or replace function windlass.register_worker(
+  worker_id text, hostname text, version text, queues text[], definition_keys text[], lease_seconds integer, metadata jsonb)
+returns integer
+language sql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  insert into windlass.job_workers (worker_id, hostname, version, queues, definition_keys, lease_seconds, lease_expires_at, metadata)
+    values ($1, $2, $3, $4, $5, $6, clock_timestamp() + $6 * interval '1 s', $7)
+  returning id
+$$;
