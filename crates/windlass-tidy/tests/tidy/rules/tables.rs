@@ -81,7 +81,7 @@ const TRANSITIONS: Rule = Rule {
 
 const MISSION: Rule = Rule {
     name: "the mission counts on without a gap and names tests that exist",
-    mend: "keep every number; write the test's function name in backticks under `proved by`, or `–` while it is open",
+    mend: "keep every number; write the test's function name in backticks under `proved by`, link the decision that answers it, or `–` while it is open",
     find: |tree| {
         let mut places = Vec::new();
         let mut next = 1;
@@ -125,7 +125,7 @@ const MISSION: Rule = Rule {
     passes: &[&[
         (
             "docs/mission.md",
-            "<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 1 | a | 004 | 2 | `it_holds`, `it_stays` |\n\n<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 2 | b | 004 | 2 | – |\n",
+            "<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 1 | a | 004 | 2 | `it_holds`, `it_stays` |\n\n<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 2 | b | 004 | 2 | – |\n| 3 | c | 004 | 2 | [0001](decisions/0001.md) |\n",
         ),
         ("crates/a/tests/b.rs", "fn it_holds() {}\nasync fn it_stays() {}\n"),
     ]],
@@ -139,9 +139,10 @@ fn place(table: &Table, line: usize, what: impl Into<String>) -> Place {
     Place { path: table.path.clone(), line, what: what.into() }
 }
 
-/// What is wrong with a cell that names its proofs: `–`, or names of tests in backticks.
+/// What is wrong with a cell that names its proofs: `–`, names of tests in backticks, or a link to the design that
+/// answers it (which the rule on links follows).
 fn names_tests(tree: &Tree, cell: &str) -> Vec<String> {
-    if cell == "–" {
+    if cell == "–" || cell.starts_with('[') {
         return Vec::new();
     }
     let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
