@@ -7,7 +7,7 @@ use crate::rule::{Place, Rule};
 use crate::source::words;
 use crate::tree::Tree;
 
-pub(crate) const RULES: &[&Rule] = &[&REGISTERED, &TRANSITIONS, &MISSION];
+pub(crate) const RULES: &[&Rule] = &[&REGISTERED, &TRANSITIONS, &MISSION, &WHOLE_MISSION];
 
 /// The tables that have a check.
 const CHECKED: &[&str] = &["transitions", "mission"];
@@ -129,6 +129,26 @@ const MISSION: Rule = Rule {
         ),
         ("crates/a/tests/b.rs", "fn it_holds() {}\nasync fn it_stays() {}\n"),
     ]],
+};
+
+const MISSION_LINES: usize = 233;
+
+const WHOLE_MISSION: Rule = Rule {
+    name: "the mission keeps all its lines",
+    mend: "put the lost lines back; when one is added at the end, raise MISSION_LINES",
+    find: |tree| {
+        let tables: Vec<Table> = tables(tree).filter(|table| table.name == "mission").collect();
+        let lines: usize = tables.iter().map(|table| table.rows.len()).sum();
+        let last = tables.last().filter(|_| lines != MISSION_LINES);
+        last.map(|table| place(table, table.line, format!("{lines} lines, not {MISSION_LINES}")))
+            .into_iter()
+            .collect()
+    },
+    caught: &[&[(
+        "docs/mission.md",
+        "<!-- checked: mission -->\n| # | capability |\n|---|---|\n| 1 | a |\n",
+    )]],
+    passes: &[&[("docs/a.md", "<!-- checked: transitions -->\n| from | to |\n|---|---|\n| - | queued |\n")]],
 };
 
 fn tables(tree: &Tree) -> impl Iterator<Item = Table> {
