@@ -1,0 +1,26 @@
+//! The rules, one subject per file.
+
+mod directions;
+mod finished;
+mod length;
+mod links;
+mod statements;
+mod tables;
+mod text;
+mod waiting;
+
+use crate::rule::Rule;
+
+pub(crate) fn all() -> Vec<&'static Rule> {
+    [
+        directions::RULES,
+        statements::RULES,
+        length::RULES,
+        finished::RULES,
+        waiting::RULES,
+        text::RULES,
+        links::RULES,
+        tables::RULES,
+    ]
+    .concat()
+}

@@ -1,0 +1,155 @@
+//! Which part of the library may know which: rules know nothing, the store knows rules, the rest knows the store.
+
+use crate::rule::{Place, Rule};
+use crate::source::{starts, words};
+use crate::tree::{File, LIBRARY, Tree};
+
+pub(crate) const RULES: &[&Rule] = &[&PURE, &PURE_LOOKS_DOWN, &STORE_LOOKS_DOWN, &NO_SQL_ABOVE_THE_STORE];
+
+/// They decide; others act.
+const PURE_MODULES: &[&str] =
+    &["job", "tenant", "definition", "trigger", "cron", "template", "redact", "json", "text", "worker/fair"];
+
+/// They act through the store and hold no statement.
+const ABOVE_THE_STORE: &[&str] = &["enqueue", "worker", "keeper"];
+
+/// The same, in the crate of the server.
+const SERVER: &str = "crates/windlass-server/src/";
+
+const PURE: Rule = Rule {
+    name: "a pure module takes its inputs as arguments and touches nothing",
+    mend: "let the caller await, log, read the clock or spawn, and pass the value in",
+    find: |tree| {
+        let effects = [".await", "tokio", "tracing", "metrics::", "deadpool_postgres", "::now", "spawn("];
+        let pure = tree.rust().filter(|(file, _)| is_in(file, PURE_MODULES) && !file.is_test());
+        pure.flat_map(|(file, source)| {
+            effects.into_iter().flat_map(move |effect| {
+                // What begins with punctuation has a name to its left; what begins with a name must not.
+                let named = effect.starts_with(|letter: char| letter.is_alphabetic());
+                let found: Vec<usize> = if named {
+                    starts(&source.code, effect).collect()
+                } else {
+                    source.code.match_indices(effect).map(|(offset, _)| offset).collect()
+                };
+                found
+                    .into_iter()
+                    // A test may time what it tests.
+                    .filter(|offset| !source.is_test(*offset))
+                    .map(move |offset| file.place_at(offset, format!("`{effect}` in a pure module")))
+            })
+        })
+        .collect()
+    },
+    caught: &[
+        &[("crates/windlass/src/job/backoff.rs", "async fn a() { b().await; }\n")],
+        &[("crates/windlass/src/job.rs", "use tokio::time::Duration;\n")],
+        &[("crates/windlass/src/tenant.rs", "use tokio_postgres::types::ToSql;\n")],
+        &[("crates/windlass/src/cron.rs", "fn a() { tracing::info!(\"due\"); }\n")],
+        &[("crates/windlass/src/redact.rs", "fn a() { metrics::counter!(\"a\"); }\n")],
+        &[("crates/windlass/src/trigger.rs", "fn a() -> SystemTime { SystemTime::now() }\n")],
+        &[("crates/windlass/src/worker/fair.rs", "let began = Instant::now();\n")],
+        &[("crates/windlass/src/template/value.rs", "let now = Timestamp::now;\n")],
+        &[("crates/windlass/src/definition.rs", "std::thread::spawn(|| {});\n")],
+    ],
+    passes: &[
+        &[(
+            "crates/windlass/src/job/backoff.rs",
+            "/// Never `.await`.\nfn due(now: Timestamp) -> Timestamp { now }\n",
+        )],
+        &[("crates/windlass/src/worker/feed.rs", "async fn a() { b().await; }\n")],
+        &[("crates/windlass/src/json.rs", "#[cfg(test)]\nmod tests { fn a() { Instant::now(); } }\n")],
+    ],
+};
+
+const PURE_LOOKS_DOWN: Rule = Rule {
+    name: "a pure module uses only other pure modules",
+    mend: "move what it needs into a pure module, or pass the value in",
+    find: |tree| {
+        let above = ["store", "enqueue", "worker", "keeper", "listen", "embedded", "telemetry"];
+        uses(tree, PURE_MODULES, &above)
+    },
+    caught: &[
+        &[("crates/windlass/src/job/settle.rs", "use crate::store::Claimed;\n")],
+        &[("crates/windlass/src/definition.rs", "use crate::{error::Error, worker::handler::Handler};\n")],
+    ],
+    passes: &[&[(
+        "crates/windlass/src/job/settle.rs",
+        "use crate::{definition::Policy, job::state::State};\n",
+    )]],
+};
+
+const STORE_LOOKS_DOWN: Rule = Rule {
+    name: "the store does not know who calls it",
+    mend: "move the type into a pure module, or let the caller do it",
+    find: |tree| uses(tree, &["store"], ABOVE_THE_STORE),
+    caught: &[
+        &[("crates/windlass/src/store.rs", "use crate::worker::Claimed;\n")],
+        &[(
+            "crates/windlass/src/store/job.rs",
+            "use crate::{\n    job::Job,\n    keeper::{reap, prune},\n};\n",
+        )],
+        &[("crates/windlass/src/store/job.rs", "fn a() { crate::enqueue::check(); }\n")],
+    ],
+    passes: &[&[("crates/windlass/src/store/job.rs", "use crate::job::Job;\nuse crate::store::enqueue;\n")]],
+};
+
+const NO_SQL_ABOVE_THE_STORE: Rule = Rule {
+    name: "only the store speaks SQL",
+    mend: "put the statement into src/store/sql/<noun>/<verb>.sql and call it through the store",
+    find: |tree| {
+        tree.rust()
+            .filter(|(file, _)| is_in(file, ABOVE_THE_STORE) || file.path.starts_with(SERVER))
+            .flat_map(|(file, source)| {
+                let statements = source.strings.iter().filter(|literal| is_statement(&literal.text));
+                statements.map(|literal| file.place_at(literal.start, "a statement in a string"))
+            })
+            .collect()
+    },
+    caught: &[
+        &[("crates/windlass/src/enqueue.rs", "tx.query(\"select id from windlass.job\");\n")],
+        &[(
+            "crates/windlass/src/worker/lease.rs",
+            "let sql = r#\"\n  UPDATE windlass.worker\n  SET seen = now()\"#;\n",
+        )],
+        &[("crates/windlass/src/keeper/prune.rs", "let sql = \"delete from windlass.live\";\n")],
+        &[("crates/windlass/src/keeper.rs", "let sql = \"insert into windlass.live values (1)\";\n")],
+        &[("crates/windlass/src/keeper.rs", "let sql = \"with due as (select 1) table due\";\n")],
+        &[("crates/windlass-server/src/api/jobs.rs", "let sql = \"select 1\";\n")],
+    ],
+    passes: &[
+        &[("crates/windlass/src/worker/run.rs", "let why = \"update the definition first\"; // select 1\n")],
+        &[("crates/windlass/src/store/job.rs", "let sql = \"select 1\";\n")],
+    ],
+};
+
+fn is_in(file: &File, modules: &[&str]) -> bool {
+    let Some(path) = file.path.strip_prefix(LIBRARY) else { return false };
+    modules
+        .iter()
+        .any(|module| path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/')))
+}
+
+/// Where files of the modules name one of the forbidden modules of their crate.
+fn uses(tree: &Tree, modules: &[&str], forbidden: &[&str]) -> Vec<Place> {
+    let mut places = Vec::new();
+    for (file, source) in tree.rust().filter(|(file, _)| is_in(file, modules)) {
+        for (offset, path) in source.crate_paths() {
+            let first = path.split("::").next().unwrap_or_default();
+            if forbidden.contains(&first) {
+                places.push(file.place_at(offset, format!("`crate::{path}` points back up")));
+            }
+        }
+    }
+    places
+}
+
+fn is_statement(text: &str) -> bool {
+    let text = text.trim_start().to_lowercase();
+    let mut first = text.split_whitespace();
+    match (first.next(), first.next()) {
+        (Some("select"), Some(_)) | (Some("insert"), Some("into")) | (Some("delete"), Some("from")) => true,
+        (Some("update"), Some(_)) => words(&text, "set").next().is_some(),
+        (Some("with"), Some(_)) => words(&text, "as").next().is_some() && text.contains('('),
+        _ => false,
+    }
+}

@@ -1,0 +1,177 @@
+//! Tables that are promises: a comment `<!-- checked: NAME -->` above a table says that a check holds it, and here
+//! is the check. A table that is compared with code by a test of another crate is registered with [`names_tests`] or
+//! a check of its own that asserts that the test is there.
+
+use crate::markdown::{Table, checked_tables};
+use crate::rule::{Place, Rule};
+use crate::source::words;
+use crate::tree::Tree;
+
+pub(crate) const RULES: &[&Rule] = &[&REGISTERED, &TRANSITIONS, &MISSION, &WHOLE_MISSION];
+
+/// The tables that have a check.
+const CHECKED: &[&str] = &["transitions", "mission"];
+
+const REGISTERED: Rule = Rule {
+    name: "every table marked as checked has a check",
+    mend: "write the check and add the table's name to CHECKED in crates/windlass-tidy/tests/tidy/rules/tables.rs",
+    find: |tree| {
+        let unknown = tables(tree).filter(|table| !CHECKED.contains(&table.name.as_str()));
+        let unknown =
+            unknown.map(|table| place(&table, table.line, format!("nothing checks `{}`", table.name)));
+        let bare = tables(tree).filter(|table| table.rows.is_empty());
+        let bare = bare.map(|table| place(&table, table.line, "no table below the mark"));
+        unknown.chain(bare).collect()
+    },
+    caught: &[
+        &[("docs/a.md", "<!-- checked: planets -->\n\n| a |\n|---|\n| b |\n")],
+        &[("docs/a.md", "<!-- checked: transitions -->\n\nNo table.\n")],
+    ],
+    passes: &[&[("docs/a.md", "Write `<!-- checked: NAME -->` above it.\n")]],
+};
+
+const STATES: &[&str] =
+    &["scheduled", "blocked", "queued", "running", "succeeded", "failed", "dead_letter", "canceled"];
+
+const TRANSITIONS: Rule = Rule {
+    name: "the table of transitions can be read by a machine",
+    mend: "one row per move: columns from, to, by, guard; one state per cell, `-` for a job that is not there yet",
+    find: |tree| {
+        let mut places = Vec::new();
+        for table in tables(tree).filter(|table| table.name == "transitions") {
+            if table.columns != ["from", "to", "by", "guard"] {
+                places.push(place(&table, table.line, format!("its columns are {:?}", table.columns)));
+                continue;
+            }
+            for (index, row) in table.rows.iter().enumerate() {
+                let [from, to, by, _] = row.cells.as_slice() else {
+                    places.push(place(&table, row.line, format!("{} cells", row.cells.len())));
+                    continue;
+                };
+                let known = (from == "-" || STATES.contains(&from.as_str())) && STATES.contains(&to.as_str());
+                let again = table.rows[..index].iter().any(|other| other.cells[..3] == row.cells[..3]);
+                if !known || again {
+                    let why = if again { "stands twice" } else { "names an unknown state" };
+                    places.push(place(&table, row.line, format!("{from} → {to} by {by} {why}")));
+                }
+            }
+        }
+        places
+    },
+    caught: &[
+        &[("docs/a.md", "<!-- checked: transitions -->\n| from | to |\n|---|---|\n| - | queued |\n")],
+        &[(
+            "docs/a.md",
+            "<!-- checked: transitions -->\n| from | to | by | guard |\n|---|---|---|---|\n| pending | queued | a | b |\n",
+        )],
+        &[(
+            "docs/a.md",
+            "<!-- checked: transitions -->\n| from | to | by | guard |\n|---|---|---|---|\n| queued | - | a | b |\n",
+        )],
+        &[(
+            "docs/a.md",
+            "<!-- checked: transitions -->\n| from | to | by | guard |\n|---|---|---|---|\n| - | queued | a | b |\n| - | queued | a | c |\n",
+        )],
+    ],
+    passes: &[&[(
+        "docs/a.md",
+        "<!-- checked: transitions -->\n\n| from | to | by | guard |\n|---|---|---|---|\n| - | queued | enqueue | b |\n| queued | running | claim | |\n",
+    )]],
+};
+
+const MISSION: Rule = Rule {
+    name: "the mission counts on without a gap and names tests that exist",
+    mend: "keep every number; write the test's function name in backticks under `proved by`, link the decision that answers it, or `–` while it is open",
+    find: |tree| {
+        let mut places = Vec::new();
+        let mut next = 1;
+        for table in tables(tree).filter(|table| table.name == "mission") {
+            if table.columns != ["#", "capability", "source", "issue", "proved by"] {
+                places.push(place(&table, table.line, format!("its columns are {:?}", table.columns)));
+                continue;
+            }
+            for row in &table.rows {
+                let [number, _, _, _, proof] = row.cells.as_slice() else {
+                    places.push(place(&table, row.line, format!("{} cells", row.cells.len())));
+                    continue;
+                };
+                if *number != next.to_string() {
+                    places.push(place(&table, row.line, format!("{number} where {next} comes next")));
+                }
+                next += 1;
+                places.extend(names_tests(tree, proof).into_iter().map(|why| place(&table, row.line, why)));
+            }
+        }
+        places
+    },
+    caught: &[
+        &[("docs/mission.md", "<!-- checked: mission -->\n| # | capability |\n|---|---|\n| 1 | a |\n")],
+        &[(
+            "docs/mission.md",
+            "<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 2 | a | 004 | 2 | – |\n",
+        )],
+        &[(
+            "docs/mission.md",
+            "<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 1 | a | 004 | 2 | |\n",
+        )],
+        &[
+            (
+                "docs/mission.md",
+                "<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 1 | a | 004 | 2 | `it_holds` |\n",
+            ),
+            ("crates/a/tests/b.rs", "fn it_holds_not() {} // fn it_holds()\n"),
+        ],
+    ],
+    passes: &[&[
+        (
+            "docs/mission.md",
+            "<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 1 | a | 004 | 2 | `it_holds`, `it_stays` |\n\n<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 2 | b | 004 | 2 | – |\n| 3 | c | 004 | 2 | [0001](decisions/0001.md) |\n",
+        ),
+        ("crates/a/tests/b.rs", "fn it_holds() {}\nasync fn it_stays() {}\n"),
+    ]],
+};
+
+const MISSION_LINES: usize = 233;
+
+const WHOLE_MISSION: Rule = Rule {
+    name: "the mission keeps all its lines",
+    mend: "put the lost lines back; when one is added at the end, raise MISSION_LINES",
+    find: |tree| {
+        let tables: Vec<Table> = tables(tree).filter(|table| table.name == "mission").collect();
+        let lines: usize = tables.iter().map(|table| table.rows.len()).sum();
+        let last = tables.last().filter(|_| lines != MISSION_LINES);
+        last.map(|table| place(table, table.line, format!("{lines} lines, not {MISSION_LINES}")))
+            .into_iter()
+            .collect()
+    },
+    caught: &[&[(
+        "docs/mission.md",
+        "<!-- checked: mission -->\n| # | capability |\n|---|---|\n| 1 | a |\n",
+    )]],
+    passes: &[&[("docs/a.md", "<!-- checked: transitions -->\n| from | to |\n|---|---|\n| - | queued |\n")]],
+};
+
+fn tables(tree: &Tree) -> impl Iterator<Item = Table> {
+    tree.ending(".md").flat_map(checked_tables)
+}
+
+fn place(table: &Table, line: usize, what: impl Into<String>) -> Place {
+    Place { path: table.path.clone(), line, what: what.into() }
+}
+
+/// What is wrong with a cell that names its proofs: `–`, names of tests in backticks, or a link to the design that
+/// answers it (which the rule on links follows).
+fn names_tests(tree: &Tree, cell: &str) -> Vec<String> {
+    if cell == "–" || cell.starts_with('[') {
+        return Vec::new();
+    }
+    let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
+    if names.is_empty() {
+        return vec![format!("`{cell}` names no test")];
+    }
+    let missing = names.into_iter().filter(|name| {
+        let function = format!("fn {name}");
+        !tree.rust().any(|(_, source)| words(&source.code, &function).next().is_some())
+    });
+    missing.map(|name| format!("there is no test `{name}`")).collect()
+}
