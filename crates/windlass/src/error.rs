@@ -1,0 +1,125 @@
+//! What can go wrong, as far as a caller may act on it. Expected answers (a duplicate, a lost lease, a snooze) are values
+//! and not here. The database speaks in SQLSTATEs of our own class `WL`; this is the one place that translates them.
+
+use std::sync::Arc;
+
+use tokio_postgres::error::SqlState;
+use uuid::Uuid;
+
+use crate::json::JsonRefused;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("there is no definition with key {key:?}; register its handler or create it first")]
+    UnknownDefinition { key: String },
+    #[error("the definition {key:?} is not active")]
+    InactiveDefinition { key: String },
+    #[error("the tenant {tenant} cannot be used: {message}")]
+    TenantRefused { tenant: String, message: String },
+    #[error("{field}{}: {message}", pointer.as_deref().unwrap_or_default())]
+    Refused { field: String, pointer: Option<String>, message: String },
+    #[error("the idempotency key was used for another job, {existing}")]
+    IdempotencyConflict { existing: String },
+    #[error("job {job} cannot be retried: job {holder} holds its dedupe key")]
+    DedupeSlotTaken { job: Uuid, holder: Uuid },
+    #[error("there is no job {job}")]
+    UnknownJob { job: Uuid },
+    #[error("job {job} has not ended, so there is nothing to retry")]
+    NotFinished { job: Uuid },
+    #[error("a worker needs at least one handler")]
+    NoHandlers,
+    #[error("two handlers are registered for {key:?}")]
+    HandlerTwice { key: String },
+    #[error("the connection settings are not usable: {message}")]
+    Settings { message: String },
+    #[error("the database's schema is at version {found}, this release works with {oldest} to {newest}; {advice}")]
+    SchemaVersion { found: i32, oldest: i32, newest: i32, advice: &'static str },
+    #[error("migration {version} was applied with other contents than this release's; it must not be edited once released")]
+    MigrationChanged { version: i32 },
+    #[error("the migration lock was not free within {seconds} s; another process is migrating, or died while connected through a pooler")]
+    MigrationLock { seconds: u64 },
+    #[error("the database cannot be reached: {0}")]
+    Unreachable(Arc<dyn std::error::Error + Send + Sync>),
+    #[error("the database refused: {}", describe(.0))]
+    Database(Arc<tokio_postgres::Error>),
+}
+
+impl Error {
+    pub(crate) fn refused(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Refused { field: field.into(), pointer: None, message: message.into() }
+    }
+
+    pub(crate) fn json(field: &str, refused: JsonRefused) -> Self {
+        Self::Refused { field: field.to_owned(), pointer: Some(refused.pointer), message: refused.message }
+    }
+
+    /// Whether the same call may succeed later, on this or another connection: a lost connection, a failover, a deadlock.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable(_) => true,
+            Self::Database(error) => match error.code() {
+                None => true,
+                Some(state) => {
+                    let class = &state.code()[..2];
+                    matches!(class, "08" | "40" | "53" | "55" | "57" | "58")
+                        || *state == SqlState::READ_ONLY_SQL_TRANSACTION
+                }
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether a transaction pooler lost our prepared statements: they must not be used on it.
+    pub(crate) fn is_lost_statement(&self) -> bool {
+        matches!(self, Self::Database(error) if matches!(
+            error.code(),
+            Some(&(SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT))))
+    }
+}
+
+impl From<tokio_postgres::Error> for Error {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(db) = error.as_db_error() else {
+            return if error.is_closed() { Self::Unreachable(Arc::new(error)) } else { Self::Database(Arc::new(error)) };
+        };
+        let detail = || db.detail().unwrap_or_default().to_owned();
+        match db.code().code() {
+            "WL001" => Self::UnknownDefinition { key: detail() },
+            "WL002" => Self::InactiveDefinition { key: detail() },
+            "WL003" => Self::TenantRefused { tenant: detail(), message: db.message().to_owned() },
+            "WL005" | "WL007" | "WL008" => Self::Refused {
+                field: db.column().unwrap_or("options").to_owned(),
+                pointer: None,
+                message: db.message().to_owned(),
+            },
+            "WL006" => Self::IdempotencyConflict { existing: detail() },
+            "23514" => Self::Refused {
+                field: db.constraint().unwrap_or("value").to_owned(),
+                pointer: None,
+                message: "is outside of what the database allows".to_owned(),
+            },
+            _ => Self::Database(Arc::new(error)),
+        }
+    }
+}
+
+impl From<deadpool_postgres::PoolError> for Error {
+    fn from(error: deadpool_postgres::PoolError) -> Self {
+        match error {
+            deadpool_postgres::PoolError::Backend(error) => Self::from(error),
+            other => Self::Unreachable(Arc::new(other)),
+        }
+    }
+}
+
+/// tokio-postgres prints only "db error"; people need the server's own words.
+fn describe(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(db) => format!("{} ({})", db.message(), db.code().code()),
+        None => std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
+    }
+}

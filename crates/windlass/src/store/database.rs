@@ -1,0 +1,185 @@
+//! Connections: how many, where to, and with which habits.
+//!
+//! Two addresses: `url` may be a transaction pooler, `direct_url` must reach the server itself (LISTEN, migrations).
+//! Nothing here leaves state in a session, so that any transaction may run on any server connection. Statements are
+//! prepared by name until a pooler turns out to lose them; from then on they are sent unnamed, which costs a parse but
+//! no plan, since everything heavy is a function whose plan the server keeps.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use rustls_platform_verifier::ConfigVerifierExt;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Config, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::error::{Error, Result};
+
+/// Where the database is, and how this process uses it.
+#[derive(Clone)]
+pub struct Settings {
+    pub(crate) config: Config,
+    pub(crate) direct: Config,
+    pub(crate) connections: usize,
+    pub(crate) prepared: bool,
+    pub(crate) listen: bool,
+}
+
+impl Settings {
+    /// A `postgresql://` URL or a key=value string; several hosts may be named, and the writable one is used.
+    pub fn new(url: &str) -> Result<Self> {
+        let config = parse(url)?;
+        Ok(Self { direct: config.clone(), config, connections: 8, prepared: true, listen: true })
+    }
+
+    /// The address that reaches the server itself, when `url` is a pooler's.
+    pub fn direct_url(mut self, url: &str) -> Result<Self> {
+        self.direct = parse(url)?;
+        Ok(self)
+    }
+
+    /// How many connections this process may hold for its own calls (default 8).
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections.max(1);
+        self
+    }
+
+    /// Says that `url` is a transaction pooler, which is otherwise found out by the first statement it loses.
+    #[must_use]
+    pub fn pooled(mut self) -> Self {
+        self.prepared = false;
+        self
+    }
+
+    /// Works without LISTEN: work is then found by polling alone.
+    #[must_use]
+    pub fn without_listen(mut self) -> Self {
+        self.listen = false;
+        self
+    }
+}
+
+/// Never prints the address: it may hold a password.
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings").field("connections", &self.connections).finish_non_exhaustive()
+    }
+}
+
+fn parse(url: &str) -> Result<Config> {
+    let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| Error::Settings {
+        message: std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string),
+    })?;
+    if config.get_application_name().is_none() {
+        config.application_name("windlass");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(Duration::from_secs(5));
+    }
+    config.keepalives_idle(Duration::from_secs(15));
+    config.tcp_user_timeout(Duration::from_secs(30));
+    if config.get_hosts().len() > 1 {
+        config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+    }
+    Ok(config)
+}
+
+/// A pool of connections to one address.
+#[derive(Clone)]
+pub(crate) struct Database {
+    pool: Pool,
+    prepared: Arc<AtomicBool>,
+}
+
+impl Database {
+    pub(crate) fn new(config: &Config, connections: usize, prepared: bool) -> Result<Self> {
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = match config.get_ssl_mode() {
+            SslMode::Disable => Manager::from_config(config.clone(), tokio_postgres::NoTls, recycling),
+            _ => Manager::from_config(config.clone(), tls()?, recycling),
+        };
+        let pool = Pool::builder(manager)
+            .max_size(connections)
+            .runtime(deadpool_postgres::Runtime::Tokio1)
+            .wait_timeout(Some(Duration::from_secs(30)))
+            .create_timeout(Some(Duration::from_secs(10)))
+            .build()
+            .map_err(|error| Error::Settings { message: error.to_string() })?;
+        Ok(Self { pool, prepared: Arc::new(AtomicBool::new(prepared)) })
+    }
+
+    pub(crate) async fn session(&self) -> Result<Session> {
+        Ok(Session { client: self.pool.get().await?, prepared: self.prepared.clone() })
+    }
+
+    /// One statement in a transaction of its own, on any connection. Sent again, unnamed, if a pooler lost its name.
+    pub(crate) async fn query(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+        let answer = self.session().await?.query(statement, params).await;
+        match answer {
+            Err(error) if error.is_lost_statement() => {
+                self.prepared.store(false, Ordering::Relaxed);
+                self.pool.retain(|_, _| false);
+                self.session().await?.query(statement, params).await
+            }
+            answer => answer,
+        }
+    }
+
+    pub(crate) async fn query_one(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Row> {
+        let mut rows = self.query(statement, params).await?;
+        rows.pop().ok_or_else(|| Error::Settings { message: format!("{} answered no row", statement.text) })
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("status", &self.pool.status()).finish()
+    }
+}
+
+/// A connection taken from the pool.
+pub(crate) struct Session {
+    pub(crate) client: Object,
+    prepared: Arc<AtomicBool>,
+}
+
+impl Session {
+    pub(crate) async fn query(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+        if self.prepared.load(Ordering::Relaxed) {
+            let prepared = self.client.prepare_typed_cached(statement.text, statement.types).await?;
+            Ok(self.client.query(&prepared, params).await?)
+        } else {
+            query_unnamed(&**self.client, statement, params).await
+        }
+    }
+}
+
+/// A statement and the types of its parameters, so that it can be sent without asking the server first.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) text: &'static str,
+    pub(crate) types: &'static [Type],
+}
+
+/// Sends a statement on somebody else's connection, leaving no prepared statement behind on it.
+pub(crate) async fn query_unnamed<C: tokio_postgres::GenericClient + Sync>(
+    client: &C,
+    statement: &Statement,
+    params: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>> {
+    let typed: Vec<_> = params.iter().copied().zip(statement.types.iter().cloned()).collect();
+    Ok(client.query_typed(statement.text, &typed).await?)
+}
+
+pub(crate) fn tls() -> Result<MakeRustlsConnect> {
+    // The first provider installed in the process wins; a second installation answers with an error that means nothing.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let config = rustls::ClientConfig::with_platform_verifier()
+        .map_err(|error| Error::Settings { message: format!("the system's trusted certificates cannot be used: {error}") })?;
+    Ok(MakeRustlsConnect::new(config))
+}
