@@ -2,3 +2,5 @@
 //! at random come in as arguments, so every rule can be tested to the corners and means the same wherever it is asked.
 
 pub mod state;
+
+pub mod backoff;
