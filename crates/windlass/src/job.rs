@@ -3,4 +3,6 @@
 
 pub mod state;
 
+pub mod settle;
+
 pub mod backoff;
