@@ -6,3 +6,5 @@ pub mod state;
 pub mod settle;
 
 pub mod backoff;
+
+pub mod unique;
