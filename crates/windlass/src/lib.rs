@@ -1,3 +1,4 @@
 //! A durable, multi-tenant job queue on Postgres.
 
 pub mod job;
+pub mod json;
