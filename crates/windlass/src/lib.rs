@@ -2,3 +2,4 @@
 
 pub mod job;
 pub mod json;
+pub mod text;
