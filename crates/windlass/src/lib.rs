@@ -3,3 +3,4 @@
 pub mod job;
 pub mod json;
 pub mod text;
+pub mod worker;
