@@ -1,0 +1,206 @@
+//! How long a job waits before its next attempt.
+//!
+//! A definition carries one of these; a handler may overrule it for a single failure. The delay is spread at random, since
+//! jobs that failed together (a dependency went down) would otherwise come back together and knock it down again.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// No job is put off for longer, whoever asks: it keeps a delay inside what the database's intervals and a reader can hold.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// The rule that turns the number of failures so far into a delay. The default is `min(600, 30·2ⁿ)` seconds, ±20 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Backoff {
+    pub kind: Kind,
+    /// The delay after the first failure, before jitter.
+    pub base_seconds: f64,
+    /// What each further failure multiplies the delay by; read by `exponential` only.
+    pub factor: f64,
+    /// No delay is longer, jitter included.
+    pub cap_seconds: f64,
+    /// A fraction of the delay: 0.2 spreads it evenly over ±20 %.
+    pub jitter: f64,
+}
+
+/// The shape of the curve over n, the failures before this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// base · factorⁿ
+    Exponential,
+    /// base · (n + 1)
+    Linear,
+    /// base
+    Fixed,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { kind: Kind::Exponential, base_seconds: 30.0, factor: 2.0, cap_seconds: 600.0, jitter: 0.2 }
+    }
+}
+
+impl Backoff {
+    /// The wait after a failure that `failures_before` others preceded; `random` is drawn from [0, 1).
+    ///
+    /// Total: a backoff that never passed [`Backoff::validate`] still gives a delay between zero and [`LONGEST_DELAY`],
+    /// because a job must be able to end whatever its definition says.
+    pub fn delay(&self, failures_before: u32, random: f64) -> Duration {
+        let n = f64::from(failures_before);
+        let curve = match self.kind {
+            Kind::Exponential => self.base_seconds * self.factor.powf(n),
+            Kind::Linear => self.base_seconds * (n + 1.0),
+            Kind::Fixed => self.base_seconds,
+        };
+        let cap = within(self.cap_seconds, LONGEST_DELAY.as_secs_f64());
+        // Capped before the spread as well as after it: a curve far above its cap would otherwise lose its jitter.
+        let middle = within(curve, cap);
+        let spread = within(self.jitter, 1.0) * (2.0 * unit(random) - 1.0);
+        Duration::try_from_secs_f64(within(middle * (1.0 + spread), cap)).unwrap_or(LONGEST_DELAY)
+    }
+
+    pub fn validate(&self) -> Result<(), Invalid> {
+        let longest = LONGEST_DELAY.as_secs_f64();
+        let refuse = |field, expected| Err(Invalid { field, expected });
+        // Written as ranges that must hold, so that NaN, which is in no range, is refused.
+        if !(0.0..=longest).contains(&self.base_seconds) {
+            return refuse("base_seconds", "between 0 and 31622400 (366 days)");
+        }
+        if !(1.0..=1000.0).contains(&self.factor) {
+            return refuse("factor", "between 1 and 1000");
+        }
+        if !(0.0..=longest).contains(&self.cap_seconds) {
+            return refuse("cap_seconds", "between 0 and 31622400 (366 days)");
+        }
+        if self.cap_seconds < self.base_seconds {
+            return refuse("cap_seconds", "no smaller than base_seconds");
+        }
+        if !(0.0..=1.0).contains(&self.jitter) {
+            return refuse("jitter", "a fraction between 0 and 1");
+        }
+        Ok(())
+    }
+}
+
+/// A field of a backoff that holds no usable value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{field} must be {expected}")]
+pub struct Invalid {
+    pub field: &'static str,
+    pub expected: &'static str,
+}
+
+/// What was drawn, or the middle if it was not drawn from [0, 1).
+pub(super) fn unit(random: f64) -> f64 {
+    if (0.0..1.0).contains(&random) { random } else { 0.5 }
+}
+
+/// Between zero and `most`; what is not a number counts as the most, since waiting too long does less harm than a hot loop.
+fn within(value: f64, most: f64) -> f64 {
+    if value.is_nan() { most } else { value.clamp(0.0, most) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MIDDLE: f64 = 0.5;
+
+    fn seconds(backoff: &Backoff, failures: u32) -> f64 {
+        backoff.delay(failures, MIDDLE).as_secs_f64()
+    }
+
+    #[test]
+    fn the_default_doubles_from_thirty_seconds_up_to_ten_minutes() {
+        let delays: Vec<f64> = (0..7).map(|n| seconds(&Backoff::default(), n)).collect();
+        assert_eq!(delays, [30.0, 60.0, 120.0, 240.0, 480.0, 600.0, 600.0]);
+    }
+
+    #[test]
+    fn linear_grows_by_its_base_and_fixed_does_not_grow() {
+        let linear = Backoff { kind: Kind::Linear, base_seconds: 10.0, ..Backoff::default() };
+        assert_eq!([0, 1, 2].map(|n| seconds(&linear, n)), [10.0, 20.0, 30.0]);
+        let fixed = Backoff { kind: Kind::Fixed, ..linear };
+        assert_eq!([0, 1, 2].map(|n| seconds(&fixed, n)), [10.0, 10.0, 10.0]);
+    }
+
+    #[test]
+    fn jitter_spreads_to_both_sides_but_not_over_the_cap() {
+        let backoff = Backoff::default();
+        assert_eq!(backoff.delay(0, 0.0), Duration::from_secs(24));
+        assert!(backoff.delay(0, 0.999_999).as_secs_f64() > 35.9);
+        assert_eq!(backoff.delay(9, 0.0), Duration::from_secs(480));
+        assert_eq!(backoff.delay(9, 0.999_999), Duration::from_secs(600));
+    }
+
+    #[test]
+    fn a_definition_may_name_only_what_it_changes_and_nothing_unknown() {
+        let parsed: Backoff = serde_json::from_str(r#"{"kind":"linear","base_seconds":5}"#).unwrap();
+        assert_eq!(parsed, Backoff { kind: Kind::Linear, base_seconds: 5.0, ..Backoff::default() });
+        assert_eq!(serde_json::from_str::<Backoff>("{}").unwrap(), Backoff::default());
+        assert!(serde_json::from_str::<Backoff>(r#"{"bas_seconds":5}"#).is_err());
+    }
+
+    #[test]
+    fn a_refusal_names_the_field() {
+        let refused = |change: fn(&mut Backoff)| {
+            let mut backoff = Backoff::default();
+            change(&mut backoff);
+            backoff.validate().map_err(|invalid| invalid.field)
+        };
+        assert_eq!(refused(|_| ()), Ok(()));
+        assert_eq!(refused(|b| b.base_seconds = -1.0), Err("base_seconds"));
+        assert_eq!(refused(|b| b.base_seconds = f64::NAN), Err("base_seconds"));
+        assert_eq!(refused(|b| b.factor = 0.5), Err("factor"));
+        assert_eq!(refused(|b| b.cap_seconds = f64::INFINITY), Err("cap_seconds"));
+        assert_eq!(refused(|b| b.cap_seconds = 29.0), Err("cap_seconds"));
+        assert_eq!(refused(|b| b.jitter = 1.1), Err("jitter"));
+    }
+
+    fn any_kind() -> impl Strategy<Value = Kind> {
+        prop_oneof![Just(Kind::Exponential), Just(Kind::Linear), Just(Kind::Fixed)]
+    }
+
+    proptest! {
+        #[test]
+        fn any_numbers_at_all_give_a_bounded_delay(
+            kind in any_kind(),
+            base_seconds in any::<f64>(),
+            factor in any::<f64>(),
+            cap_seconds in any::<f64>(),
+            jitter in any::<f64>(),
+            failures in any::<u32>(),
+            random in any::<f64>(),
+        ) {
+            let backoff = Backoff { kind, base_seconds, factor, cap_seconds, jitter };
+            prop_assert!(backoff.delay(failures, random) <= LONGEST_DELAY);
+        }
+
+        #[test]
+        fn a_valid_backoff_stays_in_its_band_and_never_shrinks(
+            kind in any_kind(),
+            base_seconds in 0.0..1e4_f64,
+            factor in 1.0..1000.0_f64,
+            above in 0.0..1e4_f64,
+            jitter in 0.0..=1.0_f64,
+            failures in any::<u32>(),
+            random in 0.0..1.0_f64,
+        ) {
+            let cap_seconds = base_seconds + above;
+            let backoff = Backoff { kind, base_seconds, factor, cap_seconds, jitter };
+            prop_assert_eq!(backoff.validate(), Ok(()));
+            let middle = seconds(&backoff, failures);
+            let delay = backoff.delay(failures, random).as_secs_f64();
+            let rounding = 1e-6;
+            prop_assert!(delay <= cap_seconds + rounding);
+            prop_assert!(delay >= middle * (1.0 - jitter) - rounding);
+            prop_assert!(delay <= middle * (1.0 + jitter) + rounding);
+            prop_assert!(seconds(&backoff, failures.saturating_add(1)) >= middle);
+        }
+    }
+}

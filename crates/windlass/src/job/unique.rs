@@ -1,0 +1,84 @@
+//! For how long a job's dedupe key keeps a second job with the same key out.
+//!
+//! The key is always the tenant's own: two tenants never meet. Uniqueness says what enqueue does with a *different* request
+//! for the same thing; a repeat of the same request is the idempotency key's business.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A longer window is `forever` under another name, and no sum of it with a timestamp may overflow.
+pub const LONGEST_WINDOW: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+/// Written `"active"`, `{"window_seconds": 60}` or `"forever"`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unique {
+    /// While a job with the key is not yet terminal: at most one of them waits or runs. The default.
+    #[default]
+    Active,
+    /// For this long after a job with the key was accepted, whatever becomes of that job. Meant for floods of equal events;
+    /// a schedule does not use it, since its runs are already unique by their due instants.
+    #[serde(rename = "window_seconds", with = "window_seconds")]
+    Window(Duration),
+    /// As long as the job is kept: the thing is done once, and doing it again takes an operator's retry or a purge.
+    Forever,
+}
+
+mod window_seconds {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::LONGEST_WINDOW;
+
+    pub(super) fn serialize<S: Serializer>(window: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        if window.subsec_nanos() == 0 {
+            to.serialize_u64(window.as_secs())
+        } else {
+            to.serialize_f64(window.as_secs_f64())
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let seconds = f64::deserialize(from)?;
+        Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|window| !window.is_zero() && *window <= LONGEST_WINDOW)
+            .ok_or_else(|| {
+                D::Error::custom("window_seconds must be above 0 and at most 316224000 (10 years)")
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_policy_reads_and_writes_its_own_form() {
+        let forms = [
+            (r#""active""#, Unique::Active),
+            (r#"{"window_seconds":60}"#, Unique::Window(Duration::from_secs(60))),
+            (r#"{"window_seconds":0.5}"#, Unique::Window(Duration::from_millis(500))),
+            (r#""forever""#, Unique::Forever),
+        ];
+        for (json, unique) in forms {
+            assert_eq!(serde_json::from_str::<Unique>(json).unwrap(), unique);
+            assert_eq!(serde_json::to_string(&unique).unwrap(), json);
+        }
+        assert_eq!(Unique::default(), Unique::Active);
+    }
+
+    #[test]
+    fn a_window_that_means_nothing_is_refused_by_name() {
+        for seconds in ["0", "-1", "1e12", "1e300", "1e-12"] {
+            let json = format!(r#"{{"window_seconds":{seconds}}}"#);
+            let error = serde_json::from_str::<Unique>(&json).unwrap_err();
+            assert!(error.to_string().contains("window_seconds"), "{error}");
+        }
+        assert!(serde_json::from_str::<Unique>(r#""window""#).is_err());
+        assert!(serde_json::from_str::<Unique>(r#"{"window_seconds":"60"}"#).is_err());
+    }
+}

@@ -1,0 +1,292 @@
+//! Makes text from outside fit to store: errors, logs, results, process output.
+//!
+//! No byte a handler writes may keep its job from ending, so nothing here can fail. Postgres refuses NUL and broken UTF-8;
+//! other control characters it would keep, but they would work on the terminal or page of whoever reads them. What is too
+//! long is cut, and says so.
+
+use std::io;
+
+use serde_json::{Map, Value};
+
+use crate::json::{self, JsonLimits, JsonProblem};
+
+/// The beginning of `bytes` as text of at most `max_bytes`: broken UTF-8 and control characters other than tab, line feed
+/// and carriage return become U+FFFD. What was cut ends in a mark with the original size, if `max_bytes` has room for it.
+pub fn storable(bytes: &[u8], max_bytes: usize) -> String {
+    // Cleaning never makes text shorter, so nothing behind this point can be kept; the few bytes more hold whatever
+    // character the limit cuts through.
+    let mut text = cleaned(&bytes[..bytes.len().min(max_bytes.saturating_add(LONGEST_CHAR))]);
+    if text.len() <= max_bytes {
+        return text;
+    }
+    let mark = fitting(truncation_mark(bytes.len()), max_bytes);
+    let room = max_bytes - mark.len();
+    let cut = (0..=room).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    text.truncate(cut);
+    text + &mark
+}
+
+/// The end of `bytes`, cleaned alike. What was cut starts with the mark on a line of its own, then with the first whole line
+/// if one begins in the part that is kept: the last lines of a failed command are the ones that tell why.
+pub fn tail(bytes: &[u8], max_bytes: usize) -> String {
+    let start = bytes.len().saturating_sub(max_bytes.saturating_add(LONGEST_CHAR));
+    let text = cleaned(&bytes[start..]);
+    if text.len() <= max_bytes {
+        return text;
+    }
+    let mark = fitting(truncation_mark(bytes.len()) + "\n", max_bytes);
+    let room = max_bytes - mark.len();
+    let cut = (text.len() - room..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    let cuts_a_line = !text[..cut].ends_with('\n');
+    let next_line = text[cut..].find('\n').map(|end| cut + end + 1).filter(|&next| next < text.len());
+    mark + &text[next_line.filter(|_| cuts_a_line).unwrap_or(cut)..]
+}
+
+/// A handler's result as JSON text that [`json::check`] accepts and Postgres stores. NUL in strings and names becomes U+FFFD;
+/// a result beyond the limits is replaced by `{"windlass": {"dropped": …, "bytes": …}}`, which says what was lost.
+pub fn storable_json(value: &Value, limits: &JsonLimits) -> String {
+    // Looked at first because the serializer recurses as deep as the value goes.
+    if is_deeper_than(value, limits.max_depth.min(json::DEEPEST)) {
+        return dropped("result nested too deeply", None, limits);
+    }
+    let (text, bytes) = written(value, limits.max_bytes);
+    let problem = match json::check(&text, limits) {
+        Ok(()) => return text,
+        Err(refused) => refused.problem,
+    };
+    match problem {
+        // A name with NUL may meet its own replacement in the same object; then one of the two is lost.
+        JsonProblem::Nul => storable_json(&without_nul(value), limits),
+        JsonProblem::TooLarge { .. } => dropped("result too large", Some(bytes), limits),
+        JsonProblem::TooManyValues { .. } => dropped("result has too many values", Some(bytes), limits),
+        JsonProblem::TooDeep { .. } => dropped("result nested too deeply", Some(bytes), limits),
+        JsonProblem::Number | JsonProblem::LoneSurrogate | JsonProblem::Syntax { .. } => {
+            dropped("result cannot be stored", Some(bytes), limits)
+        }
+    }
+}
+
+const LONGEST_CHAR: usize = 4;
+
+fn cleaned(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.extend(chunk.valid().chars().map(clean));
+        if !chunk.invalid().is_empty() {
+            text.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+    text
+}
+
+/// The upper control characters go too: U+009B opens an escape sequence by itself.
+fn clean(c: char) -> char {
+    let stays = !c.is_control() || matches!(c, '\t' | '\n' | '\r');
+    if stays { c } else { char::REPLACEMENT_CHARACTER }
+}
+
+fn truncation_mark(original_bytes: usize) -> String {
+    format!("…[truncated, {original_bytes} bytes]")
+}
+
+/// No mark rather than half a mark.
+fn fitting(mark: String, max_bytes: usize) -> String {
+    if mark.len() <= max_bytes { mark } else { String::new() }
+}
+
+fn is_deeper_than(value: &Value, levels: usize) -> bool {
+    let is_container = value.is_array() || value.is_object();
+    let Some(below) = levels.checked_sub(usize::from(is_container)) else {
+        return true;
+    };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper_than(item, below)),
+        Value::Object(members) => members.values().any(|member| is_deeper_than(member, below)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// The value's text and its size; of a text beyond `max_bytes` only enough is kept to be seen as too large.
+fn written(value: &Value, max_bytes: usize) -> (String, usize) {
+    struct Bounded {
+        kept: Vec<u8>,
+        max_bytes: usize,
+        total: usize,
+    }
+
+    impl io::Write for Bounded {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.total += bytes.len();
+            if self.kept.len() <= self.max_bytes {
+                self.kept.extend_from_slice(bytes);
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut bounded = Bounded { kept: Vec::with_capacity(128), max_bytes, total: 0 };
+    match serde_json::to_writer(&mut bounded, value) {
+        // Pieces are written whole, so what is kept is whole characters.
+        Ok(()) => (String::from_utf8_lossy(&bounded.kept).into_owned(), bounded.total),
+        // Empty text is no JSON, and is dropped as such.
+        Err(_) => (String::new(), 0),
+    }
+}
+
+fn without_nul(value: &Value) -> Value {
+    let cleaned = |text: &str| text.replace('\0', "\u{FFFD}");
+    match value {
+        Value::String(text) => Value::String(cleaned(text)),
+        Value::Array(items) => items.iter().map(without_nul).collect(),
+        Value::Object(members) => {
+            let members = members.iter().map(|(name, member)| (cleaned(name), without_nul(member)));
+            Value::Object(members.collect::<Map<String, Value>>())
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    }
+}
+
+fn dropped(why: &str, bytes: Option<usize>, limits: &JsonLimits) -> String {
+    let marker = match bytes {
+        Some(bytes) => serde_json::json!({ "windlass": { "dropped": why, "bytes": bytes } }),
+        None => serde_json::json!({ "windlass": { "dropped": why } }),
+    }
+    .to_string();
+    // Limits too small for the marker leave room for nothing better.
+    if json::check(&marker, limits).is_ok() { marker } else { "null".into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn plain_text_is_left_alone() {
+        let text = "line one\n\tline two\r\nZoë 😀";
+        assert_eq!(storable(text.as_bytes(), 100), text);
+        assert_eq!(tail(text.as_bytes(), 100), text);
+        assert_eq!(storable(text.as_bytes(), text.len()), text);
+        assert_eq!(storable(b"", 0), "");
+    }
+
+    #[test]
+    fn what_cannot_be_stored_or_shown_is_replaced() {
+        assert_eq!(storable(b"a\0b\x1b[31mc\x7f\xc2\x9bd\xffe\xe2\x82", 100), "a�b�[31mc��d�e�");
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters_and_says_so() {
+        let text = "é".repeat(100);
+        let kept = storable(text.as_bytes(), 60);
+        assert_eq!(kept, format!("{}…[truncated, 200 bytes]", "é".repeat(17)));
+        assert!(kept.len() <= 60);
+        assert_eq!(storable(text.as_bytes(), 5), "éé");
+        assert_eq!(tail(text.as_bytes(), 5), "éé");
+    }
+
+    #[test]
+    fn a_tail_starts_with_a_whole_line() {
+        let log: String = (0..100).map(|n| format!("line number {n}\n")).collect();
+        assert_eq!(tail(log.as_bytes(), 70), "…[truncated, 1490 bytes]\nline number 98\nline number 99\n");
+        // Where the cut falls between two lines, neither is lost.
+        assert!(tail(log.as_bytes(), 27 + 30).ends_with("\nline number 98\nline number 99\n"));
+        let one_line = format!("{}end\n", "x".repeat(100));
+        assert!(tail(one_line.as_bytes(), 40).ends_with("xxxend\n"));
+    }
+
+    #[test]
+    fn a_result_with_nul_is_stored_without_it() {
+        let stored = storable_json(&json!({"a\0": ["x\0y", 1, null]}), &JsonLimits::default());
+        assert_eq!(stored, r#"{"a�":["x�y",1,null]}"#);
+    }
+
+    #[test]
+    fn a_result_beyond_the_limits_is_replaced_by_a_note() {
+        let limits = JsonLimits { max_bytes: 100, max_depth: 3, max_nodes: 10 };
+        let note =
+            |why: &str, bytes: usize| json!({"windlass": {"dropped": why, "bytes": bytes}}).to_string();
+        assert_eq!(storable_json(&json!("x".repeat(200)), &limits), note("result too large", 202));
+        assert_eq!(storable_json(&json!(vec![0; 10]), &limits), note("result has too many values", 21));
+        let deep = json!([[[[1]]]]);
+        assert_eq!(storable_json(&deep, &limits), r#"{"windlass":{"dropped":"result nested too deeply"}}"#);
+        assert_eq!(storable_json(&json!([[[1]]]), &limits), "[[[1]]]");
+        assert_eq!(storable_json(&deep, &JsonLimits { max_bytes: 10, ..limits }), "null");
+    }
+
+    #[test]
+    fn a_result_nested_without_end_is_replaced_and_not_followed() {
+        let mut value = json!(1);
+        for _ in 0..5_000 {
+            value = Value::Array(vec![value]);
+        }
+        let boundless = JsonLimits { max_depth: usize::MAX, ..JsonLimits::default() };
+        assert!(storable_json(&value, &JsonLimits::default()).contains("nested too deeply"));
+        assert!(storable_json(&value, &boundless).contains("nested too deeply"));
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        let text = prop_oneof![".{0,8}", "[a\\x00]{0,4}"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            text.clone().prop_map(Value::from)
+        ];
+        leaf.prop_recursive(8, 64, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::hash_map(text.clone(), inner, 0..6)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
+        let text = prop_oneof![".{0,40}", "[a\\n😀\\x00]{0,60}"].prop_map(String::into_bytes);
+        prop_oneof![prop::collection::vec(any::<u8>(), 0..120), text]
+    }
+
+    proptest! {
+        #[test]
+        fn text_is_clean_short_enough_and_settled(bytes in any_bytes(), max_bytes in 0..130_usize) {
+            for fit in [storable, tail] {
+                let text = fit(&bytes, max_bytes);
+                prop_assert!(text.len() <= max_bytes);
+                prop_assert!(text.chars().all(|c| clean(c) == c));
+                prop_assert_eq!(&fit(text.as_bytes(), max_bytes), &text);
+            }
+        }
+
+        #[test]
+        fn what_fits_is_kept_whole_and_what_is_cut_is_an_end_of_the_whole(bytes in any_bytes(), max_bytes in 0..130_usize) {
+            let whole = cleaned(&bytes);
+            prop_assert!(whole.len() >= bytes.len());
+            let start = storable(&bytes, max_bytes);
+            let end = tail(&bytes, max_bytes);
+            if whole.len() <= max_bytes {
+                prop_assert_eq!((&start, &end), (&whole, &whole));
+            } else {
+                let mark = truncation_mark(bytes.len());
+                let start = start.strip_suffix(&mark).unwrap_or(&start);
+                let end = end.strip_prefix(&format!("{mark}\n")).unwrap_or(&end);
+                prop_assert!(whole.starts_with(start) && whole.ends_with(end));
+            }
+        }
+
+        #[test]
+        fn a_result_can_always_be_stored(value in any_value(), max_bytes in 80..400_usize, max_depth in 2..8_usize) {
+            let limits = JsonLimits { max_bytes, max_depth, max_nodes: 20 };
+            let stored = storable_json(&value, &limits);
+            prop_assert_eq!(json::check(&stored, &limits), Ok(()));
+            let again: Value = serde_json::from_str(&stored).unwrap();
+            prop_assert_eq!(storable_json(&again, &limits), stored);
+        }
+    }
+}

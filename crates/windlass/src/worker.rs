@@ -1,0 +1,3 @@
+//! What a worker does with its free slots.
+
+pub mod fair;

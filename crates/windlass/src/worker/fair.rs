@@ -1,0 +1,244 @@
+//! Whose turn it is: deals a worker's free slots to lanes, fairly between tenants and by priority within one.
+//!
+//! Between tenants this is weighted deficit round robin, kept as virtual time. Each tenant carries the turns it has had
+//! divided by its weight, and the tenant that has had least goes next; among equals, the one that has waited longest. So the
+//! shares of two tenants that both have work differ by no more than a portion at any time, however many lanes each has, and
+//! a newcomer joins level with the least served: idle time earns no credit, and an old backlog makes no debt.
+//!
+//! A deal is made without knowing how much each lane holds. It is dealt in portions, large enough that the single claim
+//! statement that answers it touches few lanes, and [`Fair::settle`] takes back what a lane could not use. A lane that
+//! answered short is taken for empty and rests until it is woken, so that the next deal is made among lanes that do have
+//! work: one huge backlog beside many small ones is soon dealt whole batches.
+//!
+//! Nothing here is shared or stored. Each worker is fair for itself, and the sum of fair workers is fair.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+/// A deal names no more lanes than this, since each costs the claim an index descent.
+pub const MAX_LANES: usize = 64;
+
+/// A lane gains one point of priority for each of these that it waits, so that none starves.
+pub const AGEING: Duration = Duration::from_secs(1);
+
+/// One stream of jobs in order: a (queue, definition, tenant, priority), interned as a number. A lower priority goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lane {
+    pub id: i32,
+    pub tenant: Uuid,
+    pub priority: i16,
+}
+
+#[derive(Debug, Default)]
+pub struct Fair {
+    lanes: HashMap<i32, Known>,
+    tenants: HashMap<Uuid, Tenant>,
+    /// The tenants that have an active lane, least served first.
+    ranking: BTreeSet<Rank>,
+    /// Where a tenant starts when none is active: as far as any has come.
+    horizon: u128,
+    /// Rises with each turn, and tells who waited longest.
+    turn: u64,
+}
+
+impl Fair {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes a lane known, at rest, or changes it; `weight` is the share of its whole tenant, and zero counts as one.
+    pub fn set_lane(&mut self, lane: Lane, weight: u32) {
+        let was_active = self.is_active(lane.id);
+        if self.lanes.get(&lane.id).is_some_and(|known| known.lane != lane) {
+            self.remove_lane(lane.id);
+        }
+        self.lanes.entry(lane.id).or_insert(Known { lane, woken: false });
+        let tenant = self.tenants.entry(lane.tenant).or_default();
+        tenant.lanes.insert(lane.id);
+        tenant.weight = weight.max(1);
+        if was_active {
+            self.activate(lane.id);
+        }
+    }
+
+    pub fn remove_lane(&mut self, id: i32) {
+        self.deactivate(id);
+        let Some(Known { lane, .. }) = self.lanes.remove(&id) else { return };
+        let Some(tenant) = self.tenants.get_mut(&lane.tenant) else { return };
+        tenant.lanes.remove(&id);
+        if tenant.lanes.is_empty() {
+            self.tenants.remove(&lane.tenant);
+        }
+    }
+
+    /// The lane may hold work: it arrived, a limit was lifted, or it is time to look again. An unknown lane is let be.
+    pub fn activate(&mut self, id: i32) {
+        let Some(known) = self.lanes.get_mut(&id) else { return };
+        known.woken = true;
+        let lane = known.lane;
+        let level = self.ranking.first().map_or(self.horizon, |rank| rank.served);
+        let Some(tenant) = self.tenants.get_mut(&lane.tenant) else { return };
+        if tenant.active.iter().any(|active| active.id == id) {
+            return;
+        }
+        if tenant.active.is_empty() {
+            // Last among equals: otherwise a stream of newcomers could keep those already here from their turn.
+            self.turn += 1;
+            (tenant.served, tenant.turn) = (tenant.served.max(level), self.turn);
+            self.ranking.insert(tenant.rank(lane.tenant));
+        }
+        tenant.active.push(Active { id, priority: lane.priority, waits_since: None, turn: 0 });
+    }
+
+    /// The lane rests until it is woken, also by a claim under way that comes back full. To end a lane, remove it.
+    pub fn deactivate(&mut self, id: i32) {
+        let Some(known) = self.lanes.get_mut(&id) else { return };
+        known.woken = false;
+        let lane = known.lane;
+        let Some(tenant) = self.tenants.get_mut(&lane.tenant) else { return };
+        let Some(place) = tenant.active.iter().position(|active| active.id == id) else { return };
+        tenant.active.swap_remove(place);
+        if tenant.active.is_empty() {
+            self.ranking.remove(&tenant.rank(lane.tenant));
+            self.horizon = self.horizon.max(tenant.served);
+        }
+    }
+
+    pub fn is_active(&self, id: i32) -> bool {
+        let tenant = self.lanes.get(&id).and_then(|known| self.tenants.get(&known.lane.tenant));
+        tenant.is_some_and(|tenant| tenant.active.iter().any(|active| active.id == id))
+    }
+
+    pub fn has_active_lanes(&self) -> bool {
+        !self.ranking.is_empty()
+    }
+
+    /// Deals all of `slots`, if there is an active lane: at most [`MAX_LANES`] lanes, each once, with its number of turns.
+    /// `now` is any clock that does not go back; only ageing reads it.
+    pub fn deal(&mut self, slots: usize, now: Duration) -> Vec<(i32, usize)> {
+        let mut dealt: Vec<(i32, usize)> = Vec::new();
+        let portion = portion(slots);
+        let mut left = slots;
+        while left > 0 {
+            let Some(rank) = self.ranking.pop_first() else { break };
+            let Some(tenant) = self.tenants.get_mut(&rank.tenant) else { continue };
+            let count = portion.min(left);
+            self.turn += 1;
+            tenant.served += tenant.price(count);
+            tenant.turn = self.turn;
+            self.ranking.insert(tenant.rank(rank.tenant));
+            let Some(lane) = tenant.next_lane(now, self.turn) else { continue };
+            left -= count;
+            match dealt.iter_mut().find(|(id, _)| *id == lane) {
+                Some((_, turns)) => *turns += count,
+                None => dealt.push((lane, count)),
+            }
+        }
+        for (id, _) in &dealt {
+            // The claim that follows will see all that a wake-up until now told of.
+            self.lanes.entry(*id).and_modify(|known| known.woken = false);
+        }
+        dealt
+    }
+
+    /// What the claim really got from a lane that it asked for `asked`. Turns not used are given back to the tenant, and a lane
+    /// that came back short rests, unless it was woken since it was dealt.
+    pub fn settle(&mut self, id: i32, asked: usize, got: usize) {
+        let Some(Known { lane, woken }) = self.lanes.get(&id).copied() else { return };
+        if got >= asked {
+            // Woken, and not only left active: an older claim may have come back short and put it to rest.
+            if asked > 0 {
+                self.activate(id);
+            }
+            return;
+        }
+        if let Some(tenant) = self.tenants.get_mut(&lane.tenant) {
+            let was_ranked = self.ranking.remove(&tenant.rank(lane.tenant));
+            tenant.served = tenant.served.saturating_sub(tenant.price(asked - got));
+            if was_ranked {
+                self.ranking.insert(tenant.rank(lane.tenant));
+            }
+        }
+        if !woken {
+            self.deactivate(id);
+        }
+    }
+}
+
+/// The price of one turn at weight 1. Divisible by every small weight, so that shares come out exact.
+const TURN: u128 = 720_720 << 20;
+
+/// Below this a claim descends an index for too few rows.
+const SMALLEST_PORTION: usize = 4;
+
+/// How many turns are dealt at a time: few enough portions to bound the lanes, and no more than half of the slots, so that
+/// two tenants never drift further apart than one deal.
+fn portion(slots: usize) -> usize {
+    slots.div_ceil(MAX_LANES).max(SMALLEST_PORTION.min(slots / 2)).max(1)
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    lane: Lane,
+    /// Since it was last dealt.
+    woken: bool,
+}
+
+#[derive(Debug, Default)]
+struct Tenant {
+    weight: u32,
+    /// Turns had, divided by weight.
+    served: u128,
+    turn: u64,
+    lanes: BTreeSet<i32>,
+    active: Vec<Active>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    served: u128,
+    turn: u64,
+    tenant: Uuid,
+}
+
+#[derive(Debug)]
+struct Active {
+    id: i32,
+    priority: i16,
+    /// Since the first deal that saw it after it was woken or served.
+    waits_since: Option<Duration>,
+    turn: u64,
+}
+
+impl Tenant {
+    fn rank(&self, tenant: Uuid) -> Rank {
+        Rank { served: self.served, turn: self.turn, tenant }
+    }
+
+    fn price(&self, turns: usize) -> u128 {
+        turns as u128 * TURN / u128::from(self.weight.max(1))
+    }
+
+    /// The most urgent lane, which then waits anew. Chosen for each portion, so that lanes of one priority share a deal.
+    fn next_lane(&mut self, now: Duration, turn: u64) -> Option<i32> {
+        for lane in &mut self.active {
+            lane.waits_since.get_or_insert(now);
+        }
+        let best = self.active.iter_mut().min_by_key(|lane| (lane.urgency(now), lane.turn, lane.id))?;
+        (best.waits_since, best.turn) = (Some(now), turn);
+        Some(best.id)
+    }
+}
+
+impl Active {
+    /// Lower is more urgent; in nanoseconds, so that it is exact.
+    fn urgency(&self, now: Duration) -> i128 {
+        let waited = self.waits_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        i128::from(self.priority) * AGEING.as_nanos().cast_signed() - waited.as_nanos().cast_signed()
+    }
+}
+
+#[cfg(test)]
+mod tests;
