@@ -41,3 +41,6 @@ $$;
 
 revoke all on schema windlass from public;
 grant usage on schema windlass to windlass_migrator, windlass_api, windlass_worker, windlass_reader;
+
+alter table windlass.migration owner to windlass_owner;
+alter table windlass.installed_functions owner to windlass_owner;

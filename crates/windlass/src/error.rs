@@ -53,7 +53,7 @@ impl Error {
     }
 
     pub(crate) fn json(field: &str, refused: JsonRefused) -> Self {
-        Self::Refused { field: field.to_owned(), pointer: Some(refused.pointer), message: refused.message }
+        Self::Refused { field: field.to_owned(), pointer: Some(refused.pointer), message: refused.problem.to_string() }
     }
 
     /// Whether the same call may succeed later, on this or another connection: a lost connection, a failover, a deadlock.

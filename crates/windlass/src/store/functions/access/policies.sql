@@ -31,6 +31,7 @@ grant select on windlass.job, windlass.live, windlass.deferred, windlass.blocked
   windlass.job_workers, windlass.tenants, windlass.jobs, windlass.job_attempts, windlass.job_counts
   to windlass_api, windlass_reader;
 grant select on windlass.audit to windlass_api;
+grant select on windlass.migration, windlass.installed_functions to windlass_api, windlass_worker, windlass_reader;
 
 grant execute on function windlass.state_name, windlass.state_code, windlass.outcome_name, windlass.source_name, windlass.source_code,
   windlass.current_tenant to windlass_api, windlass_worker, windlass_reader;

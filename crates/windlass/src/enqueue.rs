@@ -1,0 +1,108 @@
+//! The one way in. A job is described by a [`NewJob`] and enters through [`Queue::enqueue`], [`Queue::enqueue_many`], or
+//! [`enqueue`] in the caller's own transaction; HTTP, schedules, events and chains use the same.
+//!
+//! What is checked here: the payload's limits and, where the definition is at hand, its JSON Schema. In the caller's own
+//! transaction the definition is not at hand, so the schema is checked before the job runs instead.
+
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::job::state::State;
+use crate::new_job::NewJob;
+use crate::queue::Queue;
+use crate::store;
+use crate::store::enqueue::{Route, Routed};
+
+/// What an enqueue answers: always a job's id, and whether that job was there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Enqueued {
+    pub id: Uuid,
+    pub state: State,
+    /// Another job already holds this dedupe or idempotency key; `id` is that job's.
+    pub is_duplicate: bool,
+}
+
+/// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if that commits.
+pub async fn enqueue<C: tokio_postgres::GenericClient + Sync>(client: &C, job: &NewJob) -> Result<Enqueued> {
+    job.payload_text()?;
+    store::enqueue::door_on(client, job).await
+}
+
+impl Queue {
+    /// Enqueues one job and answers once it is durable.
+    pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued> {
+        let route = self.checked_route(job).await?;
+        if job.options.needs_a_guard() || route.0.has_start_deadline {
+            return store::enqueue::door(&self.database().session().await?, job).await;
+        }
+        let routed = self.routed(&route.0, job)?;
+        store::enqueue::routed(self.database(), &routed).await?;
+        Ok(Enqueued { id: routed.job, state: State::Queued, is_duplicate: false })
+    }
+
+    /// Enqueues many jobs in one transaction: all of them or none. Answers in the order given.
+    pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
+        let mut answers: Vec<Option<Enqueued>> = vec![None; jobs.len()];
+        let mut plain = Vec::with_capacity(jobs.len());
+        let mut guarded = Vec::new();
+        for (position, job) in jobs.iter().enumerate() {
+            let route = self.checked_route(job).await?;
+            if job.options.needs_a_guard() || route.0.has_start_deadline {
+                guarded.push(position);
+            } else {
+                let routed = self.routed(&route.0, job)?;
+                answers[position] = Some(Enqueued { id: routed.job, state: State::Queued, is_duplicate: false });
+                plain.push(routed);
+            }
+        }
+        // Keys are locked in their order, so that two batches in opposite order cannot wait for each other.
+        guarded.sort_by_key(|&position| {
+            let options = &jobs[position].options;
+            (&options.idempotency_key, &options.dedupe_key, &options.ordering_key, position)
+        });
+
+        let mut session = self.database().session().await?;
+        if guarded.is_empty() && plain.len() <= CHUNK {
+            store::enqueue::routed_many(&session, &plain).await?;
+        } else {
+            session.begin().await?;
+            for chunk in plain.chunks(CHUNK) {
+                store::enqueue::routed_many(&session, chunk).await?;
+            }
+            for position in guarded {
+                answers[position] = Some(store::enqueue::door(&session, &jobs[position]).await?);
+            }
+            session.commit().await?;
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+
+    async fn checked_route(&self, job: &NewJob) -> Result<std::sync::Arc<(Route, Option<jsonschema::Validator>)>> {
+        let payload = job.payload_text()?;
+        let options = &job.options;
+        let route = self.route(options.tenant, &job.definition_key, options.queue.as_deref(), options.priority).await?;
+        if let Some(validator) = &route.1 {
+            crate::definition::check_payload(validator, payload)?;
+        }
+        Ok(route)
+    }
+
+    fn routed<'a>(&self, route: &Route, job: &'a NewJob) -> Result<Routed<'a>> {
+        Ok(Routed {
+            tenant: route.tenant,
+            job: job.options.id.unwrap_or_else(|| self.new_id()),
+            lane: route.lane,
+            max_attempts: job.options.max_attempts.map_or(Ok(route.max_attempts), |most| {
+                i16::try_from(most)
+                    .ok()
+                    .filter(|most| (1..=1000).contains(most))
+                    .ok_or_else(|| Error::refused("max_attempts", "must be between 1 and 1000"))
+            })?,
+            payload: job.payload_text()?,
+            extra: job.options.extra(),
+        })
+    }
+}
+
+/// Rows per statement of a bulk enqueue: past a thousand the arrays cost more memory than they save round trips.
+const CHUNK: usize = 1000;

@@ -1,0 +1,119 @@
+//! The handle that applications hold: connections, a short memory of routes, and a clock for ids.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::definition;
+use crate::error::Result;
+use crate::migrate;
+use crate::store;
+use crate::store::database::{Database, Settings};
+use crate::store::enqueue::Route;
+
+/// How long a route is believed: a definition that is deactivated, or a tenant that is suspended, is honoured within this.
+const ROUTE_AGE: Duration = Duration::from_secs(5);
+
+/// A job queue in one Postgres database. Cheap to clone; clones share connections.
+#[derive(Clone)]
+pub struct Queue {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    settings: Settings,
+    database: Database,
+    routes: RwLock<HashMap<RouteKey, KnownRoute>>,
+    /// What to add to this machine's clock to get the database's, in milliseconds.
+    clock_offset: AtomicI64,
+}
+
+type CheckedRoute = Arc<(Route, Option<jsonschema::Validator>)>;
+
+struct KnownRoute {
+    since: Instant,
+    route: CheckedRoute,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct RouteKey {
+    tenant: Option<Uuid>,
+    key: String,
+    queue: Option<String>,
+    priority: Option<i32>,
+}
+
+impl Queue {
+    /// Connects and checks that the schema is one this release knows. Does not migrate: see [`crate::migrate()`].
+    pub async fn connect(settings: Settings) -> Result<Self> {
+        let database = Database::new(&settings.config, settings.connections, settings.prepared)?;
+        let session = database.session().await?;
+        migrate::check(&**session.client).await?;
+        let offset = store::tenant::clock_offset(&session).await?;
+        drop(session);
+        let inner =
+            Inner { settings, database, routes: RwLock::default(), clock_offset: AtomicI64::new(offset) };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Connects to a URL with the default settings.
+    pub async fn connect_to(url: &str) -> Result<Self> {
+        Self::connect(Settings::new(url)?).await
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.inner.settings
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.inner.database
+    }
+
+    /// A UUIDv7 by the database's clock as far as we know it, so that a machine with a wrong clock does not put its jobs
+    /// into another week's partition. Nothing but that rests on it.
+    pub(crate) fn new_id(&self) -> Uuid {
+        let now = Timestamp::now().as_millisecond() + self.inner.clock_offset.load(Ordering::Relaxed);
+        let millis = u64::try_from(now).unwrap_or_default();
+        let random: [u8; 10] = rand::random();
+        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+    }
+
+    /// The route of a definition for a tenant, remembered for a few seconds.
+    pub(crate) async fn route(
+        &self,
+        tenant: Option<Uuid>,
+        key: &str,
+        queue: Option<&str>,
+        priority: Option<i32>,
+    ) -> Result<CheckedRoute> {
+        let route_key = RouteKey { tenant, key: key.to_owned(), queue: queue.map(str::to_owned), priority };
+        {
+            let routes = self.inner.routes.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = routes.get(&route_key)
+                && known.since.elapsed() < ROUTE_AGE
+            {
+                return Ok(known.route.clone());
+            }
+        }
+        let route = store::enqueue::route(self.database(), tenant, key, queue, priority).await?;
+        let validator = definition::validator(&route.arg_schema)?;
+        let route = Arc::new((route, validator));
+        let mut routes = self.inner.routes.write().unwrap_or_else(PoisonError::into_inner);
+        if routes.len() >= 100_000 {
+            routes.retain(|_, known| known.since.elapsed() < ROUTE_AGE);
+        }
+        routes.insert(route_key, KnownRoute { since: Instant::now(), route: route.clone() });
+        Ok(route)
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("settings", &self.inner.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,24 @@
+//! Everything that speaks to the database. Each function makes one call and answers with values; it decides nothing about
+//! a job's future, knows no HTTP, and leaves trying again to its callers.
+
+pub(crate) mod connect;
+pub(crate) mod database;
+pub(crate) mod definition;
+pub(crate) mod enqueue;
+pub(crate) mod job;
+pub(crate) mod keeper;
+pub(crate) mod param;
+pub(crate) mod schema;
+pub(crate) mod tenant;
+pub(crate) mod worker;
+
+use database::Statement;
+
+/// Every statement this release sends; a test prepares each of them on a migrated database and compares the types.
+#[doc(hidden)]
+#[must_use]
+pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
+    let all: [&[&Statement]; 6] =
+        [enqueue::STATEMENTS, job::STATEMENTS, worker::STATEMENTS, keeper::STATEMENTS, tenant::STATEMENTS, definition::STATEMENTS];
+    all.into_iter().flatten().map(|statement| (statement.text, statement.types)).collect()
+}

@@ -1,0 +1,60 @@
+//! One connection outside of any pool: for migrations and for LISTEN, which need a session of their own.
+
+use std::future::poll_fn;
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio_postgres::config::SslMode;
+use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+
+use super::database::tls;
+use crate::error::Result;
+
+/// Ends with its owner: the task that drives the socket is aborted on drop.
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    /// NOTIFY payloads with their channel. Always drained by our task, so the server never has to keep them for us.
+    pub(crate) notifications: mpsc::UnboundedReceiver<(String, String)>,
+    driver: JoinHandle<()>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+pub(crate) async fn open(config: &Config) -> Result<Connection> {
+    let (heard, notifications) = mpsc::unbounded_channel();
+    let (client, driver) = match config.get_ssl_mode() {
+        SslMode::Disable => {
+            let (client, connection) = config.connect(NoTls).await?;
+            (client, tokio::spawn(drive(connection, heard)))
+        }
+        _ => {
+            let (client, connection) = config.connect(tls()?).await?;
+            (client, tokio::spawn(drive(connection, heard)))
+        }
+    };
+    Ok(Connection { client, notifications, driver })
+}
+
+async fn drive<S, T>(mut connection: tokio_postgres::Connection<S, T>, heard: mpsc::UnboundedSender<(String, String)>)
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+        match message {
+            Ok(AsyncMessage::Notification(note)) => {
+                // A receiver that is gone means the connection is about to be dropped.
+                let _ = heard.send((note.channel().to_owned(), note.payload().to_owned()));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!(%error, "a database connection ended");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The ways a job enters the database: routed (checked here, one statement) and through the SQL door.
+
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement, query_unnamed};
+use super::param::{JsonOut, JsonText};
+use crate::enqueue::Enqueued;
+use crate::error::Result;
+use crate::job::state::State;
+use crate::new_job::NewJob;
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&ROUTE, &ROUTED, &ROUTED_MANY, &DOOR];
+
+/// What is known of a (tenant, definition, queue, priority) and needed to enqueue without asking again.
+#[derive(Debug)]
+pub(crate) struct Route {
+    pub(crate) tenant: Uuid,
+    pub(crate) lane: i32,
+    pub(crate) max_attempts: i16,
+    pub(crate) has_start_deadline: bool,
+    pub(crate) arg_schema: String,
+}
+
+static ROUTE: Statement = Statement {
+    text: "select tenant_id, lane, max_attempts, has_start_deadline, arg_schema from windlass.route_of($1, $2, $3, $4)",
+    types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT4],
+};
+
+pub(crate) async fn route(db: &Database, tenant: Option<Uuid>, key: &str, queue: Option<&str>, priority: Option<i32>) -> Result<Route> {
+    let row = db.query_one(&ROUTE, &[&tenant, &key, &queue, &priority]).await?;
+    Ok(Route {
+        tenant: row.get(0),
+        lane: row.get(1),
+        max_attempts: row.get(2),
+        has_start_deadline: row.get(3),
+        arg_schema: row.get::<_, JsonOut<'_>>(4).0.to_owned(),
+    })
+}
+
+static ROUTED: Statement = Statement {
+    text: "select windlass.enqueue_routed($1, $2, $3, $4, $5, $6)",
+    types: &[Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::JSONB, Type::JSONB],
+};
+
+/// A job that stands in a known lane and has no guard.
+pub(crate) struct Routed<'a> {
+    pub(crate) tenant: Uuid,
+    pub(crate) job: Uuid,
+    pub(crate) lane: i32,
+    pub(crate) max_attempts: i16,
+    pub(crate) payload: &'a str,
+    pub(crate) extra: Option<String>,
+}
+
+pub(crate) async fn routed(db: &Database, new: &Routed<'_>) -> Result<()> {
+    let extra = new.extra.as_deref().map(JsonText);
+    db.query(&ROUTED, &[&new.tenant, &new.job, &new.lane, &new.max_attempts, &JsonText(new.payload), &extra]).await?;
+    Ok(())
+}
+
+static ROUTED_MANY: Statement = Statement {
+    text: "select windlass.enqueue_routed_many($1, $2, $3, $4, $5, $6)",
+    types: &[
+        Type::UUID_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT2_ARRAY,
+        Type::JSONB_ARRAY,
+        Type::JSONB_ARRAY,
+    ],
+};
+
+pub(crate) async fn routed_many(session: &Session, new: &[Routed<'_>]) -> Result<()> {
+    let tenants: Vec<_> = new.iter().map(|job| job.tenant).collect();
+    let jobs: Vec<_> = new.iter().map(|job| job.job).collect();
+    let lanes: Vec<_> = new.iter().map(|job| job.lane).collect();
+    let max_attempts: Vec<_> = new.iter().map(|job| job.max_attempts).collect();
+    let payloads: Vec<_> = new.iter().map(|job| JsonText(job.payload)).collect();
+    let extras: Option<Vec<_>> = new
+        .iter()
+        .any(|job| job.extra.is_some())
+        .then(|| new.iter().map(|job| job.extra.as_deref().map(JsonText)).collect());
+    session.query(&ROUTED_MANY, &[&tenants, &jobs, &lanes, &max_attempts, &payloads, &extras]).await?;
+    Ok(())
+}
+
+
+static DOOR: Statement = Statement {
+    text: "select id, status, is_duplicate from windlass.enqueue($1, $2, $3, $4, $5, $6, make_interval(secs => $7), $8, $9, \
+           $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)",
+    types: &[
+        Type::TEXT,
+        Type::JSONB,
+        Type::UUID,
+        Type::TEXT,
+        Type::INT4,
+        Type::TIMESTAMPTZ,
+        Type::FLOAT8,
+        Type::TEXT,
+        Type::JSONB,
+        Type::TEXT,
+        Type::TEXT,
+        Type::UUID_ARRAY,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT_ARRAY,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::INT4,
+        Type::TIMESTAMPTZ,
+        Type::UUID,
+        Type::UUID,
+        Type::TEXT,
+        Type::UUID,
+    ],
+};
+
+/// On a connection of ours, inside whatever transaction is open on it.
+pub(crate) async fn door(session: &Session, new: &NewJob) -> Result<Enqueued> {
+    call_door(new, async |params| session.query(&DOOR, params).await).await
+}
+
+/// On the caller's own connection or transaction.
+pub(crate) async fn door_on<C: tokio_postgres::GenericClient + Sync>(client: &C, new: &NewJob) -> Result<Enqueued> {
+    call_door(new, async |params| query_unnamed(client, &DOOR, params).await).await
+}
+
+async fn call_door(
+    new: &NewJob,
+    call: impl AsyncFnOnce(&[&(dyn ToSql + Sync)]) -> Result<Vec<tokio_postgres::Row>>,
+) -> Result<Enqueued> {
+    let options = &new.options;
+    let payload = new.payload_text()?;
+    let uniqueness = options.unique.map(|unique| serde_json::to_string(&unique).unwrap_or_default());
+    let depends_on = (!options.depends_on.is_empty()).then_some(&options.depends_on);
+    let tags = (!options.tags.is_empty()).then_some(&options.tags);
+    let rows = call(&[
+        &new.definition_key,
+        &JsonText(payload),
+        &options.tenant,
+        &options.queue,
+        &options.priority,
+        &options.scheduled_for,
+        &options.delay.map(|delay| delay.as_secs_f64()),
+        &options.dedupe_key,
+        &uniqueness.as_deref().map(JsonText),
+        &options.idempotency_key,
+        &options.ordering_key,
+        &depends_on,
+        &options.if_unmet.map(|policy| policy.as_str()),
+        &options.subject_type,
+        &options.subject_id,
+        &tags,
+        &options.correlation_id,
+        &options.source.as_str(),
+        &options.source_ref,
+        &options.max_attempts,
+        &options.deadline,
+        &options.parent_id,
+        &options.created_by,
+        &options.trace,
+        &options.id,
+    ])
+    .await?;
+    let row = &rows[0];
+    Ok(Enqueued {
+        id: row.get(0),
+        state: row.get::<_, &str>(1).parse().unwrap_or(State::Queued),
+        is_duplicate: row.get(2),
+    })
+}
