@@ -1,1 +1,3 @@
 //! A durable, multi-tenant job queue on Postgres.
+
+pub mod embedded;
