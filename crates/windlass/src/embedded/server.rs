@@ -107,12 +107,8 @@ impl Start<'_> {
         let deadline = Instant::now() + START_LIMIT;
         let mut pause = SHORTEST_PAUSE;
         loop {
-            match postmaster::state(self.data_dir, self.user).await? {
-                State::Answering(postmaster) => return Ok(postmaster),
-                State::Absent => self.launch(deadline).await?,
-                State::Silent => {}
-            }
-            if let State::Answering(postmaster) = postmaster::state(self.data_dir, self.user).await? {
+            let state = postmaster::state(self.data_dir, self.user).await?;
+            if let State::Answering(postmaster) = state {
                 return Ok(postmaster);
             }
             if Instant::now() > deadline {
@@ -122,8 +118,12 @@ impl Start<'_> {
                     log: log_end(self.data_dir),
                 });
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            if let State::Absent = state {
+                self.launch(deadline).await?;
+            } else {
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
         }
     }
 
@@ -143,8 +143,9 @@ impl Start<'_> {
             Err(Error::CommandFailed { .. } | Error::CommandTimedOut { .. }) if self.may_come_up_yet() => {
                 Ok(())
             }
-            Err(Error::CommandFailed { .. }) => {
-                Err(Error::DiedEarly { data_dir: self.data_dir.to_owned(), log: log_end(self.data_dir) })
+            Err(Error::CommandFailed { output, .. }) => {
+                let log = Some(log_end(self.data_dir)).filter(|log| !log.is_empty()).unwrap_or(output);
+                Err(Error::DiedEarly { data_dir: self.data_dir.to_owned(), log })
             }
             Err(error) => Err(error),
         }
