@@ -4,6 +4,7 @@ mod scratch;
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use tokio::process::Command;
@@ -244,7 +245,8 @@ async fn a_closed_parent_directory_is_named() {
 #[tokio::test]
 async fn a_normal_user_runs_it_as_itself() {
     let scratch = Scratch::new();
-    let holder = if is_root() { scratch.hold_as_nobody().await } else { scratch.hold().await };
+    let holder =
+        if is_root() { scratch.hold_as_nobody(&bin_dir().await).await } else { scratch.hold().await };
     let owner = fs::metadata(scratch.data_dir()).unwrap().uid();
     assert_eq!(owner, fs::metadata(&scratch.path).unwrap().uid());
     assert_eq!(single(&holder.url, "select '1'").await, "1");
@@ -297,6 +299,15 @@ async fn starts_from(source: Source, oldest: u32) {
     let reported = single(&postgres.url(), "select current_setting('server_version')").await;
     assert!(reported.starts_with(&postgres.major_version().to_string()), "{reported}");
     postgres.stop().await.unwrap();
+}
+
+/// Programs that any user may run, where they may have been fetched with what only we can read.
+async fn bin_dir() -> PathBuf {
+    let scratch = Scratch::new();
+    let postgres = Postgres::start(&scratch.options()).await.unwrap();
+    let bin_dir = postgres.bin_dir().to_owned();
+    postgres.stop().await.unwrap();
+    bin_dir
 }
 
 async fn write_row(url: &str) {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
-use windlass::embedded::Options;
+use windlass::embedded::{Options, SOURCE_VARIABLE};
 
 const NOBODY: u32 = 65534;
 
@@ -61,10 +61,10 @@ impl Scratch {
         Holder::spawn(command).await
     }
 
-    pub(super) async fn hold_as_nobody(&self) -> Holder {
+    pub(super) async fn hold_as_nobody(&self, bin_dir: &Path) -> Holder {
         chown(&self.path, Some(NOBODY), Some(NOBODY)).unwrap();
         let mut command = self.holder_command();
-        command.uid(NOBODY).gid(NOBODY);
+        command.env(SOURCE_VARIABLE, bin_dir).uid(NOBODY).gid(NOBODY);
         Holder::spawn(command).await
     }
 }
