@@ -8,7 +8,8 @@ use std::process::ExitStatus;
 #[non_exhaustive]
 pub enum Error {
     #[error(
-        "unknown postgres source {value:?}: use one of auto, system, pip, npm, or an absolute path to a bin directory"
+        "unknown postgres source {value:?}: use one of auto, system, pip, npm, \
+         or an absolute path to a bin directory"
     )]
     UnknownSource { value: String },
 
@@ -21,7 +22,10 @@ pub enum Error {
     #[error("found no installed postgres 15 or newer; install one with `apt-get install postgresql`")]
     NoSystemBinaries,
 
-    #[error("{} does not hold {missing}: name the directory with postgres, initdb and pg_ctl", .bin_dir.display())]
+    #[error(
+        "{} does not hold {missing}: name the directory with postgres, initdb and pg_ctl",
+        .bin_dir.display()
+    )]
     IncompleteBinaries { bin_dir: PathBuf, missing: &'static str },
 
     #[error("postgres in {} is version {major_version}, and windlass needs 15 or newer", .bin_dir.display())]
@@ -36,7 +40,8 @@ pub enum Error {
     NoPackageForArchitecture { package: &'static str, architecture: &'static str },
 
     #[error(
-        "package {package} {version} was fetched with sha256 {actual} instead of {expected}: it is not the pinned file, so it was thrown away"
+        "package {package} {version} was fetched with sha256 {actual} instead of {expected}: \
+         it is not the pinned file, so it was thrown away"
     )]
     WrongHash { package: &'static str, version: &'static str, expected: &'static str, actual: String },
 
@@ -44,7 +49,8 @@ pub enum Error {
     NothingFetched { package: &'static str },
 
     #[error(
-        "neither HOME nor XDG_CACHE_HOME is set, so there is no place to keep a fetched postgres; set one of them"
+        "neither HOME nor XDG_CACHE_HOME is set, so there is no place to keep a fetched \
+         postgres; set one of them"
     )]
     NoCacheDirectory,
 
@@ -54,13 +60,15 @@ pub enum Error {
     NoServerUser,
 
     #[error(
-        "user {user}, who runs postgres, cannot enter {}; allow it with `chmod o+x` or choose a path elsewhere",
+        "user {user}, who runs postgres, cannot enter {}; allow it with `chmod o+x` or choose a \
+         path elsewhere",
         .directory.display()
     )]
     NotTraversable { directory: PathBuf, user: String },
 
     #[error(
-        "data directory {} belongs to uid {owner}, but postgres would run as {user}; start as its owner or choose another directory",
+        "data directory {} belongs to uid {owner}, but postgres would run as {user}; start as \
+         its owner or choose another directory",
         .data_dir.display()
     )]
     WrongOwner { data_dir: PathBuf, owner: u32, user: String },
@@ -79,7 +87,8 @@ pub enum Error {
     NotADataDirectory { data_dir: PathBuf },
 
     #[error(
-        "data directory {} was not made by windlass; choose another directory, or start its server yourself and use its URL",
+        "data directory {} was not made by windlass; choose another directory, or start its \
+         server yourself and use its URL",
         .data_dir.display()
     )]
     NotOurs { data_dir: PathBuf },
@@ -94,7 +103,8 @@ pub enum Error {
     DiedEarly { data_dir: PathBuf, log: String },
 
     #[error(
-        "postgres on {} did not accept a connection within {seconds} s; it may still be recovering, so try again. its log ends with:\n{log}",
+        "postgres on {} did not accept a connection within {seconds} s; it may still be \
+         recovering, so try again. its log ends with:\n{log}",
         .data_dir.display()
     )]
     NotReady { data_dir: PathBuf, seconds: u64, log: String },
