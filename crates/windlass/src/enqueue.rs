@@ -51,7 +51,8 @@ impl Queue {
                 guarded.push(position);
             } else {
                 let routed = self.routed(&route.0, job)?;
-                answers[position] = Some(Enqueued { id: routed.job, state: State::Queued, is_duplicate: false });
+                answers[position] =
+                    Some(Enqueued { id: routed.job, state: State::Queued, is_duplicate: false });
                 plain.push(routed);
             }
         }
@@ -77,10 +78,15 @@ impl Queue {
         Ok(answers.into_iter().flatten().collect())
     }
 
-    async fn checked_route(&self, job: &NewJob) -> Result<std::sync::Arc<(Route, Option<jsonschema::Validator>)>> {
+    async fn checked_route(
+        &self,
+        job: &NewJob,
+    ) -> Result<std::sync::Arc<(Route, Option<jsonschema::Validator>)>> {
         let payload = job.payload_text()?;
         let options = &job.options;
-        let route = self.route(options.tenant, &job.definition_key, options.queue.as_deref(), options.priority).await?;
+        let route = self
+            .route(options.tenant, &job.definition_key, options.queue.as_deref(), options.priority)
+            .await?;
         if let Some(validator) = &route.1 {
             crate::definition::check_payload(validator, payload)?;
         }

@@ -35,11 +35,17 @@ pub enum Error {
     HandlerTwice { key: String },
     #[error("the connection settings are not usable: {message}")]
     Settings { message: String },
-    #[error("the database's schema is at version {found}, this release works with {oldest} to {newest}; {advice}")]
+    #[error(
+        "the database's schema is at version {found}, this release works with {oldest} to {newest}; {advice}"
+    )]
     SchemaVersion { found: i32, oldest: i32, newest: i32, advice: &'static str },
-    #[error("migration {version} was applied with other contents than this release's; it must not be edited once released")]
+    #[error(
+        "migration {version} was applied with other contents than this release's; it must not be edited once released"
+    )]
     MigrationChanged { version: i32 },
-    #[error("the migration lock was not free within {seconds} s; another process is migrating, or died while connected through a pooler")]
+    #[error(
+        "the migration lock was not free within {seconds} s; another process is migrating, or died while connected through a pooler"
+    )]
     MigrationLock { seconds: u64 },
     #[error("the database cannot be reached: {0}")]
     Unreachable(Arc<dyn std::error::Error + Send + Sync>),
@@ -53,7 +59,11 @@ impl Error {
     }
 
     pub(crate) fn json(field: &str, refused: JsonRefused) -> Self {
-        Self::Refused { field: field.to_owned(), pointer: Some(refused.pointer), message: refused.problem.to_string() }
+        Self::Refused {
+            field: field.to_owned(),
+            pointer: Some(refused.pointer),
+            message: refused.problem.to_string(),
+        }
     }
 
     /// Whether the same call may succeed later, on this or another connection: a lost connection, a failover, a deadlock.
@@ -84,7 +94,11 @@ impl Error {
 impl From<tokio_postgres::Error> for Error {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(db) = error.as_db_error() else {
-            return if error.is_closed() { Self::Unreachable(Arc::new(error)) } else { Self::Database(Arc::new(error)) };
+            return if error.is_closed() {
+                Self::Unreachable(Arc::new(error))
+            } else {
+                Self::Database(Arc::new(error))
+            };
         };
         let detail = || db.detail().unwrap_or_default().to_owned();
         match db.code().code() {
@@ -120,6 +134,7 @@ impl From<deadpool_postgres::PoolError> for Error {
 fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(db) => format!("{} ({})", db.message(), db.code().code()),
-        None => std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
+        None => std::error::Error::source(error)
+            .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}")),
     }
 }

@@ -1,6 +1,45 @@
 //! A durable, multi-tenant job queue on Postgres.
+//!
+//! Jobs are enqueued inside your own transaction, claimed by workers under a lease, run by typed handlers, retried with
+//! backoff, and remembered with every attempt. Everything lives in the schema `windlass` of a Postgres you already run.
+//!
+//! Start with [`Queue::connect`], [`enqueue`] and [`Worker::builder`].
 
+pub mod embedded;
+
+mod definition;
+mod enqueue;
+mod error;
 pub mod job;
 pub mod json;
+mod keeper;
+mod listen;
+mod migrate;
+mod new_job;
+mod operator;
+mod queue;
+mod store;
+mod telemetry;
 pub mod text;
 pub mod worker;
+
+pub use definition::Definition;
+pub use enqueue::{Enqueued, enqueue};
+pub use error::{Error, Result};
+pub use job::backoff::Backoff;
+pub use job::settle::{OnLost, OnTimeout};
+pub use job::state::{AttemptOutcome, State};
+pub use job::unique::Unique;
+pub use keeper::{Duty, Keeper, KeeperSettings, Round};
+pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
+pub use new_job::{IfUnmet, NewJob, Source};
+pub use operator::Canceled;
+pub use queue::Queue;
+pub use store::database::Settings;
+#[doc(hidden)]
+pub use store::statements;
+pub use telemetry::{METRICS, Transition};
+pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handler, Worker, WorkerBuilder};
+
+/// The tenant of applications that have only one.
+pub const DEFAULT_TENANT: uuid::Uuid = uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001);

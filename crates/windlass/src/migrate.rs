@@ -57,7 +57,10 @@ pub fn print_sql() -> String {
             record(migration)
         ));
     }
-    sql.push_str(&format!("\n-- functions, views and grants\nbegin;\nset local role windlass_owner;\n{}\n", functions()));
+    sql.push_str(&format!(
+        "\n-- functions, views and grants\nbegin;\nset local role windlass_owner;\n{}\n",
+        functions()
+    ));
     sql.push_str(&format!("{};\ncommit;\n{};\n", record_functions(), schema::PREPARE));
     sql
 }
@@ -110,8 +113,10 @@ async fn migrate_locked(client: &Client) -> Result<Migrated> {
             }
         }
     }
-    let installed: Option<String> =
-        client.query_opt("select checksum from windlass.installed_functions", &[]).await?.map(|row| row.get(0));
+    let installed: Option<String> = client
+        .query_opt("select checksum from windlass.installed_functions", &[])
+        .await?
+        .map(|row| row.get(0));
     if installed.as_deref() != Some(digest(&functions()).as_str()) {
         client
             .batch_execute(&format!(

@@ -20,7 +20,11 @@ pub struct NewJob {
 
 impl NewJob {
     pub fn new(definition_key: impl Into<String>) -> Self {
-        Self { definition_key: definition_key.into(), payload: Ok("{}".to_owned()), options: Options::default() }
+        Self {
+            definition_key: definition_key.into(),
+            payload: Ok("{}".to_owned()),
+            options: Options::default(),
+        }
     }
 
     /// A payload that cannot be serialised or stored is reported by the enqueue.
@@ -37,6 +41,39 @@ impl NewJob {
     pub fn payload_json(mut self, payload: impl Into<String>) -> Self {
         self.payload = checked(payload.into());
         self
+    }
+
+    /// The same as named arguments of the SQL door: how a finishing job asks for its next ones.
+    pub(crate) fn as_link(&self) -> serde_json::Value {
+        let options = &self.options;
+        let mut link = serde_json::json!({
+            "definition_key": self.definition_key,
+            "payload": self.payload_text().ok().and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok()),
+            "queue": options.queue,
+            "priority": options.priority,
+            "scheduled_for": options.scheduled_for,
+            "delay": options.delay.map(|delay| format!("{} seconds", delay.as_secs_f64())),
+            "dedupe_key": options.dedupe_key,
+            "uniqueness": options.unique,
+            "idempotency_key": options.idempotency_key,
+            "ordering_key": options.ordering_key,
+            "depends_on": (!options.depends_on.is_empty()).then_some(&options.depends_on),
+            "if_unmet": options.if_unmet.map(IfUnmet::as_str),
+            "subject_type": options.subject_type,
+            "subject_id": options.subject_id,
+            "tags": (!options.tags.is_empty()).then_some(&options.tags),
+            "correlation_id": options.correlation_id,
+            "source_ref": options.source_ref,
+            "max_attempts": options.max_attempts,
+            "deadline": options.deadline,
+            "created_by": options.created_by,
+            "trace": options.trace,
+            "job_id": options.id,
+        });
+        if let Some(fields) = link.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+        link
     }
 
     pub(crate) fn payload_text(&self) -> Result<&str> {
@@ -273,7 +310,10 @@ impl Options {
     }
 
     fn texts(&self) -> impl Iterator<Item = &String> {
-        [&self.source_ref, &self.correlation_id, &self.subject_type, &self.subject_id, &self.trace].into_iter().flatten().chain(&self.tags)
+        [&self.source_ref, &self.correlation_id, &self.subject_type, &self.subject_id, &self.trace]
+            .into_iter()
+            .flatten()
+            .chain(&self.tags)
     }
 
     /// The columns that most jobs leave empty, as one JSON object, or nothing at all.

@@ -53,7 +53,7 @@ impl Queue {
     pub async fn connect(settings: Settings) -> Result<Self> {
         let database = Database::new(&settings.config, settings.connections, settings.prepared)?;
         let session = database.session().await?;
-        migrate::check(&**session.client).await?;
+        migrate::check(session.client()).await?;
         let offset = store::tenant::clock_offset(&session).await?;
         drop(session);
         let inner =

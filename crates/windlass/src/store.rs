@@ -18,7 +18,13 @@ use database::Statement;
 #[doc(hidden)]
 #[must_use]
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
-    let all: [&[&Statement]; 6] =
-        [enqueue::STATEMENTS, job::STATEMENTS, worker::STATEMENTS, keeper::STATEMENTS, tenant::STATEMENTS, definition::STATEMENTS];
+    let all: [&[&Statement]; 6] = [
+        enqueue::STATEMENTS,
+        job::STATEMENTS,
+        worker::STATEMENTS,
+        keeper::STATEMENTS,
+        tenant::STATEMENTS,
+        definition::STATEMENTS,
+    ];
     all.into_iter().flatten().map(|statement| (statement.text, statement.types)).collect()
 }

@@ -1,3 +1,315 @@
-//! What a worker does with its free slots.
+//! A worker: takes jobs of the definitions it has handlers for, and runs them.
+//!
+//! Its parts, each a file below: the `feed` claims and starts runs, each run is a task, the `settler` writes their ends,
+//! the `lease` thread keeps the worker alive in the database's eyes, and the keeper does the queue's housekeeping.
+//!
+//! # How it stops
+//!
+//! [`Worker::stop`] claims no more, lets runs finish for the grace time, tells the rest to stop and gives their jobs back
+//! uncharged, writes every ending, and says goodbye. [`Worker::abort`] (a second signal) skips the waiting: jobs that are
+//! still running are given back by the reaper once the lease has run out. A worker that is dropped is aborted.
 
+pub(crate) mod claimed;
+mod context;
+pub(crate) mod ending;
 pub mod fair;
+mod feed;
+mod handler;
+mod lease;
+mod lines;
+mod run;
+mod running;
+mod settler;
+mod start;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{broadcast, mpsc};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use uuid::Uuid;
+
+pub use claimed::Fence;
+pub use context::{Completion, Context};
+pub use handler::{BatchHandler, Done, Failure, Handler};
+pub use start::WorkerBuilder;
+
+use claimed::Claimed;
+use handler::{AnyHandler, Finish};
+use lease::Lease;
+use running::{Running, Stop, Switch};
+use settler::Ended;
+
+use crate::definition::{self, Policies};
+use crate::error::Result;
+use crate::job::settle::Retry;
+use crate::job::state::State;
+use crate::queue::Queue;
+use crate::store;
+use crate::store::database::Database;
+use crate::store::job::Report;
+use crate::telemetry::{Events, Meters, Transition};
+
+/// A running worker.
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    tasks: Vec<JoinHandle<()>>,
+    settler: Option<JoinHandle<()>>,
+    lease_thread: Option<thread::JoinHandle<()>>,
+    give_up: CancellationToken,
+    grace: Duration,
+}
+
+impl Worker {
+    pub fn builder(queue: &Queue) -> WorkerBuilder {
+        WorkerBuilder::new(queue.clone())
+    }
+
+    /// `hostname:pid:boot-uuid`, as in `windlass.job_workers`.
+    pub fn id(&self) -> &str {
+        &self.shared.worker_id
+    }
+
+    pub fn running(&self) -> usize {
+        self.shared.running.taken()
+    }
+
+    /// Every transition that this worker makes, from now on. A subscriber that falls behind misses some.
+    pub fn subscribe(&self) -> broadcast::Receiver<Transition> {
+        self.shared.events.subscribe()
+    }
+
+    /// Stops taking jobs but goes on running those it has.
+    pub fn quiet(&self) {
+        self.shared.stop_claiming.cancel();
+    }
+
+    /// Stops gracefully: see the module.
+    pub async fn stop(mut self) -> Result<()> {
+        self.quiet();
+        self.shared.runs.close();
+        if tokio::time::timeout(self.grace, self.shared.runs.wait()).await.is_err() {
+            self.shared.running.stop_all(Stop::Shutdown);
+            self.shared.runs.wait().await;
+        }
+        self.shared.ended.write().unwrap_or_else(PoisonError::into_inner).take();
+        for task in self.tasks.drain(..).chain(self.settler.take()) {
+            // A task of ours that panicked has said so; the others still have to be waited for.
+            let _ = task.await;
+        }
+        store::worker::stop(self.shared.queue.database(), self.shared.lease.worker()).await?;
+        self.shared.stop_keeping.cancel();
+        if let Some(thread) = self.lease_thread.take() {
+            // The thread wakes on the token above; joining it here would block the runtime for a moment.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+        Ok(())
+    }
+
+    /// Ends at once.
+    pub fn abort(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.quiet();
+        self.give_up.cancel();
+        self.shared.stop_keeping.cancel();
+        self.shared.running.stop_all(Stop::Shutdown);
+        for task in &self.tasks {
+            task.abort();
+        }
+        if let Some(settler) = &self.settler {
+            settler.abort();
+        }
+    }
+}
+
+/// What the parts of one worker share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    queue: Queue,
+    worker_id: Arc<str>,
+    keys: Vec<String>,
+    queues: Option<Vec<String>>,
+    poll_interval: Duration,
+    listens: bool,
+    kinds: HashMap<Arc<str>, Kind>,
+    running: Arc<Running>,
+    lease: Arc<Lease>,
+    runs: TaskTracker,
+    /// Gone once the worker stops, so that the settler ends after the last run.
+    ended: RwLock<Option<mpsc::UnboundedSender<Ended>>>,
+    reports: mpsc::UnboundedSender<Report>,
+    events: Events,
+    stop_claiming: CancellationToken,
+    stop_keeping: CancellationToken,
+    _wakes: broadcast::Sender<crate::listen::Wake>,
+}
+
+/// One kind of job this worker can run.
+struct Kind {
+    handler: Arc<dyn AnyHandler>,
+    known: RwLock<Arc<Known>>,
+    meters: Arc<Meters>,
+}
+
+/// A definition's policies as last read.
+#[derive(Debug)]
+struct Known {
+    policies: Arc<Policies>,
+    validator: Option<jsonschema::Validator>,
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kind").finish_non_exhaustive()
+    }
+}
+
+impl Kind {
+    async fn read(database: &Database, key: &str) -> Result<Known> {
+        let policies = store::definition::policies(database, key).await?;
+        let validator = definition::validator(&policies.arg_schema.to_string())?;
+        Ok(Known { policies: Arc::new(policies), validator })
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Shared {
+    /// Starts a run for every job, in calls as large as its handler takes.
+    fn start(self: &Arc<Self>, claimed: impl Iterator<Item = Claimed>) {
+        let mut waiting: HashMap<Arc<str>, Vec<Claimed>> = HashMap::new();
+        for job in claimed {
+            let Some(kind) = self.kinds.get(&job.definition_key) else { continue };
+            kind.meters.claimed.increment(1);
+            kind.meters.queue_seconds.record(job.queued_ms.max(0) as f64 / 1000.0);
+            if self.events.is_heard() {
+                self.tell_claimed(&job);
+            }
+            let batch = kind.handler.batch();
+            if batch == 1 {
+                self.spawn(kind, vec![job]);
+                continue;
+            }
+            let key = job.definition_key.clone();
+            let gathered = waiting.entry(key).or_default();
+            gathered.push(job);
+            if gathered.len() == batch {
+                self.spawn(kind, std::mem::take(gathered));
+            }
+        }
+        for (key, jobs) in waiting {
+            if let Some(kind) = self.kinds.get(&key)
+                && !jobs.is_empty()
+            {
+                self.spawn(kind, jobs);
+            }
+        }
+    }
+
+    fn spawn(self: &Arc<Self>, kind: &Kind, jobs: Vec<Claimed>) {
+        let switches = self.running.start(jobs.iter().map(|job| (job.fence.job, job.fence.attempt)));
+        let (handler, known, meters) = (kind.handler.clone(), kind.known(), kind.meters.clone());
+        let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let reports = self.reports.clone();
+        self.runs.spawn(async move {
+            for one in run_all(&*handler, &known, &meters, jobs, switches, &reports).await {
+                // Gone only if the worker was aborted; then the reaper ends this attempt.
+                let _ = ended.as_ref().map(|ended| ended.send(one));
+            }
+        });
+    }
+
+    fn tell_claimed(&self, job: &Claimed) {
+        self.events.tell(Transition {
+            tenant_id: job.fence.tenant,
+            job_id: job.fence.job,
+            definition_key: job.definition_key.clone(),
+            attempt_no: job.fence.attempt,
+            worker_id: self.worker_id.clone(),
+            from: State::Queued,
+            to: State::Running,
+            by: crate::job::state::Actor::Claim,
+            outcome: None,
+        });
+    }
+}
+
+/// From claimed jobs to their endings: checks the payload, runs, decides.
+async fn run_all(
+    handler: &dyn AnyHandler,
+    known: &Known,
+    meters: &Arc<Meters>,
+    jobs: Vec<Claimed>,
+    switches: Vec<Switch>,
+    reports: &mpsc::UnboundedSender<Report>,
+) -> Vec<Ended> {
+    let started = Instant::now();
+    let jobs: Vec<Arc<Claimed>> = jobs.into_iter().map(Arc::new).collect();
+    let mut finishes: Vec<Option<Finish>> = jobs.iter().map(|job| known.refusal(job)).collect();
+    let (good, good_switches): (Vec<Context>, Vec<Switch>) = jobs
+        .iter()
+        .zip(switches)
+        .zip(&finishes)
+        .filter(|(_, refusal)| refusal.is_none())
+        .map(|((job, switch), _)| {
+            let context = Context {
+                claimed: job.clone(),
+                policies: known.policies.clone(),
+                stop: switch.token().clone(),
+                started,
+                deadline: started + known.allowed_time(job),
+                reports: reports.clone(),
+            };
+            (context, switch)
+        })
+        .unzip();
+    if !good.is_empty() {
+        let ran = run::run(handler, good, &good_switches).await;
+        finishes
+            .iter_mut()
+            .filter(|finish| finish.is_none())
+            .zip(ran)
+            .for_each(|(place, finish)| *place = Some(finish));
+    }
+    let ran = started.elapsed();
+    jobs.into_iter()
+        .zip(finishes)
+        .map(|(claimed, finish)| {
+            let finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
+            Ended::new(claimed, known.policies.clone(), meters.clone(), finish, ran)
+        })
+        .collect()
+}
+
+impl Known {
+    /// A payload that does not fit the schema ends its job before it runs: the SQL door cannot check schemas.
+    fn refusal(&self, job: &Claimed) -> Option<Finish> {
+        let error = definition::check_payload(self.validator.as_ref()?, &job.payload).err()?;
+        Some(Finish::failed(
+            Retry::Permanent,
+            format!("the payload does not fit the definition's schema: {error}"),
+        ))
+    }
+
+    fn allowed_time(&self, job: &Claimed) -> Duration {
+        let timeout = Duration::from_secs(self.policies.timeout_seconds);
+        job.budget.remaining.map_or(timeout, |remaining| timeout.min(remaining))
+    }
+}
+
+/// `hostname:pid:boot-uuid`: the uuid is new for every start, because hostnames and pids repeat.
+fn new_worker_id(hostname: &str) -> String {
+    format!("{hostname}:{}:{}", std::process::id(), Uuid::new_v4())
+}

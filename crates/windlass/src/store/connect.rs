@@ -39,8 +39,10 @@ pub(crate) async fn open(config: &Config) -> Result<Connection> {
     Ok(Connection { client, notifications, driver })
 }
 
-async fn drive<S, T>(mut connection: tokio_postgres::Connection<S, T>, heard: mpsc::UnboundedSender<(String, String)>)
-where
+async fn drive<S, T>(
+    mut connection: tokio_postgres::Connection<S, T>,
+    heard: mpsc::UnboundedSender<(String, String)>,
+) where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {

@@ -114,11 +114,15 @@ impl Database {
     }
 
     pub(crate) async fn session(&self) -> Result<Session> {
-        Ok(Session { client: self.pool.get().await?, prepared: self.prepared.clone() })
+        Ok(Session { client: Some(self.pool.get().await?), prepared: self.prepared.clone(), is_open: false })
     }
 
     /// One statement in a transaction of its own, on any connection. Sent again, unnamed, if a pooler lost its name.
-    pub(crate) async fn query(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+    pub(crate) async fn query(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
         let answer = self.session().await?.query(statement, params).await;
         match answer {
             Err(error) if error.is_lost_statement() => {
@@ -130,7 +134,11 @@ impl Database {
         }
     }
 
-    pub(crate) async fn query_one(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Row> {
+    pub(crate) async fn query_one(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Row> {
         let mut rows = self.query(statement, params).await?;
         rows.pop().ok_or_else(|| Error::Settings { message: format!("{} answered no row", statement.text) })
     }
@@ -142,19 +150,53 @@ impl fmt::Debug for Database {
     }
 }
 
-/// A connection taken from the pool.
+/// A connection taken from the pool. One that is dropped inside a transaction is closed, not given back.
 pub(crate) struct Session {
-    pub(crate) client: Object,
+    client: Option<Object>,
     prepared: Arc<AtomicBool>,
+    is_open: bool,
 }
 
 impl Session {
-    pub(crate) async fn query(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+    pub(crate) fn client(&self) -> &tokio_postgres::Client {
+        self.object()
+    }
+
+    pub(crate) async fn query(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
         if self.prepared.load(Ordering::Relaxed) {
-            let prepared = self.client.prepare_typed_cached(statement.text, statement.types).await?;
-            Ok(self.client.query(&prepared, params).await?)
+            let prepared = self.object().prepare_typed_cached(statement.text, statement.types).await?;
+            Ok(self.object().query(&prepared, params).await?)
         } else {
-            query_unnamed(&**self.client, statement, params).await
+            query_unnamed(self.client(), statement, params).await
+        }
+    }
+
+    pub(crate) async fn begin(&mut self) -> Result<()> {
+        self.is_open = true;
+        Ok(self.client().batch_execute("begin").await?)
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        self.client().batch_execute("commit").await?;
+        self.is_open = false;
+        Ok(())
+    }
+
+    fn object(&self) -> &Object {
+        self.client.as_ref().expect("the connection is taken out only on drop")
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.is_open
+            && let Some(client) = self.client.take()
+        {
+            drop(Object::take(client));
         }
     }
 }
@@ -179,7 +221,8 @@ pub(crate) async fn query_unnamed<C: tokio_postgres::GenericClient + Sync>(
 pub(crate) fn tls() -> Result<MakeRustlsConnect> {
     // The first provider installed in the process wins; a second installation answers with an error that means nothing.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let config = rustls::ClientConfig::with_platform_verifier()
-        .map_err(|error| Error::Settings { message: format!("the system's trusted certificates cannot be used: {error}") })?;
+    let config = rustls::ClientConfig::with_platform_verifier().map_err(|error| Error::Settings {
+        message: format!("the system's trusted certificates cannot be used: {error}"),
+    })?;
     Ok(MakeRustlsConnect::new(config))
 }

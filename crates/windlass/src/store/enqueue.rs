@@ -8,7 +8,7 @@ use super::param::{JsonOut, JsonText};
 use crate::enqueue::Enqueued;
 use crate::error::Result;
 use crate::job::state::State;
-use crate::new_job::NewJob;
+use crate::new_job::{IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&ROUTE, &ROUTED, &ROUTED_MANY, &DOOR];
 
@@ -27,7 +27,13 @@ static ROUTE: Statement = Statement {
     types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT4],
 };
 
-pub(crate) async fn route(db: &Database, tenant: Option<Uuid>, key: &str, queue: Option<&str>, priority: Option<i32>) -> Result<Route> {
+pub(crate) async fn route(
+    db: &Database,
+    tenant: Option<Uuid>,
+    key: &str,
+    queue: Option<&str>,
+    priority: Option<i32>,
+) -> Result<Route> {
     let row = db.query_one(&ROUTE, &[&tenant, &key, &queue, &priority]).await?;
     Ok(Route {
         tenant: row.get(0),
@@ -55,7 +61,8 @@ pub(crate) struct Routed<'a> {
 
 pub(crate) async fn routed(db: &Database, new: &Routed<'_>) -> Result<()> {
     let extra = new.extra.as_deref().map(JsonText);
-    db.query(&ROUTED, &[&new.tenant, &new.job, &new.lane, &new.max_attempts, &JsonText(new.payload), &extra]).await?;
+    db.query(&ROUTED, &[&new.tenant, &new.job, &new.lane, &new.max_attempts, &JsonText(new.payload), &extra])
+        .await?;
     Ok(())
 }
 
@@ -84,7 +91,6 @@ pub(crate) async fn routed_many(session: &Session, new: &[Routed<'_>]) -> Result
     session.query(&ROUTED_MANY, &[&tenants, &jobs, &lanes, &max_attempts, &payloads, &extras]).await?;
     Ok(())
 }
-
 
 static DOOR: Statement = Statement {
     text: "select id, status, is_duplicate from windlass.enqueue($1, $2, $3, $4, $5, $6, make_interval(secs => $7), $8, $9, \
@@ -120,55 +126,79 @@ static DOOR: Statement = Statement {
 
 /// On a connection of ours, inside whatever transaction is open on it.
 pub(crate) async fn door(session: &Session, new: &NewJob) -> Result<Enqueued> {
-    call_door(new, async |params| session.query(&DOOR, params).await).await
+    let call = DoorCall::of(new)?;
+    Ok(read_enqueued(&session.query(&DOOR, &call.params()).await?[0]))
 }
 
 /// On the caller's own connection or transaction.
-pub(crate) async fn door_on<C: tokio_postgres::GenericClient + Sync>(client: &C, new: &NewJob) -> Result<Enqueued> {
-    call_door(new, async |params| query_unnamed(client, &DOOR, params).await).await
+pub(crate) async fn door_on<C: tokio_postgres::GenericClient + Sync>(
+    client: &C,
+    new: &NewJob,
+) -> Result<Enqueued> {
+    let call = DoorCall::of(new)?;
+    Ok(read_enqueued(&query_unnamed(client, &DOOR, &call.params()).await?[0]))
 }
 
-async fn call_door(
-    new: &NewJob,
-    call: impl AsyncFnOnce(&[&(dyn ToSql + Sync)]) -> Result<Vec<tokio_postgres::Row>>,
-) -> Result<Enqueued> {
-    let options = &new.options;
-    let payload = new.payload_text()?;
-    let uniqueness = options.unique.map(|unique| serde_json::to_string(&unique).unwrap_or_default());
-    let depends_on = (!options.depends_on.is_empty()).then_some(&options.depends_on);
-    let tags = (!options.tags.is_empty()).then_some(&options.tags);
-    let rows = call(&[
-        &new.definition_key,
-        &JsonText(payload),
-        &options.tenant,
-        &options.queue,
-        &options.priority,
-        &options.scheduled_for,
-        &options.delay.map(|delay| delay.as_secs_f64()),
-        &options.dedupe_key,
-        &uniqueness.as_deref().map(JsonText),
-        &options.idempotency_key,
-        &options.ordering_key,
-        &depends_on,
-        &options.if_unmet.map(|policy| policy.as_str()),
-        &options.subject_type,
-        &options.subject_id,
-        &tags,
-        &options.correlation_id,
-        &options.source.as_str(),
-        &options.source_ref,
-        &options.max_attempts,
-        &options.deadline,
-        &options.parent_id,
-        &options.created_by,
-        &options.trace,
-        &options.id,
-    ])
-    .await?;
-    let row = &rows[0];
-    Ok(Enqueued {
-        id: row.get(0),
-        state: row.get::<_, &str>(1).parse().unwrap_or(State::Queued),
-        is_duplicate: row.get(2),
-    })
+/// A new job in the form that the door's parameters take.
+struct DoorCall<'a> {
+    new: &'a NewJob,
+    payload: JsonText<'a>,
+    delay: Option<f64>,
+    uniqueness: Option<serde_json::Value>,
+    depends_on: Option<&'a Vec<Uuid>>,
+    if_unmet: Option<&'static str>,
+    tags: Option<&'a Vec<String>>,
+    source: &'static str,
+}
+
+impl<'a> DoorCall<'a> {
+    fn of(new: &'a NewJob) -> Result<Self> {
+        let options = &new.options;
+        Ok(Self {
+            new,
+            payload: JsonText(new.payload_text()?),
+            delay: options.delay.map(|delay| delay.as_secs_f64()),
+            uniqueness: options.unique.and_then(|unique| serde_json::to_value(unique).ok()),
+            depends_on: (!options.depends_on.is_empty()).then_some(&options.depends_on),
+            if_unmet: options.if_unmet.map(IfUnmet::as_str),
+            tags: (!options.tags.is_empty()).then_some(&options.tags),
+            source: options.source.as_str(),
+        })
+    }
+
+    fn params(&self) -> [&(dyn ToSql + Sync); 25] {
+        let options = &self.new.options;
+        [
+            &self.new.definition_key,
+            &self.payload,
+            &options.tenant,
+            &options.queue,
+            &options.priority,
+            &options.scheduled_for,
+            &self.delay,
+            &options.dedupe_key,
+            &self.uniqueness,
+            &options.idempotency_key,
+            &options.ordering_key,
+            &self.depends_on,
+            &self.if_unmet,
+            &options.subject_type,
+            &options.subject_id,
+            &self.tags,
+            &options.correlation_id,
+            &self.source,
+            &options.source_ref,
+            &options.max_attempts,
+            &options.deadline,
+            &options.parent_id,
+            &options.created_by,
+            &options.trace,
+            &options.id,
+        ]
+    }
+}
+
+fn read_enqueued(row: &tokio_postgres::Row) -> Enqueued {
+    let state = row.get::<_, Option<&str>>(1).and_then(|state| state.parse().ok());
+    Enqueued { id: row.get(0), state: state.unwrap_or(State::Queued), is_duplicate: row.get(2) }
 }

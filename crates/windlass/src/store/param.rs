@@ -7,7 +7,11 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 pub(crate) struct JsonText<'a>(pub(crate) &'a str);
 
 impl ToSql for JsonText<'_> {
-    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         out.put_u8(1); // the version of jsonb's binary form
         out.put_slice(self.0.as_bytes());
         Ok(IsNull::No)

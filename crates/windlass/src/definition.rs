@@ -1,0 +1,220 @@
+//! What a kind of job is: its key, its arguments' schema and its policies. Registering a handler creates or updates its
+//! definition; a job may tighten some of the policies.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jsonschema::Validator;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::job::backoff::Backoff;
+use crate::job::settle::{OnLost, OnTimeout, RetryPolicy};
+use crate::job::state::State;
+use crate::job::unique::Unique;
+
+/// A definition as code declares it. What is not set keeps its value in the database, or the default.
+#[derive(Debug, Clone, Serialize)]
+pub struct Definition {
+    pub(crate) key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arg_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_timeout: Option<OnTimeout>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_lost: Option<OnLost>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_lost: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_snoozes: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_deadline_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backoff: Option<Backoff>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uniqueness: Option<Unique>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    retention: BTreeMap<&'static str, u64>,
+}
+
+impl Definition {
+    pub fn new(key: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            description: None,
+            arg_schema: None,
+            queue: None,
+            priority: None,
+            timeout_seconds: None,
+            on_timeout: None,
+            on_lost: None,
+            max_attempts: None,
+            max_lost: None,
+            max_snoozes: None,
+            start_deadline_seconds: None,
+            backoff: None,
+            uniqueness: None,
+            retention: BTreeMap::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// The JSON Schema of the payload; handlers get theirs from their argument type.
+    #[must_use]
+    pub fn arg_schema(mut self, schema: Value) -> Self {
+        self.arg_schema = Some(schema);
+        self
+    }
+
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    #[must_use]
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// How long one attempt may run, and what becomes of the job when it runs longer.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration, then: OnTimeout) -> Self {
+        self.timeout_seconds = Some(timeout.as_secs().max(1));
+        self.on_timeout = Some(then);
+        self
+    }
+
+    /// What becomes of a job whose worker died with it.
+    #[must_use]
+    pub fn on_lost(mut self, then: OnLost) -> Self {
+        self.on_lost = Some(then);
+        self
+    }
+
+    #[must_use]
+    pub fn max_attempts(mut self, most: u16) -> Self {
+        self.max_attempts = Some(most);
+        self
+    }
+
+    /// How many workers a job may take down with it before it is a dead letter (reason `poison`).
+    #[must_use]
+    pub fn max_lost(mut self, most: u16) -> Self {
+        self.max_lost = Some(most);
+        self
+    }
+
+    #[must_use]
+    pub fn max_snoozes(mut self, most: u16) -> Self {
+        self.max_snoozes = Some(most);
+        self
+    }
+
+    /// A job that has not started within this time of being due is failed.
+    #[must_use]
+    pub fn start_deadline(mut self, within: Duration) -> Self {
+        self.start_deadline_seconds = Some(within.as_secs().max(1));
+        self
+    }
+
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = Some(backoff);
+        self
+    }
+
+    #[must_use]
+    pub fn uniqueness(mut self, unique: Unique) -> Self {
+        self.uniqueness = Some(unique);
+        self
+    }
+
+    /// How long a finished job of this state is kept; without a rule it is kept for ever.
+    #[must_use]
+    pub fn retention(mut self, state: State, keep: Duration) -> Self {
+        self.retention.insert(state.as_str(), keep.as_secs());
+        self
+    }
+
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(backoff) = &self.backoff {
+            backoff.validate().map_err(|invalid| {
+                Error::refused(format!("backoff.{}", invalid.field), format!("must be {}", invalid.expected))
+            })?;
+        }
+        if let Some(schema) = &self.arg_schema {
+            validator(&schema.to_string())?;
+        }
+        Ok(())
+    }
+}
+
+/// What a worker needs to know of a definition while it runs its jobs.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Policies {
+    pub(crate) timeout_seconds: u64,
+    pub(crate) max_lost: i16,
+    pub(crate) max_snoozes: i32,
+    #[serde(default)]
+    backoff: Backoff,
+    on_timeout: OnTimeout,
+    on_lost: OnLost,
+    pub(crate) arg_schema: Value,
+}
+
+impl Policies {
+    pub(crate) fn retry(&self) -> RetryPolicy {
+        RetryPolicy { backoff: self.backoff, on_timeout: self.on_timeout, on_lost: self.on_lost }
+    }
+}
+
+/// Compiles a schema: formats are asserted, nothing is fetched, and patterns run in linear time. The empty schema, which
+/// accepts everything, compiles to nothing at all.
+pub(crate) fn validator(schema: &str) -> Result<Option<Validator>> {
+    let schema: Value =
+        serde_json::from_str(schema).map_err(|error| Error::refused("arg_schema", error.to_string()))?;
+    if schema.as_object().is_some_and(serde_json::Map::is_empty) || schema == Value::Bool(true) {
+        return Ok(None);
+    }
+    jsonschema::options()
+        .should_validate_formats(true)
+        .with_pattern_options(jsonschema::PatternOptions::regex())
+        .build(&schema)
+        .map(Some)
+        .map_err(|error| Error::refused("arg_schema", error.to_string()))
+}
+
+pub(crate) fn check_payload(validator: &Validator, payload: &str) -> Result<()> {
+    let payload: Value =
+        serde_json::from_str(payload).map_err(|error| Error::refused("payload", error.to_string()))?;
+    match validator.iter_errors(&payload).next() {
+        None => Ok(()),
+        Some(error) => Err(Error::Refused {
+            field: "payload".to_owned(),
+            pointer: Some(error.instance_path().to_string()),
+            message: error.masked().to_string(),
+        }),
+    }
+}

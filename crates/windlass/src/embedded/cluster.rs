@@ -1,0 +1,170 @@
+//! The data directory: which ones are accepted, and how a new one comes to be.
+//!
+//! A new one is made beside its place and renamed into it, so a process killed in the middle leaves no half-made
+//! data directory. Everything here runs under the directory's lock.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::Error;
+use super::binaries::Binaries;
+use super::leases::{Exclusive, beside};
+use super::server_user::{ServerUser, run};
+use super::settings;
+
+/// The one role of a new cluster.
+pub(super) const SUPERUSER: &str = "windlass";
+
+const INITDB_LIMIT: Duration = Duration::from_secs(120);
+
+/// Makes `data_dir` a data directory of this version, or says why it cannot be one.
+pub(super) async fn prepare(
+    data_dir: &Path,
+    binaries: &Binaries,
+    user: &ServerUser,
+    _lock: &Exclusive,
+) -> Result<(), Error> {
+    remove_abandoned(data_dir);
+    match contents(data_dir)? {
+        Contents::Nothing => create(data_dir, binaries, user).await,
+        Contents::Foreign => Err(Error::NotADataDirectory { data_dir: data_dir.to_owned() }),
+        Contents::Cluster { version } if version != binaries.major_version.to_string() => {
+            Err(Error::OtherMajorVersion {
+                data_dir: data_dir.to_owned(),
+                data_version: version,
+                server_version: binaries.major_version,
+            })
+        }
+        Contents::Cluster { .. } => {
+            check_owner(data_dir, user)?;
+            check_made_by_us(data_dir)
+        }
+    }
+}
+
+/// The place of a data directory as an absolute path without symlinks, with its parent made and open to the
+/// server's user. Two spellings of one place must come to the same lock file.
+pub(super) fn resolve(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, Error> {
+    let absolute = std::path::absolute(data_dir).map_err(Error::io("find", data_dir))?;
+    let resolved = match absolute.canonicalize() {
+        Ok(existing) => existing,
+        Err(_) => {
+            let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
+                return Err(Error::NotADataDirectory { data_dir: absolute });
+            };
+            fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+            parent.canonicalize().map_err(Error::io("find", parent))?.join(name)
+        }
+    };
+    if let Some(parent) = resolved.parent() {
+        user.check_can_enter(parent)?;
+    }
+    Ok(resolved)
+}
+
+enum Contents {
+    Nothing,
+    Foreign,
+    Cluster { version: String },
+}
+
+fn contents(data_dir: &Path) -> Result<Contents, Error> {
+    let mut entries = match fs::read_dir(data_dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::Nothing),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(Contents::Foreign),
+        Err(error) => return Err(Error::io("list", data_dir)(error)),
+    };
+    let version_file = data_dir.join("PG_VERSION");
+    match fs::read_to_string(&version_file) {
+        Ok(version) => Ok(Contents::Cluster { version: version.trim().to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match entries.next() {
+            None => Ok(Contents::Nothing),
+            Some(_) => Ok(Contents::Foreign),
+        },
+        Err(error) => Err(Error::io("read", &version_file)(error)),
+    }
+}
+
+fn check_owner(data_dir: &Path, user: &ServerUser) -> Result<(), Error> {
+    let owner = fs::metadata(data_dir).map_err(Error::io("inspect", data_dir))?.uid();
+    if owner != user.uid() {
+        return Err(Error::WrongOwner { data_dir: data_dir.to_owned(), owner, user: user.name() });
+    }
+    Ok(())
+}
+
+/// Anybody on this machine can connect to a server started here, so somebody else's data must not be served.
+fn check_made_by_us(data_dir: &Path) -> Result<(), Error> {
+    let main_file = data_dir.join(MAIN_FILE);
+    let text = fs::read_to_string(&main_file).map_err(Error::io("read", &main_file))?;
+    if text.lines().any(|line| line == include_line()) {
+        return Ok(());
+    }
+    Err(Error::NotOurs { data_dir: data_dir.to_owned() })
+}
+
+const MAIN_FILE: &str = "postgresql.conf";
+
+fn include_line() -> String {
+    format!("include '{}'", settings::FILE_NAME)
+}
+
+const PARTIAL: &str = ".initdb-";
+
+async fn create(data_dir: &Path, binaries: &Binaries, user: &ServerUser) -> Result<(), Error> {
+    // The name is new each time: an initdb whose parent was killed may still be writing to an older one.
+    let partial = beside(data_dir, &format!("{PARTIAL}{}", Uuid::new_v4().simple()));
+    let made = initdb(&partial, binaries, user).await.and_then(|()| put_in_place(&partial, data_dir));
+    if made.is_err() {
+        // The first error is the one to report; what stays is removed by the next start.
+        let _ = fs::remove_dir_all(&partial);
+    }
+    made
+}
+
+async fn initdb(partial: &Path, binaries: &Binaries, user: &ServerUser) -> Result<(), Error> {
+    DirBuilder::new().mode(0o700).create(partial).map_err(Error::io("create", partial))?;
+    user.take_ownership_of(partial)?;
+    let mut command = user.command(&binaries.program("initdb"));
+    command
+        .arg("--pgdata")
+        .arg(partial)
+        .args(["--username", SUPERUSER, "--locale=C", "--encoding=UTF8", "--data-checksums", "--auth=trust"])
+        .arg("--no-instructions");
+    run(command, INITDB_LIMIT).await?;
+
+    let main_file = partial.join(MAIN_FILE);
+    OpenOptions::new()
+        .append(true)
+        .open(&main_file)
+        .and_then(|mut file| {
+            writeln!(file, "\n{}", include_line())?;
+            file.sync_all()
+        })
+        .map_err(Error::io("write", &main_file))
+}
+
+fn put_in_place(partial: &Path, data_dir: &Path) -> Result<(), Error> {
+    fs::rename(partial, data_dir).map_err(Error::io("move the new data directory to", data_dir))?;
+    let Some(parent) = data_dir.parent() else { return Ok(()) };
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(Error::io("sync", parent))
+}
+
+/// What killed starts left beside the data directory. Best effort: it is in nobody's way.
+fn remove_abandoned(data_dir: &Path) {
+    let (Some(parent), Some(name)) = (data_dir.parent(), data_dir.file_name()) else { return };
+    let mut prefix = name.to_owned();
+    prefix.push(PARTIAL);
+    let entries = fs::read_dir(parent).into_iter().flatten().flatten();
+    for entry in entries {
+        if entry.file_name().as_encoded_bytes().starts_with(prefix.as_encoded_bytes()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}

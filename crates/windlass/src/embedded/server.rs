@@ -1,0 +1,200 @@
+//! Starts the server, shares the one that runs, and stops it after its last user.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::binaries::{self, Binaries};
+use super::cluster::{self, SUPERUSER};
+use super::leases::{self, Lease};
+use super::postmaster::{self, Postmaster, State};
+use super::server_user::{ServerUser, run};
+use super::{Error, Options, settings};
+
+const START_LIMIT: Duration = Duration::from_secs(60);
+const STOP_LIMIT: Duration = Duration::from_secs(60);
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+const LOG_NAME: &str = "server.log";
+const LOG_LINES_IN_ERRORS: usize = 20;
+
+/// A running server, and this process's lease on it.
+///
+/// Dropped without [`stop`](Postgres::stop), it leaves the server running for the next to start on its directory.
+#[derive(Debug)]
+pub struct Postgres {
+    data_dir: PathBuf,
+    binaries: Binaries,
+    user: ServerUser,
+    postmaster: Postmaster,
+    lease: Lease,
+}
+
+impl Postgres {
+    /// Starts a server on the data directory, or shares the one that already runs on it.
+    pub async fn start(options: &Options) -> Result<Postgres, Error> {
+        let user = ServerUser::choose()?;
+        let binaries = binaries::find(&options.source, &user).await?;
+        let data_dir = cluster::resolve(&options.data_dir, &user)?;
+
+        let lock = leases::lock(&data_dir).await?;
+        cluster::prepare(&data_dir, &binaries, &user, &lock).await?;
+        let lease = Lease::take(&data_dir, &lock)?;
+        let start =
+            Start { data_dir: &data_dir, settings: &options.settings, binaries: &binaries, user: &user };
+        let postmaster = start.share_or_launch().await?;
+        drop(lock);
+
+        Ok(Postgres { data_dir, binaries, user, postmaster, lease })
+    }
+
+    /// The database `postgres` on this server, over its Unix socket.
+    pub fn url(&self) -> String {
+        self.database_url("postgres")
+    }
+
+    /// The database `postgres` on this server, over loopback TCP.
+    pub fn tcp_url(&self) -> String {
+        format!("postgresql://{SUPERUSER}@127.0.0.1:{}/postgres", self.postmaster.port)
+    }
+
+    /// Another database on this server, over its Unix socket.
+    pub fn database_url(&self, name: &str) -> String {
+        let database = percent_encode(name.as_bytes());
+        let socket_dir = percent_encode(self.postmaster.socket_dir.as_os_str().as_bytes());
+        format!("postgresql://{SUPERUSER}@/{database}?host={socket_dir}&port={}", self.postmaster.port)
+    }
+
+    pub fn bin_dir(&self) -> &Path {
+        &self.binaries.bin_dir
+    }
+
+    pub fn major_version(&self) -> u32 {
+        self.binaries.major_version
+    }
+
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
+    }
+
+    /// Gives up the lease, and shuts the server down where it was the last one. Open connections are cut.
+    pub async fn stop(self) -> Result<(), Error> {
+        let lock = leases::lock(&self.data_dir).await?;
+        if !self.lease.was_the_last(&lock)? || !postmaster::is_alive(&self.data_dir) {
+            return Ok(());
+        }
+        let mut command = self.user.command(&self.binaries.program("pg_ctl"));
+        command.args(["stop", "--mode=fast", "--wait", "--silent"]).arg("--pgdata").arg(&self.data_dir);
+        command.arg(format!("--timeout={}", STOP_LIMIT.as_secs()));
+        run(command, STOP_LIMIT + Duration::from_secs(5)).await.map(drop)
+    }
+}
+
+struct Start<'a> {
+    data_dir: &'a Path,
+    settings: &'a [(String, String)],
+    binaries: &'a Binaries,
+    user: &'a ServerUser,
+}
+
+impl Start<'_> {
+    /// Looks again after every step instead of trusting it: a server left by a killed process may come up, go down
+    /// or be in the way at any moment.
+    async fn share_or_launch(&self) -> Result<Postmaster, Error> {
+        let deadline = Instant::now() + START_LIMIT;
+        let mut pause = SHORTEST_PAUSE;
+        loop {
+            let state = postmaster::state(self.data_dir, self.user).await?;
+            if let State::Answering(postmaster) = state {
+                return Ok(postmaster);
+            }
+            if Instant::now() > deadline {
+                return Err(Error::NotReady {
+                    data_dir: self.data_dir.to_owned(),
+                    seconds: START_LIMIT.as_secs(),
+                    log: log_end(self.data_dir),
+                });
+            }
+            if let State::Absent = state {
+                self.launch(deadline).await?;
+            } else {
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+        }
+    }
+
+    /// `pg_ctl` gives the server a session of its own and no parent, so it outlives us and is not our child to reap.
+    async fn launch(&self, deadline: Instant) -> Result<(), Error> {
+        settings::write(self.data_dir, self.settings, self.user)?;
+        let log = self.data_dir.join(LOG_NAME);
+        // One start, one log: an error then quotes this start, and the log of a long-lived directory stays bounded.
+        let _ = fs::rename(&log, self.data_dir.join("server.log.old"));
+
+        let remaining = deadline.saturating_duration_since(Instant::now()).as_secs().max(1);
+        let mut command = self.user.command(&self.binaries.program("pg_ctl"));
+        command.args(["start", "--wait", "--silent"]).arg(format!("--timeout={remaining}"));
+        command.arg("--pgdata").arg(self.data_dir).arg("--log").arg(&log);
+        match run(command, Duration::from_secs(remaining + 5)).await {
+            Ok(_) => Ok(()),
+            Err(Error::CommandFailed { .. } | Error::CommandTimedOut { .. }) if self.may_come_up_yet() => {
+                Ok(())
+            }
+            Err(Error::CommandFailed { output, .. }) => {
+                let log = Some(log_end(self.data_dir)).filter(|log| !log.is_empty()).unwrap_or(output);
+                Err(Error::DiedEarly { data_dir: self.data_dir.to_owned(), log })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The failures that another look or another try can mend: a long recovery, another process's server that came
+    /// first, a killed server's last backends not gone yet, a port taken since we chose it.
+    fn may_come_up_yet(&self) -> bool {
+        let log = log_end(self.data_dir);
+        postmaster::is_alive(self.data_dir)
+            || log.contains("pre-existing shared memory block")
+            || log.contains("could not create any TCP/IP sockets")
+    }
+}
+
+fn log_end(data_dir: &Path) -> String {
+    let text = fs::read(data_dir.join(LOG_NAME)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES_IN_ERRORS)..].join("\n")
+}
+
+fn percent_encode(bytes: &[u8]) -> String {
+    let mut encoded = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => {
+                encoded.push(char::from(*byte));
+            }
+            other => encoded.push_str(&format!("%{other:02X}")),
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_postgres::Config;
+    use tokio_postgres::config::Host;
+
+    use super::percent_encode;
+
+    #[test]
+    fn an_odd_socket_directory_survives_the_way_through_a_url() {
+        let odd = "/tmp/a b&c?d=e%41/ü@:";
+        let url =
+            format!("postgresql://windlass@/postgres?host={}&port=5433", percent_encode(odd.as_bytes()));
+        let config: Config = url.parse().unwrap();
+        assert_eq!(config.get_hosts(), [Host::Unix(odd.into())]);
+        assert_eq!(config.get_ports(), [5433]);
+    }
+}

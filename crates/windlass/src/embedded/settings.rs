@@ -1,0 +1,152 @@
+//! The server's settings: a file of ours that `postgresql.conf` includes, written anew before each start.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::Error;
+use super::server_user::ServerUser;
+
+pub(super) const FILE_NAME: &str = "windlass.conf";
+
+/// A socket's path must fit `sockaddr_un.sun_path`, with its closing zero.
+const LONGEST_SOCKET_PATH: usize = 107;
+const LONGEST_SOCKET_NAME: &str = "/.s.PGSQL.65535.lock";
+const MEGABYTE: u64 = 1024 * 1024;
+
+pub(super) fn write(data_dir: &Path, extra: &[(String, String)], user: &ServerUser) -> Result<(), Error> {
+    let path = data_dir.join(FILE_NAME);
+    let socket_dir = socket_dir(data_dir, user)?;
+    let port =
+        free_port(previous_port(&path)).map_err(Error::io("find a free loopback port for", data_dir))?;
+    let ours = [
+        ("listen_addresses", "127.0.0.1".to_owned()),
+        ("port", port.to_string()),
+        ("unix_socket_directories", quote_directory(&socket_dir)),
+        ("unix_socket_permissions", "0700".to_owned()),
+        ("max_connections", "200".to_owned()),
+        ("shared_buffers", format!("{}MB", shared_buffers_megabytes(memory_bytes()))),
+        ("min_wal_size", "512MB".to_owned()),
+        ("max_wal_size", "4GB".to_owned()),
+        ("checkpoint_timeout", "15min".to_owned()),
+        ("log_line_prefix", "%m [%p] ".to_owned()),
+    ];
+    let mut text = String::from("# written by windlass before each start; changes here are lost\n");
+    for (name, value) in &ours {
+        add_line(&mut text, name, value);
+    }
+    for (name, value) in extra {
+        if !is_setting_name(name) {
+            return Err(Error::InvalidSetting { name: name.clone() });
+        }
+        add_line(&mut text, name, value);
+    }
+
+    let partial = data_dir.join("windlass.conf.new");
+    fs::write(&partial, text).map_err(Error::io("write", &partial))?;
+    user.take_ownership_of(&partial)?;
+    fs::rename(&partial, &path).map_err(Error::io("write", &path))
+}
+
+fn add_line(text: &mut String, name: &str, value: &str) {
+    let value = value.replace('\\', "\\\\").replace('\'', "''").replace('\n', "\\n");
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{name} = '{value}'");
+}
+
+fn is_setting_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.')
+        && !["include", "include_dir", "include_if_exists"].contains(&name)
+}
+
+/// The setting is a comma-separated list of names, so a path with a comma or a blank must be quoted.
+fn quote_directory(directory: &Path) -> String {
+    format!("\"{}\"", directory.to_string_lossy().replace('"', "\"\""))
+}
+
+/// The data directory itself, which is private to the server's user, unless its path is too long for a socket.
+fn socket_dir(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, Error> {
+    if data_dir.as_os_str().len() + LONGEST_SOCKET_NAME.len() <= LONGEST_SOCKET_PATH {
+        return Ok(data_dir.to_owned());
+    }
+    let hash = format!("{:x}", Sha256::digest(data_dir.as_os_str().as_bytes()));
+    let directory = PathBuf::from(format!("/tmp/windlass-{}-{}", user.uid(), &hash[..16]));
+    if fs::symlink_metadata(&directory).is_err() {
+        fs::DirBuilder::new().mode(0o700).create(&directory).map_err(Error::io("create", &directory))?;
+        user.take_ownership_of(&directory)?;
+    }
+    // Anyone may make names in /tmp, and whoever owns the directory can stand in for the server.
+    let metadata = fs::symlink_metadata(&directory).map_err(Error::io("inspect", &directory))?;
+    let is_private = metadata.permissions().mode() & 0o077 == 0;
+    if !metadata.is_dir() || metadata.uid() != user.uid() || !is_private {
+        return Err(Error::SocketDirectoryTaken { directory, user: user.name() });
+    }
+    Ok(directory)
+}
+
+/// The same port as last time where possible, so that a URL somebody wrote down goes on working.
+fn free_port(previous: Option<u16>) -> std::io::Result<u16> {
+    if let Some(port) = previous
+        && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+    {
+        return Ok(port);
+    }
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+fn previous_port(settings_file: &Path) -> Option<u16> {
+    let text = fs::read_to_string(settings_file).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("port = '")?.strip_suffix('\'')?.parse().ok())
+}
+
+/// An eighth of the memory, at most 1 GB.
+fn shared_buffers_megabytes(memory_bytes: Option<u64>) -> u64 {
+    memory_bytes.map_or(128, |bytes| (bytes / 8 / MEGABYTE).clamp(16, 1024))
+}
+
+/// What this machine or its container may use, whichever is less.
+fn memory_bytes() -> Option<u64> {
+    let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+        Some(kilobytes * 1024)
+    });
+    let container =
+        fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|text| text.trim().parse().ok());
+    machine.into_iter().chain(container).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MEGABYTE, add_line, is_setting_name, shared_buffers_megabytes};
+
+    #[test]
+    fn a_value_cannot_break_out_of_its_quotes() {
+        let mut text = String::new();
+        add_line(&mut text, "application_name", "it's\n\\fsync = off");
+        assert_eq!(text, "application_name = 'it''s\\n\\\\fsync = off'\n");
+    }
+
+    #[test]
+    fn a_setting_name_is_a_word_and_never_an_include() {
+        assert!(is_setting_name("work_mem"));
+        assert!(is_setting_name("auto_explain.log_min_duration"));
+        for name in ["", "a b", "x = 1\ny", "include", "#x", "1x"] {
+            assert!(!is_setting_name(name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn shared_buffers_follow_memory_up_to_a_gigabyte() {
+        assert_eq!(shared_buffers_megabytes(Some(24_000 * MEGABYTE)), 1024);
+        assert_eq!(shared_buffers_megabytes(Some(2_048 * MEGABYTE)), 256);
+        assert_eq!(shared_buffers_megabytes(Some(1)), 16);
+        assert_eq!(shared_buffers_megabytes(None), 128);
+    }
+}

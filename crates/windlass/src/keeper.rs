@@ -1,0 +1,164 @@
+//! The queue's housekeeping. Every node may run it at once: each duty takes only what nobody else holds, and none needs
+//! a leader to be right. Each duty is a file with a `run_once`, so that a test or an operator can run it by itself.
+//!
+//! How it stops: on its token, after the duty at hand.
+
+mod expire;
+mod fold;
+mod partition;
+mod promote;
+mod prune;
+mod reap;
+mod unblock;
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Result;
+use crate::queue::Queue;
+use crate::telemetry;
+
+/// How often each duty is done.
+#[derive(Debug, Clone)]
+pub struct KeeperSettings {
+    /// The longest the promoter sleeps; it wakes earlier when a job is due.
+    pub promote: Duration,
+    pub reap: Duration,
+    pub expire: Duration,
+    pub unblock: Duration,
+    pub fold: Duration,
+    pub prune: Duration,
+    pub partition: Duration,
+}
+
+impl Default for KeeperSettings {
+    fn default() -> Self {
+        Self {
+            promote: Duration::from_secs(1),
+            reap: Duration::from_secs(5),
+            expire: Duration::from_secs(5),
+            unblock: Duration::from_secs(2),
+            fold: Duration::from_secs(1),
+            prune: Duration::from_secs(60),
+            partition: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// A thing the keeper does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    Promote,
+    Reap,
+    Expire,
+    Unblock,
+    Fold,
+    Prune,
+    Partition,
+}
+
+impl Duty {
+    pub const ALL: [Self; 7] =
+        [Self::Promote, Self::Reap, Self::Expire, Self::Unblock, Self::Fold, Self::Prune, Self::Partition];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Promote => "promote",
+            Self::Reap => "reap",
+            Self::Expire => "expire",
+            Self::Unblock => "unblock",
+            Self::Fold => "fold",
+            Self::Prune => "prune",
+            Self::Partition => "partition",
+        }
+    }
+}
+
+/// What one round of a duty did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Round {
+    pub moved: u64,
+    /// There may be more to do at once.
+    pub is_full: bool,
+    /// When there will be something to do, if that is known to be sooner than the usual interval.
+    pub next: Option<Duration>,
+}
+
+/// Does the housekeeping of one queue.
+#[derive(Debug, Clone)]
+pub struct Keeper {
+    queue: Queue,
+    settings: KeeperSettings,
+}
+
+impl Keeper {
+    pub fn new(queue: Queue, settings: KeeperSettings) -> Self {
+        Self { queue, settings }
+    }
+
+    /// Does one duty once.
+    pub async fn run_once(&self, duty: Duty) -> Result<Round> {
+        let database = self.queue.database();
+        match duty {
+            Duty::Promote => promote::run_once(database).await,
+            Duty::Reap => reap::run_once(database).await,
+            Duty::Expire => expire::run_once(database).await,
+            Duty::Unblock => unblock::run_once(database).await,
+            Duty::Fold => fold::run_once(database).await,
+            Duty::Prune => prune::run_once(database).await,
+            Duty::Partition => partition::run_once(database).await,
+        }
+    }
+
+    /// Does every duty at its interval until told to stop. The promoter has a task of its own: it must not be late
+    /// because another duty takes its time.
+    pub async fn run(self, stop: CancellationToken) {
+        tokio::join!(
+            self.repeat(&[Duty::Promote], &stop),
+            self.repeat(&[Duty::Reap, Duty::Expire, Duty::Unblock, Duty::Fold], &stop),
+            self.repeat(&[Duty::Partition, Duty::Prune], &stop),
+        );
+    }
+
+    async fn repeat(&self, duties: &[Duty], stop: &CancellationToken) {
+        let mut due: Vec<Instant> = vec![Instant::now(); duties.len()];
+        loop {
+            let Some(position) = (0..duties.len()).min_by_key(|&position| due[position]) else { return };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep_until(due[position]) => {}
+            }
+            let duty = duties[position];
+            let interval = self.interval(duty);
+            let rest = match self.run_once(duty).await {
+                Ok(round) => {
+                    telemetry::keeper_moved(duty.as_str(), round.moved);
+                    if round.is_full {
+                        Duration::ZERO
+                    } else {
+                        round.next.map_or(interval, |next| next.min(interval))
+                    }
+                }
+                Err(error) => {
+                    telemetry::database_error("keeper", &error);
+                    interval.mul_f64(0.5 + rand::random::<f64>())
+                }
+            };
+            due[position] = Instant::now() + rest;
+        }
+    }
+
+    fn interval(&self, duty: Duty) -> Duration {
+        match duty {
+            Duty::Promote => self.settings.promote,
+            Duty::Reap => self.settings.reap,
+            Duty::Expire => self.settings.expire,
+            Duty::Unblock => self.settings.unblock,
+            Duty::Fold => self.settings.fold,
+            Duty::Prune => self.settings.prune,
+            Duty::Partition => self.settings.partition,
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! One LISTEN connection per process, turned into wake-ups. Only a speed-up: everything it tells is found by polling too.
+//!
+//! It checks itself: every 15 s it sends itself a word on a channel of its own, and reconnects if that does not come
+//! back. After every reconnection it wakes everyone, since what was said in between is lost.
+
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio_postgres::Config;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::store::connect;
+use crate::telemetry;
+
+const CHECK_EVERY: Duration = Duration::from_secs(15);
+const ECHO_WITHIN: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wake {
+    /// There is work in this lane.
+    Lane(i32),
+    /// A job of this worker is to be canceled.
+    Cancel(i32),
+    /// Look everywhere: something may have been missed.
+    All,
+}
+
+/// Listens until told to stop, reconnecting as often as it takes.
+pub(crate) async fn listen(config: Config, wakes: broadcast::Sender<Wake>, stop: CancellationToken) {
+    let mut pause = Duration::from_millis(100);
+    loop {
+        let ended = tokio::select! {
+            ended = listen_once(&config, &wakes, &mut pause) => ended,
+            () = stop.cancelled() => return,
+        };
+        if let Err(error) = ended {
+            telemetry::database_error("listener", &error);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
+            () = stop.cancelled() => return,
+        }
+        pause = (pause * 2).min(Duration::from_secs(5));
+    }
+}
+
+/// One connection's life. An error or an unheard echo ends it.
+async fn listen_once(config: &Config, wakes: &broadcast::Sender<Wake>, pause: &mut Duration) -> Result<()> {
+    let mut connection = connect::open(config).await?;
+    let own = format!("windlass_{}", Uuid::new_v4().simple());
+    connection.client.batch_execute(&format!("listen windlass; listen {own}")).await?;
+    *pause = Duration::from_millis(100);
+    // Nobody listening to our wake-ups is fine: they poll.
+    let _ = wakes.send(Wake::All);
+    loop {
+        match tokio::time::timeout(CHECK_EVERY, connection.notifications.recv()).await {
+            Ok(Some((_, payload))) => tell(wakes, &payload),
+            Ok(None) => return Ok(()),
+            Err(_) => {
+                connection.client.batch_execute(&format!("notify {own}")).await?;
+                let echo = async {
+                    while let Some((channel, payload)) = connection.notifications.recv().await {
+                        if channel == own {
+                            return true;
+                        }
+                        tell(wakes, &payload);
+                    }
+                    false
+                };
+                if !matches!(tokio::time::timeout(ECHO_WITHIN, echo).await, Ok(true)) {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+fn tell(wakes: &broadcast::Sender<Wake>, payload: &str) {
+    let wake = match payload.split_once(' ') {
+        Some(("cancel", worker)) => worker.parse().map(Wake::Cancel),
+        _ => payload.parse().map(Wake::Lane),
+    };
+    let _ = wakes.send(wake.unwrap_or(Wake::All));
+}

@@ -1,0 +1,29 @@
+//! Definitions in the database.
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::database::{Database, Statement};
+use super::param::{JsonOut, JsonText};
+use crate::definition::{Definition, Policies};
+use crate::error::{Error, Result};
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&DEFINE, &READ];
+
+static DEFINE: Statement = Statement { text: "select windlass.define($1)", types: &[Type::JSONB] };
+
+pub(crate) async fn define(db: &Database, definition: &Definition) -> Result<Uuid> {
+    let fields =
+        serde_json::to_string(definition).map_err(|error| Error::refused("definition", error.to_string()))?;
+    Ok(db.query_one(&DEFINE, &[&JsonText(&fields)]).await?.get(0))
+}
+
+static READ: Statement = Statement { text: "select windlass.definition($1)", types: &[Type::TEXT] };
+
+pub(crate) async fn policies(db: &Database, key: &str) -> Result<Policies> {
+    let row = db.query_one(&READ, &[&key]).await?;
+    let fields: Option<JsonOut<'_>> = row.get(0);
+    let fields = fields.ok_or_else(|| Error::UnknownDefinition { key: key.to_owned() })?;
+    serde_json::from_str(fields.0)
+        .map_err(|error| Error::refused(format!("definition {key}"), error.to_string()))
+}

@@ -1,0 +1,183 @@
+//! What happens to jobs after they are in: settlements, progress, and the operator's verbs.
+
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement, query_unnamed};
+use super::param::JsonText;
+use crate::error::Result;
+use crate::worker::claimed::Fence;
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&SETTLE, &PROGRESS, &CANCEL, &RETRY, &PURGE, &PURGE_SUBJECT];
+
+/// One attempt's end, ready to be written: the fence it was run under and what was decided, as the statement reads it.
+#[derive(Debug, Clone)]
+pub(crate) struct Ending {
+    pub(crate) fence: Fence,
+    pub(crate) ran_ms: Option<i32>,
+    /// None is a plain success.
+    pub(crate) detail: Option<String>,
+}
+
+/// Positions, from 0, of the endings that took effect, and of those among them that a cancel request overruled.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    pub(crate) settled: Vec<usize>,
+    pub(crate) overruled: Vec<usize>,
+}
+
+static SETTLE: Statement = Statement {
+    text: "select settled, overruled from windlass.settle($1, $2, $3, $4, $5, $6)",
+    types: &[
+        Type::UUID_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4_ARRAY,
+        Type::JSONB_ARRAY,
+    ],
+};
+
+/// Endings must be sorted by (tenant, job): that is the order in which their rows are locked.
+pub(crate) async fn settle(session: &Session, endings: &[Ending]) -> Result<Settled> {
+    let columns = EndingColumns::of(endings);
+    let rows = session.query(&SETTLE, &columns.params()).await?;
+    Ok(read_settled(&rows[0]))
+}
+
+/// The same inside the caller's own transaction.
+pub(crate) async fn settle_in<C: tokio_postgres::GenericClient + Sync>(
+    client: &C,
+    ending: &Ending,
+) -> Result<Settled> {
+    let columns = EndingColumns::of(std::slice::from_ref(ending));
+    let rows = query_unnamed(client, &SETTLE, &columns.params()).await?;
+    Ok(read_settled(&rows[0]))
+}
+
+struct EndingColumns<'a> {
+    fences: Columns,
+    ran_ms: Vec<Option<i32>>,
+    details: Vec<Option<JsonText<'a>>>,
+}
+
+impl<'a> EndingColumns<'a> {
+    fn of(endings: &'a [Ending]) -> Self {
+        Self {
+            fences: Columns::of(endings.iter().map(|ending| &ending.fence)),
+            ran_ms: endings.iter().map(|ending| ending.ran_ms).collect(),
+            details: endings.iter().map(|ending| ending.detail.as_deref().map(JsonText)).collect(),
+        }
+    }
+
+    fn params(&self) -> [&(dyn ToSql + Sync); 6] {
+        let fences = &self.fences;
+        [&fences.tenants, &fences.jobs, &fences.attempts, &fences.tokens, &self.ran_ms, &self.details]
+    }
+}
+
+pub(crate) fn read_settled(row: &tokio_postgres::Row) -> Settled {
+    let positions = |column: usize| -> Vec<usize> {
+        let ords: Option<Vec<i32>> = row.get(column);
+        ords.unwrap_or_default().into_iter().filter_map(|ord| usize::try_from(ord - 1).ok()).collect()
+    };
+    Settled { settled: positions(0), overruled: positions(1) }
+}
+
+/// Fences as the columns in which statements take them.
+#[derive(Default)]
+pub(crate) struct Columns {
+    pub(crate) tenants: Vec<Uuid>,
+    pub(crate) jobs: Vec<Uuid>,
+    pub(crate) attempts: Vec<i32>,
+    pub(crate) tokens: Vec<Uuid>,
+}
+
+impl Columns {
+    pub(crate) fn of<'a>(fences: impl Iterator<Item = &'a Fence>) -> Self {
+        let mut columns = Self::default();
+        for fence in fences {
+            columns.tenants.push(fence.tenant);
+            columns.jobs.push(fence.job);
+            columns.attempts.push(fence.attempt);
+            columns.tokens.push(fence.token);
+        }
+        columns
+    }
+}
+
+static PROGRESS: Statement = Statement {
+    text: "select windlass.report_progress($1, $2, $3, $4, $5, $6)",
+    types: &[
+        Type::UUID_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4_ARRAY,
+        Type::UUID_ARRAY,
+        Type::FLOAT4_ARRAY,
+        Type::TEXT_ARRAY,
+    ],
+};
+
+/// What one running job says of itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Report {
+    pub(crate) fence: Fence,
+    pub(crate) percent: Option<f32>,
+    pub(crate) message: Option<String>,
+}
+
+pub(crate) async fn report_progress(db: &Database, reports: &[Report]) -> Result<()> {
+    let columns = Columns::of(reports.iter().map(|report| &report.fence));
+    let percents: Vec<_> = reports.iter().map(|report| report.percent).collect();
+    let messages: Vec<_> = reports.iter().map(|report| report.message.as_deref()).collect();
+    db.query(
+        &PROGRESS,
+        &[&columns.tenants, &columns.jobs, &columns.attempts, &columns.tokens, &percents, &messages],
+    )
+    .await?;
+    Ok(())
+}
+
+static CANCEL: Statement =
+    Statement { text: "select windlass.cancel($1, $2)", types: &[Type::UUID, Type::UUID] };
+
+pub(crate) async fn cancel(db: &Database, tenant: Uuid, job: Uuid) -> Result<String> {
+    Ok(db.query_one(&CANCEL, &[&tenant, &job]).await?.get(0))
+}
+
+static RETRY: Statement = Statement {
+    text: "select answer, holder from windlass.retry($1, $2, $3)",
+    types: &[Type::UUID, Type::UUID, Type::TEXT],
+};
+
+pub(crate) async fn retry(
+    db: &Database,
+    tenant: Uuid,
+    job: Uuid,
+    actor: &str,
+) -> Result<(String, Option<Uuid>)> {
+    let row = db.query_one(&RETRY, &[&tenant, &job, &actor]).await?;
+    Ok((row.get(0), row.get(1)))
+}
+
+static PURGE: Statement =
+    Statement { text: "select windlass.purge($1, $2)", types: &[Type::UUID, Type::UUID_ARRAY] };
+
+pub(crate) async fn purge(db: &Database, tenant: Uuid, jobs: &[Uuid]) -> Result<i32> {
+    Ok(db.query_one(&PURGE, &[&tenant, &jobs]).await?.get(0))
+}
+
+static PURGE_SUBJECT: Statement = Statement {
+    text: "select windlass.purge_subject($1, $2, $3, $4)",
+    types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT4],
+};
+
+pub(crate) async fn purge_subject(
+    db: &Database,
+    tenant: Uuid,
+    kind: &str,
+    id: &str,
+    most: i32,
+) -> Result<i32> {
+    Ok(db.query_one(&PURGE_SUBJECT, &[&tenant, &kind, &id, &most]).await?.get(0))
+}

@@ -1,0 +1,119 @@
+//! The keeper's duties in the database, one call each.
+
+use std::time::Duration;
+
+use tokio_postgres::types::Type;
+
+use super::database::{Database, Statement};
+use super::job::{Columns, Settled, read_settled};
+use super::param::JsonText;
+use super::worker::millis;
+use crate::error::Result;
+use crate::job::settle::Budget;
+use crate::worker::claimed::Fence;
+
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&PROMOTE, &LOST, &REAP, &EXPIRE, &UNBLOCK, &FOLD, &PARTITIONS, &PRUNE];
+
+static PROMOTE: Statement =
+    Statement { text: "select promoted, next_due_ms from windlass.promote($1)", types: &[Type::INT4] };
+
+/// How many jobs became due, and how long until the next one does.
+pub(crate) async fn promote(db: &Database, most: i32) -> Result<(i32, Option<Duration>)> {
+    let row = db.query_one(&PROMOTE, &[&most]).await?;
+    Ok((row.get(0), row.get::<_, Option<i64>>(1).map(millis)))
+}
+
+/// A job whose worker fell silent.
+#[derive(Debug)]
+pub(crate) struct LostJob {
+    pub(crate) worker: i32,
+    pub(crate) fence: Fence,
+    pub(crate) budget: Budget,
+    pub(crate) definition_key: String,
+}
+
+static LOST: Statement = Statement {
+    text: "select worker, tenant_id, job_id, attempt, token, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, \
+           definition_key from windlass.lost_jobs($1)",
+    types: &[Type::INT4],
+};
+
+pub(crate) async fn lost_jobs(db: &Database, most: i32) -> Result<Vec<LostJob>> {
+    let rows = db.query(&LOST, &[&most]).await?;
+    let lost = rows.iter().map(|row| LostJob {
+        worker: row.get(0),
+        fence: Fence { tenant: row.get(1), job: row.get(2), attempt: row.get(3), token: row.get(4) },
+        budget: Budget {
+            attempt: row.get(3),
+            failures: row.get(5),
+            lost: row.get(6),
+            snoozes: i32::from(row.get::<_, i16>(7)),
+            max_attempts: row.get(8),
+            max_lost: 0,
+            max_snoozes: 0,
+            cancel_requested: row.get(9),
+            remaining: row.get::<_, Option<i64>>(10).map(millis),
+        },
+        definition_key: row.get(11),
+    });
+    Ok(lost.collect())
+}
+
+static REAP: Statement = Statement {
+    text: "select settled, overruled from windlass.reap($1, $2, $3, $4, $5, $6)",
+    types: &[
+        Type::INT4_ARRAY,
+        Type::UUID_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4_ARRAY,
+        Type::UUID_ARRAY,
+        Type::JSONB_ARRAY,
+    ],
+};
+
+/// Applies decisions about lost jobs, sorted by (tenant, job), as far as their workers are still overdue.
+pub(crate) async fn reap(
+    db: &Database,
+    workers: &[i32],
+    fences: &[Fence],
+    details: &[String],
+) -> Result<Settled> {
+    let columns = Columns::of(fences.iter());
+    let details: Vec<_> = details.iter().map(|detail| JsonText(detail)).collect();
+    let row = db
+        .query_one(
+            &REAP,
+            &[&workers, &columns.tenants, &columns.jobs, &columns.attempts, &columns.tokens, &details],
+        )
+        .await?;
+    Ok(read_settled(&row))
+}
+
+static EXPIRE: Statement = Statement { text: "select windlass.expire($1)", types: &[Type::INT4] };
+static UNBLOCK: Statement = Statement { text: "select windlass.unblock_all($1)", types: &[Type::INT4] };
+static FOLD: Statement = Statement { text: "select windlass.fold_tallies($1)", types: &[Type::INT4] };
+static PRUNE: Statement = Statement { text: "select windlass.prune($1)", types: &[Type::INT4] };
+static PARTITIONS: Statement =
+    Statement { text: "select made, dropped from windlass.maintain_partitions($1)", types: &[Type::INT4] };
+
+pub(crate) async fn expire(db: &Database, most: i32) -> Result<i32> {
+    Ok(db.query_one(&EXPIRE, &[&most]).await?.get(0))
+}
+
+pub(crate) async fn unblock_all(db: &Database, most: i32) -> Result<i32> {
+    Ok(db.query_one(&UNBLOCK, &[&most]).await?.get(0))
+}
+
+pub(crate) async fn fold_tallies(db: &Database, most: i32) -> Result<i32> {
+    Ok(db.query_one(&FOLD, &[&most]).await?.get(0))
+}
+
+pub(crate) async fn prune(db: &Database, most: i32) -> Result<i32> {
+    Ok(db.query_one(&PRUNE, &[&most]).await?.get(0))
+}
+
+pub(crate) async fn maintain_partitions(db: &Database, weeks_ahead: i32) -> Result<(i32, i32)> {
+    let row = db.query_one(&PARTITIONS, &[&weeks_ahead]).await?;
+    Ok((row.get(0), row.get(1)))
+}

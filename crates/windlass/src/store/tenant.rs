@@ -1,0 +1,48 @@
+//! Tenants in the database, and the database's clock.
+
+use jiff::Timestamp;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use crate::error::Result;
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&ENSURE, &PURGE, &CLOCK, &PAUSE];
+
+static ENSURE: Statement = Statement {
+    text: "select windlass.ensure_tenant($1, $2, $3)",
+    types: &[Type::TEXT, Type::TEXT, Type::INT4],
+};
+
+pub(crate) async fn ensure(db: &Database, slug: &str, name: &str, weight: i32) -> Result<Uuid> {
+    Ok(db.query_one(&ENSURE, &[&slug, &name, &weight]).await?.get(0))
+}
+
+static PURGE: Statement = Statement {
+    text: "select purged, done from windlass.purge_tenant($1, $2)",
+    types: &[Type::UUID, Type::INT4],
+};
+
+/// One step of deleting a tenant: how many jobs went, and whether that was the last step.
+pub(crate) async fn purge(db: &Database, tenant: Uuid, most: i32) -> Result<(i32, bool)> {
+    let row = db.query_one(&PURGE, &[&tenant, &most]).await?;
+    Ok((row.get(0), row.get(1)))
+}
+
+static PAUSE: Statement =
+    Statement { text: "select windlass.set_paused($1, $2)", types: &[Type::TEXT, Type::BOOL] };
+
+pub(crate) async fn set_paused(db: &Database, queue: &str, paused: bool) -> Result<()> {
+    db.query(&PAUSE, &[&queue, &paused]).await?;
+    Ok(())
+}
+
+static CLOCK: Statement = Statement { text: "select clock_timestamp()", types: &[] };
+
+/// The database's clock minus ours, in milliseconds, give or take half a round trip.
+pub(crate) async fn clock_offset(session: &Session) -> Result<i64> {
+    let before = Timestamp::now();
+    let theirs: Timestamp = session.query(&CLOCK, &[]).await?[0].get(0);
+    let after = Timestamp::now();
+    Ok(theirs.as_millisecond() - (before.as_millisecond() + after.as_millisecond()) / 2)
+}

@@ -1,0 +1,178 @@
+//! A worker's side of the database: who it is, which lanes have work, and what its heartbeat brings back.
+
+use std::collections::HashMap;
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use super::param::{JsonOut, JsonText};
+use crate::error::Result;
+use crate::job::settle::Budget;
+use crate::worker::claimed::{Claimed, Fence};
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&REGISTER, &HEARTBEAT, &STOP, &WAITING, &LANES, &CLAIM];
+
+/// What a worker says of itself when it starts.
+#[derive(Debug, Clone)]
+pub(crate) struct Introduction {
+    pub(crate) worker_id: String,
+    pub(crate) hostname: String,
+    pub(crate) queues: Option<Vec<String>>,
+    pub(crate) definition_keys: Vec<String>,
+    pub(crate) lease_seconds: i32,
+    pub(crate) metadata: String,
+}
+
+static REGISTER: Statement = Statement {
+    text: "select windlass.register_worker($1, $2, $3, $4, $5, $6, $7)",
+    types: &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT4, Type::JSONB],
+};
+
+pub(crate) async fn register(db: &Database, me: &Introduction) -> Result<i32> {
+    let queues = me.queues.clone().unwrap_or_default();
+    let row = db
+        .query_one(
+            &REGISTER,
+            &[
+                &me.worker_id,
+                &me.hostname,
+                &env!("CARGO_PKG_VERSION"),
+                &queues,
+                &me.definition_keys,
+                &me.lease_seconds,
+                &JsonText(&me.metadata),
+            ],
+        )
+        .await?;
+    Ok(row.get(0))
+}
+
+static HEARTBEAT: Statement = Statement {
+    text: "select is_quiet, canceled_tenants, canceled_jobs from windlass.heartbeat($1, $2)",
+    types: &[Type::INT4, Type::INT4],
+};
+
+/// What a granted heartbeat brings back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Heartbeat {
+    pub(crate) is_quiet: bool,
+    pub(crate) canceled: Vec<(Uuid, Uuid)>,
+}
+
+/// Renews the lease. `None` means that the worker was declared dead and must begin anew.
+pub(crate) async fn heartbeat(db: &Database, worker: i32, running: i32) -> Result<Option<Heartbeat>> {
+    let rows = db.query(&HEARTBEAT, &[&worker, &running]).await?;
+    Ok(rows.first().map(|row| {
+        let tenants: Option<Vec<Uuid>> = row.get(1);
+        let jobs: Option<Vec<Uuid>> = row.get(2);
+        let canceled = tenants.unwrap_or_default().into_iter().zip(jobs.unwrap_or_default()).collect();
+        Heartbeat { is_quiet: row.get(0), canceled }
+    }))
+}
+
+static STOP: Statement = Statement { text: "select windlass.stop_worker($1)", types: &[Type::INT4] };
+
+pub(crate) async fn stop(db: &Database, worker: i32) -> Result<()> {
+    db.query(&STOP, &[&worker]).await?;
+    Ok(())
+}
+
+static WAITING: Statement =
+    Statement { text: "select windlass.set_waiting($1, $2)", types: &[Type::INT4, Type::BOOL] };
+
+pub(crate) async fn set_waiting(session: &Session, worker: i32, is_waiting: bool) -> Result<()> {
+    session.query(&WAITING, &[&worker, &is_waiting]).await?;
+    Ok(())
+}
+
+static LANES: Statement = Statement {
+    text: "select lane, tenant_id, definition_key, priority, weight from windlass.active_lanes($1, $2)",
+    types: &[Type::TEXT_ARRAY, Type::TEXT_ARRAY],
+};
+
+/// A lane that has live rows, and what fairness needs to know of it.
+#[derive(Debug)]
+pub(crate) struct ActiveLane {
+    pub(crate) lane: crate::worker::fair::Lane,
+    pub(crate) definition_key: String,
+    pub(crate) weight: u32,
+}
+
+pub(crate) async fn active_lanes(
+    session: &Session,
+    keys: &[String],
+    queues: Option<&[String]>,
+) -> Result<Vec<ActiveLane>> {
+    let rows = session.query(&LANES, &[&keys, &queues]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| ActiveLane {
+            lane: crate::worker::fair::Lane { id: row.get(0), tenant: row.get(1), priority: row.get(3) },
+            definition_key: row.get(2),
+            weight: row.get::<_, i32>(4).unsigned_abs(),
+        })
+        .collect())
+}
+
+static CLAIM: Statement = Statement {
+    text: "select * from windlass.claim($1, $2, $3, $4, $5)",
+    types: &[Type::INT4, Type::UUID, Type::INT4_ARRAY, Type::INT8_ARRAY, Type::INT4_ARRAY],
+};
+
+/// What a claim asks for: lanes, where to begin in each, how many from each.
+#[derive(Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) lanes: Vec<i32>,
+    pub(crate) after_seqs: Vec<i64>,
+    pub(crate) counts: Vec<i32>,
+}
+
+pub(crate) async fn claim(
+    session: &Session,
+    worker: i32,
+    wanted: &Wanted,
+    keys: &HashMap<i32, std::sync::Arc<str>>,
+) -> Result<Vec<(i32, i64, Claimed)>> {
+    let token = Uuid::new_v4();
+    let rows =
+        session.query(&CLAIM, &[&worker, &token, &wanted.lanes, &wanted.after_seqs, &wanted.counts]).await?;
+    Ok(rows
+        .iter()
+        .filter_map(|row| {
+            let lane: i32 = row.get(2);
+            let attempt = row.get(4);
+            let fence = Fence { tenant: row.get(0), job: row.get(1), attempt, token };
+            let claimed = Claimed {
+                fence,
+                definition_key: keys.get(&lane)?.clone(),
+                payload: row.get::<_, JsonOut<'_>>(9).0.to_owned(),
+                queued_ms: row.get(10),
+                budget: Budget {
+                    attempt,
+                    failures: row.get(5),
+                    lost: row.get(6),
+                    snoozes: i32::from(row.get::<_, i16>(7)),
+                    max_attempts: row.get(8),
+                    max_lost: 0,
+                    max_snoozes: 0,
+                    cancel_requested: false,
+                    remaining: row.get::<_, Option<i64>>(11).map(millis),
+                },
+                source_ref: row.get(13),
+                correlation_id: row.get(15),
+                subject_type: row.get(16),
+                subject_id: row.get(17),
+                trace: row.get(18),
+                tags: row.get::<_, Option<Vec<String>>>(19).unwrap_or_default(),
+                parent_id: row.get(20),
+                created_by: row.get(21),
+            };
+            Some((lane, row.get(3), claimed))
+        })
+        .collect())
+}
+
+pub(crate) fn millis(ms: i64) -> std::time::Duration {
+    std::time::Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}

@@ -1,0 +1,127 @@
+//! Every event, metric name and log field of the engine, as types.
+//!
+//! A transition is told three ways by one call: as a log line with the fields of [`Transition`], as counters, and to
+//! whoever subscribed. The library installs no recorder and no subscriber; the application chooses.
+
+use std::sync::Arc;
+
+use metrics::{Counter, Histogram};
+use tokio::sync::broadcast;
+use uuid::Uuid;
+
+use crate::job::state::{Actor, AttemptOutcome, State};
+
+/// Metric names, with what they count. `docs/telemetry.md` lists the same, and a test compares the two.
+pub const METRICS: &[(&str, &str)] = &[
+    ("windlass_attempts_total", "attempts ended, by definition_key and outcome"),
+    ("windlass_claimed_total", "jobs claimed, by definition_key"),
+    ("windlass_claim_batch_size", "jobs per claim that found any"),
+    ("windlass_database_errors_total", "database errors met by the engine, by part"),
+    ("windlass_heartbeats_total", "heartbeats, by result: granted, refused, failed"),
+    ("windlass_keeper_moved_total", "jobs moved or rows tidied by a keeper duty, by duty"),
+    ("windlass_lease_lost_total", "endings refused because the lease was lost"),
+    ("windlass_queue_seconds", "time from due to claimed, by definition_key"),
+    ("windlass_reaped_total", "jobs taken from silent workers"),
+    ("windlass_run_seconds", "time an attempt ran, by definition_key"),
+    ("windlass_running", "slots taken in this worker"),
+    ("windlass_settle_batch_size", "endings per settle statement"),
+];
+
+/// One move of one job, as it was committed.
+#[derive(Debug, Clone)]
+pub struct Transition {
+    pub tenant_id: Uuid,
+    pub job_id: Uuid,
+    pub definition_key: Arc<str>,
+    pub attempt_no: i32,
+    pub worker_id: Arc<str>,
+    pub from: State,
+    pub to: State,
+    pub by: Actor,
+    /// How the attempt ended, when one did.
+    pub outcome: Option<AttemptOutcome>,
+}
+
+/// Where transitions are told.
+#[derive(Debug, Clone)]
+pub(crate) struct Events {
+    subscribers: broadcast::Sender<Transition>,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self { subscribers: broadcast::channel(1024).0 }
+    }
+}
+
+impl Events {
+    pub(crate) fn subscribe(&self) -> broadcast::Receiver<Transition> {
+        self.subscribers.subscribe()
+    }
+
+    /// Whether anybody would notice; the hot path builds no event for nobody.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.subscribers.receiver_count() > 0 || tracing::enabled!(tracing::Level::DEBUG)
+    }
+
+    pub(crate) fn tell(&self, event: Transition) {
+        tracing::debug!(
+            job_id = %event.job_id,
+            tenant_id = %event.tenant_id,
+            definition_key = %event.definition_key,
+            attempt_no = event.attempt_no,
+            worker_id = %event.worker_id,
+            from = %event.from,
+            to = %event.to,
+            "job moved"
+        );
+        // No receiver is not an error: nobody subscribed.
+        let _ = self.subscribers.send(event);
+    }
+}
+
+/// The meters of one definition, made once so that counting costs no look-up.
+pub(crate) struct Meters {
+    pub(crate) claimed: Counter,
+    pub(crate) queue_seconds: Histogram,
+    pub(crate) run_seconds: Histogram,
+    attempts: [Counter; AttemptOutcome::ALL.len()],
+}
+
+impl Meters {
+    pub(crate) fn new(definition_key: &str) -> Self {
+        let key = || definition_key.to_owned();
+        Self {
+            claimed: metrics::counter!("windlass_claimed_total", "definition_key" => key()),
+            queue_seconds: metrics::histogram!("windlass_queue_seconds", "definition_key" => key()),
+            run_seconds: metrics::histogram!("windlass_run_seconds", "definition_key" => key()),
+            attempts: AttemptOutcome::ALL.map(|outcome| {
+                metrics::counter!("windlass_attempts_total", "definition_key" => key(), "outcome" => outcome.as_str())
+            }),
+        }
+    }
+
+    pub(crate) fn attempt(&self, outcome: AttemptOutcome) {
+        let position = usize::try_from(outcome.code() - 1).unwrap_or(0);
+        self.attempts[position].increment(1);
+    }
+}
+
+impl std::fmt::Debug for Meters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Meters")
+    }
+}
+
+pub(crate) fn database_error(part: &'static str, error: &crate::Error) {
+    metrics::counter!("windlass_database_errors_total", "part" => part).increment(1);
+    tracing::warn!(part, %error, "the database did not answer as hoped; trying again");
+}
+
+pub(crate) fn heartbeat(result: &'static str) {
+    metrics::counter!("windlass_heartbeats_total", "result" => result).increment(1);
+}
+
+pub(crate) fn keeper_moved(duty: &'static str, count: u64) {
+    metrics::counter!("windlass_keeper_moved_total", "duty" => duty).increment(count);
+}

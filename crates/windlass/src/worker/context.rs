@@ -1,0 +1,158 @@
+//! What a handler knows and may do while it runs one job.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::claimed::{Claimed, Fence};
+use super::ending;
+use super::handler::{Done, Finish};
+use crate::definition::Policies;
+use crate::error::Result;
+use crate::store;
+use crate::store::job::Report;
+use crate::text;
+
+/// The longest progress message that is kept.
+const MESSAGE_BYTES: usize = 1000;
+
+/// One attempt of one job, as its handler sees it.
+#[derive(Debug)]
+pub struct Context {
+    pub(crate) claimed: Arc<Claimed>,
+    pub(crate) policies: Arc<Policies>,
+    pub(crate) stop: CancellationToken,
+    pub(crate) started: Instant,
+    pub(crate) deadline: Instant,
+    pub(crate) reports: mpsc::UnboundedSender<Report>,
+}
+
+/// The answer of [`Context::complete_in`].
+#[derive(Debug)]
+pub enum Completion {
+    /// Commit the transaction, then return this from the handler.
+    Ready(Done),
+    /// The lease was lost: another attempt may be under way. Roll back; nothing of this attempt counts.
+    LeaseLost,
+}
+
+impl Context {
+    pub fn job_id(&self) -> Uuid {
+        self.claimed.fence.job
+    }
+
+    pub fn tenant_id(&self) -> Uuid {
+        self.claimed.fence.tenant
+    }
+
+    pub fn definition_key(&self) -> &str {
+        &self.claimed.definition_key
+    }
+
+    /// Counts from 1 and only ever rises.
+    pub fn attempt(&self) -> i32 {
+        self.claimed.fence.attempt
+    }
+
+    /// Failures counted before this attempt.
+    pub fn failures(&self) -> i16 {
+        self.claimed.budget.failures
+    }
+
+    pub fn max_attempts(&self) -> i16 {
+        self.claimed.budget.max_attempts
+    }
+
+    /// The fence of this attempt. Hand it to whatever you write to, so that it can refuse a stale attempt.
+    pub fn fence(&self) -> &Fence {
+        &self.claimed.fence
+    }
+
+    /// The payload as JSON text.
+    pub fn payload(&self) -> &str {
+        &self.claimed.payload
+    }
+
+    pub fn subject(&self) -> Option<(&str, &str)> {
+        Some((self.claimed.subject_type.as_deref()?, self.claimed.subject_id.as_deref()?))
+    }
+
+    pub fn tags(&self) -> &[String] {
+        &self.claimed.tags
+    }
+
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.claimed.correlation_id.as_deref()
+    }
+
+    pub fn source_ref(&self) -> Option<&str> {
+        self.claimed.source_ref.as_deref()
+    }
+
+    /// The W3C traceparent given at enqueue.
+    pub fn trace(&self) -> Option<&str> {
+        self.claimed.trace.as_deref()
+    }
+
+    pub fn parent_id(&self) -> Option<Uuid> {
+        self.claimed.parent_id
+    }
+
+    pub fn created_by(&self) -> Option<Uuid> {
+        self.claimed.created_by
+    }
+
+    /// When this attempt is timed out.
+    pub fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    pub fn remaining(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Resolves when the run should stop: the job was canceled, the lease was lost, or the worker shuts down.
+    pub async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// The same as a token, for code that takes one.
+    pub fn cancellation(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    /// Says how far the job is. Written within a moment, grouped with others; a stale attempt's word is dropped.
+    pub fn progress(&self, percent: f32, message: &str) {
+        let report = Report {
+            fence: self.claimed.fence,
+            percent: percent.is_finite().then(|| percent.clamp(0.0, 100.0)),
+            message: Some(text::storable(message.as_bytes(), MESSAGE_BYTES)),
+        };
+        // The receiver lives as long as the worker; after it nobody reads progress.
+        let _ = self.reports.send(report);
+    }
+
+    /// Records success inside the handler's own transaction, so that its writes are visible if and only if the job
+    /// succeeded. Commit, then return the [`Done`] it gives back. A rolled-back transaction leaves the attempt open, and
+    /// it then counts as failed.
+    pub async fn complete_in<C: tokio_postgres::GenericClient + Sync>(
+        &self,
+        client: &C,
+        done: Done,
+    ) -> Result<Completion> {
+        let finish = Finish::from(Ok(done));
+        let (ending, ..) = ending::decide(&self.claimed, &self.policies, &finish, self.started.elapsed());
+        let settled = store::job::settle_in(client, &ending).await?;
+        if settled.settled.is_empty() || !settled.overruled.is_empty() {
+            return Ok(Completion::LeaseLost);
+        }
+        Ok(Completion::Ready(Done { is_settled: true, ..Done::default() }))
+    }
+}

@@ -1,0 +1,221 @@
+//! Brings jobs in: decides whose turn it is, claims, and hands each job to a task of its own.
+//!
+//! It claims as long as slots are free and lanes have work. With nothing to do it asks lanes that were busy a moment ago
+//! a few times more, then writes that it waits (which makes enqueuers ring) and sleeps until rung or until the poll
+//! interval has passed. How it stops: on `stop` it claims no more; what it started goes on.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use super::Shared;
+use super::lines::Lines;
+use crate::error::Result;
+use crate::listen::Wake;
+use crate::store;
+use crate::store::database::{Database, Session};
+use crate::telemetry;
+
+/// The most jobs of one claim. Larger claims are no quicker and make other workers wait.
+const MOST: usize = 500;
+/// How long a claim waits for more free slots when few are free, and how long an empty lane rests before it is asked again.
+const LINGER: Duration = Duration::from_millis(2);
+/// How often lanes are looked up while there is work, so that a new tenant's first job does not wait for an idle moment.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_SHARE: u32 = 20;
+/// After this long without a pause enqueuers need not ring.
+const BUSY_AFTER: Duration = Duration::from_millis(100);
+
+pub(crate) struct Feed {
+    shared: Arc<Shared>,
+    database: Database,
+    wakes: broadcast::Receiver<Wake>,
+    lines: Lines,
+    look_at: Instant,
+    /// Whether the database knows that this worker waits.
+    says_waiting: bool,
+    busy_since: Option<Instant>,
+    last_claim: Instant,
+}
+
+impl Feed {
+    pub(crate) fn new(shared: Arc<Shared>, database: Database, wakes: broadcast::Receiver<Wake>) -> Self {
+        let now = Instant::now();
+        Self {
+            shared,
+            database,
+            wakes,
+            lines: Lines::new(),
+            look_at: now,
+            says_waiting: false,
+            busy_since: None,
+            last_claim: now,
+        }
+    }
+
+    pub(crate) async fn run(mut self) {
+        let stop = self.shared.stop_claiming.clone();
+        let mut pause = Duration::from_millis(50);
+        while !stop.is_cancelled() {
+            let Err(error) = self.feed(&mut pause).await else { return };
+            telemetry::database_error("feed", &error);
+            self.says_waiting = false;
+            self.look_at = Instant::now();
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
+            }
+            pause = (pause * 2).min(Duration::from_secs(5));
+        }
+    }
+
+    /// Feeds on one connection until that fails or the worker stops. Only the waits are cut short by a stop: a claim
+    /// that was sent takes effect whether or not its answer is read, so it is always seen through.
+    async fn feed(&mut self, pause: &mut Duration) -> Result<()> {
+        let stop = self.shared.stop_claiming.clone();
+        let session = self.database.session().await?;
+        loop {
+            let free = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                free = self.wait_for_slots() => free,
+            };
+            self.hear();
+            if self.shared.lease.is_quiet() {
+                tokio::select! {
+                    () = stop.cancelled() => return Ok(()),
+                    _ = self.rest(self.shared.poll_interval) => continue,
+                }
+            }
+            if Instant::now() >= self.look_at {
+                self.look(&session).await?;
+            }
+            let claimed = self.claim(&session, free.min(MOST)).await?;
+            *pause = Duration::from_millis(50);
+            if claimed > 0 {
+                self.stay_busy(&session).await?;
+                continue;
+            }
+            let rest_for = if self.lines.wake_warm(Instant::now()) {
+                LINGER
+            } else if self.say_waiting(&session).await? {
+                continue;
+            } else {
+                self.shared.poll_interval
+            };
+            tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                nobody_rang = self.rest(rest_for) => {
+                    if nobody_rang && rest_for > LINGER {
+                        self.look_at = Instant::now();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Resolves with the number of free slots, as soon as there are enough of them to make a claim worth its while.
+    async fn wait_for_slots(&self) -> usize {
+        self.shared.lease.valid().await;
+        let running = &self.shared.running;
+        while running.free() == 0 {
+            running.freed().await;
+        }
+        let worthwhile = (running.capacity() / 4).clamp(1, 100);
+        let until = tokio::time::Instant::from_std(self.last_claim + LINGER);
+        while running.free() < worthwhile && tokio::time::timeout_at(until, running.freed()).await.is_ok() {}
+        running.free()
+    }
+
+    async fn look(&mut self, session: &Session) -> Result<()> {
+        let began = Instant::now();
+        let lanes =
+            store::worker::active_lanes(session, &self.shared.keys, self.shared.queues.as_deref()).await?;
+        let now = Instant::now();
+        self.lines.replace(lanes, now);
+        self.look_at = now + LOOK_EVERY.min(self.shared.poll_interval).max((now - began) * LOOK_SHARE);
+        Ok(())
+    }
+
+    /// Claims and starts; answers how many.
+    async fn claim(&mut self, session: &Session, slots: usize) -> Result<usize> {
+        let began = Instant::now();
+        let Some(turn) = self.lines.deal(slots, began) else { return Ok(0) };
+        let claimed =
+            store::worker::claim(session, self.shared.lease.worker(), &turn.wanted, self.lines.keys())
+                .await?;
+        let now = Instant::now();
+        self.last_claim = now;
+        self.lines.settle(&turn, claimed.iter().map(|(lane, seq, _)| (*lane, *seq)), now, now - began);
+        let count = claimed.len();
+        if count > 0 {
+            metrics::histogram!("windlass_claim_batch_size").record(count as f64);
+            self.shared.start(claimed.into_iter().map(|(_, _, claimed)| claimed));
+        }
+        Ok(count)
+    }
+
+    async fn stay_busy(&mut self, session: &Session) -> Result<()> {
+        let since = *self.busy_since.get_or_insert_with(Instant::now);
+        if self.says_waiting && since.elapsed() > BUSY_AFTER {
+            self.says_waiting = false;
+            store::worker::set_waiting(session, self.shared.lease.worker(), false).await?;
+        }
+        Ok(())
+    }
+
+    /// Nothing to do: says so, once. True if the word has only just gone out, and a job may have come before it did.
+    async fn say_waiting(&mut self, session: &Session) -> Result<bool> {
+        self.busy_since = None;
+        if self.says_waiting || !self.shared.listens {
+            return Ok(false);
+        }
+        store::worker::set_waiting(session, self.shared.lease.worker(), true).await?;
+        self.says_waiting = true;
+        self.look_at = Instant::now();
+        Ok(true)
+    }
+
+    /// Sleeps until rung, or for this long; true if nobody rang.
+    async fn rest(&mut self, most: Duration) -> bool {
+        match tokio::time::timeout(most, self.wakes.recv()).await {
+            Ok(wake) => {
+                self.wake(wake);
+                false
+            }
+            Err(_) => true,
+        }
+    }
+
+    /// Takes in the rings that came while we were busy.
+    fn hear(&mut self) {
+        loop {
+            match self.wakes.try_recv() {
+                Ok(wake) => self.wake(Ok(wake)),
+                Err(broadcast::error::TryRecvError::Lagged(missed)) => {
+                    self.wake(Err(RecvError::Lagged(missed)))
+                }
+                Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => return,
+            }
+        }
+    }
+
+    fn wake(&mut self, wake: Result<Wake, RecvError>) {
+        match wake {
+            Ok(Wake::Lane(lane)) => {
+                if !self.lines.wake(lane, Instant::now()) {
+                    self.look_at = Instant::now();
+                }
+            }
+            Ok(Wake::Cancel(worker)) => {
+                if worker == self.shared.lease.worker() {
+                    self.shared.lease.beat_now();
+                }
+            }
+            Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.look_at = Instant::now(),
+            // The worker keeps a sender, so this is the end of the worker.
+            Err(RecvError::Closed) => {}
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Writes the ends of attempts. Those that arrive while one batch is being written form the next; a lone one is written
+//! at once. A sick database is tried again until the worker is told to give up; a text the database will not take is
+//! dropped rather than the ending. How it stops: when every sender is gone and the last batch is written.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use super::claimed::Claimed;
+use super::ending;
+use super::handler::Finish;
+use super::running::Running;
+use crate::definition::Policies;
+use crate::error::{Error, Result};
+use crate::job::settle::Retry;
+use crate::job::state::{Actor, AttemptOutcome, State};
+use crate::store;
+use crate::store::database::{Database, Session};
+use crate::store::job::Ending;
+use crate::telemetry::{self, Events, Meters, Transition};
+
+/// Endings per statement. Larger batches do not raise the throughput and keep their rows locked for longer.
+const MOST: usize = 500;
+/// Under load a small batch waits this long for company.
+const LINGER: Duration = Duration::from_millis(2);
+const COMPANY: usize = 64;
+
+/// One ended attempt on its way to the database.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) claimed: Arc<Claimed>,
+    pub(crate) policies: Arc<Policies>,
+    pub(crate) ending: Ending,
+    pub(crate) outcome: AttemptOutcome,
+    pub(crate) next: State,
+    pub(crate) ran: Duration,
+    pub(crate) meters: Arc<Meters>,
+    /// Its handler says that it has settled it in its own transaction; this ending only counts if that did not commit.
+    pub(crate) is_settled: bool,
+}
+
+impl Ended {
+    pub(crate) fn new(
+        claimed: Arc<Claimed>,
+        policies: Arc<Policies>,
+        meters: Arc<Meters>,
+        finish: Finish,
+        ran: Duration,
+    ) -> Self {
+        let is_settled = finish.done.is_settled;
+        let finish = if is_settled {
+            // It settled in its own transaction. If that was committed this ending comes too late and changes nothing.
+            Finish::failed(Retry::ByPolicy, "the transaction given to complete_in was not committed")
+        } else {
+            finish
+        };
+        let (ending, outcome, next) = ending::decide(&claimed, &policies, &finish, ran);
+        Self { claimed, policies, ending, outcome, next, ran, meters, is_settled }
+    }
+}
+
+pub(crate) struct Settler {
+    pub(crate) database: Database,
+    pub(crate) running: Arc<Running>,
+    pub(crate) events: Events,
+    pub(crate) worker_id: Arc<str>,
+    pub(crate) give_up: CancellationToken,
+}
+
+impl Settler {
+    pub(crate) async fn run(self, mut ended: mpsc::UnboundedReceiver<Ended>) {
+        let mut session = None;
+        let mut batch = Vec::with_capacity(MOST);
+        let mut last_write = Instant::now();
+        while ended.recv_many(&mut batch, MOST).await > 0 {
+            if batch.len() < COMPANY && last_write.elapsed() < LINGER {
+                let until = tokio::time::Instant::now() + LINGER;
+                while batch.len() < COMPANY {
+                    let room = MOST - batch.len();
+                    match tokio::time::timeout_at(until, ended.recv_many(&mut batch, room)).await {
+                        Ok(1..) => {}
+                        Ok(0) | Err(_) => break,
+                    }
+                }
+            }
+            batch.sort_unstable_by_key(|one| (one.claimed.fence.tenant, one.claimed.fence.job));
+            self.write(&mut session, &batch).await;
+            self.running.finish(batch.iter().map(|one| (one.claimed.fence.job, one.claimed.fence.attempt)));
+            batch.clear();
+            last_write = Instant::now();
+        }
+    }
+
+    /// Writes the batch, however long the database takes; only `give_up` ends the trying.
+    async fn write(&self, session: &mut Option<Session>, batch: &[Ended]) {
+        let endings: Vec<Ending> = batch.iter().map(|one| one.ending.clone()).collect();
+        match self.insist(session, &endings).await {
+            Some(Ok(settled)) => self.tell(batch, &settled),
+            Some(Err(_)) if batch.len() > 1 => {
+                // Something in it is refused: find out what, one by one.
+                for one in batch.chunks(1) {
+                    Box::pin(self.write(session, one)).await;
+                }
+            }
+            Some(Err(error)) => self.write_refused(session, &batch[0], &error).await,
+            None => {}
+        }
+    }
+
+    /// One ending that the database refused. If it asked for chained jobs these are the likely cause, and a success whose
+    /// next job cannot be enqueued is no success; else its texts are dropped. Neither form can be refused for its contents.
+    async fn write_refused(&self, session: &mut Option<Session>, one: &Ended, error: &Error) {
+        tracing::error!(job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant, %error, "an ending was refused");
+        let has_chain = one.ending.detail.as_deref().is_some_and(|detail| detail.contains(r#""chain":"#));
+        let plain = if has_chain {
+            let error = format!("the jobs that should follow could not be enqueued: {error}");
+            ending::as_failure(&one.claimed, &one.policies, &error, one.ending.ran_ms)
+        } else {
+            ending::without_texts(&one.ending)
+        };
+        if let Some(Err(error)) = self.insist(session, &[plain]).await {
+            tracing::error!(job_id = %one.claimed.fence.job, %error, "an ending could not be written; the lease will end it");
+        }
+    }
+
+    async fn insist(
+        &self,
+        session: &mut Option<Session>,
+        endings: &[Ending],
+    ) -> Option<Result<store::job::Settled>> {
+        let mut pause = Duration::from_millis(20);
+        loop {
+            let answer = async {
+                if session.is_none() {
+                    *session = Some(self.database.session().await?);
+                }
+                match session {
+                    Some(session) => store::job::settle(session, endings).await,
+                    None => Ok(store::job::Settled::default()),
+                }
+            }
+            .await;
+            match answer {
+                Err(error) if error.is_transient() || error.is_lost_statement() => {
+                    *session = None;
+                    telemetry::database_error("settler", &error);
+                    tokio::select! {
+                        () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
+                        () = self.give_up.cancelled() => return None,
+                    }
+                    pause = (pause * 2).min(Duration::from_secs(2));
+                }
+                answer => return Some(answer),
+            }
+        }
+    }
+
+    fn tell(&self, batch: &[Ended], answer: &store::job::Settled) {
+        metrics::histogram!("windlass_settle_batch_size").record(batch.len() as f64);
+        let mut is_settled = vec![false; batch.len()];
+        for &position in &answer.settled {
+            is_settled[position] = true;
+        }
+        let is_heard = self.events.is_heard();
+        for (position, one) in batch.iter().enumerate() {
+            if !is_settled[position] && !one.is_settled {
+                metrics::counter!("windlass_lease_lost_total").increment(1);
+                tracing::info!(
+                    job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant,
+                    definition_key = %one.claimed.definition_key, attempt_no = one.claimed.fence.attempt,
+                    worker_id = %self.worker_id, "the lease was lost; this attempt's end does not count");
+                continue;
+            }
+            let (outcome, next) = if answer.overruled.contains(&position) {
+                (AttemptOutcome::Canceled, State::Canceled)
+            } else if one.is_settled && !is_settled[position] {
+                (AttemptOutcome::Succeeded, State::Succeeded)
+            } else {
+                (one.outcome, one.next)
+            };
+            one.meters.attempt(outcome);
+            one.meters.run_seconds.record(one.ran.as_secs_f64());
+            if is_heard {
+                self.events.tell(Transition {
+                    tenant_id: one.claimed.fence.tenant,
+                    job_id: one.claimed.fence.job,
+                    definition_key: one.claimed.definition_key.clone(),
+                    attempt_no: one.claimed.fence.attempt,
+                    worker_id: self.worker_id.clone(),
+                    from: State::Running,
+                    to: next,
+                    by: Actor::Worker,
+                    outcome: Some(outcome),
+                });
+            }
+        }
+    }
+}

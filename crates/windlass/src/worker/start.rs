@@ -1,0 +1,300 @@
+//! Puts a worker together and starts its parts.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use tokio::sync::{broadcast, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::feed::Feed;
+use super::handler::{AnyHandler, BatchHandler, Handler, Many, One};
+use super::lease::{self, Lease};
+use super::running::Running;
+use super::settler::Settler;
+use super::{Kind, Shared, Worker, new_worker_id};
+use crate::error::{Error, Result};
+use crate::keeper::{Keeper, KeeperSettings};
+use crate::listen;
+use crate::queue::Queue;
+use crate::store;
+use crate::store::database::Database;
+use crate::store::job::Report;
+use crate::store::worker::Introduction;
+use crate::telemetry::{self, Events, Meters};
+
+/// Settings of a worker; the defaults suit jobs of a second or so.
+pub struct WorkerBuilder {
+    queue: Queue,
+    handlers: Vec<Arc<dyn AnyHandler>>,
+    queues: Option<Vec<String>>,
+    concurrency: usize,
+    lease: Duration,
+    heartbeat: Option<Duration>,
+    poll_interval: Duration,
+    grace: Duration,
+    keeper: Option<KeeperSettings>,
+    metadata: serde_json::Value,
+}
+
+impl WorkerBuilder {
+    pub(crate) fn new(queue: Queue) -> Self {
+        Self {
+            queue,
+            handlers: Vec::new(),
+            queues: None,
+            concurrency: 10,
+            lease: Duration::from_secs(30),
+            heartbeat: None,
+            poll_interval: Duration::from_secs(1),
+            grace: Duration::from_secs(30),
+            keeper: Some(KeeperSettings::default()),
+            metadata: serde_json::json!({}),
+        }
+    }
+
+    /// Runs this definition's jobs. Starting the worker creates or updates the definition.
+    #[must_use]
+    pub fn handler<H: Handler>(mut self, handler: H) -> Self {
+        self.handlers.push(Arc::new(One(handler)));
+        self
+    }
+
+    /// Runs this definition's jobs several at a time.
+    #[must_use]
+    pub fn batch_handler<H: BatchHandler>(mut self, handler: H) -> Self {
+        self.handlers.push(Arc::new(Many(handler)));
+        self
+    }
+
+    /// Serves only these queues.
+    #[must_use]
+    pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
+        self.queues = Some(queues.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How many jobs it holds at once (default 10). It never claims ahead of that, so no job waits in a busy worker
+    /// while another is idle.
+    #[must_use]
+    pub fn concurrency(mut self, jobs: usize) -> Self {
+        self.concurrency = jobs.max(1);
+        self
+    }
+
+    /// How long its jobs are safe from others after its last heartbeat (default 30 s), in whole seconds.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Duration::from_secs(lease.as_secs().max(1));
+        self
+    }
+
+    /// How often it renews its lease (default a third of it).
+    #[must_use]
+    pub fn heartbeat(mut self, every: Duration) -> Self {
+        self.heartbeat = Some(every);
+        self
+    }
+
+    /// How long an idle worker sleeps without being rung (default 1 s).
+    #[must_use]
+    pub fn poll_interval(mut self, every: Duration) -> Self {
+        self.poll_interval = every.max(Duration::from_millis(10));
+        self
+    }
+
+    /// How long [`Worker::stop`] lets runs finish (default 30 s).
+    #[must_use]
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// How this worker keeps house.
+    #[must_use]
+    pub fn keeper(mut self, settings: KeeperSettings) -> Self {
+        self.keeper = Some(settings);
+        self
+    }
+
+    /// Leaves promoting, reaping and pruning to other processes.
+    #[must_use]
+    pub fn without_keeper(mut self) -> Self {
+        self.keeper = None;
+        self
+    }
+
+    /// Anything worth knowing about this worker, shown beside it.
+    #[must_use]
+    pub fn metadata(mut self, metadata: serde_json::Value) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Registers the definitions and the worker, and starts taking jobs.
+    pub async fn start(self) -> Result<Worker> {
+        if self.handlers.is_empty() {
+            return Err(Error::NoHandlers);
+        }
+        let kinds = self.define().await?;
+        let keys: Vec<String> = kinds.keys().map(ToString::to_string).collect();
+        let settings = self.queue.settings().clone();
+        let hostname = hostname();
+        let me = Introduction {
+            worker_id: new_worker_id(&hostname),
+            hostname,
+            queues: self.queues.clone(),
+            definition_keys: keys.clone(),
+            lease_seconds: i32::try_from(self.lease.as_secs()).unwrap_or(i32::MAX),
+            metadata: self.metadata.to_string(),
+        };
+        let worker = store::worker::register(self.queue.database(), &me).await?;
+
+        let (wakes, _) = broadcast::channel(4096);
+        let (ended, to_settle) = mpsc::unbounded_channel();
+        let (reports, to_report) = mpsc::unbounded_channel();
+        let running = Arc::new(Running::new(self.concurrency));
+        let lease = Arc::new(Lease::new(worker));
+        let events = Events::default();
+        let give_up = CancellationToken::new();
+        let shared = Arc::new(Shared {
+            queue: self.queue.clone(),
+            worker_id: me.worker_id.as_str().into(),
+            keys,
+            queues: self.queues.clone(),
+            poll_interval: self.poll_interval,
+            listens: settings.listen,
+            kinds,
+            running: running.clone(),
+            lease: lease.clone(),
+            runs: TaskTracker::new(),
+            ended: RwLock::new(Some(ended)),
+            reports,
+            events: events.clone(),
+            stop_claiming: CancellationToken::new(),
+            stop_keeping: CancellationToken::new(),
+            _wakes: wakes.clone(),
+        });
+
+        // A pool of its own, so that an application that uses up the queue's cannot keep a worker from its work.
+        let database = Database::new(&settings.config, 3, settings.prepared)?;
+        let settler = Settler {
+            database: database.clone(),
+            running: running.clone(),
+            events,
+            worker_id: shared.worker_id.clone(),
+            give_up: give_up.clone(),
+        };
+        let heartbeat = self.heartbeat.unwrap_or(self.lease / 3);
+        let lease_thread = lease::Keeper {
+            settings: settings.clone(),
+            me,
+            interval: heartbeat,
+            lease,
+            running,
+            stop: shared.stop_keeping.clone(),
+        }
+        .start()?;
+        let mut tasks = vec![
+            tokio::spawn(Feed::new(shared.clone(), database.clone(), wakes.subscribe()).run()),
+            tokio::spawn(report(database.clone(), to_report, shared.stop_keeping.clone())),
+            tokio::spawn(refresh(shared.clone(), database)),
+        ];
+        if settings.listen {
+            tasks.push(tokio::spawn(listen::listen(
+                settings.direct.clone(),
+                wakes,
+                shared.stop_keeping.clone(),
+            )));
+        }
+        if let Some(keeper) = self.keeper {
+            tasks.push(tokio::spawn(
+                Keeper::new(self.queue.clone(), keeper).run(shared.stop_claiming.clone()),
+            ));
+        }
+        Ok(Worker {
+            shared,
+            tasks,
+            settler: Some(tokio::spawn(settler.run(to_settle))),
+            lease_thread: Some(lease_thread),
+            give_up,
+            grace: self.grace,
+        })
+    }
+
+    async fn define(&self) -> Result<HashMap<Arc<str>, Kind>> {
+        let database = self.queue.database();
+        let mut kinds = HashMap::with_capacity(self.handlers.len());
+        for handler in &self.handlers {
+            let definition = handler.definition();
+            definition.check()?;
+            store::definition::define(database, &definition).await?;
+            let known = Kind::read(database, definition.key()).await?;
+            let key: Arc<str> = definition.key().into();
+            let kind = Kind {
+                handler: handler.clone(),
+                known: RwLock::new(Arc::new(known)),
+                meters: Arc::new(Meters::new(definition.key())),
+            };
+            if kinds.insert(key, kind).is_some() {
+                return Err(Error::HandlerTwice { key: definition.key().to_owned() });
+            }
+        }
+        Ok(kinds)
+    }
+}
+
+impl std::fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerBuilder").field("concurrency", &self.concurrency).finish_non_exhaustive()
+    }
+}
+
+/// Writes progress a few times a second, the newest word of each job only.
+async fn report(database: Database, mut reports: mpsc::UnboundedReceiver<Report>, stop: CancellationToken) {
+    const EVERY: Duration = Duration::from_millis(250);
+    loop {
+        let first = tokio::select! {
+            () = stop.cancelled() => return,
+            first = reports.recv() => first,
+        };
+        let Some(first) = first else { return };
+        let mut newest = HashMap::from([(first.fence.job, first)]);
+        while let Ok(report) = reports.try_recv() {
+            newest.insert(report.fence.job, report);
+        }
+        let batch: Vec<Report> = newest.into_values().collect();
+        if let Err(error) = store::job::report_progress(&database, &batch).await {
+            telemetry::database_error("progress", &error);
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+    }
+}
+
+/// Reads the policies again now and then, so that an edited definition counts without a restart.
+async fn refresh(shared: Arc<Shared>, database: Database) {
+    const EVERY: Duration = Duration::from_secs(5);
+    loop {
+        tokio::select! {
+            () = shared.stop_claiming.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        metrics::gauge!("windlass_running").set(shared.running.taken() as f64);
+        for (key, kind) in &shared.kinds {
+            match Kind::read(&database, key).await {
+                Ok(known) => {
+                    *kind.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known)
+                }
+                Err(error) => telemetry::database_error("definitions", &error),
+            }
+        }
+    }
+}
+
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

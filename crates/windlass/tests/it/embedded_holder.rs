@@ -1,0 +1,18 @@
+//! Starts an embedded Postgres on the directory given, prints its URL and holds its lease until standard input ends.
+
+use std::env;
+use std::error::Error;
+use std::io::{self, Read, Write};
+
+use windlass::embedded::{Options, Postgres};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let data_dir = env::args_os().nth(1).ok_or("give the data directory as the only argument")?;
+    let postgres = Postgres::start(&Options::new(data_dir)?).await?;
+    writeln!(io::stdout(), "{}", postgres.url())?;
+    io::stdout().flush()?;
+    io::stdin().read_to_end(&mut Vec::new())?;
+    postgres.stop().await?;
+    Ok(())
+}
