@@ -41,7 +41,7 @@ pub use start::WorkerBuilder;
 use claimed::Claimed;
 use handler::{AnyHandler, Finish};
 use lease::Lease;
-use running::{Running, Stop, Switch};
+use running::{Running, Slot, Stop, Switch};
 use settler::Ended;
 
 use crate::definition::{self, Policies};
@@ -222,12 +222,12 @@ impl Shared {
     }
 
     fn spawn(self: &Arc<Self>, kind: &Kind, jobs: Vec<Claimed>) {
-        let switches = self.running.start(jobs.iter().map(|job| (job.fence.job, job.fence.attempt)));
+        let places = self.running.start(jobs.iter().map(|job| job.fence.job));
         let (handler, known, meters) = (kind.handler.clone(), kind.known(), kind.meters.clone());
         let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
         let reports = self.reports.clone();
         self.runs.spawn(async move {
-            for one in run_all(&*handler, &known, &meters, jobs, switches, &reports).await {
+            for one in run_all(&*handler, &known, &meters, jobs, places, &reports).await {
                 // Gone only if the worker was aborted; then the reaper ends this attempt.
                 let _ = ended.as_ref().map(|ended| ended.send(one));
             }
@@ -255,7 +255,7 @@ async fn run_all(
     known: &Known,
     meters: &Arc<Meters>,
     jobs: Vec<Claimed>,
-    switches: Vec<Switch>,
+    places: Vec<(Slot, Switch)>,
     reports: &mpsc::UnboundedSender<Report>,
 ) -> Vec<Ended> {
     let started = Instant::now();
@@ -263,19 +263,19 @@ async fn run_all(
     let mut finishes: Vec<Option<Finish>> = jobs.iter().map(|job| known.refusal(job)).collect();
     let (good, good_switches): (Vec<Context>, Vec<Switch>) = jobs
         .iter()
-        .zip(switches)
+        .zip(&places)
         .zip(&finishes)
         .filter(|(_, refusal)| refusal.is_none())
-        .map(|((job, switch), _)| {
+        .map(|((job, (_, switch)), _)| {
             let context = Context {
                 claimed: job.clone(),
                 policies: known.policies.clone(),
-                stop: switch.token().clone(),
+                switch: switch.clone(),
                 started,
                 deadline: started + known.allowed_time(job),
                 reports: reports.clone(),
             };
-            (context, switch)
+            (context, switch.clone())
         })
         .unzip();
     if !good.is_empty() {
@@ -288,10 +288,11 @@ async fn run_all(
     }
     let ran = started.elapsed();
     jobs.into_iter()
+        .zip(places)
         .zip(finishes)
-        .map(|(claimed, finish)| {
+        .map(|((claimed, (slot, _)), finish)| {
             let finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
-            Ended::new(claimed, known.policies.clone(), meters.clone(), finish, ran)
+            Ended::new(claimed, slot, known.policies.clone(), meters.clone(), finish, ran)
         })
         .collect()
 }
