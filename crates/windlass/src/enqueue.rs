@@ -67,8 +67,12 @@ impl Queue {
             store::enqueue::routed_many(&session, &plain).await?;
         } else {
             session.begin().await?;
-            for chunk in plain.chunks(CHUNK) {
-                store::enqueue::routed_many(&session, chunk).await?;
+            if plain.len() >= COPY_FROM && session.is_direct() {
+                store::enqueue::copied(&session, &plain).await?;
+            } else {
+                for chunk in plain.chunks(CHUNK) {
+                    store::enqueue::routed_many(&session, chunk).await?;
+                }
             }
             for position in guarded {
                 answers[position] = Some(store::enqueue::door(&session, &jobs[position]).await?);
@@ -112,3 +116,5 @@ impl Queue {
 
 /// Rows per statement of a bulk enqueue: past a thousand the arrays cost more memory than they save round trips.
 const CHUNK: usize = 1000;
+/// From this many on a COPY is cheaper than arrays.
+const COPY_FROM: usize = 5000;

@@ -43,6 +43,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/claim.sql"),
     include_str!("functions/job/enqueue.sql"),
     include_str!("functions/job/enqueue_chain.sql"),
+    include_str!("functions/job/enqueue_copied.sql"),
     include_str!("functions/job/enqueue_guarded.sql"),
     include_str!("functions/job/enqueue_many.sql"),
     include_str!("functions/job/enqueue_routed.sql"),
