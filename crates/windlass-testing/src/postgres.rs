@@ -201,7 +201,7 @@ async fn run(admin: &Client, statement: &str) {
 }
 
 /// The spawned task ends when its client is dropped.
-async fn connect(url: &str) -> Client {
+pub(crate) async fn connect(url: &str) -> Client {
     let connected = tokio_postgres::connect(url, NoTls).await;
     let (client, connection) = connected.unwrap_or_else(|error| panic!("cannot connect to {url}: {error:?}"));
     tokio::spawn(connection);

@@ -98,12 +98,15 @@ impl Worker {
             self.shared.runs.wait().await;
         }
         self.shared.ended.write().unwrap_or_else(PoisonError::into_inner).take();
-        for task in self.tasks.drain(..).chain(self.settler.take()) {
-            // A task of ours that panicked has said so; the others still have to be waited for.
-            let _ = task.await;
+        if let Some(settler) = self.settler.take() {
+            // A part of ours that panicked has said so; the others still have to be waited for.
+            let _ = settler.await;
         }
         store::worker::stop(self.shared.queue.database(), self.shared.lease.worker()).await?;
         self.shared.stop_keeping.cancel();
+        for task in self.tasks.drain(..) {
+            let _ = task.await;
+        }
         if let Some(thread) = self.lease_thread.take() {
             // The thread wakes on the token above; joining it here would block the runtime for a moment.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;

@@ -1,3 +1,4 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
 mod embedded;
+mod smoke;

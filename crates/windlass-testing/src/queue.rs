@@ -1,0 +1,63 @@
+//! A migrated database of one test, and handles on it.
+
+use uuid::Uuid;
+use windlass::{Queue, Settings};
+
+use crate::TestDatabase;
+
+/// A queue in a database of its own.
+#[derive(Debug)]
+pub struct TestQueue {
+    database: TestDatabase,
+    queue: Queue,
+}
+
+impl TestQueue {
+    pub async fn create() -> Self {
+        let database = migrated().await;
+        let queue = Queue::connect(settings(database.url()))
+            .await
+            .unwrap_or_else(|error| panic!("cannot connect: {error}"));
+        Self { database, queue }
+    }
+
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    pub fn url(&self) -> &str {
+        self.database.url()
+    }
+
+    /// A client of its own, as the server's superuser: tests look behind the curtain with it.
+    pub async fn client(&self) -> tokio_postgres::Client {
+        crate::postgres::connect(self.url()).await
+    }
+
+    pub async fn tenant(&self, slug: &str) -> Uuid {
+        self.queue
+            .ensure_tenant(slug, slug, 1)
+            .await
+            .unwrap_or_else(|error| panic!("cannot make tenant {slug}: {error}"))
+    }
+}
+
+impl std::ops::Deref for TestQueue {
+    type Target = Queue;
+
+    fn deref(&self) -> &Queue {
+        &self.queue
+    }
+}
+
+/// A database with this release's schema.
+pub async fn migrated() -> TestDatabase {
+    TestDatabase::create("windlass", &windlass::print_sql(), async |url: String| {
+        windlass::migrate(&settings(&url)).await.unwrap_or_else(|error| panic!("cannot migrate: {error}"));
+    })
+    .await
+}
+
+pub fn settings(url: &str) -> Settings {
+    Settings::new(url).unwrap_or_else(|error| panic!("not a database URL: {error}")).connections(4)
+}
