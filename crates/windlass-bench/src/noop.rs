@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -14,6 +15,9 @@ pub(crate) const KEY: &str = "bench.noop";
 /// Slots of the measured worker. A slot is held until its job's end is written, so this must cover the batch being
 /// claimed, the one running and those being settled (500 each); more only costs memory.
 pub(crate) const CONCURRENCY: usize = 2000;
+
+/// Longer than the worker's own grace time.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) const PAYLOAD_BYTES: usize = 200;
 
@@ -82,6 +86,13 @@ pub(crate) async fn counting_worker(queue: &Queue) -> Result<(Worker, Arc<Atomic
         counter.fetch_add(1, Ordering::Relaxed);
     });
     Ok((worker.start().await?, handled))
+}
+
+/// Stops a worker that has nothing left to run. One that does not stop is a fault to report, not to wait for.
+pub(crate) async fn stop(worker: Worker) -> Result<()> {
+    let stopped = tokio::time::timeout(STOP_LIMIT, worker.stop()).await;
+    stopped.map_err(|_| format!("the worker did not stop within {} s", STOP_LIMIT.as_secs()))??;
+    Ok(())
 }
 
 #[cfg(test)]

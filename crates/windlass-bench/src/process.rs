@@ -16,7 +16,12 @@ pub(crate) struct Ran {
 }
 
 /// Runs `windlass-bench driver WORDS…` on a database, in a process of its own so that its memory is its own.
-pub(crate) async fn run_driver(url: &str, words: &[String]) -> Result<Ran> {
+pub(crate) async fn run_driver(url: &str, words: &[String], limit: Duration) -> Result<Ran> {
+    let ran = tokio::time::timeout(limit, run_unlimited(url, words)).await;
+    ran.map_err(|_| format!("driver {} was still running after {} s", words.join(" "), limit.as_secs()))?
+}
+
+async fn run_unlimited(url: &str, words: &[String]) -> Result<Ran> {
     let mut child = Command::new(std::env::current_exe()?)
         .arg("driver")
         .args(words)

@@ -6,6 +6,8 @@ mod history;
 mod pinned;
 mod size;
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::Result;
@@ -21,8 +23,9 @@ use crate::table::Table;
 use size::Sizes;
 
 const FILL: BulkPlan = BulkPlan { n: 0, callers: 2, batch: 1000 };
-/// No drain of these sizes takes longer on any machine worth measuring.
-const DRAIN_SECONDS: u64 = 900;
+/// No drain of these sizes takes longer on any machine worth measuring, nor its process much longer than it.
+const DRAIN_SECONDS: u64 = 300;
+const DRAIN_PROCESS_LIMIT: Duration = Duration::from_secs(DRAIN_SECONDS + 90);
 
 pub(crate) async fn run(options: &SuiteOptions) -> Result<()> {
     let server = Server::start().await?;
@@ -114,7 +117,7 @@ impl Suite<'_> {
         driver::bulk(url, &BulkPlan { n: self.sizes.drain, ..FILL }).await?;
         let (n, seconds) = (self.sizes.drain.to_string(), DRAIN_SECONDS.to_string());
         let words = ["drain", "--n", &n, "--seconds", &seconds].map(str::to_owned);
-        process::run_driver(url, &words).await
+        process::run_driver(url, &words, DRAIN_PROCESS_LIMIT).await
     }
 
     async fn steady(&mut self) -> Result<()> {

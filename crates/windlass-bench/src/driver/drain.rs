@@ -45,7 +45,7 @@ pub(crate) async fn run(url: &str, plan: &DrainPlan) -> Result<Drained> {
     }
     let seconds = began.elapsed().as_secs_f64();
 
-    worker.stop().await?;
+    noop::stop(worker).await?;
     Ok(Drained { n, seconds, left: database::unfinished(&client).await? })
 }
 

@@ -66,7 +66,7 @@ pub(crate) async fn run(url: &str, plan: &LatencyPlan) -> Result<Samples> {
         samples.from_call_ms.push(milliseconds(start - called));
         samples.from_ack_ms.push(milliseconds(start.saturating_duration_since(acknowledged)));
     }
-    worker.stop().await?;
+    noop::stop(worker).await?;
     Ok(samples)
 }
 

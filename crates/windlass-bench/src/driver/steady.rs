@@ -101,7 +101,7 @@ pub(crate) async fn run(
     while let Some(ended) = producers.join_next().await {
         ended??;
     }
-    worker.stop().await?;
+    noop::stop(worker).await?;
     let outstanding = database::unfinished(&database::connect(url).await?).await?;
     let handled = flow.handled.load(Ordering::Relaxed);
     Ok(SteadyRun { handled, enqueued: flow.enqueued.load(Ordering::Relaxed), outstanding, rate, each_second })

@@ -66,7 +66,7 @@ impl Suite<'_> {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let rate = handled.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
-        worker.stop().await?;
+        noop::stop(worker).await?;
         if small_handled.load(Ordering::Relaxed) != small_tenants * SMALL_JOBS {
             return Err("the small tenants were not done among the timed runs".into());
         }
