@@ -1,1 +1,71 @@
-fn main() {}
+//! Measures windlass beside the raw limit of the same Postgres.
+//!
+//! Two programs in one: the suite (`windlass-bench [--quick|--full]`), which starts a server, measures everything and
+//! judges it against the targets, and the drivers (`windlass-bench driver MODE`), which do one thing to a server that
+//! somebody else started. The suite is made of the drivers, so there is one implementation of everything measured.
+
+#![expect(clippy::print_stdout, reason = "a benchmark's figures are its output")]
+#![expect(clippy::print_stderr, reason = "progress and errors belong to whoever runs it")]
+
+mod args;
+mod database;
+mod driver;
+mod figures;
+mod noop;
+mod percentile;
+mod process;
+mod raw;
+mod server;
+mod suite;
+mod table;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use args::Command;
+
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+fn main() -> ExitCode {
+    let command = match Command::parse(std::env::args().skip(1)) {
+        Ok(command) => command,
+        Err(error) => {
+            eprintln!("windlass-bench: {error}\n\n{}", args::USAGE);
+            return ExitCode::from(2);
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    let done = runtime.block_on(async {
+        match command {
+            Command::Help => {
+                println!("{}", args::USAGE);
+                Ok(())
+            }
+            Command::Suite(options) => suite::run(&options).await,
+            Command::Driver(mode) => driver::run(&mode).await,
+        }
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&*error),
+    }
+}
+
+/// The whole chain of causes: the database's own words are often the last of them.
+fn failed(error: &(dyn Error + 'static)) -> ExitCode {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !message.contains(&words) {
+            message.push_str(": ");
+            message.push_str(&words);
+        }
+        cause = error.source();
+    }
+    eprintln!("windlass-bench: {message}");
+    ExitCode::FAILURE
+}

@@ -58,6 +58,7 @@ use crate::telemetry::{Events, Meters, Transition};
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
+    feed: Option<JoinHandle<()>>,
     tasks: Vec<JoinHandle<()>>,
     settler: Option<JoinHandle<()>>,
     lease_thread: Option<thread::JoinHandle<()>>,
@@ -93,7 +94,16 @@ impl Worker {
     pub async fn stop(mut self) -> Result<()> {
         self.quiet();
         self.shared.runs.close();
-        if tokio::time::timeout(self.grace, self.shared.runs.wait()).await.is_err() {
+        let (feed, runs) = (self.feed.take(), &self.shared.runs);
+        let finish = async {
+            // A claim that is under way still brings jobs: they must have started before the settler is told that no
+            // more ends will come, or they would run and their ends be lost.
+            if let Some(feed) = feed {
+                let _ = feed.await;
+            }
+            runs.wait().await;
+        };
+        if tokio::time::timeout(self.grace, finish).await.is_err() {
             self.shared.running.stop_all(Stop::Shutdown);
             self.shared.runs.wait().await;
         }
@@ -126,7 +136,7 @@ impl Drop for Worker {
         self.give_up.cancel();
         self.shared.stop_keeping.cancel();
         self.shared.running.stop_all(Stop::Shutdown);
-        for task in &self.tasks {
+        for task in self.tasks.iter().chain(&self.feed) {
             task.abort();
         }
         if let Some(settler) = &self.settler {

@@ -1,0 +1,309 @@
+//! What the words on the command line ask for. Pure; an unknown flag is an error that names it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
+
+pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json FILE] [--only NAME,…]
+       windlass-bench driver MODE [--flag value …]
+
+  --quick       smaller numbers, all the same figures, in under two minutes
+  --full        ten million finished jobs in the history instead of two
+  --json FILE   write the figures as one object
+  --only NAMES  only these phases: raw, enqueue, drain, steady, pinned, fair, history, latency, wal
+
+  driver modes, on the server that DATABASE_URL names; each prints JSON lines:
+  info          [touches no database]
+  init          [migrates an empty database]
+  bulk          --n --callers --batch
+  single        --n --callers
+  drain         --n --seconds
+  steady        --seconds --cap --batch --callers
+  latency       --n";
+
+#[derive(Debug, PartialEq)]
+pub(crate) enum Command {
+    Help,
+    Suite(SuiteOptions),
+    Driver(Mode),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SuiteOptions {
+    pub(crate) size: Size,
+    pub(crate) json: Option<PathBuf>,
+    /// Phases to run; all of them when empty.
+    pub(crate) only: Vec<Phase>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    Quick,
+    Standard,
+    Full,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Raw,
+    Enqueue,
+    Drain,
+    Steady,
+    Pinned,
+    Fair,
+    History,
+    Latency,
+    Wal,
+}
+
+impl Phase {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Raw,
+        Self::Enqueue,
+        Self::Drain,
+        Self::Steady,
+        Self::Pinned,
+        Self::Fair,
+        Self::History,
+        Self::Latency,
+        Self::Wal,
+    ];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Enqueue => "enqueue",
+            Self::Drain => "drain",
+            Self::Steady => "steady",
+            Self::Pinned => "pinned",
+            Self::Fair => "fair",
+            Self::History => "history",
+            Self::Latency => "latency",
+            Self::Wal => "wal",
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, thiserror::Error)]
+pub(crate) enum UsageError {
+    #[error("unknown flag '{flag}'; known here: {known}")]
+    UnknownFlag { flag: String, known: String },
+    #[error("'{word}' is not expected here")]
+    UnexpectedWord { word: String },
+    #[error("'{flag}' needs a value")]
+    NoValue { flag: String },
+    #[error("'{flag}' cannot be '{value}': {why}")]
+    BadValue { flag: String, value: String, why: String },
+    #[error("'{flag}' is given twice")]
+    Twice { flag: String },
+    #[error("'{one}' and '{other}' exclude each other")]
+    Both { one: &'static str, other: &'static str },
+    #[error("there is no phase '{name}'")]
+    UnknownPhase { name: String },
+    #[error("driver needs a mode: info, init, bulk, single, drain, steady or latency")]
+    NoMode,
+    #[error("there is no driver mode '{mode}'")]
+    UnknownMode { mode: String },
+}
+
+impl Command {
+    pub(crate) fn parse(words: impl Iterator<Item = String>) -> Result<Self, UsageError> {
+        let words: Vec<String> = words.collect();
+        match words.first().map(String::as_str) {
+            Some("help" | "--help" | "-h") => Ok(Self::Help),
+            Some("driver") => parse_mode(&words[1..]).map(Self::Driver),
+            _ => parse_suite(&words).map(Self::Suite),
+        }
+    }
+}
+
+fn parse_suite(words: &[String]) -> Result<SuiteOptions, UsageError> {
+    let mut flags = Flags::parse(words, &["--quick", "--full"], &["--json", "--only"])?;
+    let size = match (flags.switch("--quick"), flags.switch("--full")) {
+        (true, true) => return Err(UsageError::Both { one: "--quick", other: "--full" }),
+        (true, false) => Size::Quick,
+        (false, true) => Size::Full,
+        (false, false) => Size::Standard,
+    };
+    let only = flags.text("--only").unwrap_or_default();
+    let only = only.split(',').filter(|name| !name.is_empty()).map(parse_phase).collect::<Result<_, _>>()?;
+    Ok(SuiteOptions { size, json: flags.text("--json").map(PathBuf::from), only })
+}
+
+fn parse_phase(name: &str) -> Result<Phase, UsageError> {
+    let found = Phase::ALL.into_iter().find(|phase| phase.as_str() == name);
+    found.ok_or_else(|| UsageError::UnknownPhase { name: name.to_owned() })
+}
+
+fn parse_mode(words: &[String]) -> Result<Mode, UsageError> {
+    let (mode, words) = words.split_first().ok_or(UsageError::NoMode)?;
+    let flags = |known| Flags::parse(words, &[], known);
+    Ok(match mode.as_str() {
+        "info" => {
+            flags(&[])?;
+            Mode::Info
+        }
+        "init" => {
+            flags(&[])?;
+            Mode::Init
+        }
+        "bulk" => {
+            let mut flags = flags(&["--n", "--callers", "--batch"])?;
+            Mode::Bulk(BulkPlan {
+                n: flags.number("--n", 100_000)?,
+                callers: flags.positive("--callers", 2)?,
+                batch: flags.positive("--batch", 1000)?,
+            })
+        }
+        "single" => {
+            let mut flags = flags(&["--n", "--callers"])?;
+            Mode::Single(SinglePlan {
+                n: flags.number("--n", 10_000)?,
+                callers: flags.positive("--callers", 32)?,
+            })
+        }
+        "drain" => {
+            let mut flags = flags(&["--n", "--seconds"])?;
+            Mode::Drain(DrainPlan {
+                n: flags.number("--n", 200_000)?,
+                seconds: flags.positive("--seconds", 600)?,
+            })
+        }
+        "steady" => {
+            let mut flags = flags(&["--seconds", "--cap", "--batch", "--callers"])?;
+            Mode::Steady(SteadyPlan {
+                seconds: flags.positive("--seconds", 60)?,
+                cap: flags.positive("--cap", 20_000)?,
+                batch: flags.positive("--batch", 500)?,
+                callers: flags.positive("--callers", 2)?,
+                at_least: 0,
+                most_seconds: u64::MAX,
+            })
+        }
+        "latency" => {
+            let mut flags = flags(&["--n"])?;
+            Mode::Latency(LatencyPlan { n: flags.positive("--n", 200)?, ..LatencyPlan::default() })
+        }
+        other => return Err(UsageError::UnknownMode { mode: other.to_owned() }),
+    })
+}
+
+/// Flags as given: `--flag value` or `--flag=value`.
+struct Flags {
+    given: BTreeMap<String, String>,
+}
+
+impl Flags {
+    fn parse(words: &[String], switches: &[&str], valued: &[&str]) -> Result<Self, UsageError> {
+        let mut given = BTreeMap::new();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let (flag, attached) = match word.split_once('=') {
+                Some((flag, value)) => (flag, Some(value.to_owned())),
+                None => (word.as_str(), None),
+            };
+            let value = if switches.contains(&flag) && attached.is_none() {
+                String::new()
+            } else if valued.contains(&flag) {
+                let value = attached.or_else(|| words.next().cloned());
+                value.ok_or_else(|| UsageError::NoValue { flag: flag.to_owned() })?
+            } else if flag.starts_with('-') {
+                let known = [switches, valued].concat();
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(UsageError::UnknownFlag { flag: word.clone(), known });
+            } else {
+                return Err(UsageError::UnexpectedWord { word: word.clone() });
+            };
+            if given.insert(flag.to_owned(), value).is_some() {
+                return Err(UsageError::Twice { flag: flag.to_owned() });
+            }
+        }
+        Ok(Self { given })
+    }
+
+    fn switch(&mut self, flag: &str) -> bool {
+        self.given.remove(flag).is_some()
+    }
+
+    fn text(&mut self, flag: &str) -> Option<String> {
+        self.given.remove(flag)
+    }
+
+    fn number<N: FromStr<Err: ToString>>(&mut self, flag: &str, default: N) -> Result<N, UsageError> {
+        let Some(value) = self.given.remove(flag) else { return Ok(default) };
+        value.parse().map_err(|error: N::Err| UsageError::BadValue {
+            flag: flag.to_owned(),
+            value,
+            why: error.to_string(),
+        })
+    }
+
+    fn positive<N: FromStr<Err: ToString> + Default + PartialEq>(
+        &mut self,
+        flag: &str,
+        default: N,
+    ) -> Result<N, UsageError> {
+        let number = self.number(flag, default)?;
+        if number == N::default() {
+            let (flag, value, why) = (flag.to_owned(), "0".to_owned(), "at least 1 is needed".to_owned());
+            return Err(UsageError::BadValue { flag, value, why });
+        }
+        Ok(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BulkPlan, Command, Mode, Phase, Size, SuiteOptions, UsageError};
+
+    fn parse(line: &str) -> Result<Command, UsageError> {
+        Command::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn without_flags_it_is_the_standard_suite() {
+        let options = SuiteOptions { size: Size::Standard, json: None, only: Vec::new() };
+        assert_eq!(parse(""), Ok(Command::Suite(options)));
+    }
+
+    #[test]
+    fn the_suite_takes_a_size_a_file_and_phases() {
+        let Ok(Command::Suite(options)) = parse("--quick --json a.json --only raw,drain") else {
+            panic!("not a suite")
+        };
+        assert_eq!(options.size, Size::Quick);
+        assert_eq!(options.json.unwrap().to_str(), Some("a.json"));
+        assert_eq!(options.only, [Phase::Raw, Phase::Drain]);
+    }
+
+    #[test]
+    fn a_driver_takes_its_flags_in_both_forms_and_has_defaults() {
+        let expected = BulkPlan { n: 10, callers: 3, batch: 1000 };
+        assert_eq!(parse("driver bulk --n 10 --callers=3"), Ok(Command::Driver(Mode::Bulk(expected))));
+        assert_eq!(parse("driver info"), Ok(Command::Driver(Mode::Info)));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (line, name) in [
+            ("--slow", "--slow"),
+            ("driver bulk --size 3", "--size"),
+            ("driver info --n 3", "--n"),
+            ("driver bulk --n", "--n"),
+            ("driver bulk --n many", "many"),
+            ("driver steady --callers 0", "--callers"),
+            ("driver bulk --n 1 --n 2", "--n"),
+            ("driver bulk 7", "'7'"),
+            ("driver fly", "fly"),
+            ("driver", "mode"),
+            ("--quick --full", "exclude"),
+            ("--quick=yes", "--quick"),
+            ("--only speed", "speed"),
+        ] {
+            let error = parse(line).unwrap_err().to_string();
+            assert!(error.contains(name), "{line:?} gave {error:?}");
+        }
+    }
+}

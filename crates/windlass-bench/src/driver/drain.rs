@@ -1,0 +1,61 @@
+//! Works what is queued until the database says that nothing is unfinished.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio_postgres::Client;
+
+use crate::Result;
+use crate::database;
+use crate::noop;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct DrainPlan {
+    pub(crate) n: u64,
+    /// After this long it gives up.
+    pub(crate) seconds: u64,
+}
+
+pub(crate) struct Drained {
+    pub(crate) n: u64,
+    pub(crate) seconds: f64,
+    pub(crate) left: u64,
+}
+
+/// The clock runs from before the worker starts, which includes registering it, until the database has confirmed.
+pub(crate) async fn run(url: &str, plan: &DrainPlan) -> Result<Drained> {
+    let queue = noop::warm_queue(url, 1).await?;
+    let client = database::connect(url).await?;
+    let n = database::queued(&client).await?;
+    if n < plan.n {
+        return Err(format!("{n} jobs are queued, not {}; run `driver bulk` first", plan.n).into());
+    }
+
+    let began = Instant::now();
+    let give_up = began + Duration::from_secs(plan.seconds);
+    let (worker, handled) = noop::counting_worker(&queue).await?;
+    let is_over = || Instant::now() >= give_up;
+    // The database is asked only once this worker has run everything and written every end: a look at a table full of
+    // dead rows is not free.
+    while (handled.load(Ordering::Relaxed) < n || worker.running() > 0) && !is_over() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    while database_has_some(&client).await? && !is_over() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+
+    noop::stop(worker).await?;
+    Ok(Drained { n, seconds, left: database::unfinished(&client).await? })
+}
+
+async fn database_has_some(client: &Client) -> Result<bool> {
+    let row = client
+        .query_one(
+            "select exists (select from windlass.live) or exists (select from windlass.deferred)
+                 or exists (select from windlass.blocked)",
+            &[],
+        )
+        .await?;
+    Ok(row.get(0))
+}

@@ -1,0 +1,78 @@
+//! Memory of processes, and ourselves as a child.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::AsyncReadExt;
+use tokio::process::Command;
+
+use crate::Result;
+
+/// What a child driver printed last, and the most memory it held.
+pub(crate) struct Ran {
+    pub(crate) last_line: Value,
+    pub(crate) peak_rss_kb: u64,
+}
+
+/// Runs `windlass-bench driver WORDS…` on a database, in a process of its own so that its memory is its own.
+pub(crate) async fn run_driver(url: &str, words: &[String], limit: Duration) -> Result<Ran> {
+    let ran = tokio::time::timeout(limit, run_unlimited(url, words)).await;
+    ran.map_err(|_| format!("driver {} was still running after {} s", words.join(" "), limit.as_secs()))?
+}
+
+async fn run_unlimited(url: &str, words: &[String]) -> Result<Ran> {
+    let mut child = Command::new(std::env::current_exe()?)
+        .arg("driver")
+        .args(words)
+        .env("DATABASE_URL", url)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let status_file = format!("/proc/{}/status", child.id().unwrap_or_default());
+    let mut output = child.stdout.take().ok_or("a child without its output")?;
+    let mut text = String::new();
+    let mut peak_rss_kb = 0;
+    let mut reading = Box::pin(output.read_to_string(&mut text));
+    // The kernel keeps the high-water mark, so looking now and then misses nothing but the last moment.
+    loop {
+        tokio::select! {
+            read = &mut reading => {
+                read?;
+                break;
+            }
+            () = tokio::time::sleep(Duration::from_millis(50)) => {
+                peak_rss_kb = memory_kb(&status_file, "VmHWM:").unwrap_or(0).max(peak_rss_kb);
+            }
+        }
+    }
+    drop(reading);
+    let status = child.wait().await?;
+    if !status.success() {
+        return Err(format!("driver {} failed: {status}", words.join(" ")).into());
+    }
+    let last_line =
+        text.lines().last().ok_or_else(|| format!("driver {} printed nothing", words.join(" ")))?;
+    Ok(Ran { last_line: serde_json::from_str(last_line)?, peak_rss_kb })
+}
+
+/// This process's resident memory now.
+pub(crate) fn own_rss_kb() -> u64 {
+    memory_kb("/proc/self/status", "VmRSS:").unwrap_or(0)
+}
+
+fn memory_kb(status_file: &str, field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(status_file).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(field))?;
+    value.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_rss_kb;
+
+    #[test]
+    fn a_process_knows_its_memory() {
+        assert!(own_rss_kb() > 100);
+    }
+}

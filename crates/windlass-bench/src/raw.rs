@@ -1,0 +1,179 @@
+//! The raw limits: how quickly this server moves rows of the same width and keys when nothing but SQL is in the way.
+//!
+//! Every loop runs inside the server on two connections at once. The lifecycle limit is the rate at which one job's four
+//! rows could be moved one after the other: 1 / (the sum of the four times per row).
+
+use std::time::Instant;
+
+use tokio::task::JoinSet;
+use tokio_postgres::Client;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+use windlass::DEFAULT_TENANT;
+
+use crate::Result;
+use crate::database::connect;
+use crate::figures::Raw;
+use crate::noop;
+use crate::percentile::median;
+use crate::server::Server;
+
+const TABLES: &str = include_str!("raw/tables.sql");
+const LOOPS: &str = include_str!("raw/loops.sql");
+
+const CONNECTIONS: i32 = 2;
+const BATCH: i32 = 500;
+const BULK_BATCH: i32 = 1000;
+const SINGLE_CALLERS: usize = 32;
+
+pub(crate) struct RawPlan {
+    /// Rows per loop.
+    pub(crate) rows: i32,
+    /// Each limit is the median of this many rounds.
+    pub(crate) rounds: usize,
+    pub(crate) single_commits: u64,
+}
+
+pub(crate) async fn measure(
+    server: &Server,
+    url: &str,
+    plan: &RawPlan,
+    mut progress: impl FnMut(&str),
+) -> Result<Raw> {
+    let bench = Bench { server, url, rows: plan.rows, admin: connect(url).await? };
+    progress("preparing tables");
+    bench.prepare().await?;
+    let mut raw = Raw::default();
+    let [mut body, mut live, mut delete, mut attempt, mut bulk] = [const { Vec::new() }; 5];
+    for round in 1..=plan.rounds {
+        progress(&format!("round {round} of {}", plan.rounds));
+        bench.empty().await?;
+        body.push(bench.rate("insert_body", BATCH).await?);
+        live.push(bench.rate("insert_live", BATCH).await?);
+        delete.push(bench.rate("delete_live", BATCH).await?);
+        attempt.push(bench.rate("append_attempt", BATCH).await?);
+        bench.empty().await?;
+        bulk.push(bench.rate("insert_body", BULK_BATCH).await?);
+    }
+    raw.insert_body = median(&body);
+    raw.insert_live = median(&live);
+    raw.delete_live = median(&delete);
+    raw.append_attempt = median(&attempt);
+    raw.lifecycle_limit = lifecycle_limit(&raw);
+    raw.insert_bulk = median(&bulk);
+
+    progress("single commits");
+    bench.empty().await?;
+    raw.single_commits_32 = Some(single_commits(url, plan.single_commits).await?);
+    Ok(raw)
+}
+
+fn lifecycle_limit(raw: &Raw) -> Option<f64> {
+    let seconds = [raw.insert_body?, raw.insert_live?, raw.delete_live?, raw.append_attempt?].map(f64::recip);
+    Some(seconds.iter().sum::<f64>().recip())
+}
+
+struct Bench<'a> {
+    server: &'a Server,
+    url: &'a str,
+    rows: i32,
+    admin: Client,
+}
+
+impl Bench<'_> {
+    async fn prepare(&self) -> Result<()> {
+        self.admin.batch_execute(TABLES).await?;
+        self.admin.batch_execute(LOOPS).await?;
+        let fill = "insert into raw.source
+            select n, raw.id_at((extract(epoch from clock_timestamp()) * 1000)::bigint + n / 400)
+              from generate_series(1, $1) n";
+        self.admin.execute(fill, &[&self.rows]).await?;
+        self.admin.batch_execute("vacuum analyze raw.source").await?;
+        Ok(())
+    }
+
+    /// Every loop begins with empty tables right after a checkpoint, as every phase of the suite does.
+    async fn empty(&self) -> Result<()> {
+        self.admin.batch_execute("truncate raw.body, raw.live, raw.attempt").await?;
+        self.server.settle_down().await
+    }
+
+    /// Rows per second of a loop, all connections together.
+    async fn rate(&self, procedure: &str, batch: i32) -> Result<f64> {
+        let mut clients = Vec::new();
+        for _ in 0..CONNECTIONS {
+            let client = connect(self.url).await?;
+            // The source is read in the order of its key whatever the planner believes of a fresh table.
+            client.batch_execute("set enable_seqscan = off; set enable_bitmapscan = off").await?;
+            client.batch_execute("set enable_hashjoin = off; set enable_mergejoin = off").await?;
+            clients.push(client);
+        }
+        let payload = match procedure {
+            "insert_body" => format!(", '{}'", noop::payload()),
+            _ => String::new(),
+        };
+        let part = self.rows / CONNECTIONS;
+        let began = Instant::now();
+        let mut calls = JoinSet::new();
+        for (position, client) in (0..).zip(clients) {
+            let (first, last) = (position * part + 1, (position + 1) * part);
+            let call = format!("call raw.{procedure}({first}, {last}, {batch}{payload})");
+            calls.spawn(async move { client.batch_execute(&call).await });
+        }
+        while let Some(call) = calls.join_next().await {
+            call??;
+        }
+        Ok(f64::from(part * CONNECTIONS) / began.elapsed().as_secs_f64())
+    }
+}
+
+/// Single-row inserts of the body, one commit each, by this client with a connection and a prepared statement per caller.
+async fn single_commits(url: &str, count: u64) -> Result<f64> {
+    let each = count / SINGLE_CALLERS as u64;
+    let mut callers = Vec::new();
+    for _ in 0..SINGLE_CALLERS {
+        let client = connect(url).await?;
+        let insert = client
+            .prepare(
+                "insert into raw.body (tenant_id, id, created_at, lane, source, max_attempts, payload)
+                 values ($1, $2, clock_timestamp(), 1, 1, 25, $3)",
+            )
+            .await?;
+        callers.push((client, insert));
+    }
+    let payload = serde_json::value::RawValue::from_string(noop::payload())?;
+    let began = Instant::now();
+    let mut calls = JoinSet::new();
+    for (client, insert) in callers {
+        let payload = payload.clone();
+        calls.spawn(async move {
+            for _ in 0..each {
+                client.execute(&insert, &[&DEFAULT_TENANT, &Uuid::now_v7(), &Json(&*payload)]).await?;
+            }
+            Ok::<(), tokio_postgres::Error>(())
+        });
+    }
+    while let Some(call) = calls.join_next().await {
+        call??;
+    }
+    Ok((each * SINGLE_CALLERS as u64) as f64 / began.elapsed().as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Raw, lifecycle_limit};
+
+    #[test]
+    fn the_lifecycle_limit_is_one_over_the_sum_of_the_times() {
+        let four = Some(400_000.0);
+        let raw = Raw {
+            insert_body: four,
+            insert_live: four,
+            delete_live: four,
+            append_attempt: four,
+            ..Raw::default()
+        };
+        assert!((lifecycle_limit(&raw).unwrap() - 100_000.0).abs() < 1e-6);
+        assert_eq!(lifecycle_limit(&Raw::default()), None);
+    }
+}

@@ -1,0 +1,50 @@
+-- The raw limits: each loop runs inside the server, in transactions of `batch` rows, over its part of raw.source.
+
+create procedure raw.insert_body(first integer, last integer, batch integer, payload jsonb)
+language plpgsql as $$
+begin
+  for start in first..last by batch loop
+    insert into raw.body (tenant_id, id, created_at, lane, source, max_attempts, payload)
+      select '00000000-0000-7000-8000-000000000001', s.id, statement_timestamp(), 1, 1, 25, payload
+        from raw.source s where s.n between start and least(start + batch - 1, last);
+    commit;
+  end loop;
+end
+$$;
+
+create procedure raw.insert_live(first integer, last integer, batch integer)
+language plpgsql as $$
+begin
+  for start in first..last by batch loop
+    insert into raw.live (tenant_id, job_id, lane, max_attempts)
+      select '00000000-0000-7000-8000-000000000001', s.id, 1, 25
+        from raw.source s where s.n between start and least(start + batch - 1, last);
+    commit;
+  end loop;
+end
+$$;
+
+-- By primary key, as an attempt's end finds its row.
+create procedure raw.delete_live(first integer, last integer, batch integer)
+language plpgsql as $$
+begin
+  for start in first..last by batch loop
+    delete from raw.live l using raw.source s
+     where s.n between start and least(start + batch - 1, last)
+       and l.tenant_id = '00000000-0000-7000-8000-000000000001' and l.job_id = s.id;
+    commit;
+  end loop;
+end
+$$;
+
+create procedure raw.append_attempt(first integer, last integer, batch integer)
+language plpgsql as $$
+begin
+  for start in first..last by batch loop
+    insert into raw.attempt (tenant_id, job_id, started_at, finished_at, attempt, lane, worker, outcome, job_status)
+      select '00000000-0000-7000-8000-000000000001', s.id, statement_timestamp(), statement_timestamp(), 1, 1, 1, 1, 1
+        from raw.source s where s.n between start and least(start + batch - 1, last);
+    commit;
+  end loop;
+end
+$$;

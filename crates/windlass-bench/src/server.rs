@@ -1,0 +1,112 @@
+//! The server that is measured: one of our own, or the one that `DATABASE_URL` names. Every phase gets a fresh database
+//! on it, so that no phase works among another's rows.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tokio_postgres::Client;
+use windlass::embedded::{Options, Postgres};
+
+use crate::Result;
+use crate::database::{connect, with_database};
+use crate::driver;
+
+const LONGEST_UNREST: Duration = Duration::from_secs(30);
+
+pub(crate) struct Server {
+    embedded: Option<Postgres>,
+    url: String,
+    admin: Client,
+}
+
+impl Server {
+    pub(crate) async fn start() -> Result<Self> {
+        let (embedded, url) = match env::var("DATABASE_URL") {
+            Ok(url) => (None, url),
+            Err(_) => {
+                let postgres = start_embedded().await?;
+                let url = postgres.url();
+                (Some(postgres), url)
+            }
+        };
+        let admin = connect(&url).await?;
+        let server = Self { embedded, url, admin };
+        server.refuse_lossy_settings().await?;
+        Ok(server)
+    }
+
+    /// Version and the settings that decide what a commit costs, in one line.
+    pub(crate) async fn description(&self) -> Result<String> {
+        let query = "select format('PostgreSQL %s, shared_buffers %s, fsync %s, synchronous_commit %s, full_page_writes %s',
+            current_setting('server_version'), current_setting('shared_buffers'), current_setting('fsync'),
+            current_setting('synchronous_commit'), current_setting('full_page_writes'))";
+        Ok(self.admin.query_one(query, &[]).await?.get(0))
+    }
+
+    /// A migrated database that nobody has used. The one of the phase before is dropped.
+    pub(crate) async fn fresh_database(&self) -> Result<String> {
+        self.drop_database().await?;
+        self.admin.batch_execute(&format!("create database {DATABASE} template template0")).await?;
+        let url = with_database(&self.url, DATABASE);
+        driver::init(&url).await?;
+        self.settle_down().await?;
+        Ok(url)
+    }
+
+    /// Waits for what an earlier phase has left to do: dirty pages are written, and autovacuum has ended.
+    pub(crate) async fn settle_down(&self) -> Result<()> {
+        let query = "select exists (select from pg_stat_activity where backend_type = 'autovacuum worker')";
+        let began = Instant::now();
+        while self.admin.query_one(query, &[]).await?.get(0) && began.elapsed() < LONGEST_UNREST {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        self.admin.batch_execute("checkpoint").await?;
+        Ok(())
+    }
+
+    pub(crate) async fn wal_bytes(&self) -> Result<f64> {
+        let query = "select (pg_current_wal_insert_lsn() - '0/0')::float8";
+        Ok(self.admin.query_one(query, &[]).await?.get(0))
+    }
+
+    pub(crate) async fn stop(self) -> Result<()> {
+        self.drop_database().await?;
+        drop(self.admin);
+        if let Some(postgres) = self.embedded {
+            postgres.stop().await?;
+        }
+        Ok(())
+    }
+
+    async fn drop_database(&self) -> Result<()> {
+        Ok(self.admin.batch_execute(&format!("drop database if exists {DATABASE} with (force)")).await?)
+    }
+
+    /// A queue that may lose acknowledged jobs is another product; its figures must not stand beside these.
+    async fn refuse_lossy_settings(&self) -> Result<()> {
+        for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
+            let value: String = self.admin.query_one("select current_setting($1)", &[&setting]).await?.get(0);
+            if value != "on" {
+                return Err(format!("the server has {setting} = {value}; the benchmark needs it on").into());
+            }
+        }
+        Ok(())
+    }
+}
+
+const DATABASE: &str = "windlass_bench";
+
+async fn start_embedded() -> Result<Postgres> {
+    let mut options = Options::new(PathBuf::new())?;
+    let major_version = options.source.major_version().await?;
+    options.data_dir = target_dir().join("bench-postgres").join(major_version.to_string());
+    Ok(Postgres::start(&options).await?)
+}
+
+fn target_dir() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(directory) => PathBuf::from(directory),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"),
+    }
+}
