@@ -2,4 +2,5 @@
 
 mod copy;
 mod embedded;
+mod model;
 mod smoke;

@@ -1,5 +1,6 @@
 -- Deletes jobs whole, in whatever state: bodies, history, places in line, keys. A run that is under way loses its lease.
--- Counters follow. keep_promises leaves the keys that are promised for ever, as retention must. Returns how many bodies went. Callers pass batches, so no transaction is long.
+-- Counters follow. keep_promises leaves the keys that are promised for ever or for a window that is open, as retention
+-- must. Returns how many bodies went. Callers pass batches, so no transaction is long.
 create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -18,7 +19,7 @@ begin
   gone as (select * from from_live union all select * from from_time union all select * from from_jobs
            union all select * from from_history where state is not null),
   unkeyed as (delete from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs)
-      and (d.until < 'infinity' or not keep_promises)),
+      and (d.until <= clock_timestamp() or not keep_promises)),
   unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)),
   unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
   unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),

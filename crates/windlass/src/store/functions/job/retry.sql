@@ -28,8 +28,11 @@ begin
   end if;
   -- A key with an end counts when a job is accepted, and a retry accepts none; a key held for ever by this job is its own.
   while body.dedupe_key is not null loop
-    insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end)
-      values (tenant, body.dedupe_key, job, 'infinity', true) on conflict do nothing;
+    insert into windlass.dedupe as slot (tenant_id, dedupe_key, job_id, until, released_at_end)
+      values (tenant, body.dedupe_key, job, 'infinity', true)
+      on conflict (tenant_id, dedupe_key) do update
+        set job_id = excluded.job_id, until = excluded.until, released_at_end = excluded.released_at_end
+        where slot.until <= clock_timestamp();
     holds := found;
     exit when holds;
     select d.job_id, d.until into slot from windlass.dedupe d where d.tenant_id = tenant and d.dedupe_key = body.dedupe_key;
