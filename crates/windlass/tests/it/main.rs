@@ -1,4 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
+mod claim;
 mod embedded;
-mod smoke;
+mod run;
+mod settle;
+mod support;
