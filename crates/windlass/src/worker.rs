@@ -46,7 +46,7 @@ use settler::Ended;
 
 use crate::definition::{self, Policies};
 use crate::error::Result;
-use crate::job::settle::Retry;
+use crate::job::settle::{Outcome, Retry};
 use crate::job::state::State;
 use crate::queue::Queue;
 use crate::store;
@@ -58,6 +58,7 @@ use crate::telemetry::{Events, Meters, Transition};
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
+    feed: Option<JoinHandle<()>>,
     tasks: Vec<JoinHandle<()>>,
     settler: Option<JoinHandle<()>>,
     lease_thread: Option<thread::JoinHandle<()>>,
@@ -92,6 +93,10 @@ impl Worker {
     /// Stops gracefully: see the module.
     pub async fn stop(mut self) -> Result<()> {
         self.quiet();
+        if let Some(feed) = self.feed.take() {
+            // A claim that is under way still starts its runs; those must be among the ones we wait for.
+            let _ = feed.await;
+        }
         self.shared.runs.close();
         if tokio::time::timeout(self.grace, self.shared.runs.wait()).await.is_err() {
             self.shared.running.stop_all(Stop::Shutdown);
@@ -126,7 +131,7 @@ impl Drop for Worker {
         self.give_up.cancel();
         self.shared.stop_keeping.cancel();
         self.shared.running.stop_all(Stop::Shutdown);
-        for task in &self.tasks {
+        for task in self.feed.iter().chain(&self.tasks) {
             task.abort();
         }
         if let Some(settler) = &self.settler {
@@ -297,8 +302,12 @@ async fn run_all(
 }
 
 impl Known {
-    /// A payload that does not fit the schema ends its job before it runs: the SQL door cannot check schemas.
+    /// What ends a job before it runs: its deadline has passed, or its payload does not fit the schema, which the SQL
+    /// door cannot check.
     fn refusal(&self, job: &Claimed) -> Option<Finish> {
+        if job.budget.remaining.is_some_and(|remaining| remaining.is_zero()) {
+            return Some(Finish::of(Outcome::TimedOut, "its deadline passed before it could start"));
+        }
         let error = definition::check_payload(self.validator.as_ref()?, &job.payload).err()?;
         Some(Finish::failed(
             Retry::Permanent,
