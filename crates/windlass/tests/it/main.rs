@@ -2,6 +2,8 @@
 
 mod claim;
 mod embedded;
+mod operator;
+mod order;
 mod run;
 mod settle;
 mod support;

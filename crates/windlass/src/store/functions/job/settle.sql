@@ -65,7 +65,7 @@ begin
              case when e.was_canceled and coalesce((e.detail -> 'outcome')::smallint, 1) <> 5 then 4
                   else coalesce((e.detail -> 'outcome')::smallint, 1) end,
              case when e.next <= 4 then e.next end,
-             e.detail ->> 'reason', e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
+             case when e.was_canceled then 'cancel_requested' else e.detail ->> 'reason' end, e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
              case when e.next = 1 then e.detail -> 'artifact' end
         from ended e),
   waits as (
