@@ -24,7 +24,7 @@ pub struct Enqueued {
 
 /// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if that commits.
 pub async fn enqueue<C: tokio_postgres::GenericClient + Sync>(client: &C, job: &NewJob) -> Result<Enqueued> {
-    job.payload_text()?;
+    job.check()?;
     store::enqueue::door_on(client, job).await
 }
 
@@ -59,7 +59,8 @@ impl Queue {
         // Keys are locked in their order, so that two batches in opposite order cannot wait for each other.
         guarded.sort_by_key(|&position| {
             let options = &jobs[position].options;
-            (&options.idempotency_key, &options.dedupe_key, &options.ordering_key, position)
+            let keys = (&options.idempotency_key, &options.dedupe_key, &options.ordering_key);
+            (keys, options.tenant, position)
         });
 
         let mut session = self.database().session().await?;
@@ -86,13 +87,13 @@ impl Queue {
         &self,
         job: &NewJob,
     ) -> Result<std::sync::Arc<(Route, Option<jsonschema::Validator>)>> {
-        let payload = job.payload_text()?;
+        job.check()?;
         let options = &job.options;
         let route = self
             .route(options.tenant, &job.definition_key, options.queue.as_deref(), options.priority)
             .await?;
         if let Some(validator) = &route.1 {
-            crate::definition::check_payload(validator, payload)?;
+            crate::definition::check_payload(validator, job.payload_text()?)?;
         }
         Ok(route)
     }

@@ -46,7 +46,7 @@ use settler::Ended;
 
 use crate::definition::{self, Policies};
 use crate::error::Result;
-use crate::job::settle::Retry;
+use crate::job::settle::{Outcome, Retry};
 use crate::job::state::State;
 use crate::queue::Queue;
 use crate::store;
@@ -94,16 +94,18 @@ impl Worker {
     pub async fn stop(mut self) -> Result<()> {
         self.quiet();
         self.shared.runs.close();
-        let (feed, runs) = (self.feed.take(), &self.shared.runs);
+        let mut feed = self.feed.take();
         let finish = async {
-            // A claim that is under way still brings jobs: they must have started before the settler is told that no
-            // more ends will come, or they would run and their ends be lost.
-            if let Some(feed) = feed {
+            // A claim that is under way still starts its runs; those must be among the ones we wait for.
+            if let Some(feed) = &mut feed {
                 let _ = feed.await;
             }
-            runs.wait().await;
+            self.shared.runs.wait().await;
         };
         if tokio::time::timeout(self.grace, finish).await.is_err() {
+            if let Some(feed) = feed {
+                feed.abort();
+            }
             self.shared.running.stop_all(Stop::Shutdown);
             self.shared.runs.wait().await;
         }
@@ -308,8 +310,12 @@ async fn run_all(
 }
 
 impl Known {
-    /// A payload that does not fit the schema ends its job before it runs: the SQL door cannot check schemas.
+    /// What ends a job before it runs: its deadline has passed, or its payload does not fit the schema, which the SQL
+    /// door cannot check.
     fn refusal(&self, job: &Claimed) -> Option<Finish> {
+        if job.budget.remaining.is_some_and(|remaining| remaining.is_zero()) {
+            return Some(Finish::of(Outcome::TimedOut, "its deadline passed before it could start"));
+        }
         let error = definition::check_payload(self.validator.as_ref()?, &job.payload).err()?;
         Some(Finish::failed(
             Retry::Permanent,

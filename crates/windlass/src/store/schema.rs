@@ -47,6 +47,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/enqueue_guarded.sql"),
     include_str!("functions/job/enqueue_many.sql"),
     include_str!("functions/job/enqueue_routed.sql"),
+    include_str!("functions/job/hand_on_needs.sql"),
     include_str!("functions/job/finish_waiting.sql"),
     include_str!("functions/job/progress.sql"),
     include_str!("functions/job/purge.sql"),

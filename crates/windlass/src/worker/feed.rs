@@ -219,11 +219,6 @@ impl Feed {
                     self.look_at = Instant::now();
                 }
             }
-            Ok(Wake::Cancel(worker)) => {
-                if worker == self.shared.lease.worker() {
-                    self.shared.lease.beat_now();
-                }
-            }
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.look_at = Instant::now(),
             // The worker keeps a sender, so this is the end of the worker.
             Err(RecvError::Closed) => {}

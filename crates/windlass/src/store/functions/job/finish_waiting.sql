@@ -1,6 +1,5 @@
 -- Ends jobs that are not running (queued, scheduled or blocked) with a final status and no attempt. Takes only what it
--- can lock in that shape; returns the ids it ended. A canceled link of an ordering chain hands its own needs on to
--- whoever waits for it, or the next one would start beside the one still running.
+-- can lock in that shape; returns the ids it ended.
 create or replace function windlass.finish_waiting(tenant uuid, jobs uuid[], final smallint, why text) returns uuid[]
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -13,13 +12,8 @@ begin
   if jobs is null or jobs = '{}' then
     return '{}';
   end if;
-  insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
-    select tenant, mine.needs_job_id, theirs.job_id, theirs.if_unmet
-      from windlass.blocked b
-      join windlass.dependency mine on mine.tenant_id = tenant and mine.job_id = b.job_id
-      join windlass.dependency theirs on theirs.tenant_id = tenant and theirs.needs_job_id = b.job_id
-     where b.tenant_id = tenant and b.job_id = any (jobs) and theirs.if_unmet <> 'cancel'
-    on conflict do nothing;
+  perform from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) order by b.job_id for update;
+  perform windlass.hand_on_needs(tenant, jobs);
   with from_line as (
     delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) and l.token is null
     returning l.job_id, l.lane, l.holds_dedupe, 5 as state),

@@ -44,7 +44,10 @@ begin
     exit when found;
   end loop;
 
-  if body.ordering_key is not null and not exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = job) then
+  -- If the next of its key still waits for it, its turn is now; if others have passed it, it goes to the end of the line.
+  if body.ordering_key is not null and not exists (
+      select from windlass.dependency d join windlass.job b on b.tenant_id = tenant and b.id = d.job_id
+       where d.tenant_id = tenant and d.needs_job_id = job and b.ordering_key = body.ordering_key) then
     select o.last_job_id into last_of_key from windlass.ordering o
      where o.tenant_id = tenant and o.ordering_key = body.ordering_key for update;
     if last_of_key <> job and windlass.state_code(windlass.state_of(tenant, last_of_key)) > 4 then
