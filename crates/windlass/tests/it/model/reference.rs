@@ -542,7 +542,8 @@ impl Reference {
                 waiting.insert(job);
                 if met {
                     // What it had been waiting for itself still comes before the one that waited for it.
-                    for &(deeper, _) in before.keys().filter(|(_, link)| *link == need) {
+                    for &(deeper, _) in before.keys().filter(|&&(deeper, link)| link == need && deeper != job)
+                    {
                         self.needs.entry((deeper, job)).or_insert(if_unmet);
                         next.insert(deeper);
                     }

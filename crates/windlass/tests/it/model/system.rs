@@ -1,12 +1,14 @@
 //! The real queue, driven through the functions the engine calls, on a connection for each worker and one for everybody
 //! else. Gives each operation's answer in the reference's words.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Error, Row};
+use tokio_postgres::{Client, Error, Row, Statement};
 use uuid::Uuid;
 use windlass::IfUnmet;
 use windlass::job::settle::{Budget, Next, Outcome, Settlement};
@@ -22,6 +24,7 @@ pub(super) struct System {
     clients: Vec<Client>,
     tenants: Vec<Uuid>,
     lanes: Vec<i32>,
+    prepared: RefCell<HashMap<(usize, &'static str), Statement>>,
     _queue: TestQueue,
 }
 
@@ -47,7 +50,14 @@ impl System {
             let tenants = vec![queue.tenant("first").await, queue.tenant("second").await];
             (queue, clients, tenants)
         });
-        let mut system = Self { runtime, clients, tenants, lanes: Vec::new(), _queue: queue };
+        let mut system = Self {
+            runtime,
+            clients,
+            tenants,
+            lanes: Vec::new(),
+            prepared: RefCell::default(),
+            _queue: queue,
+        };
         for definition in &DEFINITIONS {
             let wanted = json!({
                 "key": definition.key, "max_attempts": definition.max_attempts, "max_lost": definition.max_lost,
@@ -307,12 +317,25 @@ impl System {
         self.word(query, &[&self.tenant(job), &id_of(job), &keeps_promises])
     }
 
-    fn word(&self, query: &str, params: &[&(dyn ToSql + Sync)]) -> Result<String, Error> {
+    fn word(&self, query: &'static str, params: &[&(dyn ToSql + Sync)]) -> Result<String, Error> {
         self.ask(EVERYBODY, query, params).map(|rows| rows[0].get(0))
     }
 
-    fn ask(&self, client: usize, query: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
-        self.runtime.block_on(self.clients[client].query(query, params))
+    fn ask(
+        &self,
+        client: usize,
+        query: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        let known = self.prepared.borrow().get(&(client, query)).cloned();
+        self.runtime.block_on(async {
+            let statement = match known {
+                Some(statement) => statement,
+                None => self.clients[client].prepare(query).await?,
+            };
+            self.prepared.borrow_mut().insert((client, query), statement.clone());
+            self.clients[client].query(&statement, params).await
+        })
     }
 
     fn tenant(&self, job: usize) -> Uuid {

@@ -22,7 +22,8 @@ begin
            union all select * from from_history where state is not null),
   unkeyed as (delete from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs)
       and (d.until <= clock_timestamp() or not keep_promises)),
-  unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)),
+  unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)
+      and not windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id)),
   unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
   unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),
   unasked as (delete from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs)),

@@ -44,13 +44,16 @@ begin
     exit when found;
   end loop;
 
-  -- If the next of its key still waits for it, its turn is now; if others have passed it, it goes to the end of the line.
-  if body.ordering_key is not null and not exists (
-      select from windlass.dependency d join windlass.job b on b.tenant_id = tenant and b.id = d.job_id
-       where d.tenant_id = tenant and d.needs_job_id = job and b.ordering_key = body.ordering_key) then
+  -- It waits for what it waited for when it was ended, or else for the last of its key, unless that waits for it.
+  perform from windlass.dependency d where d.tenant_id = tenant and d.job_id = job for update;
+  if found then
+    answer := 'blocked';
+  elsif body.ordering_key is not null and not exists (
+      select from windlass.dependency d join windlass.blocked b on b.tenant_id = tenant and b.job_id = d.job_id
+       where d.tenant_id = tenant and d.needs_job_id = job and windlass.share_ordering_key(tenant, job, d.job_id)) then
     select o.last_job_id into last_of_key from windlass.ordering o
      where o.tenant_id = tenant and o.ordering_key = body.ordering_key for update;
-    if last_of_key <> job and windlass.state_code(windlass.state_of(tenant, last_of_key)) > 4 then
+    if last_of_key <> job and windlass.holds_ordering_key(tenant, last_of_key) then
       insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet) values (tenant, last_of_key, job, 'run');
       update windlass.ordering o set last_job_id = job where o.tenant_id = tenant and o.ordering_key = body.ordering_key;
       answer := 'blocked';
@@ -76,5 +79,9 @@ begin
             -(ended.job_status = 2)::integer, -(ended.job_status = 3)::integer, -(ended.job_status = 4)::integer);
   insert into windlass.audit (tenant_id, actor, action, target, detail)
     values (tenant, actor, 'job.retry', job::text, jsonb_build_object('from', windlass.state_name(ended.job_status), 'to', answer));
+  if answer = 'blocked' then
+    perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.job_id = retry.job));
+    answer := windlass.state_of(tenant, job);
+  end if;
 end
 $$;
