@@ -11,8 +11,6 @@ declare
   needed uuid[] := array(select distinct d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs));
 begin
   perform windlass.stay_durable();
-  perform from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) order by b.job_id for update;
-  perform windlass.hand_on_needs(tenant, jobs);
   with from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
       returning l.job_id, l.lane, case when l.token is null then 5 else 6 end as state),
   from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs) returning d.job_id, d.lane, 7 as state),
