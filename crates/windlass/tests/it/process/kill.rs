@@ -2,7 +2,7 @@
 
 use windlass_testing::{TestQueue, eventually};
 
-use super::accounting::{make_effect_table, settle_accounts};
+use super::accounting::{make_effect_table, number, settle_accounts};
 use super::fleet::Fleet;
 use super::load::{job, send, send_many};
 
@@ -17,8 +17,11 @@ async fn a_killed_workers_jobs_run_again_on_another() {
     let long = send_many(&queue, "work", 60_000, 3).await;
     let open = send(&queue, job("effect", 60_000)).await;
     let short = send_many(&queue, "work", 0, 20).await;
-    eventually("all long jobs run", async || long.iter().chain([&open]).all(|job| fleet.has_started(*job)))
-        .await;
+    eventually("the long jobs run and the short ones have ended", async || {
+        long.iter().chain([&open]).all(|job| fleet.has_started(*job))
+            && number(&client, "select count(*) from windlass.history").await == 20
+    })
+    .await;
     victim.kill().await;
     // From now on they are quick: what is proved is that they run, not for how long.
     client.batch_execute("update windlass.job set payload = '{\"ms\": 1}'").await.unwrap();
