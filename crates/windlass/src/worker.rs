@@ -58,6 +58,7 @@ use crate::telemetry::{Events, Meters, Transition};
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
+    feed: JoinHandle<()>,
     tasks: Vec<JoinHandle<()>>,
     settler: Option<JoinHandle<()>>,
     lease_thread: Option<thread::JoinHandle<()>>,
@@ -92,8 +93,15 @@ impl Worker {
     /// Stops gracefully: see the module.
     pub async fn stop(mut self) -> Result<()> {
         self.quiet();
-        self.shared.runs.close();
-        if tokio::time::timeout(self.grace, self.shared.runs.wait()).await.is_err() {
+        let ended = tokio::time::timeout(self.grace, async {
+            // Its last claim may be on the way, and those jobs are ours to run. A feed that panicked has said so.
+            let _ = (&mut self.feed).await;
+            self.shared.runs.close();
+            self.shared.runs.wait().await;
+        });
+        if ended.await.is_err() {
+            self.feed.abort();
+            self.shared.runs.close();
             self.shared.running.stop_all(Stop::Shutdown);
             self.shared.runs.wait().await;
         }
@@ -126,6 +134,7 @@ impl Drop for Worker {
         self.give_up.cancel();
         self.shared.stop_keeping.cancel();
         self.shared.running.stop_all(Stop::Shutdown);
+        self.feed.abort();
         for task in &self.tasks {
             task.abort();
         }

@@ -196,8 +196,8 @@ impl WorkerBuilder {
             stop: shared.stop_keeping.clone(),
         }
         .start()?;
+        let feed = tokio::spawn(Feed::new(shared.clone(), database.clone(), wakes.subscribe()).run());
         let mut tasks = vec![
-            tokio::spawn(Feed::new(shared.clone(), database.clone(), wakes.subscribe()).run()),
             tokio::spawn(report(database.clone(), to_report, shared.stop_keeping.clone())),
             tokio::spawn(refresh(shared.clone(), database)),
         ];
@@ -215,6 +215,7 @@ impl WorkerBuilder {
         }
         Ok(Worker {
             shared,
+            feed,
             tasks,
             settler: Some(tokio::spawn(settler.run(to_settle))),
             lease_thread: Some(lease_thread),
