@@ -93,15 +93,11 @@ impl Worker {
     /// Stops gracefully: see the module.
     pub async fn stop(mut self) -> Result<()> {
         self.quiet();
-        let ended = tokio::time::timeout(self.grace, async {
-            // Its last claim may be on the way, and those jobs are ours to run. A feed that panicked has said so.
-            let _ = (&mut self.feed).await;
-            self.shared.runs.close();
-            self.shared.runs.wait().await;
-        });
-        if ended.await.is_err() {
-            self.feed.abort();
-            self.shared.runs.close();
+        let grace_ends = tokio::time::Instant::now() + self.grace;
+        // Its last claim may be on the way, and those jobs are ours to run. A feed that panicked has said so.
+        let _ = (&mut self.feed).await;
+        self.shared.runs.close();
+        if tokio::time::timeout_at(grace_ends, self.shared.runs.wait()).await.is_err() {
             self.shared.running.stop_all(Stop::Shutdown);
             self.shared.runs.wait().await;
         }
