@@ -34,8 +34,8 @@ pub(crate) struct Feed {
     wakes: broadcast::Receiver<Wake>,
     lines: Lines,
     look_at: Instant,
-    /// Whether the database knows that this worker waits.
-    says_waiting: bool,
+    /// The number under which the database knows that this worker waits. A worker that was declared dead gets a new one.
+    waits_as: Option<i32>,
     busy_since: Option<Instant>,
     last_claim: Instant,
 }
@@ -49,7 +49,7 @@ impl Feed {
             wakes,
             lines: Lines::new(),
             look_at: now,
-            says_waiting: false,
+            waits_as: None,
             busy_since: None,
             last_claim: now,
         }
@@ -61,7 +61,7 @@ impl Feed {
         while !stop.is_cancelled() {
             let Err(error) = self.feed(&mut pause).await else { return };
             telemetry::database_error("feed", &error);
-            self.says_waiting = false;
+            self.waits_as = None;
             self.look_at = Instant::now();
             tokio::select! {
                 () = stop.cancelled() => return,
@@ -78,6 +78,7 @@ impl Feed {
         let session = self.database.session().await?;
         loop {
             let free = tokio::select! {
+                biased;
                 () = stop.cancelled() => return Ok(()),
                 free = self.wait_for_slots() => free,
             };
@@ -158,9 +159,11 @@ impl Feed {
 
     async fn stay_busy(&mut self, session: &Session) -> Result<()> {
         let since = *self.busy_since.get_or_insert_with(Instant::now);
-        if self.says_waiting && since.elapsed() > BUSY_AFTER {
-            self.says_waiting = false;
-            store::worker::set_waiting(session, self.shared.lease.worker(), false).await?;
+        if let Some(worker) = self.waits_as
+            && since.elapsed() > BUSY_AFTER
+        {
+            self.waits_as = None;
+            store::worker::set_waiting(session, worker, false).await?;
         }
         Ok(())
     }
@@ -168,11 +171,12 @@ impl Feed {
     /// Nothing to do: says so, once. True if the word has only just gone out, and a job may have come before it did.
     async fn say_waiting(&mut self, session: &Session) -> Result<bool> {
         self.busy_since = None;
-        if self.says_waiting || !self.shared.listens {
+        let worker = self.shared.lease.worker();
+        if self.waits_as == Some(worker) || !self.shared.listens {
             return Ok(false);
         }
-        store::worker::set_waiting(session, self.shared.lease.worker(), true).await?;
-        self.says_waiting = true;
+        store::worker::set_waiting(session, worker, true).await?;
+        self.waits_as = Some(worker);
         self.look_at = Instant::now();
         Ok(true)
     }
