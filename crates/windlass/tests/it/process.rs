@@ -3,6 +3,7 @@
 
 mod accounting;
 mod cancel;
+mod cut;
 
 mod fleet;
 mod freeze;

@@ -40,6 +40,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 async fn work(flags: Flags) -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut settings = Settings::new(&flags.url)?;
+    if flags.pooled {
+        settings = settings.pooled();
+    }
     if !flags.listen {
         settings = settings.without_listen();
     }
@@ -83,6 +86,7 @@ struct Flags {
     grace: Duration,
     listen: bool,
     keeper: bool,
+    pooled: bool,
 }
 
 impl Flags {
@@ -99,6 +103,7 @@ impl Flags {
             grace: Duration::from_secs(10),
             listen: true,
             keeper: true,
+            pooled: false,
         };
         let mut words = env::args().skip(1);
         while let Some(name) = words.next() {
@@ -114,6 +119,7 @@ impl Flags {
                 "--reap-ms" => flags.reap = millis()?,
                 "--grace-ms" => flags.grace = millis()?,
                 "--listen" => flags.listen = value.parse()?,
+                "--pooled" => flags.pooled = value.parse()?,
                 "--keeper" => flags.keeper = value.parse()?,
                 _ => return Err(format!("unknown flag {name}").into()),
             }
