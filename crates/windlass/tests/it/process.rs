@@ -13,6 +13,7 @@ mod listen;
 mod load;
 
 mod poison;
+mod pooler;
 mod server;
 mod shutdown;
 mod starve;

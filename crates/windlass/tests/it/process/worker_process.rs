@@ -40,6 +40,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 async fn work(flags: Flags) -> Result<(), Box<dyn Error>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut settings = Settings::new(&flags.url)?;
+    if let Some(url) = &flags.direct_url {
+        settings = settings.direct_url(url)?;
+    }
     if flags.pooled {
         settings = settings.pooled();
     }
@@ -77,6 +80,7 @@ async fn work(flags: Flags) -> Result<(), Box<dyn Error>> {
 
 struct Flags {
     url: String,
+    direct_url: Option<String>,
     ledger: PathBuf,
     threads: usize,
     concurrency: usize,
@@ -94,6 +98,7 @@ impl Flags {
     fn read() -> Result<Self, Box<dyn Error>> {
         let mut flags = Self {
             url: String::new(),
+            direct_url: None,
             ledger: PathBuf::new(),
             threads: 2,
             concurrency: 10,
@@ -110,6 +115,7 @@ impl Flags {
             let value = words.next().ok_or("a flag without a value")?;
             let millis = || value.parse().map(Duration::from_millis);
             match name.as_str() {
+                "--direct-url" => flags.direct_url = Some(value),
                 "--url" => flags.url = value,
                 "--ledger" => flags.ledger = value.into(),
                 "--threads" => flags.threads = value.parse()?,
