@@ -11,6 +11,7 @@ use crate::job::state::State;
 use crate::new_job::NewJob;
 use crate::queue::Queue;
 use crate::store;
+use crate::store::database::{CONFLICT_TRIES, conflict_pause};
 use crate::store::enqueue::{Route, Routed};
 
 /// What an enqueue answers: always a job's id, and whether that job was there before.
@@ -63,24 +64,46 @@ impl Queue {
             (keys, options.tenant, position)
         });
 
-        let mut session = self.database().session().await?;
         if guarded.is_empty() && plain.len() <= CHUNK {
-            store::enqueue::routed_many(&session, &plain).await?;
-        } else {
-            session.begin().await?;
-            if plain.len() >= COPY_FROM && session.is_direct() {
-                store::enqueue::copied(&session, &plain).await?;
-            } else {
-                for chunk in plain.chunks(CHUNK) {
-                    store::enqueue::routed_many(&session, chunk).await?;
-                }
-            }
-            for position in guarded {
-                answers[position] = Some(store::enqueue::door(&session, &jobs[position]).await?);
-            }
-            session.commit().await?;
+            store::enqueue::routed_many(&self.database().session().await?, &plain).await?;
+            return Ok(answers.into_iter().flatten().collect());
         }
-        Ok(answers.into_iter().flatten().collect())
+        let mut tries = 0;
+        loop {
+            match self.write_many(jobs, &plain, &guarded, &mut answers).await {
+                Ok(()) => return Ok(answers.into_iter().flatten().collect()),
+                // Undone whole, so it can be done again.
+                Err(error)
+                    if tries < CONFLICT_TRIES && (error.is_conflict() || error.is_lost_statement()) =>
+                {
+                    tries += 1;
+                    conflict_pause().await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn write_many(
+        &self,
+        jobs: &[NewJob],
+        plain: &[Routed<'_>],
+        guarded: &[usize],
+        answers: &mut [Option<Enqueued>],
+    ) -> Result<()> {
+        let mut session = self.database().session().await?;
+        session.begin().await?;
+        if plain.len() >= COPY_FROM && session.is_direct() {
+            store::enqueue::copied(&session, plain).await?;
+        } else {
+            for chunk in plain.chunks(CHUNK) {
+                store::enqueue::routed_many(&session, chunk).await?;
+            }
+        }
+        for &position in guarded {
+            answers[position] = Some(store::enqueue::door(&session, &jobs[position]).await?);
+        }
+        session.commit().await
     }
 
     async fn checked_route(

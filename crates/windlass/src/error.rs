@@ -83,6 +83,13 @@ impl Error {
         }
     }
 
+    /// Whether it met another transaction in a deadlock or the like and was undone whole.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Database(error) if matches!(
+            error.code(),
+            Some(&(SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE))))
+    }
+
     /// Whether a transaction pooler lost our prepared statements: they must not be used on it.
     pub(crate) fn is_lost_statement(&self) -> bool {
         matches!(self, Self::Database(error) if matches!(

@@ -13,6 +13,7 @@ use crate::definition;
 use crate::error::Result;
 use crate::migrate;
 use crate::store;
+use crate::store::connect;
 use crate::store::database::{Database, Settings};
 use crate::store::enqueue::Route;
 
@@ -50,7 +51,8 @@ struct RouteKey {
 
 impl Queue {
     /// Connects and checks that the schema is one this release knows. Does not migrate: see [`crate::migrate()`].
-    pub async fn connect(settings: Settings) -> Result<Self> {
+    pub async fn connect(mut settings: Settings) -> Result<Self> {
+        settings.prepared = settings.prepared && connect::is_direct(&settings.config).await?;
         let database = Database::new(&settings.config, settings.connections, settings.prepared)?;
         let session = database.session().await?;
         migrate::check(session.client()).await?;

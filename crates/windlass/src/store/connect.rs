@@ -39,6 +39,21 @@ pub(crate) async fn open(config: &Config) -> Result<Connection> {
     Ok(Connection { client, notifications, driver })
 }
 
+/// Whether this address leads to the server itself. A session of the server's own keeps what it was given at its start;
+/// a pooler refuses that, drops it, or shows us a session that somebody else started.
+pub(crate) async fn is_direct(config: &Config) -> Result<bool> {
+    let mark = uuid::Uuid::new_v4().simple().to_string();
+    let mut marked = config.clone();
+    let given = config.get_options().unwrap_or_default();
+    marked.options(format!("{given} -c windlass.session={mark}"));
+    let Ok(connection) = open(&marked).await else {
+        open(config).await?;
+        return Ok(false);
+    };
+    let rows = connection.client.query_typed("select current_setting('windlass.session', true)", &[]).await?;
+    Ok(rows.first().and_then(|row| row.get::<_, Option<String>>(0)).is_some_and(|found| found == mark))
+}
+
 async fn drive<S, T>(
     mut connection: tokio_postgres::Connection<S, T>,
     heard: mpsc::UnboundedSender<(String, String)>,

@@ -2,8 +2,9 @@
 //!
 //! Two addresses: `url` may be a transaction pooler, `direct_url` must reach the server itself (LISTEN, migrations).
 //! Nothing here leaves state in a session, so that any transaction may run on any server connection. Statements are
-//! prepared by name until a pooler turns out to lose them; from then on they are sent unnamed, which costs a parse but
-//! no plan, since everything heavy is a function whose plan the server keeps.
+//! prepared by name only where we reach the server itself: behind a pooler they are sent unnamed, which costs a parse but
+//! no plan, since everything heavy is a function whose plan the server keeps. Losing a name there would be the lesser evil:
+//! names count up in every process alike, so that one process's may run another's statement.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +50,8 @@ impl Settings {
         self
     }
 
-    /// Says that `url` is a transaction pooler, which is otherwise found out by the first statement it loses.
+    /// Says that `url` is a transaction pooler, which is otherwise found out when connecting or, at the latest, by the
+    /// first statement it loses.
     #[must_use]
     pub fn pooled(mut self) -> Self {
         self.prepared = false;
@@ -117,21 +119,13 @@ impl Database {
         Ok(Session { client: Some(self.pool.get().await?), prepared: self.prepared.clone(), is_open: false })
     }
 
-    /// One statement in a transaction of its own, on any connection. Sent again, unnamed, if a pooler lost its name.
+    /// One statement in a transaction of its own, on any connection.
     pub(crate) async fn query(
         &self,
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
-        let answer = self.session().await?.query(statement, params).await;
-        match answer {
-            Err(error) if error.is_lost_statement() => {
-                self.prepared.store(false, Ordering::Relaxed);
-                self.pool.retain(|_, _| false);
-                self.session().await?.query(statement, params).await
-            }
-            answer => answer,
-        }
+        self.session().await?.query(statement, params).await
     }
 
     pub(crate) async fn query_one(
@@ -150,6 +144,14 @@ impl fmt::Debug for Database {
     }
 }
 
+/// How often what met another in a deadlock is tried again.
+pub(crate) const CONFLICT_TRIES: u32 = 5;
+
+/// A moment, different for each of those who met.
+pub(crate) async fn conflict_pause() {
+    tokio::time::sleep(Duration::from_millis(20).mul_f64(rand::random())).await;
+}
+
 /// A connection taken from the pool. One that is dropped inside a transaction is closed, not given back.
 pub(crate) struct Session {
     client: Option<Object>,
@@ -162,11 +164,31 @@ impl Session {
         self.object()
     }
 
+    /// One statement, in the transaction that is open or in one of its own. In its own it is sent again when a pooler
+    /// lost its name, and a few times when it met another in a deadlock: the server has undone all of it then.
     pub(crate) async fn query(
         &self,
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
+        let mut tries = 0;
+        loop {
+            let answer = self.query_once(statement, params).await;
+            let Err(error) = &answer else { return answer };
+            if error.is_lost_statement() {
+                self.prepared.store(false, Ordering::Relaxed);
+            } else if !error.is_conflict() {
+                return answer;
+            }
+            tries += 1;
+            if self.is_open || tries > CONFLICT_TRIES {
+                return answer;
+            }
+            conflict_pause().await;
+        }
+    }
+
+    async fn query_once(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
         if self.prepared.load(Ordering::Relaxed) {
             let prepared = self.object().prepare_typed_cached(statement.text, statement.types).await?;
             Ok(self.object().query(&prepared, params).await?)

@@ -60,6 +60,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/state_of.sql"),
     include_str!("functions/job/ordering.sql"),
     include_str!("functions/job/unblock.sql"),
+    include_str!("functions/job/unclaim.sql"),
     include_str!("functions/worker/heartbeat.sql"),
     include_str!("functions/worker/lanes.sql"),
     include_str!("functions/worker/register.sql"),

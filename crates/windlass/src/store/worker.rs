@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::job::settle::Budget;
 use crate::worker::claimed::{Claimed, Fence};
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&REGISTER, &HEARTBEAT, &STOP, &WAITING, &LANES, &CLAIM];
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&REGISTER, &HEARTBEAT, &STOP, &WAITING, &LANES, &CLAIM, &UNCLAIM];
 
 /// What a worker says of itself when it starts.
 #[derive(Debug, Clone)]
@@ -131,10 +132,10 @@ pub(crate) struct Wanted {
 pub(crate) async fn claim(
     session: &Session,
     worker: i32,
+    token: Uuid,
     wanted: &Wanted,
     keys: &HashMap<i32, std::sync::Arc<str>>,
 ) -> Result<Vec<(i32, i64, Claimed)>> {
-    let token = Uuid::new_v4();
     let rows =
         session.query(&CLAIM, &[&worker, &token, &wanted.lanes, &wanted.after_seqs, &wanted.counts]).await?;
     Ok(rows
@@ -171,6 +172,17 @@ pub(crate) async fn claim(
             Some((lane, row.get(3), claimed))
         })
         .collect())
+}
+
+static UNCLAIM: Statement = Statement {
+    text: "select windlass.unclaim($1, $2, $3)",
+    types: &[Type::INT4, Type::UUID, Type::INT4_ARRAY],
+};
+
+/// Gives back whatever a claim took whose answer never came.
+pub(crate) async fn unclaim(session: &Session, worker: i32, token: Uuid, lanes: &[i32]) -> Result<()> {
+    session.query(&UNCLAIM, &[&worker, &token, &lanes]).await?;
+    Ok(())
 }
 
 pub(crate) fn millis(ms: i64) -> std::time::Duration {

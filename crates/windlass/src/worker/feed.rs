@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use uuid::Uuid;
 
 use super::Shared;
 use super::lines::Lines;
@@ -36,12 +37,21 @@ pub(crate) struct Feed {
     wakes: broadcast::Receiver<Wake>,
     lines: Lines,
     look_at: Instant,
-    /// Whether the database knows that this worker waits.
-    says_waiting: bool,
+    /// The number under which the database knows that this worker waits. A worker that was declared dead gets a new one.
+    waits_as: Option<i32>,
     busy_since: Option<Instant>,
     /// How often we have gone to sleep since we said that we wait.
     idle_rounds: usize,
     last_claim: Instant,
+    unanswered: Option<Unanswered>,
+}
+
+/// A claim that was sent and whose answer has not come. If it never comes, the jobs it took are held by a worker that
+/// does not know of them.
+struct Unanswered {
+    worker: i32,
+    token: Uuid,
+    lanes: Vec<i32>,
 }
 
 impl Feed {
@@ -53,24 +63,26 @@ impl Feed {
             wakes,
             lines: Lines::new(),
             look_at: now,
-            says_waiting: false,
+            waits_as: None,
             busy_since: None,
             idle_rounds: 0,
             last_claim: now,
+            unanswered: None,
         }
     }
 
     pub(crate) async fn run(mut self) {
         let stop = self.shared.stop_claiming.clone();
         let mut pause = Duration::from_millis(50);
-        while !stop.is_cancelled() {
+        while !stop.is_cancelled() || self.unanswered.is_some() {
             let Err(error) = self.feed(&mut pause).await else { return };
             telemetry::database_error("feed", &error);
-            self.says_waiting = false;
+            self.waits_as = None;
             self.look_at = Instant::now();
+            let rest = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>()));
             tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>())) => {}
+                () = stop.cancelled(), if self.unanswered.is_none() => return,
+                () = rest => {}
             }
             pause = (pause * 2).min(Duration::from_secs(5));
         }
@@ -81,8 +93,13 @@ impl Feed {
     async fn feed(&mut self, pause: &mut Duration) -> Result<()> {
         let stop = self.shared.stop_claiming.clone();
         let session = self.database.session().await?;
+        if let Some(lost) = &self.unanswered {
+            store::worker::unclaim(&session, lost.worker, lost.token, &lost.lanes).await?;
+            self.unanswered = None;
+        }
         loop {
             let free = tokio::select! {
+                biased;
                 () = stop.cancelled() => return Ok(()),
                 free = self.wait_for_slots() => free,
             };
@@ -147,9 +164,10 @@ impl Feed {
     async fn claim(&mut self, session: &Session, slots: usize) -> Result<usize> {
         let began = Instant::now();
         let Some(turn) = self.lines.deal(slots, began) else { return Ok(0) };
-        let claimed =
-            store::worker::claim(session, self.shared.lease.worker(), &turn.wanted, self.lines.keys())
-                .await?;
+        let (worker, token) = (self.shared.lease.worker(), Uuid::new_v4());
+        self.unanswered = Some(Unanswered { worker, token, lanes: turn.wanted.lanes.clone() });
+        let claimed = store::worker::claim(session, worker, token, &turn.wanted, self.lines.keys()).await?;
+        self.unanswered = None;
         let now = Instant::now();
         self.last_claim = now;
         self.lines.settle(&turn, claimed.iter().map(|(lane, seq, _)| (*lane, *seq)), now, now - began);
@@ -163,18 +181,21 @@ impl Feed {
 
     async fn stay_busy(&mut self, session: &Session) -> Result<()> {
         let since = *self.busy_since.get_or_insert_with(Instant::now);
-        if self.says_waiting && since.elapsed() > BUSY_AFTER {
-            self.says_waiting = false;
-            store::worker::set_waiting(session, self.shared.lease.worker(), false).await?;
+        if let Some(worker) = self.waits_as
+            && since.elapsed() > BUSY_AFTER
+        {
+            self.waits_as = None;
+            store::worker::set_waiting(session, worker, false).await?;
         }
         Ok(())
     }
 
     /// Nothing to do: says so, once.
     async fn say_waiting(&mut self, session: &Session) -> Result<()> {
-        if !self.says_waiting && self.shared.listens {
-            store::worker::set_waiting(session, self.shared.lease.worker(), true).await?;
-            self.says_waiting = true;
+        let worker = self.shared.lease.worker();
+        if self.waits_as != Some(worker) && self.shared.listens {
+            store::worker::set_waiting(session, worker, true).await?;
+            self.waits_as = Some(worker);
             self.idle_rounds = 0;
         }
         Ok(())

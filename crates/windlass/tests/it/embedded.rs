@@ -1,6 +1,6 @@
 //! The embedded Postgres: it starts from nothing, is shared, survives kills and refuses what is not its own.
 
-mod scratch;
+pub(crate) mod scratch;
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};

@@ -6,6 +6,7 @@ mod embedded;
 mod model;
 mod operator;
 mod order;
+mod process;
 mod run;
 mod settle;
 mod support;

@@ -15,53 +15,53 @@ use windlass::embedded::{Options, SOURCE_VARIABLE};
 const NOBODY: u32 = 65534;
 
 /// Removed when dropped, after killing what still runs on it.
-pub(super) struct Scratch {
-    pub(super) path: PathBuf,
+pub(crate) struct Scratch {
+    pub(crate) path: PathBuf,
 }
 
 impl Scratch {
-    pub(super) fn new() -> Scratch {
+    pub(crate) fn new() -> Scratch {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
         fs::create_dir_all(&path).unwrap();
         Scratch { path }
     }
 
-    pub(super) fn data_dir(&self) -> PathBuf {
+    pub(crate) fn data_dir(&self) -> PathBuf {
         self.path.join("data")
     }
 
-    pub(super) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         Options::new(self.data_dir()).unwrap()
     }
 
-    pub(super) fn server_is_running(&self) -> bool {
+    pub(crate) fn server_is_running(&self) -> bool {
         self.data_dir().join("postmaster.pid").exists()
     }
 
     /// What unfinished starts have left beside the data directory.
-    pub(super) fn abandoned(&self) -> Vec<String> {
+    pub(crate) fn abandoned(&self) -> Vec<String> {
         let names = fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().file_name());
         let names = names.map(|name| name.into_string().unwrap());
         names.filter(|name| name.starts_with("data.initdb-")).collect()
     }
 
-    pub(super) fn holder_command(&self) -> Command {
+    pub(crate) fn holder_command(&self) -> Command {
         let mut command = Command::new(holder_program());
         command.arg(self.data_dir());
         command
     }
 
-    pub(super) async fn hold(&self) -> Holder {
+    pub(crate) async fn hold(&self) -> Holder {
         Holder::spawn(self.holder_command()).await
     }
 
-    pub(super) async fn hold_with(&self, variables: &[(&str, &str)]) -> Holder {
+    pub(crate) async fn hold_with(&self, variables: &[(&str, &str)]) -> Holder {
         let mut command = self.holder_command();
         command.envs(variables.iter().copied());
         Holder::spawn(command).await
     }
 
-    pub(super) async fn hold_as_nobody(&self, bin_dir: &Path) -> Holder {
+    pub(crate) async fn hold_as_nobody(&self, bin_dir: &Path) -> Holder {
         chown(&self.path, Some(NOBODY), Some(NOBODY)).unwrap();
         let mut command = self.holder_command();
         command.env(SOURCE_VARIABLE, bin_dir).uid(NOBODY).gid(NOBODY);
@@ -79,9 +79,9 @@ impl Drop for Scratch {
 }
 
 /// Another process with a lease on the server.
-pub(super) struct Holder {
-    pub(super) child: Child,
-    pub(super) url: String,
+pub(crate) struct Holder {
+    pub(crate) child: Child,
+    pub(crate) url: String,
 }
 
 impl Holder {
@@ -93,29 +93,29 @@ impl Holder {
         Holder { child, url }
     }
 
-    pub(super) async fn finish(mut self) {
+    pub(crate) async fn finish(mut self) {
         drop(self.child.stdin.take());
         assert!(self.child.wait().await.unwrap().success());
     }
 }
 
-pub(super) fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     geteuid().is_root()
 }
 
-pub(super) fn kill_postmaster(data_dir: &Path) {
+pub(crate) fn kill_postmaster(data_dir: &Path) {
     let text = fs::read_to_string(data_dir.join("postmaster.pid")).unwrap();
     let pid = text.lines().next().unwrap().trim().parse().unwrap();
     let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
 }
 
-pub(super) async fn connect(url: &str) -> Client {
+pub(crate) async fn connect(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
-pub(super) async fn single(url: &str, query: &str) -> String {
+pub(crate) async fn single(url: &str, query: &str) -> String {
     connect(url).await.query_one(query, &[]).await.unwrap().get(0)
 }
 

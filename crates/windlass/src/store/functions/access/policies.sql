@@ -40,5 +40,5 @@ grant execute on function windlass.enqueue, windlass.enqueue_many, windlass.enqu
 grant execute on function windlass.purge_tenant, windlass.ensure_tenant, windlass.set_paused to windlass_api;
 grant execute on function windlass.define, windlass.definition to windlass_api, windlass_worker;
 grant execute on function windlass.register_worker, windlass.heartbeat, windlass.stop_worker, windlass.set_waiting, windlass.active_lanes,
-  windlass.claim, windlass.settle, windlass.report_progress, windlass.promote, windlass.lost_jobs, windlass.reap, windlass.expire,
+  windlass.claim, windlass.unclaim, windlass.settle, windlass.report_progress, windlass.promote, windlass.lost_jobs, windlass.reap, windlass.expire,
   windlass.unblock_all, windlass.fold_tallies, windlass.maintain_partitions, windlass.prune to windlass_worker;

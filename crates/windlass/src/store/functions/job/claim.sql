@@ -5,7 +5,10 @@
 -- The cursor (after_seqs) is the caller's hint that spares it the dead index entries of finished jobs; a row that
 -- committed late behind it is found by a claim from 0. Counts the attempt here, so a crash is charged.
 -- MATERIALIZED, because an inlined sub-select with LIMIT and FOR UPDATE may be run more than once and take too many.
--- RETURNING has no order: sorted again at the end. Locks: live rows, skipping locked ones.
+-- RETURNING has no order: sorted again at the end. Locks: the worker's row, then live rows, skipping locked ones.
+-- The worker's row is locked so that nobody can close it while a claim of its is under way: jobs held under a closed
+-- name would never be looked for again. A key-share lock, because a heartbeat must not wait for a claim. For the same
+-- reason a worker whose lease has run out gets nothing.
 create or replace function windlass.claim(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[])
 returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
@@ -24,7 +27,9 @@ as $$
 declare
   at timestamptz := clock_timestamp();
 begin
-  if not exists (select from windlass.job_workers w where w.id = by_worker and w.stopped_at is null) then
+  perform from windlass.job_workers w
+    where w.id = by_worker and w.stopped_at is null and w.lease_expires_at > at for key share;
+  if not found then
     return;
   end if;
   perform windlass.stay_durable();

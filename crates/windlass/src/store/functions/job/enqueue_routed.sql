@@ -8,6 +8,9 @@ returns void
 language plpgsql security definer
 as $$
 begin
+  if pg_catalog.current_setting('synchronous_commit') operator(pg_catalog.=) 'off' then
+    perform pg_catalog.set_config('synchronous_commit', 'on', true); -- as stay_durable, without the call
+  end if;
   if extra is null then
     with body as (
       insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, payload)

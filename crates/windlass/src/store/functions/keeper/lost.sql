@@ -31,10 +31,13 @@ begin
       join windlass.lane n on n.id = l.lane
       join windlass.job_definitions d on d.id = n.definition_id;
   if not found then
-    -- Nothing left of them: closed, under their row locks, so that a late heartbeat finds itself declared dead.
-    update windlass.job_workers w set stopped_at = clock_timestamp(), running_count = 0
-     where w.id = any (overdue) and w.stopped_at is null and w.lease_expires_at <= clock_timestamp()
-       and not exists (select from windlass.live l where l.worker = w.id);
+    -- Nothing left of them: closed, under their row locks, so that a late heartbeat finds itself declared dead and no
+    -- claim of theirs is under way. Only then is it certain that they hold nothing, hence the second look.
+    overdue := array(select w.id from windlass.job_workers w
+      where w.id = any (overdue) and w.stopped_at is null and w.lease_expires_at <= clock_timestamp()
+      order by w.id for update skip locked);
+    overdue := array(select o from unnest(overdue) o where not exists (select from windlass.live l where l.worker = o));
+    update windlass.job_workers w set stopped_at = clock_timestamp(), running_count = 0 where w.id = any (overdue);
     delete from windlass.waiting w where w.worker = any (overdue);
   end if;
 end

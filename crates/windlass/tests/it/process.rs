@@ -1,0 +1,21 @@
+//! Real processes, killed, frozen, starved and cut off. Every test ends with the same accounting: what was accepted is
+//! there, everything has ended, nothing ended twice, and the harness's own ledger agrees.
+
+mod accounting;
+mod cancel;
+mod cut;
+
+mod fleet;
+mod freeze;
+mod kill;
+mod ledger;
+mod listen;
+mod load;
+
+mod poison;
+mod pooler;
+mod server;
+mod shutdown;
+mod starve;
+mod terminate;
+mod waiting;

@@ -1,0 +1,45 @@
+//! The doorbell: lost, restored, and done without.
+
+use windlass_testing::{TestQueue, eventually};
+
+use super::accounting::{number, settle_accounts};
+use super::fleet::Fleet;
+use super::load::{job, send, send_many};
+
+const LISTENERS: &str = "select count(*) from pg_stat_activity
+    where datname = current_database() and query ilike 'listen windlass%'";
+
+/// Invariant 29 and F-32: jobs are found while the doorbell is broken, and it is mended.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_listener_comes_back_and_no_job_waits_for_it() {
+    let (queue, fleet) = (TestQueue::create().await, Fleet::new());
+    let client = queue.client().await;
+    let worker = fleet.spawn(queue.url(), &[]).await;
+    eventually("it listens", async || number(&client, LISTENERS).await == 1).await;
+    let cut = "select count(pg_terminate_backend(pid, 5000)) from pg_stat_activity
+                where datname = current_database() and query ilike 'listen windlass%'";
+    assert_eq!(number(&client, cut).await, 1);
+    let missed = send(&queue, job("work", 0)).await;
+    eventually("it is found all the same", async || fleet.has_started(missed)).await;
+    eventually("it listens again", async || number(&client, LISTENERS).await == 1).await;
+    let heard = send(&queue, job("work", 0)).await;
+    let acked = [missed, heard];
+    settle_accounts(&client, &fleet, &acked, &acked).await;
+    worker.finish().await;
+}
+
+/// Invariant 29: polling alone is enough, and then nobody asks to be rung.
+#[tokio::test(flavor = "multi_thread")]
+async fn polling_alone_finds_every_job() {
+    let (queue, fleet) = (TestQueue::create().await, Fleet::new());
+    let client = queue.client().await;
+    let worker = fleet.spawn(queue.url(), &[("--listen", "false")]).await;
+    let mut acked = send_many(&queue, "work", 0, 50).await;
+    acked.push(send(&queue, job("work", 0).delay(std::time::Duration::from_millis(300))).await);
+    acked
+        .push(send(&queue, windlass::NewJob::new("work").payload(&serde_json::json!({"failures": 2}))).await);
+    settle_accounts(&client, &fleet, &acked, &acked).await;
+    assert_eq!(number(&client, LISTENERS).await, 0);
+    assert_eq!(number(&client, "select count(*) from windlass.waiting").await, 0);
+    worker.finish().await;
+}

@@ -1,0 +1,77 @@
+//! Workers that are asked to stop.
+
+use rustix::process::Signal;
+use windlass_testing::{TestQueue, eventually};
+
+use super::accounting::{number, settle_accounts};
+use super::fleet::Fleet;
+use super::load::{job, send, send_many};
+
+/// Invariants 13 and 15: what ends within the grace time ends well, the rest is given back uncharged, and nothing is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_worker_finishes_what_it_can_and_gives_back_the_rest() {
+    let (queue, fleet) = (TestQueue::create().await, Fleet::new());
+    let client = queue.client().await;
+    let worker = fleet.spawn(queue.url(), &[("--grace-ms", "1500"), ("--concurrency", "6")]).await;
+    let quick = send_many(&queue, "work", 300, 3).await;
+    let slow = send_many(&queue, "work", 60_000, 3).await;
+    eventually("all of them run", async || quick.iter().chain(&slow).all(|job| fleet.has_started(*job)))
+        .await;
+    let waiting = send_many(&queue, "work", 0, 5).await;
+    worker.finish().await;
+
+    let count = async |status: &str| {
+        number(&client, &format!("select count(*) from windlass.jobs where status = '{status}'")).await
+    };
+    assert_eq!((count("succeeded").await, count("queued").await, count("running").await), (3, 8, 0));
+    assert_eq!(number(&client, "select sum(failures + lost)::bigint from windlass.live").await, 0);
+    client.batch_execute("update windlass.job set payload = '{\"ms\": 1}'").await.unwrap();
+
+    let next = fleet.spawn(queue.url(), &[]).await;
+    let acked = [quick, slow, waiting].concat();
+    let books = settle_accounts(&client, &fleet, &acked, &acked).await;
+    next.finish().await;
+    assert_eq!((books.released, books.lost, books.overlaps), (3, 0, 0), "{books:?}");
+}
+
+/// Invariant 15: workers that come and go under load give back everything; nothing waits for a lease to run out.
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_come_and_go_leave_nothing_to_the_reaper() {
+    let (queue, fleet) = (TestQueue::create().await, Fleet::new());
+    let client = queue.client().await;
+    let flags = [("--grace-ms", "50"), ("--keeper", "false"), ("--concurrency", "50")];
+    drop(fleet.spawn(queue.url(), &flags).await);
+    let acked = send_many(&queue, "work", 10, 3000).await;
+    for round in 1..=6 {
+        let worker = fleet.spawn(queue.url(), &flags).await;
+        eventually("it is at work", async || fleet.entries().len() > round * 300).await;
+        worker.finish().await;
+        let running = number(&client, "select count(*) from windlass.live where token is not null").await;
+        assert_eq!(running, 0, "left running by round {round}");
+    }
+    let last = fleet.spawn(queue.url(), &[("--concurrency", "50")]).await;
+    let books = settle_accounts(&client, &fleet, &acked, &acked).await;
+    last.finish().await;
+    assert_eq!((books.lost, books.overlaps), (0, 0), "{books:?}");
+}
+
+/// Invariants 11 and 15: the second signal waits for nobody, and the reaper takes over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_ends_at_once() {
+    let (queue, fleet) = (TestQueue::create().await, Fleet::new());
+    let client = queue.client().await;
+    let mut worker = fleet.spawn(queue.url(), &[("--grace-ms", "600000")]).await;
+    let slow = send(&queue, job("work", 600_000)).await;
+    eventually("it runs", async || fleet.has_started(slow)).await;
+    worker.signal(Signal::TERM);
+    // The first signal has been taken once nothing is claimed any more.
+    let next = send(&queue, job("work", 0)).await;
+    worker.signal(Signal::TERM);
+    worker.ended().await;
+    client.batch_execute("update windlass.job set payload = '{\"ms\": 1}'").await.unwrap();
+
+    let heir = fleet.spawn(queue.url(), &[]).await;
+    let books = settle_accounts(&client, &fleet, &[slow, next], &[slow, next]).await;
+    heir.finish().await;
+    assert_eq!(books.overlaps, 0, "{books:?}");
+}

@@ -1,0 +1,287 @@
+//! A worker in a process of its own, for the tests to kill, freeze and starve. Its handlers write a line when a run
+//! starts and when it ends, however it ends, to the ledger given.
+//!
+//! How it stops: the first SIGTERM stops it gracefully, the second ends it at once.
+
+#[path = "ledger.rs"]
+mod ledger;
+
+use std::env;
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, getpid, kill_process};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_postgres::NoTls;
+use uuid::Uuid;
+use windlass::job::backoff::Kind;
+use windlass::{
+    Backoff, Completion, Context, Definition, Done, Failure, Handler, KeeperSettings, Queue, Settings, Worker,
+};
+
+use ledger::{Entry, now_ns};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let flags = Flags::read()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(flags.threads).enable_all().build()?;
+    runtime.block_on(work(flags))?;
+    // Blocking handlers may still sit on their threads; an end at once does not wait for them.
+    process::exit(0)
+}
+
+async fn work(flags: Flags) -> Result<(), Box<dyn Error>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut settings = Settings::new(&flags.url)?;
+    if let Some(url) = &flags.direct_url {
+        settings = settings.direct_url(url)?;
+    }
+    if flags.pooled {
+        settings = settings.pooled();
+    }
+    if !flags.listen {
+        settings = settings.without_listen();
+    }
+    let queue = Queue::connect(settings).await?;
+    let ledger = Ledger { file: Arc::new(ledger::open(&flags.ledger)?) };
+    let mut builder = Worker::builder(&queue)
+        .handler(Work(ledger.clone()))
+        .handler(Killer(ledger.clone()))
+        .handler(Spin(ledger.clone()))
+        .handler(Effect { ledger, url: flags.url.clone() })
+        .concurrency(flags.concurrency)
+        .lease(flags.lease)
+        .heartbeat(flags.heartbeat)
+        .poll_interval(Duration::from_millis(200))
+        .grace(flags.grace);
+    builder = if flags.keeper {
+        builder.keeper(KeeperSettings { reap: flags.reap, ..KeeperSettings::default() })
+    } else {
+        builder.without_keeper()
+    };
+    let worker = builder.start().await?;
+    writeln!(io::stdout(), "{}", worker.id())?;
+    io::stdout().flush()?;
+
+    terminate.recv().await;
+    tokio::select! {
+        stopped = worker.stop() => stopped?,
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+struct Flags {
+    url: String,
+    direct_url: Option<String>,
+    ledger: PathBuf,
+    threads: usize,
+    concurrency: usize,
+    lease: Duration,
+    heartbeat: Duration,
+    reap: Duration,
+    grace: Duration,
+    listen: bool,
+    keeper: bool,
+    pooled: bool,
+}
+
+impl Flags {
+    /// `--name value` pairs; a test that names a flag this program does not have should hear of it.
+    fn read() -> Result<Self, Box<dyn Error>> {
+        let mut flags = Self {
+            url: String::new(),
+            direct_url: None,
+            ledger: PathBuf::new(),
+            threads: 2,
+            concurrency: 10,
+            lease: Duration::from_secs(2),
+            heartbeat: Duration::from_millis(500),
+            reap: Duration::from_millis(500),
+            grace: Duration::from_secs(10),
+            listen: true,
+            keeper: true,
+            pooled: false,
+        };
+        let mut words = env::args().skip(1);
+        while let Some(name) = words.next() {
+            let value = words.next().ok_or("a flag without a value")?;
+            let millis = || value.parse().map(Duration::from_millis);
+            match name.as_str() {
+                "--direct-url" => flags.direct_url = Some(value),
+                "--url" => flags.url = value,
+                "--ledger" => flags.ledger = value.into(),
+                "--threads" => flags.threads = value.parse()?,
+                "--concurrency" => flags.concurrency = value.parse()?,
+                "--lease-ms" => flags.lease = millis()?,
+                "--heartbeat-ms" => flags.heartbeat = millis()?,
+                "--reap-ms" => flags.reap = millis()?,
+                "--grace-ms" => flags.grace = millis()?,
+                "--listen" => flags.listen = value.parse()?,
+                "--pooled" => flags.pooled = value.parse()?,
+                "--keeper" => flags.keeper = value.parse()?,
+                _ => return Err(format!("unknown flag {name}").into()),
+            }
+        }
+        Ok(flags)
+    }
+}
+
+#[derive(Clone)]
+struct Ledger {
+    file: Arc<File>,
+}
+
+impl Ledger {
+    /// The end is written when the guard goes, so also for a run that is dropped where it stands.
+    fn start(&self, job: &Context) -> Run {
+        let run = Run { ledger: self.clone(), job: job.job_id(), attempt: job.attempt() };
+        run.note(true);
+        run
+    }
+}
+
+struct Run {
+    ledger: Ledger,
+    job: Uuid,
+    attempt: i32,
+}
+
+impl Run {
+    fn note(&self, is_start: bool) {
+        let entry =
+            Entry { is_start, at_ns: now_ns(), job: self.job, attempt: self.attempt, pid: process::id() };
+        entry.write(&self.ledger.file).expect("the ledger can be written");
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.note(false);
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    #[serde(default)]
+    ms: u64,
+    /// Fail this many attempts before succeeding.
+    #[serde(default)]
+    failures: i32,
+}
+
+/// Retries follow at once, so that a test waits for the engine and not for a policy.
+fn definition(key: &str) -> Definition {
+    let backoff =
+        Backoff { kind: Kind::Fixed, base_seconds: 0.05, factor: 1.0, cap_seconds: 1.0, jitter: 0.2 };
+    Definition::new(key).backoff(backoff).max_attempts(10)
+}
+
+/// Waits, and stops when told to.
+struct Work(Ledger);
+
+impl Handler for Work {
+    const KEY: &'static str = "work";
+    type Args = Args;
+
+    async fn run(&self, job: &Context, args: Args) -> Result<Done, Failure> {
+        let _run = self.0.start(job);
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(args.ms)) => {}
+            () = job.stopped() => return Err(Failure::retry("told to stop")),
+        }
+        if job.failures() < i16::try_from(args.failures).unwrap_or(i16::MAX) {
+            return Err(Failure::retry("as the payload asks"));
+        }
+        Ok(Done::new())
+    }
+
+    fn definition(&self) -> Definition {
+        definition(Self::KEY)
+    }
+}
+
+/// Takes its whole process down.
+struct Killer(Ledger);
+
+impl Handler for Killer {
+    const KEY: &'static str = "killer";
+    type Args = Args;
+
+    async fn run(&self, job: &Context, _: Args) -> Result<Done, Failure> {
+        let _run = self.0.start(job);
+        kill_process(getpid(), Signal::KILL).map_err(Failure::retry)?;
+        Ok(Done::new())
+    }
+
+    fn definition(&self) -> Definition {
+        definition(Self::KEY)
+    }
+}
+
+/// Blocks the thread it runs on, deaf to everything.
+struct Spin(Ledger);
+
+impl Handler for Spin {
+    const KEY: &'static str = "spin";
+    type Args = Args;
+
+    async fn run(&self, job: &Context, args: Args) -> Result<Done, Failure> {
+        let _run = self.0.start(job);
+        let until = Instant::now() + Duration::from_millis(args.ms);
+        while Instant::now() < until {
+            std::hint::spin_loop();
+        }
+        Ok(Done::new())
+    }
+
+    fn definition(&self) -> Definition {
+        definition(Self::KEY)
+    }
+}
+
+/// Writes a row of the application's in the transaction that completes it.
+struct Effect {
+    ledger: Ledger,
+    url: String,
+}
+
+impl Handler for Effect {
+    const KEY: &'static str = "effect";
+    type Args = Args;
+
+    async fn run(&self, job: &Context, args: Args) -> Result<Done, Failure> {
+        let _run = self.ledger.start(job);
+        let (mut client, connection) = tokio_postgres::connect(&self.url, NoTls).await?;
+        let driver = tokio::spawn(connection);
+        let tx = client.transaction().await?;
+        tx.execute("insert into effect (job, attempt) values ($1, $2)", &[&job.job_id(), &job.attempt()])
+            .await?;
+        tokio::time::sleep(Duration::from_millis(args.ms)).await;
+        let done = match job.complete_in(&tx, Done::new()).await? {
+            Completion::Ready(done) => {
+                tx.commit().await?;
+                done
+            }
+            Completion::LeaseLost => {
+                tx.rollback().await?;
+                Done::new()
+            }
+        };
+        drop(client);
+        // The driver's answer says only how the connection ended, and ours is over.
+        let _ = driver.await;
+        Ok(done)
+    }
+
+    fn definition(&self) -> Definition {
+        definition(Self::KEY)
+    }
+}
