@@ -24,7 +24,7 @@ pub struct Enqueued {
 
 /// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if that commits.
 pub async fn enqueue<C: tokio_postgres::GenericClient + Sync>(client: &C, job: &NewJob) -> Result<Enqueued> {
-    job.payload_text()?;
+    job.check()?;
     store::enqueue::door_on(client, job).await
 }
 
@@ -59,7 +59,8 @@ impl Queue {
         // Keys are locked in their order, so that two batches in opposite order cannot wait for each other.
         guarded.sort_by_key(|&position| {
             let options = &jobs[position].options;
-            (&options.idempotency_key, &options.dedupe_key, &options.ordering_key, position)
+            let keys = (&options.idempotency_key, &options.dedupe_key, &options.ordering_key);
+            (keys, options.tenant, position)
         });
 
         let mut session = self.database().session().await?;
@@ -67,8 +68,12 @@ impl Queue {
             store::enqueue::routed_many(&session, &plain).await?;
         } else {
             session.begin().await?;
-            for chunk in plain.chunks(CHUNK) {
-                store::enqueue::routed_many(&session, chunk).await?;
+            if plain.len() >= COPY_FROM && session.is_direct() {
+                store::enqueue::copied(&session, &plain).await?;
+            } else {
+                for chunk in plain.chunks(CHUNK) {
+                    store::enqueue::routed_many(&session, chunk).await?;
+                }
             }
             for position in guarded {
                 answers[position] = Some(store::enqueue::door(&session, &jobs[position]).await?);
@@ -82,13 +87,13 @@ impl Queue {
         &self,
         job: &NewJob,
     ) -> Result<std::sync::Arc<(Route, Option<jsonschema::Validator>)>> {
-        let payload = job.payload_text()?;
+        job.check()?;
         let options = &job.options;
         let route = self
             .route(options.tenant, &job.definition_key, options.queue.as_deref(), options.priority)
             .await?;
         if let Some(validator) = &route.1 {
-            crate::definition::check_payload(validator, payload)?;
+            crate::definition::check_payload(validator, job.payload_text()?)?;
         }
         Ok(route)
     }
@@ -112,3 +117,5 @@ impl Queue {
 
 /// Rows per statement of a bulk enqueue: past a thousand the arrays cost more memory than they save round trips.
 const CHUNK: usize = 1000;
+/// From this many on a COPY is cheaper than arrays.
+const COPY_FROM: usize = 5000;

@@ -21,18 +21,22 @@ const ECHO_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) enum Wake {
     /// There is work in this lane.
     Lane(i32),
-    /// A job of this worker is to be canceled.
-    Cancel(i32),
     /// Look everywhere: something may have been missed.
     All,
 }
 
-/// Listens until told to stop, reconnecting as often as it takes.
-pub(crate) async fn listen(config: Config, wakes: broadcast::Sender<Wake>, stop: CancellationToken) {
+/// Listens until told to stop, reconnecting as often as it takes. `on_cancel` hears the number of a worker that should
+/// stop a run; it is told apart from the wake-ups, because a worker with no free slot does not listen to those.
+pub(crate) async fn listen(
+    config: Config,
+    wakes: broadcast::Sender<Wake>,
+    on_cancel: impl Fn(i32) + Send + Sync,
+    stop: CancellationToken,
+) {
     let mut pause = Duration::from_millis(100);
     loop {
         let ended = tokio::select! {
-            ended = listen_once(&config, &wakes, &mut pause) => ended,
+            ended = listen_once(&config, &wakes, &on_cancel, &mut pause) => ended,
             () = stop.cancelled() => return,
         };
         if let Err(error) = ended {
@@ -47,7 +51,12 @@ pub(crate) async fn listen(config: Config, wakes: broadcast::Sender<Wake>, stop:
 }
 
 /// One connection's life. An error or an unheard echo ends it.
-async fn listen_once(config: &Config, wakes: &broadcast::Sender<Wake>, pause: &mut Duration) -> Result<()> {
+async fn listen_once(
+    config: &Config,
+    wakes: &broadcast::Sender<Wake>,
+    on_cancel: &(impl Fn(i32) + Send + Sync),
+    pause: &mut Duration,
+) -> Result<()> {
     let mut connection = connect::open(config).await?;
     let own = format!("windlass_{}", Uuid::new_v4().simple());
     connection.client.batch_execute(&format!("listen windlass; listen {own}")).await?;
@@ -56,7 +65,7 @@ async fn listen_once(config: &Config, wakes: &broadcast::Sender<Wake>, pause: &m
     let _ = wakes.send(Wake::All);
     loop {
         match tokio::time::timeout(CHECK_EVERY, connection.notifications.recv()).await {
-            Ok(Some((_, payload))) => tell(wakes, &payload),
+            Ok(Some((_, payload))) => tell(wakes, on_cancel, &payload),
             Ok(None) => return Ok(()),
             Err(_) => {
                 connection.client.batch_execute(&format!("notify {own}")).await?;
@@ -65,7 +74,7 @@ async fn listen_once(config: &Config, wakes: &broadcast::Sender<Wake>, pause: &m
                         if channel == own {
                             return true;
                         }
-                        tell(wakes, &payload);
+                        tell(wakes, on_cancel, &payload);
                     }
                     false
                 };
@@ -77,10 +86,10 @@ async fn listen_once(config: &Config, wakes: &broadcast::Sender<Wake>, pause: &m
     }
 }
 
-fn tell(wakes: &broadcast::Sender<Wake>, payload: &str) {
-    let wake = match payload.split_once(' ') {
-        Some(("cancel", worker)) => worker.parse().map(Wake::Cancel),
-        _ => payload.parse().map(Wake::Lane),
-    };
-    let _ = wakes.send(wake.unwrap_or(Wake::All));
+fn tell(wakes: &broadcast::Sender<Wake>, on_cancel: &impl Fn(i32), payload: &str) {
+    if let Some(worker) = payload.strip_prefix("cancel ").and_then(|worker| worker.parse().ok()) {
+        on_cancel(worker);
+        return;
+    }
+    let _ = wakes.send(payload.parse().map_or(Wake::All, Wake::Lane));
 }

@@ -1,9 +1,12 @@
 //! The description of a job to be: a definition's key, a payload, and what differs from the definition's policies.
 
+mod check;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
+use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -44,11 +47,10 @@ impl NewJob {
     }
 
     /// The same as named arguments of the SQL door: how a finishing job asks for its next ones.
-    pub(crate) fn as_link(&self) -> serde_json::Value {
+    pub(crate) fn as_link(&self) -> Link<'_> {
         let options = &self.options;
-        let mut link = serde_json::json!({
+        let mut named = serde_json::json!({
             "definition_key": self.definition_key,
-            "payload": self.payload_text().ok().and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok()),
             "queue": options.queue,
             "priority": options.priority,
             "scheduled_for": options.scheduled_for,
@@ -70,10 +72,11 @@ impl NewJob {
             "trace": options.trace,
             "job_id": options.id,
         });
-        if let Some(fields) = link.as_object_mut() {
+        if let Some(fields) = named.as_object_mut() {
             fields.retain(|_, value| !value.is_null());
         }
-        link
+        let payload = self.payload_text().ok().and_then(|text| serde_json::from_str(text).ok());
+        Link { named, payload }
     }
 
     pub(crate) fn payload_text(&self) -> Result<&str> {
@@ -268,6 +271,16 @@ fn checked(text: String) -> Result<String> {
     Ok(text)
 }
 
+/// A new job as a finishing one asks for it.
+#[derive(Serialize)]
+pub(crate) struct Link<'a> {
+    #[serde(flatten)]
+    named: serde_json::Value,
+    /// As it was written: parsing it would round its large numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<&'a RawValue>,
+}
+
 /// Everything optional about a new job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
@@ -305,15 +318,6 @@ impl Options {
             || self.ordering_key.is_some()
             || self.deadline.is_some()
             || !self.depends_on.is_empty()
-            || self.texts().any(|text| text.is_empty() || text.len() > 500)
-            || self.tags.len() > 20
-    }
-
-    fn texts(&self) -> impl Iterator<Item = &String> {
-        [&self.source_ref, &self.correlation_id, &self.subject_type, &self.subject_id, &self.trace]
-            .into_iter()
-            .flatten()
-            .chain(&self.tags)
     }
 
     /// The columns that most jobs leave empty, as one JSON object, or nothing at all.

@@ -41,12 +41,12 @@ pub use start::WorkerBuilder;
 use claimed::Claimed;
 use handler::{AnyHandler, Finish};
 use lease::Lease;
-use running::{Running, Stop, Switch};
+use running::{Running, Slot, Stop, Switch};
 use settler::Ended;
 
 use crate::definition::{self, Policies};
 use crate::error::Result;
-use crate::job::settle::Retry;
+use crate::job::settle::{Outcome, Retry};
 use crate::job::state::State;
 use crate::queue::Queue;
 use crate::store;
@@ -94,16 +94,18 @@ impl Worker {
     pub async fn stop(mut self) -> Result<()> {
         self.quiet();
         self.shared.runs.close();
-        let (feed, runs) = (self.feed.take(), &self.shared.runs);
+        let mut feed = self.feed.take();
         let finish = async {
-            // A claim that is under way still brings jobs: they must have started before the settler is told that no
-            // more ends will come, or they would run and their ends be lost.
-            if let Some(feed) = feed {
+            // A claim that is under way still starts its runs; those must be among the ones we wait for.
+            if let Some(feed) = &mut feed {
                 let _ = feed.await;
             }
-            runs.wait().await;
+            self.shared.runs.wait().await;
         };
         if tokio::time::timeout(self.grace, finish).await.is_err() {
+            if let Some(feed) = feed {
+                feed.abort();
+            }
             self.shared.running.stop_all(Stop::Shutdown);
             self.shared.runs.wait().await;
         }
@@ -232,12 +234,12 @@ impl Shared {
     }
 
     fn spawn(self: &Arc<Self>, kind: &Kind, jobs: Vec<Claimed>) {
-        let switches = self.running.start(jobs.iter().map(|job| (job.fence.job, job.fence.attempt)));
+        let places = self.running.start(jobs.iter().map(|job| job.fence.job));
         let (handler, known, meters) = (kind.handler.clone(), kind.known(), kind.meters.clone());
         let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
         let reports = self.reports.clone();
         self.runs.spawn(async move {
-            for one in run_all(&*handler, &known, &meters, jobs, switches, &reports).await {
+            for one in run_all(&*handler, &known, &meters, jobs, places, &reports).await {
                 // Gone only if the worker was aborted; then the reaper ends this attempt.
                 let _ = ended.as_ref().map(|ended| ended.send(one));
             }
@@ -265,7 +267,7 @@ async fn run_all(
     known: &Known,
     meters: &Arc<Meters>,
     jobs: Vec<Claimed>,
-    switches: Vec<Switch>,
+    places: Vec<(Slot, Switch)>,
     reports: &mpsc::UnboundedSender<Report>,
 ) -> Vec<Ended> {
     let started = Instant::now();
@@ -273,19 +275,19 @@ async fn run_all(
     let mut finishes: Vec<Option<Finish>> = jobs.iter().map(|job| known.refusal(job)).collect();
     let (good, good_switches): (Vec<Context>, Vec<Switch>) = jobs
         .iter()
-        .zip(switches)
+        .zip(&places)
         .zip(&finishes)
         .filter(|(_, refusal)| refusal.is_none())
-        .map(|((job, switch), _)| {
+        .map(|((job, (_, switch)), _)| {
             let context = Context {
                 claimed: job.clone(),
                 policies: known.policies.clone(),
-                stop: switch.token().clone(),
+                switch: switch.clone(),
                 started,
                 deadline: started + known.allowed_time(job),
                 reports: reports.clone(),
             };
-            (context, switch)
+            (context, switch.clone())
         })
         .unzip();
     if !good.is_empty() {
@@ -298,17 +300,22 @@ async fn run_all(
     }
     let ran = started.elapsed();
     jobs.into_iter()
+        .zip(places)
         .zip(finishes)
-        .map(|(claimed, finish)| {
+        .map(|((claimed, (slot, _)), finish)| {
             let finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
-            Ended::new(claimed, known.policies.clone(), meters.clone(), finish, ran)
+            Ended::new(claimed, slot, known.policies.clone(), meters.clone(), finish, ran)
         })
         .collect()
 }
 
 impl Known {
-    /// A payload that does not fit the schema ends its job before it runs: the SQL door cannot check schemas.
+    /// What ends a job before it runs: its deadline has passed, or its payload does not fit the schema, which the SQL
+    /// door cannot check.
     fn refusal(&self, job: &Claimed) -> Option<Finish> {
+        if job.budget.remaining.is_some_and(|remaining| remaining.is_zero()) {
+            return Some(Finish::of(Outcome::TimedOut, "its deadline passed before it could start"));
+        }
         let error = definition::check_payload(self.validator.as_ref()?, &job.payload).err()?;
         Some(Finish::failed(
             Retry::Permanent,

@@ -175,6 +175,11 @@ impl Session {
         }
     }
 
+    /// Whether the connection is ours alone, as far as we know: what is left on it will be there next time.
+    pub(crate) fn is_direct(&self) -> bool {
+        self.prepared.load(Ordering::Relaxed)
+    }
+
     pub(crate) async fn begin(&mut self) -> Result<()> {
         self.is_open = true;
         Ok(self.client().batch_execute("begin").await?)

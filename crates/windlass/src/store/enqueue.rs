@@ -1,5 +1,6 @@
 //! The ways a job enters the database: routed (checked here, one statement) and through the SQL door.
 
+use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
@@ -10,7 +11,7 @@ use crate::error::Result;
 use crate::job::state::State;
 use crate::new_job::{IfUnmet, NewJob};
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&ROUTE, &ROUTED, &ROUTED_MANY, &DOOR];
+pub(crate) const STATEMENTS: &[&Statement] = &[&ROUTE, &ROUTED, &ROUTED_MANY, &COPIED, &DOOR];
 
 /// What is known of a (tenant, definition, queue, priority) and needed to enqueue without asking again.
 #[derive(Debug)]
@@ -89,6 +90,34 @@ pub(crate) async fn routed_many(session: &Session, new: &[Routed<'_>]) -> Result
         .any(|job| job.extra.is_some())
         .then(|| new.iter().map(|job| job.extra.as_deref().map(JsonText)).collect());
     session.query(&ROUTED_MANY, &[&tenants, &jobs, &lanes, &max_attempts, &payloads, &extras]).await?;
+    Ok(())
+}
+
+static COPIED: Statement = Statement { text: "select windlass.enqueue_copied()", types: &[] };
+
+/// Many at once by COPY, inside the session's open transaction. Leaves a temporary table on the connection, empty after
+/// every commit, so it is not for poolers.
+pub(crate) async fn copied(session: &Session, new: &[Routed<'_>]) -> Result<()> {
+    let client = session.client();
+    client
+        .batch_execute(
+            "set local client_min_messages = warning;
+             create temp table if not exists windlass_inbox (tenant uuid, job uuid, lane integer, max_attempts smallint,
+               payload jsonb, extra jsonb) on commit delete rows;
+             grant select on windlass_inbox to windlass_owner",
+        )
+        .await?;
+    let sink = client.copy_in("copy pg_temp.windlass_inbox from stdin (format binary)").await?;
+    let types = [Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::JSONB, Type::JSONB];
+    let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, &types));
+    for job in new {
+        let extra = job.extra.as_deref().map(JsonText);
+        let row: [&(dyn ToSql + Sync); 6] =
+            [&job.tenant, &job.job, &job.lane, &job.max_attempts, &JsonText(job.payload), &extra];
+        writer.as_mut().write(&row).await?;
+    }
+    writer.finish().await?;
+    session.query(&COPIED, &[]).await?;
     Ok(())
 }
 

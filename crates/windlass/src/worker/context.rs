@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::claimed::{Claimed, Fence};
 use super::ending;
 use super::handler::{Done, Finish};
+use super::running::Switch;
 use crate::definition::Policies;
 use crate::error::Result;
 use crate::store;
@@ -24,7 +25,7 @@ const MESSAGE_BYTES: usize = 1000;
 pub struct Context {
     pub(crate) claimed: Arc<Claimed>,
     pub(crate) policies: Arc<Policies>,
-    pub(crate) stop: CancellationToken,
+    pub(crate) switch: Switch,
     pub(crate) started: Instant,
     pub(crate) deadline: Instant,
     pub(crate) reports: mpsc::UnboundedSender<Report>,
@@ -116,16 +117,16 @@ impl Context {
 
     /// Resolves when the run should stop: the job was canceled, the lease was lost, or the worker shuts down.
     pub async fn stopped(&self) {
-        self.stop.cancelled().await;
+        self.switch.stopped().await;
     }
 
     pub fn is_stopped(&self) -> bool {
-        self.stop.is_cancelled()
+        self.switch.reason().is_some()
     }
 
     /// The same as a token, for code that takes one.
     pub fn cancellation(&self) -> CancellationToken {
-        self.stop.clone()
+        self.switch.token()
     }
 
     /// Says how far the job is. Written within a moment, grouped with others; a stale attempt's word is dropped.

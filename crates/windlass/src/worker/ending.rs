@@ -10,7 +10,7 @@ use super::handler::Finish;
 use crate::definition::Policies;
 use crate::job::settle::{Budget, Next, Outcome, Retry, Settlement, settle};
 use crate::job::state::{AttemptOutcome, State};
-use crate::new_job::NewJob;
+use crate::new_job::{Link, NewJob};
 use crate::store::job::Ending;
 use crate::text;
 
@@ -24,6 +24,10 @@ pub(crate) fn decide(
     finish: &Finish,
     ran: Duration,
 ) -> (Ending, AttemptOutcome, State) {
+    if let Some(error) = finish.done.next.iter().find_map(|job| job.check().err()) {
+        let refused = format!("the jobs that should follow could not be enqueued: {error}");
+        return decide(claimed, policies, &Finish::failed(Retry::ByPolicy, refused), ran);
+    }
     let ran_ms = i32::try_from(ran.as_millis()).ok();
     if is_plain_success(finish) {
         let ending = Ending { fence: claimed.fence, ran_ms, detail: None };
@@ -127,5 +131,5 @@ struct Detail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     artifact: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    chain: Vec<serde_json::Value>,
+    chain: Vec<Link<'a>>,
 }

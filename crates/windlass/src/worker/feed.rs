@@ -27,6 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_SHARE: u32 = 20;
 /// After this long without a pause enqueuers need not ring.
 const BUSY_AFTER: Duration = Duration::from_millis(100);
+const SETTLING: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(100)];
 
 pub(crate) struct Feed {
     shared: Arc<Shared>,
@@ -37,6 +39,8 @@ pub(crate) struct Feed {
     /// Whether the database knows that this worker waits.
     says_waiting: bool,
     busy_since: Option<Instant>,
+    /// How often we have gone to sleep since we said that we wait.
+    idle_rounds: usize,
     last_claim: Instant,
 }
 
@@ -51,6 +55,7 @@ impl Feed {
             look_at: now,
             says_waiting: false,
             busy_since: None,
+            idle_rounds: 0,
             last_claim: now,
         }
     }
@@ -97,12 +102,12 @@ impl Feed {
                 self.stay_busy(&session).await?;
                 continue;
             }
+            self.busy_since = None;
             let rest_for = if self.lines.wake_warm(Instant::now()) {
                 LINGER
-            } else if self.say_waiting(&session).await? {
-                continue;
             } else {
-                self.shared.poll_interval
+                self.say_waiting(&session).await?;
+                self.settle_down()
             };
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
@@ -165,16 +170,22 @@ impl Feed {
         Ok(())
     }
 
-    /// Nothing to do: says so, once. True if the word has only just gone out, and a job may have come before it did.
-    async fn say_waiting(&mut self, session: &Session) -> Result<bool> {
-        self.busy_since = None;
-        if self.says_waiting || !self.shared.listens {
-            return Ok(false);
+    /// Nothing to do: says so, once.
+    async fn say_waiting(&mut self, session: &Session) -> Result<()> {
+        if !self.says_waiting && self.shared.listens {
+            store::worker::set_waiting(session, self.shared.lease.worker(), true).await?;
+            self.says_waiting = true;
+            self.idle_rounds = 0;
         }
-        store::worker::set_waiting(session, self.shared.lease.worker(), true).await?;
-        self.says_waiting = true;
-        self.look_at = Instant::now();
-        Ok(true)
+        Ok(())
+    }
+
+    /// How long to sleep. An enqueuer that looked before our word was out does not ring, and commits a moment later: the
+    /// first sleeps are short for its sake.
+    fn settle_down(&mut self) -> Duration {
+        let rest_for = SETTLING.get(self.idle_rounds).copied().unwrap_or(self.shared.poll_interval);
+        self.idle_rounds += 1;
+        rest_for.min(self.shared.poll_interval)
     }
 
     /// Sleeps until rung, or for this long; true if nobody rang.
@@ -206,11 +217,6 @@ impl Feed {
             Ok(Wake::Lane(lane)) => {
                 if !self.lines.wake(lane, Instant::now()) {
                     self.look_at = Instant::now();
-                }
-            }
-            Ok(Wake::Cancel(worker)) => {
-                if worker == self.shared.lease.worker() {
-                    self.shared.lease.beat_now();
                 }
             }
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.look_at = Instant::now(),

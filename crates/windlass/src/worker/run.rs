@@ -51,8 +51,7 @@ fn acknowledge(finish: Finish, switch: &Switch) -> Finish {
 async fn stopped(switches: &[Switch]) -> Stop {
     let mut why = Stop::Shutdown;
     for switch in switches {
-        switch.token().cancelled().await;
-        why = switch.reason().unwrap_or(why);
+        why = switch.stopped().await;
     }
     if why == Stop::Canceled {
         tokio::time::sleep(CANCEL_GRACE).await;

@@ -1,8 +1,7 @@
 //! What this worker is running now: how many slots are taken, and how to tell each run to stop.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -16,32 +15,62 @@ pub(crate) enum Stop {
     Shutdown = 3,
 }
 
-/// The switch that stops one run.
+/// The switch that stops one run. Lighter than a cancellation token, because every job has one and few are ever used; a
+/// token is made for the handler that asks for one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Switch {
-    token: CancellationToken,
-    reason: Arc<AtomicU8>,
+    state: Arc<SwitchState>,
+}
+
+#[derive(Debug, Default)]
+struct SwitchState {
+    reason: AtomicU8,
+    changed: Notify,
+    token: OnceLock<CancellationToken>,
 }
 
 impl Switch {
-    pub(crate) fn token(&self) -> &CancellationToken {
-        &self.token
-    }
-
     pub(crate) fn stop(&self, why: Stop) {
-        let _ = self.reason.compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Relaxed);
-        self.token.cancel();
+        let _ = self.state.reason.compare_exchange(0, why as u8, Ordering::AcqRel, Ordering::Relaxed);
+        self.state.changed.notify_waiters();
+        if let Some(token) = self.state.token.get() {
+            token.cancel();
+        }
     }
 
     pub(crate) fn reason(&self) -> Option<Stop> {
-        match self.reason.load(Ordering::Acquire) {
+        match self.state.reason.load(Ordering::Acquire) {
             1 => Some(Stop::Canceled),
             2 => Some(Stop::LeaseLost),
             3 => Some(Stop::Shutdown),
             _ => None,
         }
     }
+
+    /// Resolves once the run should stop.
+    pub(crate) async fn stopped(&self) -> Stop {
+        loop {
+            let changed = self.state.changed.notified();
+            if let Some(why) = self.reason() {
+                return why;
+            }
+            changed.await;
+        }
+    }
+
+    pub(crate) fn token(&self) -> CancellationToken {
+        let token = self.state.token.get_or_init(CancellationToken::new).clone();
+        // It may have been stopped while the token was made.
+        if self.reason().is_some() {
+            token.cancel();
+        }
+        token
+    }
 }
+
+/// The place of one attempt among those that run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Slot(usize);
 
 /// Slots and switches. A slot is taken by a claim and freed when the attempt's end is written, so a worker never holds
 /// more leases than it has slots.
@@ -50,13 +79,18 @@ pub(crate) struct Running {
     capacity: usize,
     taken: AtomicUsize,
     freed: Notify,
-    /// By job and attempt: a job that was lost may be claimed again while its old run is still ending.
-    switches: Mutex<HashMap<(Uuid, i32), Switch>>,
+    slots: Mutex<Slots>,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    places: Vec<Option<(Uuid, Switch)>>,
+    free: Vec<usize>,
 }
 
 impl Running {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, taken: AtomicUsize::new(0), freed: Notify::new(), switches: Mutex::default() }
+        Self { capacity, taken: AtomicUsize::new(0), freed: Notify::new(), slots: Mutex::default() }
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -76,14 +110,21 @@ impl Running {
         self.freed.notified().await;
     }
 
-    /// Takes a slot for each attempt.
-    pub(crate) fn start(&self, attempts: impl Iterator<Item = (Uuid, i32)>) -> Vec<Switch> {
-        let mut switches = self.switches.lock().unwrap_or_else(PoisonError::into_inner);
-        let started: Vec<Switch> = attempts
-            .map(|attempt| {
+    /// Takes a slot for each job.
+    pub(crate) fn start(&self, jobs: impl Iterator<Item = Uuid>) -> Vec<(Slot, Switch)> {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let started: Vec<_> = jobs
+            .map(|job| {
                 let switch = Switch::default();
-                switches.insert(attempt, switch.clone());
-                switch
+                let taken = Some((job, switch.clone()));
+                let slot = if let Some(slot) = slots.free.pop() {
+                    slots.places[slot] = taken;
+                    slot
+                } else {
+                    slots.places.push(taken);
+                    slots.places.len() - 1
+                };
+                (Slot(slot), switch)
             })
             .collect();
         self.taken.fetch_add(started.len(), Ordering::AcqRel);
@@ -91,13 +132,13 @@ impl Running {
     }
 
     /// Frees the slots of attempts whose end is written.
-    pub(crate) fn finish(&self, attempts: impl Iterator<Item = (Uuid, i32)>) {
-        let mut count = 0;
+    pub(crate) fn finish(&self, finished: impl ExactSizeIterator<Item = Slot>) {
+        let count = finished.len();
         {
-            let mut switches = self.switches.lock().unwrap_or_else(PoisonError::into_inner);
-            for attempt in attempts {
-                switches.remove(&attempt);
-                count += 1;
+            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            for Slot(slot) in finished {
+                slots.places[slot] = None;
+                slots.free.push(slot);
             }
         }
         self.taken.fetch_sub(count, Ordering::AcqRel);
@@ -105,16 +146,19 @@ impl Running {
     }
 
     pub(crate) fn cancel(&self, job: &Uuid) {
-        for ((running, _), switch) in self.switches.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            if running == job {
-                switch.stop(Stop::Canceled);
-            }
-        }
+        self.stop_where(Stop::Canceled, |running| running == job);
     }
 
     pub(crate) fn stop_all(&self, why: Stop) {
-        for switch in self.switches.lock().unwrap_or_else(PoisonError::into_inner).values() {
-            switch.stop(why);
+        self.stop_where(why, |_| true);
+    }
+
+    fn stop_where(&self, why: Stop, is_meant: impl Fn(&Uuid) -> bool) {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        for (job, switch) in slots.places.iter().flatten() {
+            if is_meant(job) {
+                switch.stop(why);
+            }
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::claimed::Claimed;
 use super::ending;
 use super::handler::Finish;
-use super::running::Running;
+use super::running::{Running, Slot};
 use crate::definition::Policies;
 use crate::error::{Error, Result};
 use crate::job::settle::Retry;
@@ -31,6 +31,7 @@ const COMPANY: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) claimed: Arc<Claimed>,
+    slot: Slot,
     pub(crate) policies: Arc<Policies>,
     pub(crate) ending: Ending,
     pub(crate) outcome: AttemptOutcome,
@@ -44,6 +45,7 @@ pub(crate) struct Ended {
 impl Ended {
     pub(crate) fn new(
         claimed: Arc<Claimed>,
+        slot: Slot,
         policies: Arc<Policies>,
         meters: Arc<Meters>,
         finish: Finish,
@@ -57,7 +59,7 @@ impl Ended {
             finish
         };
         let (ending, outcome, next) = ending::decide(&claimed, &policies, &finish, ran);
-        Self { claimed, policies, ending, outcome, next, ran, meters, is_settled }
+        Self { claimed, slot, policies, ending, outcome, next, ran, meters, is_settled }
     }
 }
 
@@ -87,7 +89,7 @@ impl Settler {
             }
             batch.sort_unstable_by_key(|one| (one.claimed.fence.tenant, one.claimed.fence.job));
             self.write(&mut session, &batch).await;
-            self.running.finish(batch.iter().map(|one| (one.claimed.fence.job, one.claimed.fence.attempt)));
+            self.running.finish(batch.iter().map(|one| one.slot));
             batch.clear();
             last_write = Instant::now();
         }

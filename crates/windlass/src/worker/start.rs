@@ -202,11 +202,14 @@ impl WorkerBuilder {
             tokio::spawn(refresh(shared.clone(), database)),
         ];
         if settings.listen {
-            tasks.push(tokio::spawn(listen::listen(
-                settings.direct.clone(),
-                wakes,
-                shared.stop_keeping.clone(),
-            )));
+            let lease = shared.lease.clone();
+            let on_cancel = move |worker| {
+                if worker == lease.worker() {
+                    lease.beat_now();
+                }
+            };
+            let stop = shared.stop_keeping.clone();
+            tasks.push(tokio::spawn(listen::listen(settings.direct.clone(), wakes, on_cancel, stop)));
         }
         if let Some(keeper) = self.keeper {
             tasks.push(tokio::spawn(

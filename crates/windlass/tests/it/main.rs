@@ -1,4 +1,11 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
+mod claim;
+mod copy;
 mod embedded;
-mod smoke;
+mod model;
+mod operator;
+mod order;
+mod run;
+mod settle;
+mod support;

@@ -35,7 +35,7 @@ grant select on windlass.migration, windlass.installed_functions to windlass_api
 
 grant execute on function windlass.state_name, windlass.state_code, windlass.outcome_name, windlass.source_name, windlass.source_code,
   windlass.current_tenant to windlass_api, windlass_worker, windlass_reader;
-grant execute on function windlass.enqueue, windlass.enqueue_many, windlass.enqueue_routed, windlass.enqueue_routed_many, windlass.route_of,
+grant execute on function windlass.enqueue, windlass.enqueue_many, windlass.enqueue_routed, windlass.enqueue_routed_many, windlass.enqueue_copied, windlass.route_of,
   windlass.cancel, windlass.retry, windlass.purge, windlass.purge_subject to windlass_api, windlass_worker;
 grant execute on function windlass.purge_tenant, windlass.ensure_tenant, windlass.set_paused to windlass_api;
 grant execute on function windlass.define, windlass.definition to windlass_api, windlass_worker;

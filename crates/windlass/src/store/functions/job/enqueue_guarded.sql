@@ -18,7 +18,7 @@ begin
   is_duplicate := false;
 
   if idempotency_key is not null then
-    hash := sha256(convert_to(concat_ws(E'\n', definition_key, payload::text, dedupe_key, ordering_key), 'UTF8'));
+    hash := sha256(convert_to(jsonb_build_array(definition_key, payload, dedupe_key, ordering_key)::text, 'UTF8'));
     loop
       insert into windlass.idempotency (tenant_id, idempotency_key, job_id, body_hash, created_at)
         values (tenant, enqueue_guarded.idempotency_key, new_id, hash, at) on conflict do nothing;
@@ -68,7 +68,7 @@ begin
        where o.tenant_id = tenant and o.ordering_key = enqueue_guarded.ordering_key for update;
       update windlass.ordering o set last_job_id = new_id
        where o.tenant_id = tenant and o.ordering_key = enqueue_guarded.ordering_key;
-      if windlass.state_code(windlass.state_of(tenant, previous)) > 4 or enqueue_guarded.if_unmet is distinct from 'run' then
+      if enqueue_guarded.if_unmet is distinct from 'run' or windlass.holds_ordering_key(tenant, previous) then
         insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
           values (tenant, previous, new_id, coalesce(enqueue_guarded.if_unmet, 'wait'));
       else

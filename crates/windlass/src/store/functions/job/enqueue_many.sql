@@ -1,6 +1,7 @@
 -- Many jobs of one definition, in the caller's transaction. `options` are the named arguments of windlass.enqueue as
 -- JSON, for all of them; `each` holds further ones per job. Returns one row per payload, in order.
--- Jobs with guards are taken in the order of their keys, so that two batches in opposite order cannot deadlock.
+-- Jobs with guards are taken in the order of their keys, the same as Rust's, so that two batches in opposite order cannot
+-- deadlock.
 create or replace function windlass.enqueue_many(
   definition_key text, payloads jsonb[], tenant_id uuid default null, options jsonb default '{}', each jsonb[] default null)
 returns table (ord integer, id uuid, status text, is_duplicate boolean)
@@ -30,7 +31,8 @@ begin
                idempotency_key text, ordering_key text, depends_on uuid[], if_unmet text, subject_type text, subject_id text,
                tags text[], correlation_id text, source text, source_ref text, max_attempts integer, deadline timestamptz,
                parent_id uuid, created_by uuid, trace text)
-             order by o.idempotency_key, o.dedupe_key, o.ordering_key, p.ord offset 0) n
+             order by o.idempotency_key collate "C" nulls first, o.dedupe_key collate "C" nulls first,
+                      o.ordering_key collate "C" nulls first, p.ord offset 0) n
       cross join lateral windlass.enqueue(enqueue_many.definition_key, n.payload, enqueue_many.tenant_id, n.queue, n.priority,
         n.scheduled_for, n.delay, n.dedupe_key, n.uniqueness, n.idempotency_key, n.ordering_key, n.depends_on, n.if_unmet,
         n.subject_type, n.subject_id, n.tags, n.correlation_id, coalesce(n.source, 'manual'), n.source_ref, n.max_attempts,

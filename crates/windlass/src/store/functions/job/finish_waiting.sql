@@ -1,6 +1,6 @@
 -- Ends jobs that are not running (queued, scheduled or blocked) with a final status and no attempt. Takes only what it
--- can lock in that shape; returns the ids it ended. A canceled link of an ordering chain hands its own needs on to
--- whoever waits for it, or the next one would start beside the one still running.
+-- can lock in that shape; returns the ids it ended. What a job waited for because of its ordering key stays written:
+-- unblock hands it on to whoever comes next, which would otherwise start beside the one still running.
 create or replace function windlass.finish_waiting(tenant uuid, jobs uuid[], final smallint, why text) returns uuid[]
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -13,13 +13,6 @@ begin
   if jobs is null or jobs = '{}' then
     return '{}';
   end if;
-  insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
-    select tenant, mine.needs_job_id, theirs.job_id, theirs.if_unmet
-      from windlass.blocked b
-      join windlass.dependency mine on mine.tenant_id = tenant and mine.job_id = b.job_id
-      join windlass.dependency theirs on theirs.tenant_id = tenant and theirs.needs_job_id = b.job_id
-     where b.tenant_id = tenant and b.job_id = any (jobs) and theirs.if_unmet <> 'cancel'
-    on conflict do nothing;
   with from_line as (
     delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) and l.token is null
     returning l.job_id, l.lane, l.holds_dedupe, 5 as state),
@@ -30,7 +23,9 @@ begin
     delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)
     returning b.job_id, b.lane, b.holds_dedupe, 8 as state),
   gone as (select * from from_line union all select * from from_time union all select * from from_jobs),
-  unwaited as (delete from windlass.dependency d using gone g where d.tenant_id = tenant and d.job_id = g.job_id),
+  unwaited as (
+    delete from windlass.dependency d using gone g
+     where d.tenant_id = tenant and d.job_id = g.job_id and not windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id)),
   remembered as (
     insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, job_status, reason)
       select tenant, g.job_id, at, 0, g.lane, final, why from gone g),

@@ -1,5 +1,6 @@
 -- Deletes jobs whole, in whatever state: bodies, history, places in line, keys. A run that is under way loses its lease.
--- Counters follow. keep_promises leaves the keys that are promised for ever, as retention must. Returns how many bodies went. Callers pass batches, so no transaction is long.
+-- Counters follow. keep_promises leaves the keys that are promised for ever or for a window that is open, as retention
+-- must. Returns how many bodies went. Callers pass batches, so no transaction is long.
 create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -10,6 +11,8 @@ declare
   needed uuid[] := array(select distinct d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs));
 begin
   perform windlass.stay_durable();
+  perform from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) order by b.job_id for update;
+  perform windlass.hand_on_needs(tenant, jobs);
   with from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
       returning l.job_id, l.lane, case when l.token is null then 5 else 6 end as state),
   from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs) returning d.job_id, d.lane, 7 as state),
@@ -18,8 +21,9 @@ begin
   gone as (select * from from_live union all select * from from_time union all select * from from_jobs
            union all select * from from_history where state is not null),
   unkeyed as (delete from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs)
-      and (d.until < 'infinity' or not keep_promises)),
-  unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)),
+      and (d.until <= clock_timestamp() or not keep_promises)),
+  unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)
+      and not windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id)),
   unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
   unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),
   unasked as (delete from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs)),

@@ -28,8 +28,11 @@ begin
   end if;
   -- A key with an end counts when a job is accepted, and a retry accepts none; a key held for ever by this job is its own.
   while body.dedupe_key is not null loop
-    insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end)
-      values (tenant, body.dedupe_key, job, 'infinity', true) on conflict do nothing;
+    insert into windlass.dedupe as slot (tenant_id, dedupe_key, job_id, until, released_at_end)
+      values (tenant, body.dedupe_key, job, 'infinity', true)
+      on conflict (tenant_id, dedupe_key) do update
+        set job_id = excluded.job_id, until = excluded.until, released_at_end = excluded.released_at_end
+        where slot.until <= clock_timestamp();
     holds := found;
     exit when holds;
     select d.job_id, d.until into slot from windlass.dedupe d where d.tenant_id = tenant and d.dedupe_key = body.dedupe_key;
@@ -41,10 +44,16 @@ begin
     exit when found;
   end loop;
 
-  if body.ordering_key is not null and not exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = job) then
+  -- It waits for what it waited for when it was ended, or else for the last of its key, unless that waits for it.
+  perform from windlass.dependency d where d.tenant_id = tenant and d.job_id = job for update;
+  if found then
+    answer := 'blocked';
+  elsif body.ordering_key is not null and not exists (
+      select from windlass.dependency d join windlass.blocked b on b.tenant_id = tenant and b.job_id = d.job_id
+       where d.tenant_id = tenant and d.needs_job_id = job and windlass.share_ordering_key(tenant, job, d.job_id)) then
     select o.last_job_id into last_of_key from windlass.ordering o
      where o.tenant_id = tenant and o.ordering_key = body.ordering_key for update;
-    if last_of_key <> job and windlass.state_code(windlass.state_of(tenant, last_of_key)) > 4 then
+    if last_of_key <> job and windlass.holds_ordering_key(tenant, last_of_key) then
       insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet) values (tenant, last_of_key, job, 'run');
       update windlass.ordering o set last_job_id = job where o.tenant_id = tenant and o.ordering_key = body.ordering_key;
       answer := 'blocked';
@@ -70,5 +79,9 @@ begin
             -(ended.job_status = 2)::integer, -(ended.job_status = 3)::integer, -(ended.job_status = 4)::integer);
   insert into windlass.audit (tenant_id, actor, action, target, detail)
     values (tenant, actor, 'job.retry', job::text, jsonb_build_object('from', windlass.state_name(ended.job_status), 'to', answer));
+  if answer = 'blocked' then
+    perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.job_id = retry.job));
+    answer := windlass.state_of(tenant, job);
+  end if;
 end
 $$;

@@ -25,7 +25,7 @@ as $$
 #variable_conflict use_column
 declare
   at timestamptz := clock_timestamp();
-  unblocking uuid[];
+  unblocking integer[];
   chained record;
 begin
   perform windlass.stay_durable();
@@ -65,7 +65,7 @@ begin
              case when e.was_canceled and coalesce((e.detail -> 'outcome')::smallint, 1) <> 5 then 4
                   else coalesce((e.detail -> 'outcome')::smallint, 1) end,
              case when e.next <= 4 then e.next end,
-             e.detail ->> 'reason', e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
+             case when e.was_canceled then 'cancel_requested' else e.detail ->> 'reason' end, e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
              case when e.next = 1 then e.detail -> 'artifact' end
         from ended e),
   waits as (
@@ -87,7 +87,7 @@ begin
              count(*) filter (where e.next = 3), count(*) filter (where e.next = 4)
         from ended e group by e.tenant_id, e.lane)
   select array_agg(e.ord::integer), array_agg(e.ord::integer) filter (where e.was_canceled),
-         array_agg(e.job_id) filter (where e.next <= 4 and exists (
+         array_agg(e.ord::integer) filter (where e.next <= 4 and exists (
            select from windlass.dependency d where d.tenant_id = e.tenant_id and d.needs_job_id = e.job_id))
     into settled, overruled, unblocking
     from ended e;
@@ -99,7 +99,7 @@ begin
   end if;
   if unblocking is not null then
     perform windlass.unblock(t.tenant, t.needs)
-       from (select tenants[array_position(jobs, u)] as tenant, array_agg(u) as needs from unnest(unblocking) u group by 1) t;
+       from (select tenants[u] as tenant, array_agg(jobs[u]) as needs from unnest(unblocking) u group by 1 order by 1) t;
   end if;
 end
 $$;

@@ -20,6 +20,16 @@ begin
     perform windlass.unblock(open.tenant_id, open.needs);
     found_some := found_some + cardinality(open.needs);
   end loop;
+  -- A retry may have read what its job waits for just before that was met.
+  for open in
+    select w.tenant_id, array_agg(w.job_id) as jobs from (
+      select b.tenant_id, b.job_id from windlass.blocked b
+       where not exists (select from windlass.dependency d where d.tenant_id = b.tenant_id and d.job_id = b.job_id)
+       limit most) w group by w.tenant_id
+  loop
+    perform windlass.start_unblocked(open.tenant_id, open.jobs);
+    found_some := found_some + cardinality(open.jobs);
+  end loop;
   return found_some;
 end
 $$;

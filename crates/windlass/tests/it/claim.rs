@@ -1,0 +1,240 @@
+//! Which jobs a worker takes, and in which order.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass::{Definition, Duty, NewJob};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{Acting, Hand, Held, attempts, count, keeper, register, status, until, worker};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_jobs_of_known_definitions_are_claimed() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("somebody else's")).await.unwrap_err();
+    queue.define(&Definition::new("foreign")).await.unwrap();
+    let foreign = queue.enqueue(&NewJob::new("foreign")).await.unwrap().id;
+    let worker = worker(&queue).handler(Acting).start().await.unwrap();
+    let known = queue.enqueue(&NewJob::new("acting")).await.unwrap().id;
+    until(&client, known, "succeeded").await;
+    assert_eq!(status(&client, foreign).await, "queued");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_serves_only_its_queues() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = worker(&queue).handler(Acting).queues(["mail"]).start().await.unwrap();
+    let other = queue.enqueue(&NewJob::new("acting")).await.unwrap().id;
+    let mail = queue.enqueue(&NewJob::new("acting").queue("mail")).await.unwrap().id;
+    until(&client, mail, "succeeded").await;
+    assert_eq!(status(&client, other).await, "queued");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_starts_nothing_until_it_is_resumed() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("acting")).await.unwrap();
+    queue.set_paused("default", true).await.unwrap();
+    let waits = queue.enqueue(&NewJob::new("acting")).await.unwrap().id;
+    let worker = worker(&queue).handler(Acting).start().await.unwrap();
+    let other = queue.enqueue(&NewJob::new("acting").queue("other")).await.unwrap().id;
+    until(&client, other, "succeeded").await;
+    assert_eq!(status(&client, waits).await, "queued");
+    queue.set_paused("default", false).await.unwrap();
+    until(&client, waits, "succeeded").await;
+    worker.stop().await.unwrap();
+}
+
+/// Invariant 30.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lower_priority_number_goes_first_and_equal_ones_in_order() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let wanted = [(500, "d"), (100, "b"), (1, "a"), (100, "c")];
+    for (priority, name) in wanted {
+        queue.enqueue(&NewJob::new("held").priority(priority).payload(&name)).await.unwrap();
+    }
+    let (held, mut desk) = Held::new();
+    let worker = worker(&queue).handler(held).concurrency(1).start().await.unwrap();
+    let mut order = String::new();
+    for _ in wanted {
+        let run = desk.next().await;
+        order.push_str(run.payload.as_str().unwrap());
+        run.succeed();
+    }
+    assert_eq!(order, "abcd");
+    worker.stop().await.unwrap();
+}
+
+/// Invariant 30, at the statement: a claim returns the first rows of a lane by sequence, among those not locked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_takes_the_first_of_a_lane_that_nobody_has_locked() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let mut ids = Vec::new();
+    for _ in 0..6 {
+        ids.push(hand.enqueue("'held'").await);
+    }
+    let mut other = queue.client().await;
+    let transaction = other.transaction().await.unwrap();
+    transaction.execute("select from windlass.live where job_id = $1 for update", &[&ids[1]]).await.unwrap();
+    let claim =
+        "select job_id from windlass.lane l, windlass.claim($1, $2, array[l.id], array[0::bigint], array[3])";
+    let rows = hand.client.query(claim, &[&hand.worker, &Uuid::new_v4()]).await.unwrap();
+    let taken: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(taken, [ids[0], ids[2], ids[3]]);
+    transaction.rollback().await.unwrap();
+    let rows = hand.client.query(claim, &[&hand.worker, &Uuid::new_v4()]).await.unwrap();
+    let taken: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(taken, [ids[1], ids[4], ids[5]], "one that was passed over is found by the next claim from 0");
+}
+
+/// Invariant 28.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_never_holds_more_than_its_concurrency() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (held, mut desk) = Held::new();
+    let worker = worker(&queue).handler(held).concurrency(3).start().await.unwrap();
+    let jobs: Vec<_> = (0..20).map(|_| NewJob::new("held")).collect();
+    queue.enqueue_many(&jobs).await.unwrap();
+    let mut runs = Vec::new();
+    let mut done = 0;
+    while done < 20 {
+        while runs.len() < 3.min(20 - done) {
+            runs.push(desk.next().await);
+        }
+        let held = count(&client, "select count(*) from windlass.live where token is not null").await;
+        assert!(held <= 3 && desk.is_empty(), "holds {held}");
+        assert!(worker.running() <= 3);
+        runs.remove(done % runs.len()).succeed();
+        done += 1;
+    }
+    eventually("all have ended", async || count(&client, "select count(*) from windlass.live").await == 0)
+        .await;
+    worker.stop().await.unwrap();
+}
+
+/// Invariants 3, 6 and 15: sixteen claimers at once never get the same attempt twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_claims_never_share_a_job() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.client
+        .execute("select windlass.enqueue_many('held', array_fill('{}'::jsonb, array[400]))", &[])
+        .await
+        .unwrap();
+    let mut claims = Vec::new();
+    for _ in 0..8 {
+        let client = queue.client().await;
+        claims.push(tokio::spawn(async move {
+            let worker = register(&client).await;
+            let claim = "select job_id from windlass.lane l, windlass.claim($1, gen_random_uuid(), array[l.id], array[0::bigint], array[7])";
+            let mut taken: Vec<Uuid> = Vec::new();
+            loop {
+                let rows = client.query(claim, &[&worker]).await.unwrap();
+                if rows.is_empty() {
+                    return taken;
+                }
+                taken.extend(rows.iter().map(|row| row.get::<_, Uuid>(0)));
+            }
+        }));
+    }
+    let mut all = Vec::new();
+    for claim in claims {
+        all.extend(claim.await.unwrap());
+    }
+    assert_eq!(all.len(), 400);
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 400, "a job was claimed twice");
+    assert_eq!(count(&hand.client, "select count(*) from windlass.live where attempt = 1").await, 400);
+}
+
+/// Invariants 11 and 12: a job claimed in the very moment in which its worker is declared dead is not forgotten.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_commits_after_its_worker_was_closed_is_reaped() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let id = hand.enqueue("'held'").await;
+    hand.fall_silent().await;
+    hand.client.batch_execute("begin").await.unwrap();
+    hand.claim_one().await;
+    let keeper = keeper(&queue);
+    assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 0);
+    hand.client.batch_execute("commit").await.unwrap();
+    assert!(!hand.heartbeat().await, "it is closed");
+    assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 1);
+    assert_eq!(attempts(&hand.client, id).await, ["lost"]);
+}
+
+/// Invariant 14.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_keeps_losing_its_worker_ends_as_poison() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (setup, keeper) = (Hand::new(queue.client().await).await, keeper(&queue));
+    setup.define(json!({"key": "held", "max_lost": 2, "max_attempts": 10})).await;
+    let id = setup.enqueue("'held'").await;
+    for wanted in ["scheduled", "dead_letter"] {
+        let dying = Hand::new(queue.client().await).await;
+        eventually("it can be claimed", async || {
+            keeper.run_once(Duty::Promote).await.unwrap();
+            !dying.claim_all().await.is_empty()
+        })
+        .await;
+        dying.fall_silent().await;
+        assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 1);
+        assert_eq!(status(&client, id).await, wanted);
+    }
+    assert_eq!(crate::support::job(&client, id).await["reason"], "poison");
+    assert_eq!(attempts(&client, id).await, ["lost", "lost"]);
+}
+
+/// Invariants 29 and 34: a tenant whose every job fails does not hold up another's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_only_fails_does_not_starve_another() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (bad, good) = (queue.tenant("bad").await, queue.tenant("good").await);
+    queue.define(&Definition::new("acting")).await.unwrap();
+    let failing: Vec<_> = (0..300)
+        .map(|_| NewJob::new("acting").tenant(bad).max_attempts(1000).payload(&json!({"act": "fail"})))
+        .collect();
+    queue.enqueue_many(&failing).await.unwrap();
+    let worker = worker(&queue).handler(Acting).concurrency(4).start().await.unwrap();
+    let fine: Vec<_> = (0..20).map(|_| NewJob::new("acting").tenant(good)).collect();
+    let fine = queue.enqueue_many(&fine).await.unwrap();
+    for job in &fine {
+        until(&client, job.id, "succeeded").await;
+    }
+    let waited = "select max(extract(epoch from j.started_at - j.queued_at))::float8 from windlass.jobs j where j.tenant_id = $1";
+    let waited: f64 = client.query_one(waited, &[&good]).await.unwrap().get(0);
+    assert!(waited < 30.0, "a fresh job waited {waited} s");
+    assert!(count(&client, "select count(*) from windlass.history where outcome = 2").await > 0);
+    drop(worker);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn works_by_polling_alone_where_listening_is_off() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let deaf = windlass_testing::settings(queue.url()).without_listen();
+    let deaf = windlass::Queue::connect(deaf).await.unwrap();
+    let worker =
+        worker(&deaf).handler(Acting).poll_interval(Duration::from_millis(50)).start().await.unwrap();
+    let later = NewJob::new("acting").delay(Duration::from_millis(100)).payload(&Value::Null);
+    let id = deaf.enqueue(&later).await.unwrap().id;
+    let row = until(&client, id, "succeeded").await;
+    assert!(row["started_at"].as_str() >= row["scheduled_for"].as_str());
+    worker.stop().await.unwrap();
+}

@@ -1,0 +1,286 @@
+//! The operator's verbs: cancel, retry, purge.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass::{Canceled, DEFAULT_TENANT, Definition, Done, Duty, Error, NewJob, State, Unique};
+use windlass_testing::TestQueue;
+
+use crate::support::{
+    Hand, Held, assert_counts_are_exact, attempts, count, ending, everything, job, keeper, status, until,
+    worker,
+};
+
+/// Invariant 40: once a cancel is acknowledged the job never starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiting_job_is_canceled_at_once_and_never_starts() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let queued = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    let scheduled = queue.enqueue(&NewJob::new("held").delay(Duration::from_millis(300))).await.unwrap().id;
+    let blocked = queue.enqueue(&NewJob::new("held").depends_on(scheduled)).await.unwrap();
+    assert_eq!(blocked.state, State::Blocked);
+    for id in [queued, blocked.id, scheduled] {
+        assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), Canceled::Now);
+        let row = job(&client, id).await;
+        assert_eq!((&row["status"], &row["reason"]), (&json!("canceled"), &json!("canceled")));
+        assert!(row["finished_at"].is_string() && row["started_at"].is_null());
+        assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), Canceled::AlreadyFinished);
+    }
+    let (held, mut desk) = Held::new();
+    let worker = worker(&queue).handler(held).start().await.unwrap();
+    let after = queue.enqueue(&NewJob::new("held").delay(Duration::from_millis(500))).await.unwrap().id;
+    let run = desk.next().await;
+    assert_eq!(run.job, after, "a canceled job started");
+    run.succeed();
+    let missing = queue.cancel(DEFAULT_TENANT, Uuid::new_v4()).await.unwrap_err();
+    assert!(matches!(missing, Error::UnknownJob { .. }), "{missing}");
+    worker.stop().await.unwrap();
+    assert_counts_are_exact(&client).await;
+}
+
+/// Invariants 41 and 42: a running job is asked to stop; until it does it keeps its dedupe key, and it ends canceled even
+/// where its handler says that it succeeded. It hears of it by NOTIFY although every slot of the worker is taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_job_hears_of_its_cancel_and_ends_canceled_whatever_it_answers() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("later")).await.unwrap();
+    let (held, mut desk) = Held::new();
+    let slow = worker(&queue).handler(held).concurrency(1).lease(Duration::from_secs(600));
+    let worker = slow.heartbeat(Duration::from_secs(300)).start().await.unwrap();
+    let new = NewJob::new("held").dedupe_key("only one");
+    let id = queue.enqueue(&new).await.unwrap().id;
+    let run = desk.next().await;
+    assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), Canceled::Requested);
+    let row = job(&client, id).await;
+    assert_eq!(row["status"], "running");
+    assert!(row["cancel_requested_at"].is_string());
+    let duplicate = queue.enqueue(&new).await.unwrap();
+    assert_eq!((duplicate.id, duplicate.is_duplicate), (id, true), "it keeps its key until it has stopped");
+    tokio::time::timeout(Duration::from_secs(20), run.stop.cancelled())
+        .await
+        .expect("it was not told to stop");
+    assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), Canceled::Requested);
+
+    run.end(Ok(Done::new().artifact(&"a").then(NewJob::new("later"))));
+    let row = until(&client, id, "canceled").await;
+    assert_eq!((&row["reason"], &row["artifact"]), (&json!("cancel_requested"), &Value::Null));
+    assert_eq!(attempts(&client, id).await, ["canceled"]);
+    assert_eq!(count(&client, "select count(*) from windlass.jobs where definition_key = 'later'").await, 0);
+    assert_eq!(count(&client, "select count(*) from windlass.cancel_request").await, 0);
+    assert!(!queue.enqueue(&new).await.unwrap().is_duplicate, "the key is free now");
+    desk.next().await.succeed();
+    worker.stop().await.unwrap();
+    assert_counts_are_exact(&client).await;
+}
+
+/// Invariant 41: whatever comes after the request, and whoever ends the attempt, the job is not tried again.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_ending_after_a_cancel_request_brings_the_job_back() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let endings = [
+        None,
+        Some(ending::retry()),
+        Some(ending::release()),
+        Some(ending::snooze()),
+        Some(ending::dead_letter()),
+    ];
+    for detail in endings {
+        let id = hand.enqueue("'held'").await;
+        let fence = hand.claim_one().await;
+        assert_eq!(hand.cancel(id).await, "requested");
+        assert!(hand.settle(&fence, detail).await);
+        let row = job(&hand.client, id).await;
+        assert_eq!((&row["status"], &row["reason"]), (&json!("canceled"), &json!("cancel_requested")));
+        assert_eq!(attempts(&hand.client, id).await, ["canceled"]);
+    }
+    let id = hand.enqueue("'held'").await;
+    hand.claim_one().await;
+    assert_eq!(hand.cancel(id).await, "requested");
+    hand.fall_silent().await;
+    assert_eq!(keeper(&queue).run_once(Duty::Reap).await.unwrap().moved, 1);
+    assert_eq!(status(&hand.client, id).await, "canceled");
+    assert_eq!(attempts(&hand.client, id).await, ["lost"]);
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// Invariants 3, 4 and 13: a retry has a fresh budget, its attempts go on counting, and it is audited.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_retries_a_job_from_every_terminal_state() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held", "max_attempts": 1})).await;
+    let endings = [
+        ("succeeded", None),
+        ("failed", Some(ending::failed())),
+        ("dead_letter", Some(ending::dead_letter())),
+        ("canceled", None),
+    ];
+    for (state, detail) in endings {
+        let id = hand.enqueue("'held'").await;
+        let not_yet = queue.retry(DEFAULT_TENANT, id, "ada").await.unwrap_err();
+        assert!(matches!(not_yet, Error::NotFinished { .. }), "{not_yet}");
+        let fence = hand.claim_one().await;
+        if state == "canceled" {
+            hand.cancel(id).await;
+        }
+        assert!(hand.settle(&fence, detail).await);
+        assert_eq!(status(&hand.client, id).await, state);
+
+        assert_eq!(queue.retry(DEFAULT_TENANT, id, "ada").await.unwrap(), State::Queued);
+        let row = job(&hand.client, id).await;
+        assert_eq!((&row["status"], &row["attempt_count"]), (&json!("queued"), &json!(1)));
+        assert!(row["finished_at"].is_null());
+        let budget = "select (failures + lost + snoozes)::integer from windlass.live where job_id = $1";
+        assert_eq!(hand.client.query_one(budget, &[&id]).await.unwrap().get::<_, i32>(0), 0);
+        let again = hand.claim_one().await;
+        assert_eq!(again.attempt, 2, "attempts only ever rise");
+        assert!(hand.settle(&again, None).await);
+        assert_eq!(status(&hand.client, id).await, "succeeded");
+        assert_eq!(attempts(&hand.client, id).await.len(), 2);
+        let audited = "select actor, action, detail from windlass.audit where tenant_id = $1 and target = $2";
+        let audited = hand.client.query_one(audited, &[&DEFAULT_TENANT, &id.to_string()]).await.unwrap();
+        assert_eq!((audited.get::<_, &str>(0), audited.get::<_, &str>(1)), ("ada", "job.retry"));
+        assert_eq!(audited.get::<_, Value>(2), json!({"from": state, "to": "queued"}));
+    }
+    let missing = queue.retry(DEFAULT_TENANT, Uuid::new_v4(), "ada").await.unwrap_err();
+    assert!(matches!(missing, Error::UnknownJob { .. }), "{missing}");
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// A job canceled before it ever ran can be retried, canceled again and retried again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_never_ran_can_be_retried_too() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let id = hand.enqueue("'held'").await;
+    for _ in 0..2 {
+        assert_eq!(hand.cancel(id).await, "canceled");
+        assert_eq!(hand.retry(id).await, "queued");
+    }
+    let fence = hand.claim_one().await;
+    assert_eq!(fence.attempt, 1);
+    assert!(hand.settle(&fence, Some(ending::failed())).await);
+    assert_eq!(hand.retry(id).await, "queued");
+    assert_eq!(hand.cancel(id).await, "canceled");
+    assert_eq!(hand.retry(id).await, "queued");
+    assert_eq!(hand.claim_one().await.attempt, 2);
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// Invariant 22.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_is_refused_while_another_job_holds_its_key_and_names_it() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let new = NewJob::new("held").dedupe_key("k");
+    let first = queue.enqueue(&new).await.unwrap().id;
+    queue.cancel(DEFAULT_TENANT, first).await.unwrap();
+    let second = queue.enqueue(&new).await.unwrap();
+    assert!(!second.is_duplicate);
+    let before = everything(&client).await;
+    let error = queue.retry(DEFAULT_TENANT, first, "ada").await.unwrap_err();
+    assert!(matches!(error, Error::DedupeSlotTaken { holder, .. } if holder == second.id), "{error}");
+    assert_eq!(everything(&client).await, before, "a refused retry changes nothing");
+    queue.cancel(DEFAULT_TENANT, second.id).await.unwrap();
+    assert_eq!(queue.retry(DEFAULT_TENANT, first, "ada").await.unwrap(), State::Queued);
+    let third = queue.enqueue(&new).await.unwrap();
+    assert_eq!((third.id, third.is_duplicate), (first, true), "the retried job holds its key again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_unique_for_ever_can_be_retried_by_its_own_key() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("held").uniqueness(Unique::Forever)).await.unwrap();
+    let new = NewJob::new("held").dedupe_key("post 1");
+    let id = queue.enqueue(&new).await.unwrap().id;
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    assert!(queue.enqueue(&new).await.unwrap().is_duplicate);
+    assert_eq!(hand.retry(id).await, "queued");
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    assert!(queue.enqueue(&new).await.unwrap().is_duplicate, "for ever outlives the retry");
+}
+
+/// Invariant 5: a purge takes the job from under its run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_purged_running_job_loses_its_lease_and_leaves_no_row() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let empty = everything(&hand.client).await;
+    let id = hand.enqueue("'held', dedupe_key => 'k', deadline => now() + interval '1 day'").await;
+    let fence = hand.claim_one().await;
+    assert!(hand.progress(&fence).await);
+    hand.cancel(id).await;
+    assert_eq!(queue.purge(DEFAULT_TENANT, &[id, Uuid::new_v4()]).await.unwrap(), 1);
+    assert!(!hand.settle(&fence, None).await);
+    assert!(!hand.progress(&fence).await);
+    assert_counts_are_exact(&hand.client).await;
+    hand.client.batch_execute("delete from windlass.tally; delete from windlass.lane").await.unwrap();
+    assert_eq!(everything(&hand.client).await, empty);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn purging_a_subject_deletes_its_jobs_in_every_state_and_nobody_elses() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let finished = hand.enqueue("'held', subject_type => 'post', subject_id => '1'").await;
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    let running = hand.enqueue("'held', subject_type => 'post', subject_id => '1'").await;
+    hand.claim_one().await;
+    let queued = hand.enqueue("'held', subject_type => 'post', subject_id => '1'").await;
+    let scheduled = hand.enqueue("'held', subject_type => 'post', subject_id => '1', delay => '1 h'").await;
+    let other = hand.enqueue("'held', subject_type => 'post', subject_id => '2'").await;
+    let neighbour = queue.tenant("neighbour").await;
+    let theirs = NewJob::new("held").tenant(neighbour).subject("post", "1");
+    let theirs = queue.enqueue(&theirs).await.unwrap().id;
+    assert_eq!(queue.purge_subject(DEFAULT_TENANT, "post", "1").await.unwrap(), 4);
+    for gone in [finished, running, queued, scheduled] {
+        assert_eq!(status(&hand.client, gone).await, "missing");
+    }
+    for kept in [other, theirs] {
+        assert_eq!(status(&hand.client, kept).await, "queued");
+    }
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// Invariant 44: nothing of the tenant is left, and nothing of another is touched.
+#[tokio::test(flavor = "multi_thread")]
+async fn deleting_a_tenant_can_stop_in_the_middle_and_go_on() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let tenant = queue.tenant("leaving").await;
+    let kept = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    let jobs: Vec<_> = (0..30).map(|_| NewJob::new("held").tenant(tenant)).collect();
+    queue.enqueue_many(&jobs).await.unwrap();
+    let keyed = NewJob::new("held").tenant(tenant).dedupe_key("k").idempotency_key("i").ordering_key("o");
+    queue.enqueue(&keyed.delay(Duration::from_secs(60))).await.unwrap();
+
+    let step = "select purged, done from windlass.purge_tenant($1, 10)";
+    let row = client.query_one(step, &[&tenant]).await.unwrap();
+    assert_eq!((row.get::<_, i32>(0), row.get::<_, bool>(1)), (10, false));
+    let refused = windlass::enqueue(&client, &NewJob::new("held").tenant(tenant)).await.unwrap_err();
+    assert!(matches!(refused, Error::TenantRefused { .. }), "{refused}");
+
+    let mut steps = Vec::new();
+    assert_eq!(queue.delete_tenant(tenant, |gone| steps.push(gone)).await.unwrap(), 21);
+    assert_eq!(steps, [21, 21]);
+    assert_eq!(status(&client, kept).await, "queued");
+    assert!(!everything(&client).await.contains(&tenant.to_string()), "a row of the tenant is left");
+    let default = queue.delete_tenant(DEFAULT_TENANT, |_| ()).await.unwrap_err();
+    assert!(matches!(default, Error::TenantRefused { .. }), "{default}");
+    assert_counts_are_exact(&client).await;
+}

@@ -1,0 +1,336 @@
+//! What commits together with the end of an attempt, and what a stale attempt may not do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use uuid::Uuid;
+use windlass::{
+    BatchHandler, Completion, Context, Definition, Done, Duty, Failure, Fence, Handler, NewJob, Worker,
+};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{
+    Acting, Hand, Held, attempts, count, ending, everything, job, keeper, soon, until, worker,
+};
+
+/// Invariant 17.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chained_job_comes_with_its_parents_completion() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("later")).await.unwrap();
+    let (held, mut desk) = Held::new();
+    let worker = worker(&queue).handler(held).start().await.unwrap();
+    let first = NewJob::new("held").correlation_id("request 7").trace("00-aa-bb-01");
+    let id = queue.enqueue(&first).await.unwrap().id;
+    let next = NewJob::new("later").payload(&Value::Null).subject("post", "12");
+    desk.next().await.end(Ok(Done::new().then(next).then(NewJob::new("later").payload(&json!({"n": 2})))));
+    until(&client, id, "succeeded").await;
+    let rows = client
+        .query("select to_jsonb(j) from windlass.jobs j where parent_id = $1 order by subject_id", &[&id])
+        .await
+        .unwrap();
+    let children: Vec<Value> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(children.len(), 2);
+    assert_eq!(children[0]["payload"], Value::Null);
+    assert_eq!((&children[0]["subject_type"], &children[0]["subject_id"]), (&json!("post"), &json!("12")));
+    assert_eq!(children[1]["payload"], json!({"n": 2}));
+    for child in &children {
+        assert_eq!(child["status"], "queued");
+        assert_eq!((&child["correlation_id"], &child["trace"]), (&json!("request 7"), &json!("00-aa-bb-01")));
+        assert_eq!(child["source"], "system");
+    }
+    worker.stop().await.unwrap();
+}
+
+/// Invariants 17 and 50: a success whose next job cannot be enqueued is a failure that is tried again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_that_is_refused_fails_the_attempt_and_leaves_nothing() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("later")).await.unwrap();
+    let (held, mut desk) = Held::new();
+    let worker = worker(&queue).handler(held).start().await.unwrap();
+    let refused: [(NewJob, &str); 4] = [
+        (NewJob::new("nobody knows this"), "nobody knows this"),
+        (NewJob::new("later").payload_json("[1e999]"), "payload"),
+        (NewJob::new("later").max_attempts(0), "max_attempts"),
+        (NewJob::new("later").subject("post", "\0"), "subject_id"),
+    ];
+    for (next, names) in refused {
+        let id = queue.enqueue(&NewJob::new("held").max_attempts(2)).await.unwrap().id;
+        desk.next().await.end(Ok(Done::new().then(NewJob::new("later")).then(next)));
+        let again = desk.next().await;
+        assert_eq!((again.job, again.attempt), (id, 2));
+        let row = job(&client, id).await;
+        let error = row["last_error"].as_str().unwrap();
+        assert!(error.contains(names), "{error}");
+        again.succeed();
+        until(&client, id, "succeeded").await;
+        assert_eq!(attempts(&client, id).await, ["failed", "succeeded"]);
+    }
+    assert_eq!(count(&client, "select count(*) from windlass.jobs where definition_key = 'later'").await, 0);
+    worker.stop().await.unwrap();
+}
+
+/// Writes a row and completes in one transaction, which it commits or rolls back as the payload says.
+struct Writing(String);
+
+impl Handler for Writing {
+    const KEY: &'static str = "writing";
+    type Args = Value;
+
+    async fn run(&self, job: &Context, payload: Value) -> Result<Done, Failure> {
+        let (mut client, connection) = tokio_postgres::connect(&self.0, tokio_postgres::NoTls).await?;
+        let connection = tokio::spawn(connection);
+        let transaction = client.transaction().await?;
+        transaction.execute("insert into written values ($1)", &[&job.attempt()]).await?;
+        let done = Done::new().result(&"kept").then(NewJob::new("later"));
+        let answer = match job.complete_in(&transaction, done).await? {
+            Completion::Ready(done) if payload["commit_at"] == job.attempt() => {
+                transaction.commit().await?;
+                Ok(done)
+            }
+            Completion::Ready(done) => {
+                transaction.rollback().await?;
+                Ok(done)
+            }
+            Completion::LeaseLost => {
+                transaction.rollback().await?;
+                Err(Failure::retry("the lease is lost"))
+            }
+        };
+        drop(client);
+        connection.await??;
+        answer
+    }
+
+    fn definition(&self) -> Definition {
+        Definition::new(Self::KEY).backoff(soon())
+    }
+}
+
+/// Invariant 16.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handlers_writes_are_visible_if_and_only_if_its_job_succeeded() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    client.batch_execute("create table written (attempt integer)").await.unwrap();
+    queue.define(&Definition::new("later")).await.unwrap();
+    let worker = worker(&queue).handler(Writing(queue.url().to_owned())).start().await.unwrap();
+    let id = queue.enqueue(&NewJob::new("writing").payload(&json!({"commit_at": 2}))).await.unwrap().id;
+    let row = until(&client, id, "succeeded").await;
+    assert_eq!(row["result"], "kept");
+    assert_eq!(attempts(&client, id).await, ["failed", "succeeded"]);
+    let written: Vec<i32> =
+        client.query("select * from written", &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(written, [2], "only the attempt that succeeded wrote");
+    assert_eq!(count(&client, "select count(*) from windlass.jobs where definition_key = 'later'").await, 1);
+    worker.stop().await.unwrap();
+}
+
+/// Takes up to three at a time and notes how many it got.
+struct Together(Arc<Mutex<Vec<usize>>>);
+
+impl BatchHandler for Together {
+    const KEY: &'static str = "together";
+    const BATCH: usize = 3;
+    type Args = Value;
+
+    async fn run(&self, jobs: Vec<(Context, Value)>) -> Vec<Result<Done, Failure>> {
+        self.0.lock().await.push(jobs.len());
+        let answer = |payload: &Value| match payload["n"].as_i64() {
+            Some(0) => Err(Failure::permanent("nought")),
+            n => Ok(Done::new().result(&n)),
+        };
+        jobs.iter()
+            .map(|(_, payload)| answer(payload))
+            .filter(|answer| {
+                // A job without an answer counts as failed; 7 is forgotten, and as it is last nobody else's answer moves.
+                !answer.as_ref().is_ok_and(|done| format!("{done:?}").contains("\"7\""))
+            })
+            .collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_handler_gets_several_jobs_and_answers_for_each() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("together").max_attempts(1)).await.unwrap();
+    let jobs: Vec<_> = (0..8).map(|n| NewJob::new("together").payload(&json!({"n": n}))).collect();
+    let ids: Vec<Uuid> = queue.enqueue_many(&jobs).await.unwrap().iter().map(|answer| answer.id).collect();
+    let sizes = Arc::new(Mutex::new(Vec::new()));
+    let worker = worker(&queue).batch_handler(Together(sizes.clone())).start().await.unwrap();
+    assert_eq!(until(&client, ids[0], "failed").await["last_error"], "nought");
+    for (n, id) in ids.iter().enumerate().take(7).skip(1) {
+        assert_eq!(until(&client, *id, "succeeded").await["result"], json!(n));
+    }
+    let forgotten = until(&client, ids[7], "dead_letter").await;
+    assert_eq!(forgotten["last_error"], "the batch handler gave no answer for this job");
+    let sizes = sizes.lock().await.clone();
+    assert!(sizes.iter().all(|&size| size <= 3) && sizes.contains(&3), "{sizes:?}");
+    worker.stop().await.unwrap();
+}
+
+/// Invariant 50: the SQL door cannot check schemas, so the worker does before it runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_does_not_fit_ends_its_job_before_it_runs() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Args {
+        #[expect(dead_code, reason = "only its presence is checked")]
+        name: String,
+    }
+    struct Typed;
+    impl Handler for Typed {
+        const KEY: &'static str = "typed";
+        type Args = Args;
+        async fn run(&self, _: &Context, _: Args) -> Result<Done, Failure> {
+            Ok(Done::new())
+        }
+    }
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    let worker = worker(&queue).handler(Typed).start().await.unwrap();
+    let bad = hand.enqueue(r#"'typed', '{"name": 7}'"#).await;
+    let good = hand.enqueue(r#"'typed', '{"name": "x"}'"#).await;
+    let row = until(&hand.client, bad, "failed").await;
+    let error = row["last_error"].as_str().unwrap();
+    assert!(error.contains("/name"), "{error}");
+    assert_eq!(attempts(&hand.client, bad).await, ["failed"]);
+    until(&hand.client, good, "succeeded").await;
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_is_seen_while_the_job_runs() {
+    struct Telling(tokio::sync::Semaphore);
+    impl Handler for Telling {
+        const KEY: &'static str = "telling";
+        type Args = Value;
+        async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
+            job.progress(40.0, "two of five");
+            let _ = tokio::time::timeout(Duration::from_secs(60), job.stopped()).await;
+            let _permit = self.0.acquire().await?;
+            Ok(Done::new())
+        }
+    }
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker: Worker = worker(&queue)
+        .handler(Telling(tokio::sync::Semaphore::new(1)))
+        .grace(Duration::ZERO)
+        .start()
+        .await
+        .unwrap();
+    let id = queue.enqueue(&NewJob::new("telling")).await.unwrap().id;
+    eventually("progress is written", async || job(&client, id).await["progress_percent"] == 40.0).await;
+    let row = job(&client, id).await;
+    assert_eq!((&row["status"], &row["progress_message"]), (&json!("running"), &json!("two of five")));
+    worker.stop().await.unwrap();
+}
+
+/// Invariants 5 and 6: every write of a worker under a wrong fence changes no row of any table.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_fence_changes_nothing() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.enqueue("'held'").await;
+    let right = hand.claim_one().await;
+    let before = everything(&hand.client).await;
+    let wrong: [Fence; 4] = [
+        Fence { token: Uuid::new_v4(), ..right },
+        Fence { attempt: right.attempt + 1, ..right },
+        Fence { attempt: right.attempt - 1, ..right },
+        Fence { tenant: Uuid::new_v4(), ..right },
+    ];
+    let details = [
+        None,
+        Some(ending::retry()),
+        Some(ending::release()),
+        Some(ending::snooze()),
+        Some(ending::failed()),
+    ];
+    for fence in wrong {
+        for detail in &details {
+            assert!(!hand.settle(&fence, detail.clone()).await);
+        }
+        assert!(!hand.progress(&fence).await);
+    }
+    assert_eq!(everything(&hand.client).await, before);
+    assert!(hand.progress(&right).await && hand.settle(&right, None).await);
+}
+
+/// Invariants 5, 7 and 8: expiry alone takes nothing away, a reap does, and what comes after it changes no row.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_settle_is_refused_and_changes_no_row() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let spared = hand.enqueue("'held'").await;
+    let fence = hand.claim_one().await;
+    hand.fall_silent().await;
+    assert!(hand.settle(&fence, None).await, "an expired lease that nobody reaped still counts");
+    until(&hand.client, spared, "succeeded").await;
+
+    let reaped = hand.enqueue("'held'").await;
+    let fence = hand.claim_one().await;
+    hand.fall_silent().await;
+    assert!(hand.heartbeat().await, "an expired lease may be renewed");
+    assert_eq!(keeper(&queue).run_once(Duty::Reap).await.unwrap().moved, 0);
+    hand.fall_silent().await;
+    assert_eq!(keeper(&queue).run_once(Duty::Reap).await.unwrap().moved, 1);
+    until(&hand.client, reaped, "scheduled").await;
+    let before = everything(&hand.client).await;
+    for detail in [None, Some(ending::retry()), Some(ending::failed()), Some(ending::release())] {
+        assert!(!hand.settle(&fence, detail).await);
+    }
+    assert!(!hand.progress(&fence).await);
+    assert_eq!(everything(&hand.client).await, before);
+    assert_eq!(attempts(&hand.client, reaped).await, ["lost"]);
+}
+
+/// Invariant 8.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_reap_and_a_completion_exactly_one_wins() {
+    let queue = TestQueue::create().await;
+    let keeper = keeper(&queue);
+    for _ in 0..20 {
+        let hand = Hand::new(queue.client().await).await;
+        hand.define(json!({"key": "held"})).await;
+        let id = hand.enqueue("'held'").await;
+        let fence = hand.claim_one().await;
+        hand.fall_silent().await;
+        let (settled, reaped) = tokio::join!(hand.settle(&fence, None), keeper.run_once(Duty::Reap));
+        let row = job(&hand.client, id).await;
+        assert_eq!(u64::from(settled) + reaped.unwrap().moved, 1);
+        assert_eq!(row["status"], if settled { "succeeded" } else { "scheduled" });
+        assert_eq!(attempts(&hand.client, id).await.len(), 1);
+        hand.client.execute("delete from windlass.deferred", &[]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_attempts_view_has_one_row_per_attempt_with_every_column_of_the_seed() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = worker(&queue).handler(Acting).start().await.unwrap();
+    let id = queue.enqueue(&NewJob::new("acting").payload(&json!({"act": "fail_once"}))).await.unwrap().id;
+    until(&client, id, "succeeded").await;
+    let rows = "select id, job_id, attempt_no, worker_id, pid, started_at, finished_at, exit_code, status, stdout_tail,
+        stderr_tail, error_text from windlass.job_attempts order by attempt_no";
+    let rows = client.query(rows, &[]).await.unwrap();
+    assert_eq!(rows.len(), 2);
+    let seen: Vec<(i32, String, String, Option<String>)> = rows
+        .iter()
+        .map(|row| (row.get("attempt_no"), row.get("worker_id"), row.get("status"), row.get("error_text")))
+        .collect();
+    let by = worker.id().to_owned();
+    assert_eq!(seen[0], (1, by.clone(), "failed".to_owned(), Some("once".to_owned())));
+    assert_eq!(seen[1], (2, by, "succeeded".to_owned(), None));
+    assert_ne!(rows[0].get::<_, Uuid>("id"), rows[1].get::<_, Uuid>("id"));
+    worker.stop().await.unwrap();
+}

@@ -1,0 +1,326 @@
+//! What the tests of a job's life share: handlers that a test holds in its hand, and looks behind the curtain.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_postgres::Client;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use windlass::{
+    Backoff, Context, DEFAULT_TENANT, Definition, Done, Failure, Fence, Handler, Keeper, KeeperSettings,
+    Queue, Worker, WorkerBuilder,
+};
+use windlass_testing::eventually;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A handler whose every run is handed to the test, which says how it ends. Its definition is `held`.
+pub(crate) struct Held {
+    runs: mpsc::UnboundedSender<Run>,
+    policies: fn(Definition) -> Definition,
+}
+
+/// One run that waits for the test's word.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) job: Uuid,
+    pub(crate) attempt: i32,
+    pub(crate) fence: Fence,
+    pub(crate) payload: Value,
+    pub(crate) stop: CancellationToken,
+    answer: oneshot::Sender<Answer>,
+}
+
+#[derive(Debug)]
+enum Answer {
+    Return(Result<Done, Failure>),
+    Panic,
+}
+
+/// Where the runs of [`Held`] arrive.
+pub(crate) struct Desk(mpsc::UnboundedReceiver<Run>);
+
+impl Held {
+    pub(crate) fn new() -> (Self, Desk) {
+        Self::with(|definition| definition)
+    }
+
+    pub(crate) fn with(policies: fn(Definition) -> Definition) -> (Self, Desk) {
+        let (runs, desk) = mpsc::unbounded_channel();
+        (Self { runs, policies }, Desk(desk))
+    }
+}
+
+impl Handler for Held {
+    const KEY: &'static str = "held";
+    type Args = Value;
+
+    async fn run(&self, job: &Context, payload: Value) -> Result<Done, Failure> {
+        let (answer, word) = oneshot::channel();
+        let run = Run {
+            job: job.job_id(),
+            attempt: job.attempt(),
+            fence: *job.fence(),
+            payload,
+            stop: job.cancellation(),
+            answer,
+        };
+        self.runs.send(run).map_err(|_| Failure::retry("the test is gone"))?;
+        match word.await {
+            Ok(Answer::Return(answer)) => answer,
+            Ok(Answer::Panic) => panic!("as the test asked"),
+            Err(_) => Err(Failure::retry("the test gave no answer")),
+        }
+    }
+
+    fn definition(&self) -> Definition {
+        (self.policies)(Definition::new(Self::KEY).backoff(soon()))
+    }
+}
+
+impl Desk {
+    pub(crate) async fn next(&mut self) -> Run {
+        let run = tokio::time::timeout(PATIENCE, self.0.recv()).await.expect("no run came within a minute");
+        run.expect("the handler is gone")
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Run {
+    pub(crate) fn succeed(self) {
+        self.end(Ok(Done::new()));
+    }
+
+    pub(crate) fn fail(self, error: &str) {
+        self.end(Err(Failure::retry(error)));
+    }
+
+    pub(crate) fn end(self, answer: Result<Done, Failure>) {
+        // A run that was dropped meanwhile does not hear it; the test looks at the rows.
+        let _ = self.answer.send(Answer::Return(answer));
+    }
+
+    pub(crate) fn panic(self) {
+        let _ = self.answer.send(Answer::Panic);
+    }
+}
+
+/// A handler that does what its payload says. Its definition is `acting`.
+pub(crate) struct Acting;
+
+impl Handler for Acting {
+    const KEY: &'static str = "acting";
+    type Args = Value;
+
+    async fn run(&self, job: &Context, payload: Value) -> Result<Done, Failure> {
+        match payload["act"].as_str().unwrap_or("succeed") {
+            "fail" => Err(Failure::retry("as asked")),
+            "fail_once" if job.failures() == 0 => Err(Failure::retry_after(Duration::ZERO, "once")),
+            "permanent" => Err(Failure::permanent("as asked")),
+            "snooze_once" if job.attempt() == 1 => Ok(Done::snooze(Duration::ZERO)),
+            "panic" => panic!("as asked"),
+            _ => Ok(Done::new()),
+        }
+    }
+
+    fn definition(&self) -> Definition {
+        Definition::new(Self::KEY).backoff(soon())
+    }
+}
+
+/// A backoff that a test can wait for.
+pub(crate) fn soon() -> Backoff {
+    Backoff { base_seconds: 0.01, cap_seconds: 0.01, jitter: 0.0, ..Backoff::default() }
+}
+
+/// A worker that looks often, so that no test waits for a default interval.
+pub(crate) fn worker(queue: &Queue) -> WorkerBuilder {
+    let often = Duration::from_millis(50);
+    let keeper = KeeperSettings {
+        promote: often,
+        reap: often,
+        expire: often,
+        unblock: often,
+        fold: often,
+        ..KeeperSettings::default()
+    };
+    Worker::builder(queue).poll_interval(often).keeper(keeper)
+}
+
+pub(crate) fn keeper(queue: &Queue) -> Keeper {
+    Keeper::new(queue.clone(), KeeperSettings::default())
+}
+
+/// The job's row of `windlass.jobs`, or null if there is none.
+pub(crate) async fn job(client: &Client, id: Uuid) -> Value {
+    let rows = client.query("select to_jsonb(j) from windlass.jobs j where id = $1", &[&id]).await.unwrap();
+    rows.first().map_or(Value::Null, |row| row.get(0))
+}
+
+pub(crate) async fn status(client: &Client, id: Uuid) -> String {
+    job(client, id).await["status"].as_str().unwrap_or("missing").to_owned()
+}
+
+/// Waits for a status and answers the job's row.
+pub(crate) async fn until(client: &Client, id: Uuid, wanted: &str) -> Value {
+    eventually(&format!("job {id} is {wanted}"), async || status(client, id).await == wanted).await;
+    job(client, id).await
+}
+
+/// The statuses of a job's attempts, in order.
+pub(crate) async fn attempts(client: &Client, id: Uuid) -> Vec<String> {
+    let text = "select status from windlass.job_attempts where job_id = $1 order by attempt_no";
+    client.query(text, &[&id]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+pub(crate) async fn count(client: &Client, query: &str) -> i64 {
+    client.query_one(query, &[]).await.unwrap().get(0)
+}
+
+/// Every row of every table of the queue, as text: what must not change is compared with it.
+pub(crate) async fn everything(client: &Client) -> String {
+    let names = "select c.oid::regclass::text from pg_class c
+        where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+        order by 1";
+    let mut all = String::new();
+    for name in client.query(names, &[]).await.unwrap() {
+        let name: String = name.get(0);
+        let rows = format!("select coalesce(string_agg(t::text, E'\\n' order by t::text), '') from {name} t");
+        let rows: String = client.query_one(&rows, &[]).await.unwrap().get(0);
+        all.push_str(&format!("{name}\n{rows}\n"));
+    }
+    all
+}
+
+/// What the counters say and what the rows say must be the same.
+pub(crate) async fn assert_counts_are_exact(client: &Client) {
+    let counted = "select jsonb_build_object('queued', coalesce(sum(queued), 0), 'running', coalesce(sum(running), 0),
+        'scheduled', coalesce(sum(scheduled), 0), 'blocked', coalesce(sum(blocked), 0), 'succeeded', coalesce(sum(succeeded), 0),
+        'failed', coalesce(sum(failed), 0), 'dead_letter', coalesce(sum(dead_letter), 0), 'canceled', coalesce(sum(canceled), 0))
+        from windlass.job_counts";
+    let rows = "select jsonb_object_agg(s.status, (select count(*) from windlass.jobs j where j.status = s.status))
+        from unnest(array['queued', 'running', 'scheduled', 'blocked', 'succeeded', 'failed', 'dead_letter', 'canceled']) s (status)";
+    let counted: Value = client.query_one(counted, &[]).await.unwrap().get(0);
+    let rows: Value = client.query_one(rows, &[]).await.unwrap().get(0);
+    assert_eq!(counted, rows, "the counters differ from the rows");
+}
+
+/// One hand on the statements themselves: a worker of no process that claims and settles as the test says.
+pub(crate) struct Hand {
+    pub(crate) client: Client,
+    pub(crate) worker: i32,
+}
+
+impl Hand {
+    pub(crate) async fn new(client: Client) -> Self {
+        let worker = register(&client).await;
+        Self { client, worker }
+    }
+
+    pub(crate) async fn define(&self, definition: Value) {
+        self.client.execute("select windlass.define($1)", &[&definition]).await.unwrap();
+    }
+
+    /// The SQL door with its arguments written out, such as `'held', delay => '1 hour'`.
+    pub(crate) async fn enqueue(&self, arguments: &str) -> Uuid {
+        let call = format!("select id from windlass.enqueue({arguments})");
+        self.client.query_one(&call, &[]).await.unwrap_or_else(|error| panic!("{call}: {error:?}")).get(0)
+    }
+
+    /// Claims whatever is queued, in every lane.
+    pub(crate) async fn claim_all(&self) -> Vec<Fence> {
+        let token = Uuid::new_v4();
+        let claim = "select c.tenant_id, c.job_id, c.attempt from
+            (select array_agg(id) as lanes, array_agg(0::bigint) as seqs, array_agg(1000) as counts from windlass.lane) l,
+            windlass.claim($1, $2, l.lanes, l.seqs, l.counts) c";
+        let rows = self.client.query(claim, &[&self.worker, &token]).await.unwrap();
+        rows.iter()
+            .map(|row| Fence { tenant: row.get(0), job: row.get(1), attempt: row.get(2), token })
+            .collect()
+    }
+
+    pub(crate) async fn claim_one(&self) -> Fence {
+        let mut fences = self.claim_all().await;
+        assert_eq!(fences.len(), 1, "one job is queued");
+        fences.remove(0)
+    }
+
+    /// Whether it took effect.
+    pub(crate) async fn settle(&self, fence: &Fence, detail: Option<Value>) -> bool {
+        let settle =
+            "select settled from windlass.settle(array[$1::uuid], array[$2::uuid], array[$3::integer],
+            array[$4::uuid], array[1], array[$5::jsonb])";
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+            [&fence.tenant, &fence.job, &fence.attempt, &fence.token, &detail];
+        let row = self.client.query_one(settle, &params).await.unwrap();
+        row.get::<_, Option<Vec<i32>>>(0).is_some_and(|settled| settled == [1])
+    }
+
+    /// Whether it was taken.
+    pub(crate) async fn progress(&self, fence: &Fence) -> bool {
+        let report = "select windlass.report_progress(array[$1::uuid], array[$2::uuid], array[$3::integer],
+            array[$4::uuid], array[50::real], array['half'])";
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+            [&fence.tenant, &fence.job, &fence.attempt, &fence.token];
+        self.client.query_one(report, &params).await.unwrap().get::<_, i32>(0) == 1
+    }
+
+    pub(crate) async fn heartbeat(&self) -> bool {
+        let rows =
+            self.client.query("select * from windlass.heartbeat($1, 1)", &[&self.worker]).await.unwrap();
+        !rows.is_empty()
+    }
+
+    /// Lets this worker's lease run out.
+    pub(crate) async fn fall_silent(&self) {
+        let expire = "update windlass.job_workers set lease_expires_at = clock_timestamp() - interval '1 s' where id = $1";
+        self.client.execute(expire, &[&self.worker]).await.unwrap();
+    }
+
+    pub(crate) async fn cancel(&self, id: Uuid) -> String {
+        self.client.query_one("select windlass.cancel($1, $2)", &[&DEFAULT_TENANT, &id]).await.unwrap().get(0)
+    }
+
+    pub(crate) async fn retry(&self, id: Uuid) -> String {
+        let retry = "select answer from windlass.retry($1, $2, 'tester')";
+        self.client.query_one(retry, &[&DEFAULT_TENANT, &id]).await.unwrap().get(0)
+    }
+}
+
+pub(crate) async fn register(client: &Client) -> i32 {
+    let register = "select windlass.register_worker($1, 'test', '', '{}', '{}', 3600, '{}')";
+    client.query_one(register, &[&Uuid::new_v4().to_string()]).await.unwrap().get(0)
+}
+
+/// What a worker writes of an attempt; see `settle.sql`.
+pub(crate) mod ending {
+    use serde_json::{Value, json};
+
+    pub(crate) fn retry() -> Value {
+        json!({"outcome": 2, "next": 7, "delay_ms": 0, "failures": 1, "lost": 0, "snoozes": 0, "error": "again"})
+    }
+
+    pub(crate) fn failed() -> Value {
+        json!({"outcome": 2, "next": 2, "failures": 1, "lost": 0, "snoozes": 0, "reason": "permanent", "error": "no"})
+    }
+
+    pub(crate) fn dead_letter() -> Value {
+        json!({"outcome": 2, "next": 3, "failures": 1, "lost": 0, "snoozes": 0, "reason": "budget_spent", "error": "no"})
+    }
+
+    pub(crate) fn timeout() -> Value {
+        json!({"outcome": 3, "next": 7, "delay_ms": 0, "failures": 1, "lost": 0, "snoozes": 0, "error": "late"})
+    }
+
+    pub(crate) fn snooze() -> Value {
+        json!({"outcome": 6, "next": 7, "delay_ms": 0, "failures": 0, "lost": 0, "snoozes": 1})
+    }
+
+    pub(crate) fn release() -> Value {
+        json!({"outcome": 7, "next": 5, "failures": 0, "lost": 0, "snoozes": 0})
+    }
+}
