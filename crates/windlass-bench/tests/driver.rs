@@ -1,5 +1,7 @@
 //! The drivers through the real program: what each prints, on a database of its own. How quick they are is no matter here.
 
+#![expect(clippy::unwrap_used, reason = "a panic in a test is the report")]
+
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
