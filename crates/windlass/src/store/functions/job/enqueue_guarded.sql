@@ -18,7 +18,7 @@ begin
   is_duplicate := false;
 
   if idempotency_key is not null then
-    hash := sha256(convert_to(concat_ws(E'\n', definition_key, payload::text, dedupe_key, ordering_key), 'UTF8'));
+    hash := sha256(convert_to(jsonb_build_array(definition_key, payload, dedupe_key, ordering_key)::text, 'UTF8'));
     loop
       insert into windlass.idempotency (tenant_id, idempotency_key, job_id, body_hash, created_at)
         values (tenant, enqueue_guarded.idempotency_key, new_id, hash, at) on conflict do nothing;
