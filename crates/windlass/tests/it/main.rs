@@ -2,8 +2,12 @@
 
 mod claim;
 mod embedded;
+mod enqueue;
+mod keep;
 mod operator;
 mod order;
 mod run;
 mod settle;
+mod states;
 mod support;
+mod unique;
