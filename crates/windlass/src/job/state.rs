@@ -190,6 +190,8 @@ pub const TRANSITIONS: &[Transition] = &[
     made(State::Blocked),
     row(State::Scheduled, State::Queued, Actor::Promoter),
     row(State::Blocked, State::Queued, Actor::Dependency),
+    // Its start time is still ahead.
+    row(State::Blocked, State::Scheduled, Actor::Dependency),
     row(State::Blocked, State::Canceled, Actor::Dependency),
     row(State::Queued, State::Running, Actor::Claim),
     row(State::Running, State::Succeeded, Actor::Worker),
@@ -208,10 +210,16 @@ pub const TRANSITIONS: &[Transition] = &[
     row(State::Blocked, State::Canceled, Actor::Cancel),
     row(State::Scheduled, State::Failed, Actor::Expiry),
     row(State::Queued, State::Failed, Actor::Expiry),
+    row(State::Blocked, State::Failed, Actor::Expiry),
     row(State::Succeeded, State::Queued, Actor::Operator),
     row(State::Failed, State::Queued, Actor::Operator),
     row(State::DeadLetter, State::Queued, Actor::Operator),
     row(State::Canceled, State::Queued, Actor::Operator),
+    // Others with its ordering key have passed it: it goes to the end of their line.
+    row(State::Succeeded, State::Blocked, Actor::Operator),
+    row(State::Failed, State::Blocked, Actor::Operator),
+    row(State::DeadLetter, State::Blocked, Actor::Operator),
+    row(State::Canceled, State::Blocked, Actor::Operator),
 ];
 
 /// Whether anyone may move a job so.
@@ -277,12 +285,12 @@ mod tests {
     }
 
     #[test]
-    fn only_an_operator_leads_out_of_a_terminal_state_and_only_to_queued() {
+    fn only_an_operator_leads_out_of_a_terminal_state_and_only_into_a_line() {
         for transition in TRANSITIONS {
             let leaves_terminal = transition.from.is_some_and(State::is_terminal);
             assert_eq!(leaves_terminal, transition.by == Actor::Operator);
             if leaves_terminal {
-                assert_eq!(transition.to, State::Queued);
+                assert!(matches!(transition.to, State::Queued | State::Blocked));
             }
         }
         assert!(State::ALL.iter().all(|&state| !state.is_terminal() || allowed(Some(state), State::Queued)));
@@ -303,6 +311,6 @@ mod tests {
         }
         assert!(!allowed(None, State::Running));
         assert!(!allowed(Some(State::Scheduled), State::Running));
-        assert!(!allowed(Some(State::Blocked), State::Scheduled));
+        assert!(!allowed(Some(State::Scheduled), State::Blocked));
     }
 }

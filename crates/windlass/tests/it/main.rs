@@ -3,10 +3,14 @@
 mod claim;
 mod copy;
 mod embedded;
+mod enqueue;
+mod keep;
 mod model;
 mod operator;
 mod order;
 mod process;
 mod run;
 mod settle;
+mod states;
 mod support;
+mod unique;

@@ -26,7 +26,6 @@ pub(crate) struct Held {
 pub(crate) struct Run {
     pub(crate) job: Uuid,
     pub(crate) attempt: i32,
-    pub(crate) fence: Fence,
     pub(crate) payload: Value,
     pub(crate) stop: CancellationToken,
     answer: oneshot::Sender<Answer>,
@@ -58,14 +57,8 @@ impl Handler for Held {
 
     async fn run(&self, job: &Context, payload: Value) -> Result<Done, Failure> {
         let (answer, word) = oneshot::channel();
-        let run = Run {
-            job: job.job_id(),
-            attempt: job.attempt(),
-            fence: *job.fence(),
-            payload,
-            stop: job.cancellation(),
-            answer,
-        };
+        let run =
+            Run { job: job.job_id(), attempt: job.attempt(), payload, stop: job.cancellation(), answer };
         self.runs.send(run).map_err(|_| Failure::retry("the test is gone"))?;
         match word.await {
             Ok(Answer::Return(answer)) => answer,

@@ -1,5 +1,6 @@
 -- Creates or updates a definition from code. Fields that are absent keep their value, or take the default. A definition
--- that is already as asked is not written, so that a fleet which starts at once does not queue on one row.
+-- that is already as asked is not written, so that a fleet which starts at once does not queue on one row. Compared field
+-- by field: by containment a schema that asks for less than the old one would count as the same.
 create or replace function windlass.define(definition jsonb) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -11,7 +12,7 @@ declare
   wanted jsonb;
 begin
   select d.id, to_jsonb(d) as fields into old from windlass.job_definitions d where d.key = definition ->> 'key';
-  if found and old.fields @> definition then
+  if found and not exists (select from jsonb_each(definition) n where old.fields -> n.key is distinct from n.value) then
     return old.id;
   end if;
   insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;

@@ -1,9 +1,12 @@
 -- What the SQL door refuses, each with the field's name; Rust callers never get here with a bad value.
+-- texts: dedupe_key, idempotency_key, ordering_key, subject_type, subject_id, correlation_id, source_ref, trace.
 create or replace function windlass.refuse_options(
   payload jsonb, source text, max_attempts integer, if_unmet text, uniqueness jsonb, tags text[], texts text[])
 returns void
 language plpgsql immutable
 as $$
+declare
+  refused text;
 begin
   if payload is null then
     raise exception 'payload must not be null' using errcode = 'WL007', column = 'payload';
@@ -18,14 +21,19 @@ begin
   if if_unmet not in ('cancel', 'run', 'wait') then
     raise exception 'if_unmet % is not one of cancel, run, wait', quote_literal(if_unmet) using errcode = 'WL007', column = 'if_unmet';
   end if;
-  if not (uniqueness in ('"active"', '"forever"') or jsonb_typeof(uniqueness -> 'window_seconds') = 'number') then
-    raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}' using errcode = 'WL007', column = 'uniqueness';
+  if not (uniqueness in ('"active"', '"forever"')
+          or jsonb_path_exists(uniqueness, '$.window_seconds ? (@.type() == "number" && @ > 0 && @ <= 316224000)')) then
+    raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}, n above 0 and at most 316224000 (10 years)'
+      using errcode = 'WL007', column = 'uniqueness';
   end if;
   if cardinality(tags) > 20 or exists (select from unnest(tags) t where t is null or octet_length(t) not between 1 and 100) then
     raise exception 'tags are at most 20 texts of 1 to 100 bytes' using errcode = 'WL007', column = 'tags';
   end if;
-  if exists (select from unnest(texts) t where octet_length(t) not between 1 and 500) then
-    raise exception 'keys, ids and references are texts of 1 to 500 bytes' using errcode = 'WL007', column = 'dedupe_key';
+  select (array['dedupe_key', 'idempotency_key', 'ordering_key', 'subject_type', 'subject_id', 'correlation_id', 'source_ref',
+                'trace'])[t.ord] into refused
+    from unnest(texts) with ordinality t (text, ord) where octet_length(t.text) not between 1 and 500 limit 1;
+  if found then
+    raise exception '% must have 1 to 500 bytes', refused using errcode = 'WL007', column = refused;
   end if;
 end
 $$;

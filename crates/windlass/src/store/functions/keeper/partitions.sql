@@ -1,5 +1,8 @@
 -- Makes the partitions of bodies and history for this week and the next weeks_ahead, and drops those that are over and
--- empty. One at a time; gives up at once rather than queue behind a long statement with everyone else behind it.
+-- empty. One at a time; gives up at once rather than queue behind a long statement with everyone else behind it. What
+-- cannot be done now is left for the next round, and keeps nothing else from being done: a week whose first jobs already
+-- lie in the default partition stays there.
+-- Locks: the parent, then the partition, and only then is it looked at once more: a job may be about to commit into it.
 create or replace function windlass.maintain_partitions(weeks_ahead integer, out made integer, out dropped integer)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -8,6 +11,7 @@ as $$
 declare
   parent text;
   week date;
+  name text;
   part record;
   is_empty boolean;
 begin
@@ -19,12 +23,16 @@ begin
   foreach parent in array array['job', 'history'] loop
     for week in select generate_series(date_trunc('week', now() at time zone 'UTC'),
                                        date_trunc('week', now() at time zone 'UTC') + weeks_ahead * interval '1 week', interval '1 week') loop
-      if to_regclass(format('windlass.%I', parent || '_' || to_char(week, 'IYYY_"w"IW'))) is null then
-        execute format('create table windlass.%I partition of windlass.%I for values from (%L) to (%L)',
-          parent || '_' || to_char(week, 'IYYY_"w"IW'), parent,
-          windlass.uuid7_floor(week at time zone 'UTC'), windlass.uuid7_floor((week + 7) at time zone 'UTC'));
-        perform windlass.guard_table(parent || '_' || to_char(week, 'IYYY_"w"IW'));
-        made := made + 1;
+      name := parent || '_' || to_char(week, 'IYYY_"w"IW');
+      if to_regclass(format('windlass.%I', name)) is null then
+        begin
+          execute format('create table windlass.%I partition of windlass.%I for values from (%L) to (%L)', name, parent,
+            windlass.uuid7_floor(week at time zone 'UTC'), windlass.uuid7_floor((week + 7) at time zone 'UTC'));
+          perform windlass.guard_table(name);
+          made := made + 1;
+        exception when lock_not_available or check_violation then
+          null;
+        end;
       end if;
     end loop;
   end loop;
@@ -35,11 +43,18 @@ begin
   loop
     execute format('select not exists (select from windlass.%I)', part.relname) into is_empty;
     if is_empty then
-      execute format('drop table windlass.%I', part.relname);
-      dropped := dropped + 1;
+      begin
+        execute format('lock table only windlass.%I in access exclusive mode', part.parent);
+        execute format('lock table windlass.%I in access exclusive mode', part.relname);
+        execute format('select not exists (select from windlass.%I)', part.relname) into is_empty;
+        if is_empty then
+          execute format('drop table windlass.%I', part.relname);
+          dropped := dropped + 1;
+        end if;
+      exception when lock_not_available then
+        null;
+      end;
     end if;
   end loop;
-exception when lock_not_available or check_violation then
-  null; -- the next round tries again; a week whose first jobs lie in the default partition stays there
 end
 $$;

@@ -1,0 +1,312 @@
+//! The keeper's duties.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::json;
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Definition, Duty, NewJob, State, Unique};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{
+    Acting, Hand, assert_counts_are_exact, attempts, count, ending, job, keeper, status, worker,
+};
+
+/// Invariant 32.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduled_job_stands_in_line_when_its_time_has_come_and_not_before() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let keeper = keeper(&queue);
+    let soon = queue.enqueue(&NewJob::new("held").delay(Duration::from_millis(400))).await.unwrap();
+    let later = NewJob::new("held").scheduled_for(Timestamp::now() + Duration::from_secs(3600));
+    let later = queue.enqueue(&later).await.unwrap();
+    assert_eq!((soon.state, later.state), (State::Scheduled, State::Scheduled));
+    let round = keeper.run_once(Duty::Promote).await.unwrap();
+    assert_eq!(round.moved, 0);
+    assert!(round.next.is_some_and(|next| next <= Duration::from_millis(400)), "it knows when to look again");
+    eventually("it is due", async || keeper.run_once(Duty::Promote).await.unwrap().moved == 1).await;
+    let early =
+        "select count(*) from windlass.jobs where status = 'queued' and scheduled_for > clock_timestamp()";
+    assert_eq!(count(&client, early).await, 0);
+    assert_eq!(status(&client, soon.id).await, "queued");
+    assert_eq!(status(&client, later.id).await, "scheduled");
+    let past = NewJob::new("held").scheduled_for(Timestamp::now() - Duration::from_secs(60));
+    assert_eq!(queue.enqueue(&past).await.unwrap().state, State::Queued);
+    assert_counts_are_exact(&client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_waits_past_its_deadline_fails_and_one_that_runs_does_not() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.define(json!({"key": "hasty", "start_deadline_seconds": 1})).await;
+    let past = "deadline => clock_timestamp() - interval '1 s'";
+    hand.enqueue(&format!("'held', {past}")).await;
+    let running = hand.claim_one().await;
+    let queued = hand.enqueue(&format!("'held', {past}")).await;
+    let scheduled = hand.enqueue(&format!("'held', delay => '1 h', {past}")).await;
+    let blocked =
+        hand.enqueue(&format!("'held', depends_on => array['{}'::uuid], {past}", running.job)).await;
+    let after = hand.enqueue(&format!("'held', depends_on => array['{blocked}'::uuid]")).await;
+    let free =
+        hand.enqueue("'held', deadline => clock_timestamp() + interval '1 h', delay => '10 min'").await;
+    let hasty = hand.enqueue("'hasty'").await;
+    let keeper = keeper(&queue);
+    assert_eq!(keeper.run_once(Duty::Expire).await.unwrap().moved, 4);
+    for id in [queued, scheduled, blocked] {
+        let row = job(&hand.client, id).await;
+        assert_eq!((&row["status"], &row["reason"]), (&json!("failed"), &json!("expired")));
+        assert!(attempts(&hand.client, id).await.is_empty());
+    }
+    assert_eq!(status(&hand.client, running.job).await, "running");
+    assert_eq!(status(&hand.client, free).await, "scheduled");
+    assert_eq!(status(&hand.client, after).await, "canceled", "what waited for an expired job hears of it");
+    eventually("the start deadline passes", async || {
+        keeper.run_once(Duty::Expire).await.unwrap();
+        status(&hand.client, hasty).await == "failed"
+    })
+    .await;
+    assert_counts_are_exact(&hand.client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_deadline_spares_a_job_that_has_begun() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "hasty", "start_deadline_seconds": 1})).await;
+    let running = hand.enqueue("'hasty'").await;
+    let fence = hand.claim_one().await;
+    let witness = hand.enqueue("'hasty'").await;
+    assert!(hand.settle(&fence, Some(ending::release())).await);
+    let keeper = keeper(&queue);
+    eventually("the deadline passes", async || {
+        keeper.run_once(Duty::Expire).await.unwrap();
+        status(&hand.client, witness).await == "failed"
+    })
+    .await;
+    assert_eq!(status(&hand.client, running).await, "queued", "it had begun in time");
+}
+
+async fn finish(hand: &Hand, arguments: &str, detail: Option<serde_json::Value>, days_ago: i32) -> Uuid {
+    let id = hand.enqueue(arguments).await;
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, detail).await);
+    let age =
+        "update windlass.history set finished_at = finished_at - make_interval(days => $2) where job_id = $1";
+    hand.client.execute(age, &[&id, &days_ago]).await.unwrap();
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn finished_jobs_go_when_their_definition_and_status_say_so() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    let day = Duration::from_secs(86_400);
+    let kept = Definition::new("kept").uniqueness(Unique::Forever);
+    queue
+        .define(&kept.retention(State::Succeeded, day * 7).retention(State::Failed, day * 30))
+        .await
+        .unwrap();
+    queue.define(&Definition::new("held")).await.unwrap();
+    let old = finish(&hand, "'kept', dedupe_key => 'post 1', idempotency_key => 'i'", None, 8).await;
+    let young = finish(&hand, "'kept'", None, 6).await;
+    let failed = finish(&hand, "'kept'", Some(ending::failed()), 8).await;
+    let old_failed = finish(&hand, "'kept'", Some(ending::failed()), 31).await;
+    let unruled = finish(&hand, "'kept'", Some(ending::dead_letter()), 400).await;
+    let other = finish(&hand, "'held'", None, 400).await;
+    let waiting = hand.enqueue("'kept', delay => '1 h'").await;
+    let keeper = keeper(&queue);
+    assert_eq!(keeper.run_once(Duty::Prune).await.unwrap().moved, 2);
+    for gone in [old, old_failed] {
+        assert_eq!(status(&hand.client, gone).await, "missing");
+    }
+    let left = [
+        (young, "succeeded"),
+        (failed, "failed"),
+        (unruled, "dead_letter"),
+        (other, "succeeded"),
+        (waiting, "scheduled"),
+    ];
+    for (id, wanted) in left {
+        assert_eq!(status(&hand.client, id).await, wanted);
+    }
+    let again = queue.enqueue(&NewJob::new("kept").dedupe_key("post 1")).await.unwrap();
+    assert_eq!((again.id, again.is_duplicate), (old, true), "a key for ever outlives its job's retention");
+    assert_eq!(count(&hand.client, "select count(*) from windlass.keeper_mark").await, 2);
+    assert_eq!(keeper.run_once(Duty::Prune).await.unwrap().moved, 0);
+
+    // The mark does not hide what comes of age later: two days pass.
+    let two_days = "update windlass.history set finished_at = finished_at - interval '2 days';
+        update windlass.keeper_mark set reached = reached - interval '2 days'";
+    hand.client.batch_execute(two_days).await.unwrap();
+    assert_eq!(keeper.run_once(Duty::Prune).await.unwrap().moved, 1);
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// A round that is full stops where it is, and the next goes on there.
+#[tokio::test(flavor = "multi_thread")]
+async fn pruning_goes_on_where_a_full_round_ended() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    let ruled = Definition::new("held").retention(State::Canceled, Duration::from_secs(60));
+    queue.define(&ruled).await.unwrap();
+    for _ in 0..7 {
+        let id = hand.enqueue("'held'").await;
+        hand.cancel(id).await;
+    }
+    hand.client
+        .execute("update windlass.history set finished_at = finished_at - interval '1 hour'", &[])
+        .await
+        .unwrap();
+    let mut rounds = Vec::new();
+    for _ in 0..4 {
+        rounds.push(hand.client.query_one("select windlass.prune(3)", &[]).await.unwrap().get::<_, i32>(0));
+    }
+    assert_eq!(rounds, [3, 3, 1, 0]);
+    assert_counts_are_exact(&hand.client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn partitions_are_made_ahead_and_dropped_only_when_over_and_empty() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let parts = "select count(*) from pg_inherits where inhparent in ('windlass.job'::regclass, 'windlass.history'::regclass)";
+    let fresh = count(&client, parts).await;
+    assert_eq!(fresh, 2 + 2 * 3, "this week and the next two, and the defaults");
+    for (week, weeks_ago) in [("2024_w10", 0), ("2024_w11", 1)] {
+        for parent in ["job", "history"] {
+            let from = format!("timestamptz '2024-03-04 00:00Z' + interval '{weeks_ago} weeks'");
+            let bounds = format!(
+                "select windlass.uuid7_floor({from}), windlass.uuid7_floor({from} + interval '1 week')"
+            );
+            let bounds = client.query_one(&bounds, &[]).await.unwrap();
+            let (low, high): (Uuid, Uuid) = (bounds.get(0), bounds.get(1));
+            let make = format!(
+                "create table windlass.{parent}_{week} partition of windlass.{parent} for values from ('{low}') to ('{high}');
+                 alter table windlass.{parent}_{week} owner to windlass_owner"
+            );
+            client.batch_execute(&make).await.unwrap();
+        }
+    }
+    let low: Uuid =
+        client.query_one("select windlass.uuid7_floor('2024-03-05 00:00Z')", &[]).await.unwrap().get(0);
+    queue.enqueue(&NewJob::new("held").id(low)).await.unwrap();
+    let keeper = keeper(&queue);
+    assert_eq!(keeper.run_once(Duty::Partition).await.unwrap().moved, 3, "all that are empty");
+    assert_eq!(status(&client, low).await, "queued");
+    queue.purge(DEFAULT_TENANT, &[low]).await.unwrap();
+    assert_eq!(keeper.run_once(Duty::Partition).await.unwrap().moved, 1);
+    assert_eq!(count(&client, parts).await, fresh);
+}
+
+/// Invariant 9: a job that commits while its empty old partition is about to go keeps the partition.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_is_not_dropped_under_a_job_that_is_just_being_committed() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let low: Uuid =
+        client.query_one("select windlass.uuid7_floor('2024-03-04 00:00Z')", &[]).await.unwrap().get(0);
+    let high: Uuid =
+        client.query_one("select windlass.uuid7_floor('2024-03-11 00:00Z')", &[]).await.unwrap().get(0);
+    let make = format!(
+        "create table windlass.job_2024_w10 partition of windlass.job for values from ('{low}') to ('{high}');
+         alter table windlass.job_2024_w10 owner to windlass_owner"
+    );
+    client.batch_execute(&make).await.unwrap();
+    let mut other = queue.client().await;
+    let transaction = other.transaction().await.unwrap();
+    windlass::enqueue(&transaction, &NewJob::new("held").id(low)).await.unwrap();
+    let keeper = keeper(&queue);
+    let dropping = tokio::spawn(async move { keeper.run_once(Duty::Partition).await });
+    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    eventually("it waits for the lock or has given up", async || {
+        dropping.is_finished() || count(&client, waits).await == 1
+    })
+    .await;
+    transaction.commit().await.unwrap();
+    dropping.await.unwrap().unwrap();
+    assert_eq!(status(&client, low).await, "queued", "an acknowledged job is gone");
+}
+
+/// A week whose first jobs lie in the default partition must not keep the weeks after it from getting theirs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_week_that_cannot_have_its_partition_does_not_hold_up_the_others() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let ahead: Uuid = client
+        .query_one("select windlass.uuid7_floor(date_trunc('week', now() at time zone 'UTC') at time zone 'UTC' + interval '22 days')", &[])
+        .await
+        .unwrap()
+        .get(0);
+    queue.enqueue(&NewJob::new("held").id(ahead)).await.unwrap();
+    assert_eq!(count(&client, "select count(*) from windlass.job_default").await, 1);
+    let row =
+        client.query_one("select made, dropped from windlass.maintain_partitions(4)", &[]).await.unwrap();
+    assert_eq!(row.get::<_, i32>(0), 3, "history for both weeks, bodies for the second");
+    assert_eq!(status(&client, ahead).await, "queued");
+}
+
+/// Invariant 48, at rest: the counters are what the rows say, whatever happened, before and after folding.
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_equal_the_rows_after_a_mixed_load() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("acting")).await.unwrap();
+    let tenants = [DEFAULT_TENANT, queue.tenant("a").await, queue.tenant("b").await];
+    let acts = ["succeed", "fail", "fail_once", "permanent", "snooze_once", "panic"];
+    let mut seed = 7_u32;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 16) as usize % below
+    };
+    let mut jobs = Vec::new();
+    for n in 0..300 {
+        let new = NewJob::new("acting")
+            .tenant(tenants[random(3)])
+            .payload(&json!({"act": acts[random(6)]}))
+            .max_attempts(2);
+        jobs.push(match random(6) {
+            0 => new.delay(Duration::from_millis(50)),
+            1 => new.delay(Duration::from_secs(3600)),
+            2 => new.dedupe_key(format!("{}", random(20))),
+            3 => new.ordering_key(format!("{}", random(3))),
+            4 => new.queue("unserved").priority(i32::from(n % 5 == 0)),
+            _ => new,
+        });
+    }
+    let served = worker(&queue).handler(Acting).queues(["default"]).concurrency(8).start().await.unwrap();
+    let mut ids = Vec::new();
+    for chunk in jobs.chunks(50) {
+        ids.extend(queue.enqueue_many(chunk).await.unwrap().into_iter().map(|answer| answer.id));
+    }
+    for id in ids.iter().step_by(9) {
+        for tenant in tenants {
+            let _ = queue.cancel(tenant, *id).await;
+            let _ = queue.retry(tenant, *id, "tester").await;
+        }
+    }
+    let busy = "select count(*) from windlass.live l join windlass.lane n on n.id = l.lane where n.queue = 'default'";
+    eventually("it is quiet", async || count(&client, busy).await == 0).await;
+    for id in ids.iter().step_by(11) {
+        for tenant in tenants {
+            queue.purge(tenant, &[*id]).await.unwrap();
+            let _ = queue.retry(tenant, ids[5], "tester").await;
+        }
+    }
+    served.stop().await.unwrap();
+    assert_counts_are_exact(&client).await;
+    while keeper(&queue).run_once(Duty::Fold).await.unwrap().moved > 0 {}
+    assert_eq!(count(&client, "select count(*) from windlass.tally").await, 0);
+    assert_counts_are_exact(&client).await;
+    let shapes = "select count(*) from windlass.job b where 1 <>
+        (select count(*) from windlass.live x where x.job_id = b.id) + (select count(*) from windlass.deferred x where x.job_id = b.id)
+        + (select count(*) from windlass.blocked x where x.job_id = b.id)
+        + (select count(*) from windlass.history x where x.job_id = b.id and x.job_status is not null)";
+    assert_eq!(count(&client, shapes).await, 0, "a job is in exactly one place");
+}

@@ -1,0 +1,204 @@
+//! One job per key: dedupe and idempotency, under races.
+
+use std::time::Duration;
+
+use serde_json::json;
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Definition, Error, NewJob, State, Unique};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{Hand, assert_counts_are_exact, count};
+
+async fn start(unique: Unique) -> (TestQueue, Hand) {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("held").uniqueness(unique)).await.unwrap();
+    (queue, hand)
+}
+
+/// Invariants 22 and 24.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_active_key_is_held_until_its_job_ends() {
+    let (queue, hand) = start(Unique::Active).await;
+    let new = NewJob::new("held").dedupe_key("k");
+    let first = queue.enqueue(&new).await.unwrap();
+    assert!(!first.is_duplicate);
+    let duplicate = queue.enqueue(&new.clone().payload(&json!({"other": true}))).await.unwrap();
+    assert_eq!((duplicate.id, duplicate.is_duplicate, duplicate.state), (first.id, true, State::Queued));
+    let fence = hand.claim_one().await;
+    let running = queue.enqueue(&new).await.unwrap();
+    assert_eq!((running.id, running.state), (first.id, State::Running));
+    assert!(hand.settle(&fence, Some(crate::support::ending::retry())).await);
+    let scheduled = queue.enqueue(&new).await.unwrap();
+    assert_eq!((scheduled.id, scheduled.state), (first.id, State::Scheduled), "a retry keeps the key");
+    hand.cancel(first.id).await;
+    let second = queue.enqueue(&new).await.unwrap();
+    assert!(!second.is_duplicate && second.id != first.id);
+
+    let neighbour = NewJob::new("held").dedupe_key("k").tenant(queue.tenant("neighbour").await);
+    assert!(!queue.enqueue(&neighbour).await.unwrap().is_duplicate, "keys belong to their tenant");
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// Invariant 23: whatever became of the job, and by the database's clock.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_is_held_for_its_time_whatever_becomes_of_the_job() {
+    let (queue, hand) = start(Unique::Window(Duration::from_millis(700))).await;
+    let new = NewJob::new("held").dedupe_key("k");
+    let first = queue.enqueue(&new).await.unwrap().id;
+    hand.cancel(first).await;
+    assert_eq!(queue.enqueue(&new).await.unwrap().id, first);
+    eventually("the window is over", async || !queue.enqueue(&new).await.unwrap().is_duplicate).await;
+    let apart = "select min(d)::float8 from (select extract(epoch from created_at - lag(created_at) over (order by created_at)) as d
+        from windlass.job) x";
+    let apart: f64 = hand.client.query_one(apart, &[]).await.unwrap().get(0);
+    assert!(apart >= 0.7, "accepted after {apart} s");
+    assert_eq!(count(&hand.client, "select count(*) from windlass.job").await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_for_ever_is_held_after_the_end_and_a_job_may_choose_its_own_policy() {
+    let (queue, hand) = start(Unique::Forever).await;
+    let new = NewJob::new("held").dedupe_key("post 1");
+    let first = queue.enqueue(&new).await.unwrap().id;
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    let again = queue.enqueue(&new).await.unwrap();
+    assert_eq!((again.id, again.is_duplicate, again.state), (first, true, State::Succeeded));
+    queue.purge(DEFAULT_TENANT, &[first]).await.unwrap();
+    assert!(!queue.enqueue(&new).await.unwrap().is_duplicate, "a purge frees it");
+
+    let active = NewJob::new("held").dedupe_key("post 2").unique(Unique::Active);
+    let id = queue.enqueue(&active).await.unwrap().id;
+    hand.cancel(id).await;
+    assert!(!queue.enqueue(&active).await.unwrap().is_duplicate);
+}
+
+/// Invariants 22 and 24: sixteen transactions with one key, half of which roll back.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_racers_with_one_key_one_is_taken_and_all_get_its_id() {
+    let (queue, hand) = start(Unique::Active).await;
+    for round in 0..5 {
+        let mut racers = Vec::new();
+        for racer in 0..16 {
+            let mut client = queue.client().await;
+            racers.push(tokio::spawn(async move {
+                let transaction = client.transaction().await.unwrap();
+                let new = NewJob::new("held").dedupe_key(format!("round {round}"));
+                let answer = windlass::enqueue(&transaction, &new).await.unwrap();
+                if racer % 2 == 0 {
+                    transaction.rollback().await.unwrap();
+                    return None;
+                }
+                transaction.commit().await.unwrap();
+                Some(answer)
+            }));
+        }
+        let mut kept = Vec::new();
+        for racer in racers {
+            kept.extend(racer.await.unwrap());
+        }
+        let key = format!("round {round}");
+        let rows = "select id from windlass.jobs where dedupe_key = $1";
+        let rows = hand.client.query(rows, &[&key]).await.unwrap();
+        assert_eq!(rows.len(), 1, "exactly one row");
+        let id: Uuid = rows[0].get(0);
+        assert!(kept.iter().all(|answer| answer.id == id), "an acknowledged id is not the row's");
+        assert_eq!(kept.iter().filter(|answer| !answer.is_duplicate).count(), 1);
+    }
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// Invariant 24: the conflicting transaction rolled back, so ours is inserted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_racer_whose_rival_rolls_back_is_inserted() {
+    let (queue, hand) = start(Unique::Active).await;
+    let mut rival = queue.client().await;
+    let transaction = rival.transaction().await.unwrap();
+    let new = NewJob::new("held").dedupe_key("k").idempotency_key("i");
+    let theirs = windlass::enqueue(&transaction, &new).await.unwrap();
+    let ours = tokio::spawn({
+        let queue = queue.queue().clone();
+        let new = new.clone();
+        async move { queue.enqueue(&new).await.unwrap() }
+    });
+    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    eventually("ours waits for the rival", async || count(&hand.client, waits).await == 1).await;
+    transaction.rollback().await.unwrap();
+    let ours = ours.await.unwrap();
+    assert!(!ours.is_duplicate && ours.id != theirs.id);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.job").await, 1);
+}
+
+/// Invariant 21.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idempotency_key_answers_the_same_request_and_refuses_another() {
+    let (queue, hand) = start(Unique::Active).await;
+    let new = NewJob::new("held").payload(&json!({"a": 1, "b": 2})).idempotency_key("request 1");
+    let first = queue.enqueue(&new).await.unwrap();
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    let again = queue.enqueue(&new.clone().payload_json(r#"{"b": 2, "a": 1}"#)).await.unwrap();
+    assert_eq!((again.id, again.is_duplicate, again.state), (first.id, true, State::Succeeded));
+    let others = [
+        new.clone().payload(&json!({"a": 1})),
+        new.clone().dedupe_key("x"),
+        new.clone().ordering_key("x"),
+        new.clone().queue("elsewhere").payload(&json!({"a": 3})),
+    ];
+    for other in others {
+        let error = queue.enqueue(&other).await.unwrap_err();
+        let Error::IdempotencyConflict { existing } = &error else { panic!("{error}") };
+        assert_eq!(*existing, first.id.to_string());
+    }
+    let keyed = |job: NewJob| job.idempotency_key("request 2");
+    queue.enqueue(&keyed(NewJob::new("held").dedupe_key("x"))).await.unwrap();
+    let error = queue.enqueue(&keyed(NewJob::new("held").ordering_key("x"))).await.unwrap_err();
+    assert!(matches!(error, Error::IdempotencyConflict { .. }), "{error}");
+    assert_eq!(count(&hand.client, "select count(*) from windlass.job").await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_by_dedupe_key_remembers_its_request_too() {
+    let (queue, _hand) = start(Unique::Active).await;
+    let first = queue.enqueue(&NewJob::new("held").dedupe_key("k")).await.unwrap();
+    let new = NewJob::new("held").dedupe_key("k").idempotency_key("i");
+    assert_eq!(queue.enqueue(&new).await.unwrap().id, first.id);
+    queue.cancel(DEFAULT_TENANT, first.id).await.unwrap();
+    let again = queue.enqueue(&new).await.unwrap();
+    assert_eq!((again.id, again.is_duplicate), (first.id, true), "the request was answered once and for all");
+}
+
+/// Batches of Rust and of SQL in opposite orders take the keys in the same order, so none is broken off.
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_in_opposite_key_order_do_not_deadlock() {
+    let (database, hand) = start(Unique::Active).await;
+    for round in 0..4 {
+        let mut tasks = Vec::new();
+        for batch in 0..6 {
+            let queue = database.queue().clone();
+            let client = if batch % 3 == 0 { Some(database.client().await) } else { None };
+            tasks.push(tokio::spawn(async move {
+                let mut keys: Vec<String> = (0..40).map(|n| format!("{round} {}{n}", if n % 3 == 0 { "B" } else { "a" })).collect();
+                if batch % 2 == 0 {
+                    keys.reverse();
+                }
+                match client {
+                    None => {
+                        let jobs: Vec<_> = keys.iter().map(|key| NewJob::new("held").dedupe_key(key)).collect();
+                        queue.enqueue_many(&jobs).await.unwrap().len()
+                    }
+                    Some(client) => {
+                        let each: Vec<_> = keys.iter().map(|key| json!({"dedupe_key": key})).collect();
+                        let many = "select * from windlass.enqueue_many('held', array_fill('{}'::jsonb, array[40]), each => $1)";
+                        client.query(many, &[&each]).await.unwrap().len()
+                    }
+                }
+            }));
+        }
+        for task in tasks {
+            assert_eq!(task.await.unwrap(), 40);
+        }
+        assert_eq!(count(&hand.client, "select count(*) from windlass.job").await, 40 * (round + 1));
+    }
+}
