@@ -160,14 +160,10 @@ pub(crate) async fn claim(
                     cancel_requested: false,
                     remaining: row.get::<_, Option<i64>>(11).map(millis),
                 },
-                source_ref: row.get(13),
-                correlation_id: row.get(15),
-                subject_type: row.get(16),
-                subject_id: row.get(17),
-                trace: row.get(18),
-                tags: row.get::<_, Option<Vec<String>>>(19).unwrap_or_default(),
-                parent_id: row.get(20),
-                created_by: row.get(21),
+                extra: row
+                    .get::<_, Option<JsonOut<'_>>>(12)
+                    .and_then(|extra| serde_json::from_str(extra.0).ok())
+                    .unwrap_or_default(),
             };
             Some((lane, row.get(3), claimed))
         })

@@ -23,12 +23,18 @@ pub(crate) struct Claimed {
     pub(crate) queued_ms: i64,
     /// `max_lost` and `max_snoozes` are the definition's and filled in when the attempt is settled.
     pub(crate) budget: Budget,
+    pub(crate) extra: Extra,
+}
+
+/// What most jobs leave empty.
+#[derive(Debug, Default, serde::Deserialize)]
+pub(crate) struct Extra {
     pub(crate) source_ref: Option<String>,
     pub(crate) correlation_id: Option<String>,
     pub(crate) subject_type: Option<String>,
     pub(crate) subject_id: Option<String>,
     pub(crate) trace: Option<String>,
-    pub(crate) tags: Vec<String>,
+    pub(crate) tags: Option<Vec<String>>,
     pub(crate) parent_id: Option<Uuid>,
     pub(crate) created_by: Option<Uuid>,
 }

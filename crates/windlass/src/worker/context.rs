@@ -78,32 +78,32 @@ impl Context {
     }
 
     pub fn subject(&self) -> Option<(&str, &str)> {
-        Some((self.claimed.subject_type.as_deref()?, self.claimed.subject_id.as_deref()?))
+        Some((self.claimed.extra.subject_type.as_deref()?, self.claimed.extra.subject_id.as_deref()?))
     }
 
     pub fn tags(&self) -> &[String] {
-        &self.claimed.tags
+        self.claimed.extra.tags.as_deref().unwrap_or_default()
     }
 
     pub fn correlation_id(&self) -> Option<&str> {
-        self.claimed.correlation_id.as_deref()
+        self.claimed.extra.correlation_id.as_deref()
     }
 
     pub fn source_ref(&self) -> Option<&str> {
-        self.claimed.source_ref.as_deref()
+        self.claimed.extra.source_ref.as_deref()
     }
 
     /// The W3C traceparent given at enqueue.
     pub fn trace(&self) -> Option<&str> {
-        self.claimed.trace.as_deref()
+        self.claimed.extra.trace.as_deref()
     }
 
     pub fn parent_id(&self) -> Option<Uuid> {
-        self.claimed.parent_id
+        self.claimed.extra.parent_id
     }
 
     pub fn created_by(&self) -> Option<Uuid> {
-        self.claimed.created_by
+        self.claimed.extra.created_by
     }
 
     /// When this attempt is timed out.

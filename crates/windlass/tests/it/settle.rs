@@ -277,9 +277,11 @@ async fn a_late_settle_is_refused_and_changes_no_row() {
     until(&hand.client, spared, "succeeded").await;
 
     let reaped = hand.enqueue("'held'").await;
+    assert!(hand.claim_all().await.is_empty(), "an overdue worker gets nothing new");
+    assert!(hand.heartbeat().await, "an expired lease may be renewed");
     let fence = hand.claim_one().await;
     hand.fall_silent().await;
-    assert!(hand.heartbeat().await, "an expired lease may be renewed");
+    assert!(hand.heartbeat().await);
     assert_eq!(keeper(&queue).run_once(Duty::Reap).await.unwrap().moved, 0);
     hand.fall_silent().await;
     assert_eq!(keeper(&queue).run_once(Duty::Reap).await.unwrap().moved, 1);

@@ -333,7 +333,7 @@ impl Reference {
 
     fn claim(&mut self, worker: usize, most: &[usize; LANES]) -> String {
         self.claims += 1;
-        if self.workers[worker].1 == Lease::Closed {
+        if self.workers[worker].1 != Lease::Valid {
             return "claimed".to_owned();
         }
         let mut answer = "claimed".to_owned();

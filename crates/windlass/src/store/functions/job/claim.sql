@@ -5,6 +5,7 @@
 -- The cursor (after_seqs) is the caller's hint that spares it the dead index entries of finished jobs; a row that
 -- committed late behind it is found by a claim from 0. Counts the attempt here, so a crash is charged.
 -- MATERIALIZED, because an inlined sub-select with LIMIT and FOR UPDATE may be run more than once and take too many.
+-- The columns that most jobs leave empty travel as one: twenty columns of nothing cost a tenth of the claim.
 -- RETURNING has no order: sorted again at the end. Locks: the worker's row, then live rows, skipping locked ones.
 -- The worker's row is locked so that nobody can close it while a claim of its is under way: jobs held under a closed
 -- name would never be looked for again. A key-share lock, because a heartbeat must not wait for a claim. For the same
@@ -12,8 +13,7 @@
 create or replace function windlass.claim(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[])
 returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
-  snoozes smallint, max_attempts smallint, payload jsonb, queued_ms bigint, deadline_ms bigint, source smallint, source_ref text,
-  dedupe_key text, correlation_id text, subject_type text, subject_id text, trace text, tags text[], parent_id uuid, created_by uuid)
+  snoozes smallint, max_attempts smallint, payload jsonb, queued_ms bigint, deadline_ms bigint, extra jsonb)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -53,7 +53,9 @@ begin
     select t.tenant_id, t.job_id, t.lane, t.seq, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, b.payload,
            (extract(epoch from at - greatest(b.created_at, b.scheduled_for)) * 1000)::bigint,
            (extract(epoch from b.deadline - at) * 1000)::bigint,
-           b.source, b.source_ref, b.dedupe_key, b.correlation_id, b.subject_type, b.subject_id, b.trace, b.tags, b.parent_id, b.created_by
+           case when num_nonnulls(b.source_ref, b.correlation_id, b.subject_id, b.trace, b.tags, b.parent_id, b.created_by) > 0 then
+             jsonb_build_object('source_ref', b.source_ref, 'correlation_id', b.correlation_id, 'subject_type', b.subject_type,
+               'subject_id', b.subject_id, 'trace', b.trace, 'tags', b.tags, 'parent_id', b.parent_id, 'created_by', b.created_by) end
       from taken t join windlass.job b on b.tenant_id = t.tenant_id and b.id = t.job_id
      order by t.lane, t.seq;
 end

@@ -4,6 +4,7 @@
 create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -25,6 +25,7 @@ as $$
 #variable_conflict use_column
 declare
   at timestamptz := clock_timestamp();
+  someone_waits boolean := exists (select from windlass.dependency);
   unblocking integer[];
   chained record;
 begin
@@ -65,7 +66,8 @@ begin
              case when e.was_canceled and coalesce((e.detail -> 'outcome')::smallint, 1) <> 5 then 4
                   else coalesce((e.detail -> 'outcome')::smallint, 1) end,
              case when e.next <= 4 then e.next end,
-             case when e.was_canceled then 'cancel_requested' else e.detail ->> 'reason' end, e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
+             case when e.was_canceled then 'cancel_requested' else e.detail ->> 'reason' end,
+             e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
              case when e.next = 1 then e.detail -> 'artifact' end
         from ended e),
   waits as (
@@ -87,7 +89,7 @@ begin
              count(*) filter (where e.next = 3), count(*) filter (where e.next = 4)
         from ended e group by e.tenant_id, e.lane)
   select array_agg(e.ord::integer), array_agg(e.ord::integer) filter (where e.was_canceled),
-         array_agg(e.ord::integer) filter (where e.next <= 4 and exists (
+         array_agg(e.ord::integer) filter (where someone_waits and e.next <= 4 and exists (
            select from windlass.dependency d where d.tenant_id = e.tenant_id and d.needs_job_id = e.job_id))
     into settled, overruled, unblocking
     from ended e;

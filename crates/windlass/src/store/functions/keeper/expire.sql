@@ -3,6 +3,7 @@
 create or replace function windlass.expire(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set jit = off
 as $$
 #variable_conflict use_column
 declare

@@ -14,9 +14,7 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  -- A claim that was under way while its worker was closed commits afterwards, hence also those closed a moment ago.
-  overdue integer[] := array(select w.id from windlass.job_workers w
-    where w.lease_expires_at <= clock_timestamp() and (w.stopped_at is null or w.stopped_at > clock_timestamp() - interval '1 min'));
+  overdue integer[] := array(select w.id from windlass.job_workers w where w.stopped_at is null and w.lease_expires_at <= clock_timestamp());
 begin
   if overdue = '{}' then
     return;

@@ -5,6 +5,7 @@ create or replace function windlass.prune(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
