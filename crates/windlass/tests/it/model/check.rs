@@ -11,6 +11,9 @@ use super::reference::{DEFINITIONS, LANES, Place, Reference, TENANTS, WORKERS, t
 /// ticks until them. Takes the tenants, the workers and the lanes, each in the reference's order.
 pub(super) const LOOK: &str = include_str!("look.sql");
 
+/// What no sequence of operations may ever lead to.
+pub(super) const SOUND: &str = include_str!("sound.sql");
+
 pub(super) fn expected(reference: &Reference) -> Vec<String> {
     let mut lines: Vec<String> = reference.made().map(|job| job_line(reference, job)).collect();
     for lane in 0..LANES {

@@ -496,10 +496,11 @@ impl Reference {
                     && self.share_key(job, waiting)
                     && matches!(self.jobs[waiting].place, Place::Blocked { .. })
             });
-            let last = self.ordering[&(tenant, key)];
-            if self.needs_of(job).is_empty() && !is_head && last != job && self.holds_key(last) {
-                self.needs.insert((last, job), IfUnmet::Run);
-                self.ordering.insert((tenant, key), job);
+            if !is_head {
+                let last = self.ordering.insert((tenant, key), job);
+                if let Some(last) = last.filter(|&last| last != job && self.holds_key(last)) {
+                    self.needs.entry((last, job)).or_insert(IfUnmet::Run);
+                }
             }
         }
         let fresh = &mut self.jobs[job];

@@ -14,7 +14,7 @@ use windlass::IfUnmet;
 use windlass::job::settle::{Budget, Next, Outcome, Settlement};
 use windlass_testing::TestQueue;
 
-use super::check::{LOOK, expected};
+use super::check::{LOOK, SOUND, expected};
 use super::operation::{Ending, Operation, Request, TICK};
 use super::reference::{DEFINITIONS, LANES, Reference, TENANTS, WORKERS, tenant_of};
 
@@ -94,7 +94,8 @@ impl System {
     /// Everything there is, in the words of `check`.
     pub(super) fn look(&self, case: &Case) -> Vec<String> {
         let rows = self.ask(EVERYBODY, LOOK, &[&self.tenants, &case.workers, &self.lanes]).unwrap();
-        let mut lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let wrong = self.ask(EVERYBODY, SOUND, &[]).unwrap();
+        let mut lines: Vec<String> = rows.iter().chain(&wrong).map(|row| row.get(0)).collect();
         lines.sort_unstable();
         lines
     }
