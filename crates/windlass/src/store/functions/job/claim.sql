@@ -5,7 +5,7 @@
 -- The cursor (after_seqs) is the caller's hint that spares it the dead index entries of finished jobs; a row that
 -- committed late behind it is found by a claim from 0. Counts the attempt here, so a crash is charged.
 -- MATERIALIZED, because an inlined sub-select with LIMIT and FOR UPDATE may be run more than once and take too many.
--- RETURNING has no order: sorted again at the end. Locks: live rows, skipping locked ones.
+-- RETURNING has no order: sorted again at the end. Locks: the worker's row, shared; live rows, skipping locked ones.
 create or replace function windlass.claim(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[])
 returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
@@ -24,7 +24,9 @@ as $$
 declare
   at timestamptz := clock_timestamp();
 begin
-  if not exists (select from windlass.job_workers w where w.id = by_worker and w.stopped_at is null) then
+  -- Locked, so that the reaper does not close the worker between this look and our commit: nobody would reap its jobs.
+  perform from windlass.job_workers w where w.id = by_worker and w.stopped_at is null for share;
+  if not found then
     return;
   end if;
   perform windlass.stay_durable();

@@ -29,7 +29,9 @@ begin
       join windlass.lane n on n.id = l.lane
       join windlass.job_definitions d on d.id = n.definition_id;
   if not found then
-    -- Nothing left of them: closed, under their row locks, so that a late heartbeat finds itself declared dead.
+    -- Nothing left of them: closed, under their row locks, so that a late heartbeat finds itself declared dead. Locked in
+    -- a statement before, so that the look for jobs sees what a claim that just ended took.
+    overdue := array(select w.id from windlass.job_workers w where w.id = any (overdue) order by w.id for update skip locked);
     update windlass.job_workers w set stopped_at = clock_timestamp(), running_count = 0
      where w.id = any (overdue) and w.stopped_at is null and w.lease_expires_at <= clock_timestamp()
        and not exists (select from windlass.live l where l.worker = w.id);
