@@ -23,7 +23,9 @@ fn purge(job: Uuid) -> String {
 }
 
 fn enqueue(options: &str) -> String {
-    format!("select case when is_duplicate then 'duplicate' else status end from windlass.enqueue('race'{options})")
+    format!(
+        "select case when is_duplicate then 'duplicate' else status end from windlass.enqueue('race'{options})"
+    )
 }
 
 fn claim(track: &Track, count: usize) -> String {
@@ -283,8 +285,12 @@ race!(batches_that_overlap_do_not_deadlock, |track, round| {
     let mut runs = track.start(8).await;
     runs.sort_unstable_by_key(|run| run.job);
     let all: Vec<Uuid> = runs.iter().map(|run| run.job).collect();
-    let purge = format!("select windlass.purge('{DEFAULT_TENANT}', '{{{}}}')::text", all.iter().rev().map(Uuid::to_string).collect::<Vec<_>>().join(","));
-    let acts = [settle_all(&runs[..6], SUCCESS), settle_all(&runs[2..], RETRY), settle_all(&runs, RELEASE), purge];
+    let purge = format!(
+        "select windlass.purge('{DEFAULT_TENANT}', '{{{}}}')::text",
+        all.iter().rev().map(Uuid::to_string).collect::<Vec<_>>().join(",")
+    );
+    let acts =
+        [settle_all(&runs[..6], SUCCESS), settle_all(&runs[2..], RETRY), settle_all(&runs, RELEASE), purge];
     let answers = track.race(round, &acts).await;
     assert_eq!(answers[3], "8");
 });

@@ -58,9 +58,16 @@ impl Track {
 
     /// An empty queue and a new worker, whose lease is valid.
     pub(super) async fn clear(&self) {
-        self.ask(&format!("select windlass.purge('{DEFAULT_TENANT}', array(select id from windlass.job))::text")).await;
-        self.ask("with gone as (delete from windlass.dedupe) delete from windlass.ordering returning ''").await;
-        let register = format!("select windlass.register_worker('{}', 'host', '', '{{}}', '{{}}', 3600, '{{}}')::text", Uuid::new_v4());
+        self.ask(&format!(
+            "select windlass.purge('{DEFAULT_TENANT}', array(select id from windlass.job))::text"
+        ))
+        .await;
+        self.ask("with gone as (delete from windlass.dedupe) delete from windlass.ordering returning ''")
+            .await;
+        let register = format!(
+            "select windlass.register_worker('{}', 'host', '', '{{}}', '{{}}', 3600, '{{}}')::text",
+            Uuid::new_v4()
+        );
         self.worker.set(self.ask(&register).await.parse().unwrap());
     }
 
@@ -84,7 +91,12 @@ impl Track {
         let runs: Vec<Run> = runs
             .split(',')
             .filter_map(|run| run.split_once(' '))
-            .map(|(job, attempt)| Run { job: job.parse().unwrap(), attempt: attempt.parse().unwrap(), token, worker })
+            .map(|(job, attempt)| Run {
+                job: job.parse().unwrap(),
+                attempt: attempt.parse().unwrap(),
+                token,
+                worker,
+            })
             .collect();
         assert_eq!(runs.len(), count, "not all of what was enqueued is in line");
         runs
@@ -114,7 +126,9 @@ impl Track {
     pub(super) async fn race(&self, round: usize, acts: &[String]) -> Vec<String> {
         let turns = acts.len() + 1;
         let answers = match (round % turns).checked_sub(1) {
-            None => join_all(acts.iter().enumerate().map(|(racer, act)| answer(&self.racers[racer], act))).await,
+            None => {
+                join_all(acts.iter().enumerate().map(|(racer, act)| answer(&self.racers[racer], act))).await
+            }
             Some(first) => self.held_by(first, acts).await,
         };
         let wrong = self.racers[RACERS].query(SOUND, &[]).await.unwrap();
@@ -138,7 +152,8 @@ impl Track {
             }
         });
         let commit = async {
-            let waiting = "select count(*) from pg_stat_activity where pid = any ($1) and wait_event_type = 'Lock'";
+            let waiting =
+                "select count(*) from pg_stat_activity where pid = any ($1) and wait_event_type = 'Lock'";
             let waiting = self.racers[RACERS].prepare(waiting).await.unwrap();
             loop {
                 let row = self.racers[RACERS].query_one(&waiting, &[&self.pids]).await.unwrap();
@@ -183,7 +198,8 @@ impl Run {
 }
 
 pub(super) const SUCCESS: &str = "null";
-pub(super) const RETRY: &str = r#"'{"outcome": 2, "next": 7, "delay_ms": 0, "failures": 1, "lost": 0, "snoozes": 0}'"#;
+pub(super) const RETRY: &str =
+    r#"'{"outcome": 2, "next": 7, "delay_ms": 0, "failures": 1, "lost": 0, "snoozes": 0}'"#;
 pub(super) const FAILURE: &str = r#"'{"outcome": 2, "next": 2}'"#;
 pub(super) const RELEASE: &str = r#"'{"outcome": 7, "next": 5}'"#;
 const LOST: &str = r#"{"outcome": 5, "next": 7, "delay_ms": 0, "failures": 1, "lost": 1, "snoozes": 0}"#;
