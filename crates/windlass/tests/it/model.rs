@@ -23,7 +23,7 @@ use reference::Reference;
 use system::{Case, System};
 
 /// Of up to [`STEPS`] operations each: about 20 s on two busy cores.
-const CASES: u32 = 96;
+const CASES: u32 = 80;
 const STEPS: usize = 80;
 
 #[test]

@@ -15,7 +15,7 @@ use windlass_testing::TestQueue;
 use super::super::check::SOUND;
 
 const RACERS: usize = 4;
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 16;
 
 pub(super) struct Track {
     _queue: TestQueue,
