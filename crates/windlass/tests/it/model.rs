@@ -4,10 +4,12 @@
 //! `PROPTEST_CASES` sets how many cases run, `PROPTEST_RNG_SEED` repeats the ones that a failure names.
 
 mod check;
+mod definition;
 mod operation;
 mod race;
 mod reference;
 mod system;
+mod words;
 
 use std::cell::RefCell;
 use std::env;
@@ -20,8 +22,8 @@ use operation::Operation;
 use reference::Reference;
 use system::{Case, System};
 
-/// Of up to [`STEPS`] operations each: about half a minute on two busy cores.
-const CASES: u32 = 64;
+/// Of up to [`STEPS`] operations each: about 20 s on two busy cores.
+const CASES: u32 = 80;
 const STEPS: usize = 80;
 
 #[test]
@@ -88,7 +90,7 @@ impl ReferenceStateMachine for Reference {
     type Transition = Operation;
 
     fn init_state() -> BoxedStrategy<Self> {
-        Just(Self::new()).boxed()
+        Just(Self::default()).boxed()
     }
 
     fn transitions(reference: &Self) -> BoxedStrategy<Operation> {

@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use windlass::State;
 
+use super::definition::DEFINITIONS;
 use super::operation::TICK;
-use super::reference::{DEFINITIONS, LANES, Place, Reference, TENANTS, WORKERS, tenant_of};
+use super::reference::{LANES, Place, Reference, TENANTS, WORKERS, tenant_of};
 
 /// Every row that says something about a job, in words. Jobs are named as the reference numbers them, instants by the
 /// ticks until them. Takes the tenants, the workers and the lanes, each in the reference's order.
 pub(super) const LOOK: &str = include_str!("look.sql");
+
+/// What no sequence of operations may ever lead to.
+pub(super) const SOUND: &str = include_str!("sound.sql");
 
 pub(super) fn expected(reference: &Reference) -> Vec<String> {
     let mut lines: Vec<String> = reference.made().map(|job| job_line(reference, job)).collect();
@@ -43,23 +47,23 @@ fn job_line(reference: &Reference, job: usize) -> String {
     let it = &reference.jobs[job];
     let place = match &it.place {
         Place::Nowhere => "nowhere".to_owned(),
-        Place::Queued { .. } => "queued".to_owned(),
+        Place::Queued(_) => "queued".to_owned(),
         Place::Running { worker, token, is_canceled } => {
             let generation = reference.workers[*worker].0;
             format!("running by {worker}.{generation} token={token} canceled={is_canceled}")
         }
-        Place::Scheduled { due } => format!("scheduled in {}", due.0 - reference.now),
-        Place::Blocked { .. } => "blocked".to_owned(),
+        Place::Scheduled(due) => format!("scheduled in {}", due.0 - reference.now),
+        Place::Blocked(_) => "blocked".to_owned(),
         Place::Ended { state, reason, by_attempt } => {
             format!("{state} by {by_attempt} reason={}", reason.unwrap_or("none"))
         }
     };
     // The counters of a job that ended, or waits for others, are not kept.
     let counters = match it.place {
-        Place::Queued { .. } | Place::Running { .. } | Place::Scheduled { .. } => {
+        Place::Queued(_) | Place::Running { .. } | Place::Scheduled(_) => {
             format!("{}/{}/{}", it.failures, it.lost, it.snoozes)
         }
-        Place::Nowhere | Place::Blocked { .. } | Place::Ended { .. } => "0/0/0".to_owned(),
+        Place::Nowhere | Place::Blocked(_) | Place::Ended { .. } => "0/0/0".to_owned(),
     };
     let holds = it.holds_dedupe && !matches!(it.place, Place::Ended { .. });
     let outcomes: Vec<&str> = it.outcomes.iter().map(|outcome| outcome.as_str()).collect();

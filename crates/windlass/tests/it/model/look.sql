@@ -44,26 +44,4 @@ select format('count %s of %s: %s %s', d.key, array_position($1, c.tenant_id) - 
   from windlass.job_counts c join windlass.job_definitions d on d.id = c.definition_id
   cross join lateral (values ('queued', c.queued), ('running', c.running), ('scheduled', c.scheduled), ('blocked', c.blocked),
     ('succeeded', c.succeeded), ('failed', c.failed), ('dead_letter', c.dead_letter), ('canceled', c.canceled)) s (state, n)
- where s.n <> 0
-union all
--- What must never be there, whatever the model says: rows of no job, two jobs of one ordering key at once, requests of nobody.
-select format('orphan of %s', t.kind)
-  from (select 'live' as kind, tenant_id, job_id from windlass.live union all select 'deferred', tenant_id, job_id from windlass.deferred
-        union all select 'blocked', tenant_id, job_id from windlass.blocked union all select 'history', tenant_id, job_id from windlass.history
-        union all select 'expiry', tenant_id, job_id from windlass.expiry union all select 'progress', tenant_id, job_id from windlass.progress
-        union all select 'cancel_request', tenant_id, job_id from windlass.cancel_request) t
- where not exists (select from name n where n.tenant_id = t.tenant_id and n.id = t.job_id)
-union all
-select format('%s jobs of ordering key %s at once', count(*), n.ordering_key)
-  from name n
- where n.ordering_key is not null
-   and exists (select from windlass.live l where l.tenant_id = n.tenant_id and l.job_id = n.id
-               union all select from windlass.deferred d where d.tenant_id = n.tenant_id and d.job_id = n.id)
- group by n.tenant_id, n.ordering_key having count(*) > 1
-union all
-select format('cancel request without its run: %s', c.job_id) from windlass.cancel_request c
- where not exists (select from windlass.live l where l.tenant_id = c.tenant_id and l.job_id = c.job_id
-                     and l.attempt = c.attempt and l.worker = c.worker and l.cancel_requested_at is not null)
-union all
-select format('two runs of one token and attempt: %s', l.token) from windlass.live l
- where l.token is not null group by l.token having count(distinct (l.worker, l.claimed_at)) > 1;
+ where s.n <> 0;

@@ -3,20 +3,20 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 use uuid::Uuid;
-use windlass::IfUnmet;
-use windlass::job::settle::{Budget, Next, Outcome, Settlement};
+use windlass::job::settle::{Budget, Outcome};
 use windlass_testing::TestQueue;
 
-use super::check::{LOOK, expected};
+use super::check::{LOOK, SOUND, expected};
+use super::definition::DEFINITIONS;
 use super::operation::{Ending, Operation, Request, TICK};
-use super::reference::{DEFINITIONS, LANES, Reference, TENANTS, WORKERS, tenant_of};
+use super::reference::{LANES, Reference, TENANTS, WORKERS, chained, tenant_of};
+use super::words::{budget, column, detail, id_of, if_unmet, key, needs_of, number_of, seconds};
 
 /// One database for all cases, emptied between them: that takes a tenth of the time of a clone.
 pub(super) struct System {
@@ -94,7 +94,8 @@ impl System {
     /// Everything there is, in the words of `check`.
     pub(super) fn look(&self, case: &Case) -> Vec<String> {
         let rows = self.ask(EVERYBODY, LOOK, &[&self.tenants, &case.workers, &self.lanes]).unwrap();
-        let mut lines: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let wrong = self.ask(EVERYBODY, SOUND, &[]).unwrap();
+        let mut lines: Vec<String> = rows.iter().chain(&wrong).map(|row| row.get(0)).collect();
         lines.sort_unstable();
         lines
     }
@@ -160,7 +161,6 @@ impl System {
         let query = "select id, status, is_duplicate from windlass.enqueue($1, tenant_id => $2, delay => $3 * interval '1 hour', \
                      dedupe_key => $4, uniqueness => $5, idempotency_key => $6, ordering_key => $7, depends_on => $8, if_unmet => $9, \
                      deadline => clock_timestamp() + $10 * interval '1 hour', max_attempts => $11, job_id => $12)";
-        let key = |key: u8| format!("k{key}");
         let needs = needs_of(job, request);
         let rows = self.ask(
             EVERYBODY,
@@ -223,8 +223,7 @@ impl System {
         let decided = definition.decide(&Budget { remaining, ..*budget }, ending.outcome());
         let mut detail = detail(&decided);
         if let Ending::Chain(next) = ending {
-            let next_job = case.jobs + (case.jobs + run.job) % TENANTS;
-            let key = |key: u8| format!("k{key}");
+            let next_job = chained(run.job, case.jobs);
             detail["chain"] = json!([{
                 "definition_key": DEFINITIONS[next.definition].key, "job_id": id_of(next_job),
                 "delay": next.delay.map(|ticks| format!("{ticks} hours")), "max_attempts": next.max_attempts,
@@ -346,63 +345,4 @@ impl System {
         let tenant = self.tenants.iter().position(|tenant| *tenant == row.get::<_, Uuid>(0)).unwrap();
         number_of(row.get(1), tenant)
     }
-}
-
-/// Neighbours of the two tenants have the same id, which must not confuse them.
-fn id_of(job: usize) -> Uuid {
-    Uuid::from_u128(u128::try_from(job / TENANTS).unwrap() + 1)
-}
-
-fn number_of(id: Uuid, of_tenant: usize) -> usize {
-    usize::try_from(id.as_u128() - 1).unwrap() * TENANTS + tenant_of(of_tenant)
-}
-
-fn needs_of(job: usize, request: &Request) -> Vec<Uuid> {
-    let mine =
-        request.needs.iter().filter(|&&need| tenant_of(need) == tenant_of(job)).map(|&need| id_of(need));
-    mine.chain(request.needs_nobody.then_some(Uuid::max())).collect()
-}
-
-/// From the columns attempt, failures, lost, snoozes, max_attempts and deadline_ms, which begin at `first`.
-fn budget(row: &Row, first: usize, cancel_requested: bool) -> Budget {
-    let remaining: Option<i64> = row.get(first + 5);
-    Budget {
-        attempt: row.get(first),
-        failures: row.get(first + 1),
-        lost: row.get(first + 2),
-        snoozes: i32::from(row.get::<_, i16>(first + 3)),
-        max_attempts: row.get(first + 4),
-        max_lost: 0,
-        max_snoozes: 0,
-        cancel_requested,
-        remaining: remaining.map(|ms| Duration::from_millis(u64::try_from(ms).unwrap_or(0))),
-    }
-}
-
-fn detail(decided: &Settlement) -> Value {
-    let delay_ms = match decided.next {
-        Next::Scheduled { after } => Some(u64::try_from(after.as_millis()).unwrap()),
-        _ => None,
-    };
-    json!({
-        "outcome": decided.attempt_outcome.code(), "next": decided.next.state().code(), "delay_ms": delay_ms,
-        "failures": decided.failures, "lost": decided.lost, "snoozes": decided.snoozes,
-        "reason": decided.reason.map(|reason| reason.as_str()),
-    })
-}
-
-fn column<'a, T: tokio_postgres::types::FromSql<'a>>(rows: &'a [Row], column: usize) -> Vec<T> {
-    rows.iter().map(|row| row.get(column)).collect()
-}
-
-fn if_unmet(policy: IfUnmet) -> &'static str {
-    match policy {
-        IfUnmet::Cancel => "cancel",
-        IfUnmet::Run => "run",
-        IfUnmet::Wait => "wait",
-    }
-}
-
-fn seconds(ticks: i64) -> i64 {
-    ticks * i64::try_from(TICK.as_secs()).unwrap()
 }

@@ -21,7 +21,7 @@ begin
     returning l.attempt, l.worker into held;
     if found then
       insert into windlass.cancel_request (tenant_id, job_id, attempt, worker) values (tenant, job, held.attempt, held.worker)
-        on conflict do nothing;
+        on conflict (tenant_id, job_id) do update set attempt = excluded.attempt, worker = excluded.worker;
       perform pg_notify('windlass', 'cancel ' || held.worker);
       return 'requested';
     end if;

@@ -44,21 +44,22 @@ begin
     exit when found;
   end loop;
 
-  -- It waits for what it waited for when it was ended, or else for the last of its key, unless that waits for it.
-  perform from windlass.dependency d where d.tenant_id = tenant and d.job_id = job for update;
-  if found then
-    answer := 'blocked';
-  elsif body.ordering_key is not null and not exists (
+  -- It takes its place behind the last of its key, unless jobs of the key wait for it: then it is the first of them.
+  -- The key's row is locked before looking: an enqueue that is about to wait for this job would close a circle.
+  select o.last_job_id into last_of_key from windlass.ordering o
+   where o.tenant_id = tenant and o.ordering_key = body.ordering_key for update;
+  if found and not exists (
       select from windlass.dependency d join windlass.blocked b on b.tenant_id = tenant and b.job_id = d.job_id
        where d.tenant_id = tenant and d.needs_job_id = job and windlass.share_ordering_key(tenant, job, d.job_id)) then
-    select o.last_job_id into last_of_key from windlass.ordering o
-     where o.tenant_id = tenant and o.ordering_key = body.ordering_key for update;
     if last_of_key <> job and windlass.holds_ordering_key(tenant, last_of_key) then
-      insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet) values (tenant, last_of_key, job, 'run');
-      update windlass.ordering o set last_job_id = job where o.tenant_id = tenant and o.ordering_key = body.ordering_key;
-      answer := 'blocked';
+      insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet) values (tenant, last_of_key, job, 'run')
+        on conflict do nothing;
     end if;
+    update windlass.ordering o set last_job_id = job where o.tenant_id = tenant and o.ordering_key = body.ordering_key;
   end if;
+  -- What it waited for when it was ended may still be there as well.
+  perform from windlass.dependency d where d.tenant_id = tenant and d.job_id = job for update;
+  answer := case when found then 'blocked' else 'queued' end;
 
   if ended.attempt = 0 then
     delete from windlass.history h where h.tenant_id = tenant and h.job_id = job and h.attempt = 0;
@@ -69,7 +70,6 @@ begin
     insert into windlass.blocked (tenant_id, job_id, lane, max_attempts, holds_dedupe)
       values (tenant, job, body.lane, body.max_attempts, holds);
   else
-    answer := 'queued';
     insert into windlass.live (tenant_id, job_id, lane, attempt, max_attempts, holds_dedupe)
       values (tenant, job, body.lane, windlass.last_attempt(tenant, job), body.max_attempts, holds);
     perform windlass.ring(body.lane);

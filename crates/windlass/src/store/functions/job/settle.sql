@@ -79,9 +79,6 @@ begin
   freed as (
     delete from windlass.dedupe d using ended e
      where e.holds_dedupe and e.next <= 4 and d.released_at_end and d.tenant_id = e.tenant_id and d.job_id = e.job_id),
-  acknowledged as (
-    delete from windlass.cancel_request c using ended e
-     where e.was_canceled and c.tenant_id = e.tenant_id and c.job_id = e.job_id),
   counted as (
     insert into windlass.tally (tenant_id, lane, running, queued, scheduled, succeeded, failed, dead_letter, canceled)
       select e.tenant_id, e.lane, -count(*), count(*) filter (where e.next = 5), count(*) filter (where e.next = 7),
@@ -94,6 +91,11 @@ begin
     into settled, overruled, unblocking
     from ended e;
 
+  if overruled is not null then
+    -- On its own, because the statement above may have waited for the very cancel whose request it could not see.
+    delete from windlass.cancel_request c using unnest(overruled) o
+     where c.tenant_id = tenants[o] and c.job_id = jobs[o];
+  end if;
   if exists (select from unnest(details) d where d ? 'chain') then
     perform windlass.enqueue_chain(tenants[o.ord], jobs[o.ord], link)
        from unnest(settled) o (ord) cross join lateral jsonb_array_elements(details[o.ord] -> 'chain') link

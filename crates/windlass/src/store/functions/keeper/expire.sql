@@ -22,8 +22,12 @@ begin
      group by g.tenant_id
   loop
     looked := looked + due.n;
-    due.jobs := windlass.finish_waiting(due.tenant_id, due.jobs, 2::smallint, 'expired');
-    perform windlass.unblock(due.tenant_id, due.jobs);
+    -- A job that is being promoted at this moment is missed at both its places, so what still waits is taken again.
+    while due.jobs <> '{}' loop
+      perform windlass.unblock(due.tenant_id, windlass.finish_waiting(due.tenant_id, due.jobs, 2::smallint, 'expired'));
+      due.jobs := array(select j from unnest(due.jobs) j
+                         where windlass.state_of(due.tenant_id, j) in ('queued', 'scheduled', 'blocked'));
+    end loop;
   end loop;
   return looked;
 end

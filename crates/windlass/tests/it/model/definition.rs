@@ -1,0 +1,55 @@
+//! The kinds of job that the model's jobs are of, and what is decided about their attempts.
+
+use windlass::job::backoff::{Backoff, Kind};
+use windlass::job::settle::{Budget, Outcome, RetryPolicy, Settlement, settle};
+use windlass::{OnLost, OnTimeout};
+
+use super::operation::TICK;
+
+/// A kind of job. Delays do not vary, so that the model knows them.
+#[derive(Debug)]
+pub(super) struct Definition {
+    pub(super) key: &'static str,
+    pub(super) max_attempts: i16,
+    pub(super) max_lost: i16,
+    pub(super) max_snoozes: i32,
+    pub(super) on_timeout: OnTimeout,
+    pub(super) on_lost: OnLost,
+    pub(super) start_deadline: Option<i64>,
+}
+
+pub(super) const DEFINITIONS: [Definition; 2] = [
+    Definition {
+        key: "patient",
+        max_attempts: 3,
+        max_lost: 2,
+        max_snoozes: 1,
+        on_timeout: OnTimeout::Retry,
+        on_lost: OnLost::Retry,
+        start_deadline: None,
+    },
+    Definition {
+        key: "touchy",
+        max_attempts: 2,
+        max_lost: 3,
+        max_snoozes: 2,
+        on_timeout: OnTimeout::Fail,
+        on_lost: OnLost::Fail,
+        start_deadline: Some(2),
+    },
+];
+
+impl Definition {
+    /// What the engine decides, with the least random number: a lost job is due at once.
+    pub(super) fn decide(&self, budget: &Budget, outcome: Outcome) -> Settlement {
+        let backoff = self.backoff();
+        let policy = RetryPolicy { backoff, on_timeout: self.on_timeout, on_lost: self.on_lost };
+        let budget = Budget { max_lost: self.max_lost, max_snoozes: self.max_snoozes, ..*budget };
+        settle(&budget, &policy, outcome, 0.0)
+    }
+
+    pub(super) fn backoff(&self) -> Backoff {
+        let seconds = TICK.as_secs_f64();
+        Backoff { kind: Kind::Fixed, base_seconds: seconds, factor: 1.0, cap_seconds: seconds, jitter: 0.0 }
+    }
+}

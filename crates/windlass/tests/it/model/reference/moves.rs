@@ -1,0 +1,164 @@
+//! The moves of a job, of which every operation is made.
+
+use std::collections::BTreeSet;
+
+use windlass::job::settle::{Budget, Next, Outcome, after_cancel};
+use windlass::job::state::allowed;
+use windlass::{IfUnmet, State};
+
+use super::{Due, Job, Key, Place, Reference, ticks};
+use crate::model::definition::DEFINITIONS;
+use crate::model::operation::TICK;
+
+impl Reference {
+    /// Looks again at whoever waits for these. What it decides may decide others, wave by wave.
+    pub(super) fn unblock(&mut self, mut ended: BTreeSet<usize>) {
+        while !ended.is_empty() {
+            let before = self.needs.clone();
+            let (mut next, mut canceled, mut waiting) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+            for (&(need, job), &if_unmet) in before.iter().filter(|((need, _), _)| ended.contains(need)) {
+                let met = match (self.jobs[need].place.state(), if_unmet) {
+                    (Some(state), _) if !state.is_terminal() => continue,
+                    (None | Some(State::Succeeded), _) | (_, IfUnmet::Run) => true,
+                    (state, IfUnmet::Wait) => state == Some(State::Canceled),
+                    (_, IfUnmet::Cancel) => false,
+                };
+                waiting.insert(job);
+                if met {
+                    // What it had been waiting for itself still comes before the one that waited for it.
+                    for &(deeper, _) in before.keys().filter(|&&(deeper, link)| link == need && deeper != job)
+                    {
+                        self.needs.entry((deeper, job)).or_insert(if_unmet);
+                        next.insert(deeper);
+                    }
+                } else if if_unmet == IfUnmet::Cancel {
+                    canceled.insert(job);
+                } else {
+                    continue;
+                }
+                self.needs.remove(&(need, job));
+            }
+            for &job in &canceled {
+                self.end_waiting(job, State::Canceled, "dependency");
+            }
+            for job in waiting {
+                match self.jobs[job].place {
+                    Place::Blocked(scheduled_for) if self.needs_of(job).is_empty() => {
+                        self.start(job, scheduled_for);
+                    }
+                    _ => {}
+                }
+            }
+            ended = next.into_iter().chain(canceled).collect();
+        }
+    }
+
+    pub(super) fn end(&mut self, job: usize, outcome: Outcome) {
+        let is_canceled = matches!(self.jobs[job].place, Place::Running { is_canceled: true, .. });
+        let at = self.instant();
+        let it = &mut self.jobs[job];
+        let definition = &DEFINITIONS[it.request.definition];
+        let Job { attempt, failures, lost, snoozes, .. } = *it;
+        let budget = Budget {
+            attempt,
+            failures,
+            lost,
+            snoozes,
+            max_attempts: it.request.max_attempts.unwrap_or(definition.max_attempts),
+            max_lost: 0,
+            max_snoozes: 0,
+            cancel_requested: false,
+            remaining: it.deadline.map(|deadline| TICK * u32::try_from(deadline - self.now).unwrap_or(0)),
+        };
+        let decided = definition.decide(&budget, outcome);
+        let decided = if is_canceled { after_cancel(decided) } else { decided };
+        it.outcomes.push(decided.attempt_outcome);
+        let reason = decided.reason.map(|reason| reason.as_str());
+        match decided.next {
+            Next::Queued => self.start(job, None),
+            Next::Scheduled { after } => {
+                (it.failures, it.lost, it.snoozes) = (decided.failures, decided.lost, decided.snoozes);
+                let due = (self.now + ticks(after), at);
+                self.put(job, Place::Scheduled(due));
+            }
+            Next::Succeeded | Next::Failed | Next::DeadLetter | Next::Canceled => {
+                self.free_dedupe(job);
+                self.put(job, Place::Ended { state: decided.next.state(), reason, by_attempt: attempt });
+            }
+        }
+    }
+
+    /// Ends a job that is not running; says whether it was one.
+    pub(super) fn end_waiting(&mut self, job: usize, state: State, reason: &'static str) -> bool {
+        let state_now = self.jobs[job].place.state();
+        let waits = state_now.is_some_and(|now| !now.is_terminal() && now != State::Running);
+        if waits {
+            self.free_dedupe(job);
+            self.forget_needs(job);
+            self.put(job, Place::Ended { state, reason: Some(reason), by_attempt: 0 });
+        }
+        waits
+    }
+
+    pub(super) fn start(&mut self, job: usize, at: Option<Due>) {
+        let place = match at {
+            Some(due) if due.0 > self.now => Place::Scheduled(due),
+            _ => Place::Queued(self.instant()),
+        };
+        self.put(job, place);
+    }
+
+    pub(super) fn put(&mut self, job: usize, place: Place) {
+        let (from, to) = (self.jobs[job].place.state(), place.state());
+        // Moves that `03-lifecycle.md` does not list: a job that waited for others and for time, a deadline that
+        // passes behind another job, and a retry behind another job of its ordering key.
+        let is_beyond = match (from, to) {
+            (Some(State::Blocked), Some(State::Scheduled | State::Failed)) => true,
+            (Some(from), Some(State::Blocked)) => from.is_terminal(),
+            _ => false,
+        };
+        let is_listed = to.is_some_and(|to| allowed(from, to));
+        assert!(is_listed || is_beyond, "no job moves from {from:?} to {to:?}");
+        self.jobs[job].place = place;
+    }
+
+    pub(super) fn instant(&mut self) -> u64 {
+        self.instants += 1;
+        self.instants
+    }
+
+    pub(super) fn named(&self, answer: &str, job: usize) -> String {
+        let state = self.jobs[job].place.state().map_or("gone", State::as_str);
+        format!("{answer} {job} {state}")
+    }
+
+    pub(super) fn holder(&self, key: Key) -> Option<usize> {
+        let slot = self.dedupe.get(&key)?;
+        slot.until.is_none_or(|until| until > self.now).then_some(slot.job)
+    }
+
+    pub(super) fn free_dedupe(&mut self, job: usize) {
+        self.dedupe.retain(|_, slot| slot.job != job || !slot.released_at_end);
+    }
+
+    pub(super) fn needs_of(&self, job: usize) -> BTreeSet<usize> {
+        self.needs.keys().filter(|(_, waiting)| *waiting == job).map(|(need, _)| *need).collect()
+    }
+
+    pub(super) fn forget_needs(&mut self, job: usize) {
+        let mut needs = std::mem::take(&mut self.needs);
+        needs.retain(|&(need, waiting), _| waiting != job || self.share_key(need, job));
+        self.needs = needs;
+    }
+
+    pub(super) fn share_key(&self, one: usize, other: usize) -> bool {
+        let key = |job: usize| self.jobs[job].request.ordering;
+        key(one).is_some() && key(one) == key(other)
+    }
+
+    /// Whether the next job of its ordering key must wait for it, or for what it waits for.
+    pub(super) fn holds_key(&self, job: usize) -> bool {
+        self.jobs[job].place.state().is_some_and(|state| !state.is_terminal())
+            || !self.needs_of(job).is_empty()
+    }
+}
