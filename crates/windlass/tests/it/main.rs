@@ -4,6 +4,7 @@ mod claim;
 mod embedded;
 mod enqueue;
 mod keep;
+mod lease;
 mod operator;
 mod order;
 mod run;
