@@ -5,7 +5,7 @@ use std::time::Duration;
 use windlass::{Duty, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
-use crate::support::{Held, attempts, count, job, keeper, status, until, worker};
+use crate::support::{Hand, Held, attempts, count, everything, job, keeper, status, until, worker};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_heartbeat_renews_the_lease_and_tells_what_runs() {
@@ -131,4 +131,29 @@ async fn a_worker_told_to_be_quiet_takes_nothing_new() {
     assert_eq!(run.job, second);
     run.succeed();
     worker.stop().await.unwrap();
+}
+
+/// Invariants 7 and 8: a heartbeat between the reaper's look and its write spares the job.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_speaks_up_while_it_is_being_reaped_keeps_its_jobs() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(serde_json::json!({"key": "held"})).await;
+    hand.enqueue("'held'").await;
+    let fence = hand.claim_one().await;
+    hand.fall_silent().await;
+    let seen = hand.client.query("select job_id from windlass.lost_jobs(10)", &[]).await.unwrap();
+    assert_eq!(seen.len(), 1, "the reaper has seen it");
+    assert!(hand.heartbeat().await);
+    let before = everything(&hand.client).await;
+    let reap = "select settled from windlass.reap(array[$1::integer], array[$2::uuid], array[$3::uuid], array[$4::integer],
+        array[$5::uuid], array[$6::jsonb])";
+    let lost =
+        serde_json::json!({"outcome": 5, "next": 7, "delay_ms": 0, "failures": 1, "lost": 1, "snoozes": 0});
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&hand.worker, &fence.tenant, &fence.job, &fence.attempt, &fence.token, &lost];
+    let settled = hand.client.query_one(reap, &params).await.unwrap();
+    assert_eq!(settled.get::<_, Option<Vec<i32>>>(0), None);
+    assert_eq!(everything(&hand.client).await, before);
+    assert!(hand.settle(&fence, None).await);
 }
