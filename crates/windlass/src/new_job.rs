@@ -35,7 +35,7 @@ impl NewJob {
     pub fn payload(mut self, payload: &impl Serialize) -> Self {
         self.payload = serde_json::to_string(payload)
             .map_err(|error| Error::refused("payload", format!("cannot be serialised: {error}")))
-            .and_then(|text| checked(text));
+            .and_then(checked);
         self
     }
 

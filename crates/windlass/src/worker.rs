@@ -241,7 +241,9 @@ impl Shared {
         self.runs.spawn(async move {
             for one in run_all(&*handler, &known, &meters, jobs, places, &reports).await {
                 // Gone only if the worker was aborted; then the reaper ends this attempt.
-                let _ = ended.as_ref().map(|ended| ended.send(one));
+                if let Some(ended) = &ended {
+                    let _ = ended.send(one);
+                }
             }
         });
     }

@@ -213,7 +213,7 @@ impl Feed {
     async fn rest(&mut self, most: Duration) -> bool {
         match tokio::time::timeout(most, self.wakes.recv()).await {
             Ok(wake) => {
-                self.wake(wake);
+                self.wake(&wake);
                 false
             }
             Err(_) => true,
@@ -224,19 +224,19 @@ impl Feed {
     fn hear(&mut self) {
         loop {
             match self.wakes.try_recv() {
-                Ok(wake) => self.wake(Ok(wake)),
+                Ok(wake) => self.wake(&Ok(wake)),
                 Err(broadcast::error::TryRecvError::Lagged(missed)) => {
-                    self.wake(Err(RecvError::Lagged(missed)))
+                    self.wake(&Err(RecvError::Lagged(missed)));
                 }
                 Err(broadcast::error::TryRecvError::Empty | broadcast::error::TryRecvError::Closed) => return,
             }
         }
     }
 
-    fn wake(&mut self, wake: Result<Wake, RecvError>) {
+    fn wake(&mut self, wake: &Result<Wake, RecvError>) {
         match wake {
             Ok(Wake::Lane(lane)) => {
-                if !self.lines.wake(lane, Instant::now()) {
+                if !self.lines.wake(*lane, Instant::now()) {
                     self.look_at = Instant::now();
                 }
             }

@@ -193,7 +193,7 @@ impl<H: Handler> AnyHandler for One<H> {
             for job in jobs {
                 finishes.push(match parse(&job) {
                     Ok(args) => self.0.run(&job, args).await.into(),
-                    Err(refused) => refused,
+                    Err(refused) => *refused,
                 });
             }
             finishes
@@ -220,7 +220,7 @@ impl<H: BatchHandler> AnyHandler for Many<H> {
                         finishes.push(None);
                         good.push((job, args));
                     }
-                    Err(refused) => finishes.push(Some(refused)),
+                    Err(refused) => finishes.push(Some(*refused)),
                 }
             }
             let mut answers = if good.is_empty() { Vec::new() } else { self.0.run(good).await }.into_iter();
@@ -243,8 +243,9 @@ fn with_schema<A: JsonSchema>(definition: Definition) -> Definition {
     definition.arg_schema(schemars::schema_for!(A).to_value())
 }
 
-fn parse<A: DeserializeOwned>(job: &Context) -> Result<A, Finish> {
+fn parse<A: DeserializeOwned>(job: &Context) -> Result<A, Box<Finish>> {
     serde_json::from_str(job.payload()).map_err(|error| {
-        Finish::failed(Retry::Permanent, format!("the payload does not fit its arguments: {error}"))
+        let error = format!("the payload does not fit its arguments: {error}");
+        Box::new(Finish::failed(Retry::Permanent, error))
     })
 }

@@ -291,7 +291,7 @@ async fn refresh(shared: Arc<Shared>, database: Database) {
         for (key, kind) in &shared.kinds {
             match Kind::read(&database, key).await {
                 Ok(known) => {
-                    *kind.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known)
+                    *kind.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known);
                 }
                 Err(error) => telemetry::database_error("definitions", &error),
             }

@@ -224,17 +224,54 @@ async fn a_tenant_that_only_fails_does_not_starve_another() {
     drop(worker);
 }
 
+/// Invariants 29 and 32: with LISTEN off an idle worker finds a job by polling, within two polls, and never early.
 #[tokio::test(flavor = "multi_thread")]
-async fn works_by_polling_alone_where_listening_is_off() {
+async fn an_idle_worker_that_only_polls_starts_a_job_within_two_polls() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let deaf = windlass_testing::settings(queue.url()).without_listen();
     let deaf = windlass::Queue::connect(deaf).await.unwrap();
-    let worker =
-        worker(&deaf).handler(Acting).poll_interval(Duration::from_millis(50)).start().await.unwrap();
-    let later = NewJob::new("acting").delay(Duration::from_millis(100)).payload(&Value::Null);
-    let id = deaf.enqueue(&later).await.unwrap().id;
-    let row = until(&client, id, "succeeded").await;
-    assert!(row["started_at"].as_str() >= row["scheduled_for"].as_str());
+    let poll = Duration::from_secs(2);
+    let worker = worker(&deaf).handler(Acting).poll_interval(poll).start().await.unwrap();
+    for delay in [0, 300] {
+        let new = NewJob::new("acting").delay(Duration::from_millis(delay)).payload(&Value::Null);
+        let id = deaf.enqueue(&new).await.unwrap().id;
+        until(&client, id, "succeeded").await;
+        let waited =
+            "select extract(epoch from started_at - scheduled_for)::float8 from windlass.jobs where id = $1";
+        let waited: f64 = client.query_one(waited, &[&id]).await.unwrap().get(0);
+        assert!((0.0..2.0 * poll.as_secs_f64()).contains(&waited), "started after {waited} s");
+    }
+    worker.stop().await.unwrap();
+}
+
+/// The bell, not the poll: every way into a line wakes a worker that would else look again in ten minutes.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_worker_is_woken_by_every_way_into_a_line() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    let sleepy = worker(&queue).handler(Acting).poll_interval(Duration::from_secs(600));
+    let worker = sleepy.start().await.unwrap();
+    let waits = "select count(*) from windlass.waiting";
+    let idle = async || eventually("it waits", async || count(&hand.client, waits).await == 1).await;
+    for round in 0..2 {
+        idle().await;
+        let by_rust = queue.enqueue(&NewJob::new("acting")).await.unwrap().id;
+        until(&hand.client, by_rust, "succeeded").await;
+        idle().await;
+        let by_sql = hand.enqueue(&format!("'acting', queue => 'new-lane-{round}'")).await;
+        until(&hand.client, by_sql, "succeeded").await;
+        idle().await;
+        let many = queue.enqueue_many(&[NewJob::new("acting"), NewJob::new("acting")]).await.unwrap();
+        until(&hand.client, many[1].id, "succeeded").await;
+        idle().await;
+        let promoted = hand.enqueue("'acting', delay => '200 ms'").await;
+        let unblocked = hand.enqueue(&format!("'acting', depends_on => array['{promoted}'::uuid]")).await;
+        until(&hand.client, promoted, "succeeded").await;
+        until(&hand.client, unblocked, "succeeded").await;
+        idle().await;
+        assert_eq!(hand.retry(by_rust).await, "queued");
+        until(&hand.client, by_rust, "succeeded").await;
+    }
     worker.stop().await.unwrap();
 }

@@ -252,7 +252,7 @@ async fn a_week_that_cannot_have_its_partition_does_not_hold_up_the_others() {
     assert_eq!(status(&client, ahead).await, "queued");
 }
 
-/// Invariant 48, at rest: the counters are what the rows say, whatever happened, before and after folding.
+/// Invariants 2, 44 and 48, at rest: every job is in one place and every row under its job's tenant; the counters are what the rows say, whatever happened, before and after folding.
 #[tokio::test(flavor = "multi_thread")]
 async fn counters_equal_the_rows_after_a_mixed_load() {
     let queue = TestQueue::create().await;
@@ -309,4 +309,11 @@ async fn counters_equal_the_rows_after_a_mixed_load() {
         + (select count(*) from windlass.blocked x where x.job_id = b.id)
         + (select count(*) from windlass.history x where x.job_id = b.id and x.job_status is not null)";
     assert_eq!(count(&client, shapes).await, 0, "a job is in exactly one place");
+    for child in ["live", "deferred", "blocked", "history", "dependency", "expiry", "progress"] {
+        let strays = format!(
+            "select count(*) from windlass.{child} c where not exists
+                (select from windlass.job b where b.tenant_id = c.tenant_id and b.id = c.job_id)"
+        );
+        assert_eq!(count(&client, &strays).await, 0, "a row of {child} without its job");
+    }
 }

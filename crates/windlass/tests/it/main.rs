@@ -5,6 +5,7 @@ mod copy;
 mod embedded;
 mod enqueue;
 mod keep;
+mod lease;
 mod model;
 mod operator;
 mod order;

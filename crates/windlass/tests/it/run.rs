@@ -1,10 +1,12 @@
 //! From claim to settlement, with real workers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::json;
-use windlass::{DEFAULT_TENANT, Definition, Done, Duty, Failure, NewJob, OnTimeout};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Duty, Failure, Handler, NewJob, OnTimeout};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Acting, Held, attempts, count, job, keeper, status, until, worker};
@@ -244,4 +246,28 @@ async fn an_aborted_workers_jobs_come_back_by_the_reaper() {
     .await;
     assert_eq!(attempts(&client, id).await, ["lost"]);
     assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), windlass::Canceled::Now);
+}
+
+/// Invariant 13: a handler that fails because it was told to stop did not fail.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_that_obeys_a_shutdown_with_an_error_is_not_charged() {
+    struct Obeying(Arc<Notify>);
+    impl Handler for Obeying {
+        const KEY: &'static str = "obeying";
+        type Args = Value;
+        async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
+            self.0.notify_one();
+            job.stopped().await;
+            Err(Failure::permanent("interrupted"))
+        }
+    }
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let began = Arc::new(Notify::new());
+    let worker = worker(&queue).handler(Obeying(began.clone())).grace(Duration::ZERO).start().await.unwrap();
+    let id = queue.enqueue(&NewJob::new("obeying").max_attempts(1)).await.unwrap().id;
+    began.notified().await;
+    worker.stop().await.unwrap();
+    assert_eq!(status(&client, id).await, "queued");
+    assert_eq!(attempts(&client, id).await, ["released"]);
 }

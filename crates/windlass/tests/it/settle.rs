@@ -334,5 +334,11 @@ async fn the_attempts_view_has_one_row_per_attempt_with_every_column_of_the_seed
     assert_eq!(seen[0], (1, by.clone(), "failed".to_owned(), Some("once".to_owned())));
     assert_eq!(seen[1], (2, by, "succeeded".to_owned(), None));
     assert_ne!(rows[0].get::<_, Uuid>("id"), rows[1].get::<_, Uuid>("id"));
+    let started = |row: usize| rows[row].get::<_, jiff::Timestamp>("started_at");
+    let of_job = "select started_at, last_started_at, finished_at from windlass.jobs where id = $1";
+    let of_job = client.query_one(of_job, &[&id]).await.unwrap();
+    assert_eq!(of_job.get::<_, jiff::Timestamp>(0), started(0), "the job keeps its first start");
+    assert_eq!(of_job.get::<_, jiff::Timestamp>(1), started(1), "and its latest");
+    assert_eq!(of_job.get::<_, jiff::Timestamp>(2), rows[1].get::<_, jiff::Timestamp>("finished_at"));
     worker.stop().await.unwrap();
 }

@@ -7,10 +7,10 @@ use crate::rule::{Place, Rule};
 use crate::source::words;
 use crate::tree::Tree;
 
-pub(crate) const RULES: &[&Rule] = &[&REGISTERED, &TRANSITIONS, &MISSION, &WHOLE_MISSION];
+pub(crate) const RULES: &[&Rule] = &[&REGISTERED, &TRANSITIONS, &MISSION, &WHOLE_MISSION, &INVARIANTS];
 
 /// The tables that have a check.
-const CHECKED: &[&str] = &["transitions", "mission"];
+const CHECKED: &[&str] = &["transitions", "mission", "invariants"];
 
 const REGISTERED: Rule = Rule {
     name: "every table marked as checked has a check",
@@ -149,6 +149,41 @@ const WHOLE_MISSION: Rule = Rule {
         "<!-- checked: mission -->\n| # | capability |\n|---|---|\n| 1 | a |\n",
     )]],
     passes: &[&[("docs/a.md", "<!-- checked: transitions -->\n| from | to |\n|---|---|\n| - | queued |\n")]],
+};
+
+const INVARIANTS: Rule = Rule {
+    name: "every promise of the engine names tests that exist",
+    mend: "write the test's function name in backticks under `proved by`, or `–` while it is open",
+    find: |tree| {
+        let mut places = Vec::new();
+        for table in tables(tree).filter(|table| table.name == "invariants") {
+            for row in &table.rows {
+                let [_, _, proof, _] = row.cells.as_slice() else {
+                    places.push(place(&table, row.line, format!("{} cells", row.cells.len())));
+                    continue;
+                };
+                places.extend(names_tests(tree, proof).into_iter().map(|why| place(&table, row.line, why)));
+            }
+        }
+        places
+    },
+    caught: &[
+        &[(
+            "docs/a.md",
+            "<!-- checked: invariants -->\n| # | promise | proved by |\n|---|---|---|\n| 1 | a | – |\n",
+        )],
+        &[(
+            "docs/a.md",
+            "<!-- checked: invariants -->\n| # | promise | proved by | also |\n|---|---|---|---|\n| 1 | a | `it_holds` | |\n",
+        )],
+    ],
+    passes: &[&[
+        (
+            "docs/a.md",
+            "<!-- checked: invariants -->\n| # | promise | proved by | also |\n|---|---|---|---|\n| 1 | a | `it_holds` | model |\n| 2 | b | – | model |\n",
+        ),
+        ("crates/a/tests/b.rs", "async fn it_holds() {}\n"),
+    ]],
 };
 
 fn tables(tree: &Tree) -> impl Iterator<Item = Table> {

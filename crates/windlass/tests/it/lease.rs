@@ -1,0 +1,159 @@
+//! The lease of a worker that lives: renewed, lost, and taken up again.
+
+use std::time::Duration;
+
+use windlass::{Duty, NewJob};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{Hand, Held, attempts, count, everything, job, keeper, status, until, worker};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_renews_the_lease_and_tells_what_runs() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (held, mut desk) = Held::new();
+    let beats =
+        worker(&queue).handler(held).lease(Duration::from_secs(30)).heartbeat(Duration::from_millis(100));
+    let worker = beats.queues(["default"]).metadata(serde_json::json!({"zone": "a"})).start().await.unwrap();
+    let id = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    let run = desk.next().await;
+    let first = job(&client, id).await["lease_expires_at"].clone();
+    eventually("the lease is renewed", async || {
+        job(&client, id).await["lease_expires_at"].as_str() > first.as_str()
+    })
+    .await;
+    let row = "select count(*) from windlass.job_workers where running_count = 1 and hostname <> '' and version <> ''
+        and queues = '{default}' and definition_keys = '{held}' and last_seen_at > started_at and metadata ->> 'zone' = 'a'";
+    eventually("its row says so", async || count(&client, row).await == 1).await;
+    let split: Vec<&str> = worker.id().split(':').collect();
+    assert_eq!(split.len(), 3, "hostname:pid:boot-uuid");
+    run.succeed();
+    until(&client, id, "succeeded").await;
+    worker.stop().await.unwrap();
+    let closed = "select count(*) from windlass.job_workers where lease_expires_at <= clock_timestamp() and running_count = 0";
+    assert_eq!(count(&client, closed).await, 1);
+}
+
+/// Invariant 19: a worker that gets no renewal stops its runs before anybody else may start them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_cut_off_from_its_lease_stops_its_runs_in_time() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (held, mut desk) = Held::new();
+    let short = worker(&queue).handler(held).lease(Duration::from_secs(6)).without_keeper();
+    let worker = short.start().await.unwrap();
+    let id = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    let run = desk.next().await;
+    let mut other = queue.client().await;
+    let cut = other.transaction().await.unwrap();
+    let row =
+        cut.query_one("select lease_expires_at from windlass.job_workers for update", &[]).await.unwrap();
+    let expires: jiff::Timestamp = row.get(0);
+    tokio::time::timeout(Duration::from_secs(30), run.stop.cancelled())
+        .await
+        .expect("it runs without a lease");
+    let now: jiff::Timestamp = client.query_one("select clock_timestamp()", &[]).await.unwrap().get(0);
+    assert!(now < expires, "it stopped at {now}, its lease ran out at {expires}");
+    cut.rollback().await.unwrap();
+    // The connection is back: it goes on under its old name, and the job that it gave back runs again uncharged.
+    let again = desk.next().await;
+    assert_eq!((again.job, again.attempt), (id, 2));
+    again.succeed();
+    until(&client, id, "succeeded").await;
+    assert_eq!(attempts(&client, id).await, ["released", "succeeded"]);
+    assert_eq!(count(&client, "select count(*) from windlass.job_workers").await, 1);
+    worker.stop().await.unwrap();
+}
+
+/// Invariants 5 and 18: what a worker does after it was declared dead counts for nothing, and it goes on as another.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_declared_dead_stops_its_runs_and_goes_on_under_a_new_name() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (held, mut desk) = Held::new();
+    let alive = worker(&queue).handler(held).without_keeper().heartbeat(Duration::from_millis(200));
+    let worker = alive.start().await.unwrap();
+    let id = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    let run = desk.next().await;
+    let keeper = keeper(&queue);
+    let silent = "update windlass.job_workers set lease_expires_at = clock_timestamp() - interval '1 s'
+        where id = (select min(id) from windlass.job_workers)";
+    let closed = "select count(*) from windlass.job_workers where stopped_at is not null";
+    eventually("it is declared dead", async || {
+        client.execute(silent, &[]).await.unwrap();
+        keeper.run_once(Duty::Reap).await.unwrap();
+        count(&client, closed).await == 1
+    })
+    .await;
+    tokio::time::timeout(Duration::from_secs(30), run.stop.cancelled())
+        .await
+        .expect("it was not told to stop");
+    run.succeed();
+    assert_eq!(status(&client, id).await, "scheduled", "the late success does not count");
+    eventually("it comes again", async || {
+        keeper.run_once(Duty::Promote).await.unwrap();
+        !desk.is_empty()
+    })
+    .await;
+    let again = desk.next().await;
+    assert_eq!((again.job, again.attempt), (id, 2));
+    again.succeed();
+    until(&client, id, "succeeded").await;
+    assert_eq!(attempts(&client, id).await, ["lost", "succeeded"]);
+    assert_eq!(count(&client, "select count(distinct worker) from windlass.history").await, 2);
+    worker.stop().await.unwrap();
+}
+
+/// An operator may ask a worker to be quiet: it claims no more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_told_to_be_quiet_takes_nothing_new() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (held, mut desk) = Held::new();
+    let beats = worker(&queue).handler(held).heartbeat(Duration::from_millis(50));
+    let worker = beats.start().await.unwrap();
+    let first = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    let run = desk.next().await;
+    client.execute("update windlass.job_workers set is_quiet = true", &[]).await.unwrap();
+    let seen = "select count(*) from windlass.job_workers where last_seen_at > $1";
+    // It has taken in the answer to one beat when it sends the next.
+    for _ in 0..2 {
+        let now: jiff::Timestamp = client.query_one("select clock_timestamp()", &[]).await.unwrap().get(0);
+        eventually("it beats", async || client.query_one(seen, &[&now]).await.unwrap().get::<_, i64>(0) == 1)
+            .await;
+    }
+    let second = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    run.succeed();
+    until(&client, first, "succeeded").await;
+    assert_eq!(status(&client, second).await, "queued");
+    client.execute("update windlass.job_workers set is_quiet = false", &[]).await.unwrap();
+    let run = desk.next().await;
+    assert_eq!(run.job, second);
+    run.succeed();
+    worker.stop().await.unwrap();
+}
+
+/// Invariants 7 and 8: a heartbeat between the reaper's look and its write spares the job.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_speaks_up_while_it_is_being_reaped_keeps_its_jobs() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(serde_json::json!({"key": "held"})).await;
+    hand.enqueue("'held'").await;
+    let fence = hand.claim_one().await;
+    hand.fall_silent().await;
+    let seen = hand.client.query("select job_id from windlass.lost_jobs(10)", &[]).await.unwrap();
+    assert_eq!(seen.len(), 1, "the reaper has seen it");
+    assert!(hand.heartbeat().await);
+    let before = everything(&hand.client).await;
+    let reap = "select settled from windlass.reap(array[$1::integer], array[$2::uuid], array[$3::uuid], array[$4::integer],
+        array[$5::uuid], array[$6::jsonb])";
+    let lost =
+        serde_json::json!({"outcome": 5, "next": 7, "delay_ms": 0, "failures": 1, "lost": 1, "snoozes": 0});
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&hand.worker, &fence.tenant, &fence.job, &fence.attempt, &fence.token, &lost];
+    let settled = hand.client.query_one(reap, &params).await.unwrap();
+    assert_eq!(settled.get::<_, Option<Vec<i32>>>(0), None);
+    assert_eq!(everything(&hand.client).await, before);
+    assert!(hand.settle(&fence, None).await);
+}
