@@ -23,10 +23,12 @@ mod settler;
 mod start;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -231,8 +233,20 @@ impl Shared {
         let (handler, known, meters) = (kind.handler.clone(), kind.known(), kind.meters.clone());
         let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
         let reports = self.reports.clone();
+        let jobs: Vec<Arc<Claimed>> = jobs.into_iter().map(Arc::new).collect();
         self.runs.spawn(async move {
-            for one in run_all(&*handler, &known, &meters, jobs, switches, &reports).await {
+            let started = Instant::now();
+            let run = AssertUnwindSafe(run_all(&*handler, &known, &meters, &jobs, switches, &reports));
+            let all = run.catch_unwind().await.unwrap_or_else(|panic| {
+                run::discard(panic);
+                // The handler's own panics are caught where it is called; this one came from what it left behind.
+                let broke = |claimed: Arc<Claimed>| {
+                    let finish = Finish::failed(Retry::ByPolicy, "the run panicked while it was being ended");
+                    Ended::new(claimed, known.policies.clone(), meters.clone(), finish, started.elapsed())
+                };
+                jobs.into_iter().map(broke).collect()
+            });
+            for one in all {
                 // Gone only if the worker was aborted; then the reaper ends this attempt.
                 let _ = ended.as_ref().map(|ended| ended.send(one));
             }
@@ -259,12 +273,11 @@ async fn run_all(
     handler: &dyn AnyHandler,
     known: &Known,
     meters: &Arc<Meters>,
-    jobs: Vec<Claimed>,
+    jobs: &[Arc<Claimed>],
     switches: Vec<Switch>,
     reports: &mpsc::UnboundedSender<Report>,
 ) -> Vec<Ended> {
     let started = Instant::now();
-    let jobs: Vec<Arc<Claimed>> = jobs.into_iter().map(Arc::new).collect();
     let mut finishes: Vec<Option<Finish>> = jobs.iter().map(|job| known.refusal(job)).collect();
     let (good, good_switches): (Vec<Context>, Vec<Switch>) = jobs
         .iter()
@@ -292,7 +305,8 @@ async fn run_all(
             .for_each(|(place, finish)| *place = Some(finish));
     }
     let ran = started.elapsed();
-    jobs.into_iter()
+    jobs.iter()
+        .cloned()
         .zip(finishes)
         .map(|(claimed, finish)| {
             let finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));

@@ -1,5 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
 mod embedded;
+mod hostile;
+mod migrations;
 mod process;
 mod smoke;
