@@ -77,9 +77,6 @@ begin
   freed as (
     delete from windlass.dedupe d using ended e
      where e.holds_dedupe and e.next <= 4 and d.released_at_end and d.tenant_id = e.tenant_id and d.job_id = e.job_id),
-  acknowledged as (
-    delete from windlass.cancel_request c using ended e
-     where e.was_canceled and c.tenant_id = e.tenant_id and c.job_id = e.job_id),
   counted as (
     insert into windlass.tally (tenant_id, lane, running, queued, scheduled, succeeded, failed, dead_letter, canceled)
       select e.tenant_id, e.lane, -count(*), count(*) filter (where e.next = 5), count(*) filter (where e.next = 7),
@@ -92,6 +89,12 @@ begin
     into settled, overruled, unblocking
     from ended e;
 
+  if overruled is not null then
+    -- By itself: a request we waited for is younger than the statement above, which would leave it behind, and the
+    -- job's next run, after an operator's retry, would be told to stop.
+    delete from windlass.cancel_request c using unnest(overruled) o (ord)
+     where c.tenant_id = tenants[o.ord] and c.job_id = jobs[o.ord];
+  end if;
   if exists (select from unnest(details) d where d ? 'chain') then
     perform windlass.enqueue_chain(tenants[o.ord], jobs[o.ord], link)
        from unnest(settled) o (ord) cross join lateral jsonb_array_elements(details[o.ord] -> 'chain') link
