@@ -4,6 +4,7 @@
 pub(crate) mod accounting;
 mod cancel;
 mod cut;
+mod disorder;
 
 pub(crate) mod fleet;
 mod freeze;

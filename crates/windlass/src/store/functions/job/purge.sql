@@ -1,36 +1,46 @@
 -- Deletes jobs whole, in whatever state: bodies, history, places in line, keys. A run that is under way loses its lease.
--- Counters follow. keep_promises leaves the keys that are promised for ever, as retention must. Returns how many bodies went. Callers pass batches, so no transaction is long.
+-- Counters follow. keep_promises leaves the keys that are promised for ever, as retention must. Returns how many bodies
+-- went. Callers pass batches, so no transaction is long.
+-- A job may move between the tables while we look: the row we waited for is gone and its new one is younger than our
+-- snapshot. So we look again until nothing is left; what we have deleted nobody can move.
 create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  purged integer;
+  purged integer := 0;
   needed uuid[] := array(select distinct d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs));
 begin
   perform windlass.stay_durable();
-  with from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
-      returning l.job_id, l.lane, case when l.token is null then 5 else 6 end as state),
-  from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs) returning d.job_id, d.lane, 7 as state),
-  from_jobs as (delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) returning b.job_id, b.lane, 8 as state),
-  from_history as (delete from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs) returning h.job_id, h.lane, h.job_status as state),
-  gone as (select * from from_live union all select * from from_time union all select * from from_jobs
-           union all select * from from_history where state is not null),
-  unkeyed as (delete from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs)
-      and (d.until < 'infinity' or not keep_promises)),
-  unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)),
-  unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
-  unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),
-  unasked as (delete from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs)),
-  bodies as (delete from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) returning 1),
-  counted as (
-    insert into windlass.tally (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled)
-      select tenant, g.lane, -count(*) filter (where g.state = 5), -count(*) filter (where g.state = 6), -count(*) filter (where g.state = 7),
-             -count(*) filter (where g.state = 8), -count(*) filter (where g.state = 1), -count(*) filter (where g.state = 2),
-             -count(*) filter (where g.state = 3), -count(*) filter (where g.state = 4)
-        from gone g group by g.lane)
-  select count(*) into purged from bodies;
+  loop
+    with from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
+        returning l.job_id, l.lane, case when l.token is null then 5 else 6 end as state),
+    from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs) returning d.job_id, d.lane, 7 as state),
+    from_jobs as (delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) returning b.job_id, b.lane, 8 as state),
+    from_history as (delete from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs) returning h.job_id, h.lane, h.job_status as state),
+    gone as (select * from from_live union all select * from from_time union all select * from from_jobs
+             union all select * from from_history where state is not null),
+    unkeyed as (delete from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs)
+        and (d.until < 'infinity' or not keep_promises)),
+    unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)),
+    unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
+    unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),
+    unasked as (delete from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs)),
+    bodies as (delete from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) returning 1),
+    counted as (
+      insert into windlass.tally (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled)
+        select tenant, g.lane, -count(*) filter (where g.state = 5), -count(*) filter (where g.state = 6), -count(*) filter (where g.state = 7),
+               -count(*) filter (where g.state = 8), -count(*) filter (where g.state = 1), -count(*) filter (where g.state = 2),
+               -count(*) filter (where g.state = 3), -count(*) filter (where g.state = 4)
+          from gone g group by g.lane)
+    select purged + count(*) into purged from bodies;
+    exit when not exists (select from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs))
+      and not exists (select from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs))
+      and not exists (select from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs))
+      and not exists (select from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs))
+      and not exists (select from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs));
+  end loop;
   perform windlass.unblock(tenant, needed);
   return purged;
 end
