@@ -92,9 +92,17 @@ impl Error {
 
     /// Whether a transaction pooler lost our prepared statements: they must not be used on it.
     pub(crate) fn is_lost_statement(&self) -> bool {
-        matches!(self, Self::Database(error) if matches!(
-            error.code(),
-            Some(&(SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT))))
+        let Self::Database(error) = self else { return false };
+        match error.as_db_error() {
+            // The name led to another process's statement, which takes other parameters.
+            Some(db) if *db.code() == SqlState::PROTOCOL_VIOLATION => {
+                db.message().contains("prepared statement")
+            }
+            Some(db) => {
+                matches!(*db.code(), SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PSTATEMENT)
+            }
+            None => false,
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::json::{self, JsonLimits, JsonProblem};
@@ -44,25 +45,31 @@ pub fn tail(bytes: &[u8], max_bytes: usize) -> String {
 
 /// A handler's result as JSON text that [`json::check`] accepts and Postgres stores. NUL in strings and names becomes U+FFFD;
 /// a result beyond the limits is replaced by `{"windlass": {"dropped": …, "bytes": …}}`, which says what was lost.
-pub fn storable_json(value: &Value, limits: &JsonLimits) -> String {
-    // Looked at first because the serializer recurses as deep as the value goes.
-    if is_deeper_than(value, limits.max_depth.min(json::DEEPEST)) {
-        return dropped("result nested too deeply", None, limits);
-    }
-    let (text, bytes) = written(value, limits.max_bytes);
+pub fn storable_json(value: &impl Serialize, limits: &JsonLimits) -> String {
+    let (text, bytes) = match written(value, limits) {
+        Ok(written) => written,
+        Err(Unwritten::TooDeep) => return dropped("result nested too deeply", None, limits),
+        Err(Unwritten::Refused(error)) => {
+            return storable_json(
+                &format!("cannot be serialised: {}", storable(error.as_bytes(), 1000)),
+                limits,
+            );
+        }
+    };
     let problem = match json::check(&text, limits) {
         Ok(()) => return text,
         Err(refused) => refused.problem,
     };
-    match problem {
+    match (problem, serde_json::from_str::<Value>(&text)) {
         // A name with NUL may meet its own replacement in the same object; then one of the two is lost.
-        JsonProblem::Nul => storable_json(&without_nul(value), limits),
-        JsonProblem::TooLarge { .. } => dropped("result too large", Some(bytes), limits),
-        JsonProblem::TooManyValues { .. } => dropped("result has too many values", Some(bytes), limits),
-        JsonProblem::TooDeep { .. } => dropped("result nested too deeply", Some(bytes), limits),
-        JsonProblem::Number | JsonProblem::LoneSurrogate | JsonProblem::Syntax { .. } => {
-            dropped("result cannot be stored", Some(bytes), limits)
-        }
+        (JsonProblem::Nul, Ok(value)) => storable_json(&without_nul(&value), limits),
+        (JsonProblem::TooLarge { .. }, _) => dropped("result too large", Some(bytes), limits),
+        (JsonProblem::TooManyValues { .. }, _) => dropped("result has too many values", Some(bytes), limits),
+        (JsonProblem::TooDeep { .. }, _) => dropped("result nested too deeply", Some(bytes), limits),
+        (
+            JsonProblem::Nul | JsonProblem::Number | JsonProblem::LoneSurrogate | JsonProblem::Syntax { .. },
+            _,
+        ) => dropped("result cannot be stored", Some(bytes), limits),
     }
 }
 
@@ -94,46 +101,78 @@ fn fitting(mark: String, max_bytes: usize) -> String {
     if mark.len() <= max_bytes { mark } else { String::new() }
 }
 
-fn is_deeper_than(value: &Value, levels: usize) -> bool {
-    let is_container = value.is_array() || value.is_object();
-    let Some(below) = levels.checked_sub(usize::from(is_container)) else {
-        return true;
+enum Unwritten {
+    TooDeep,
+    Refused(String),
+}
+
+/// The value's text and its size; of a text beyond the limit only enough is kept to be seen as too large. A value nested
+/// too deeply is left in the middle: serialising recurses as deep as the value goes, and a stack that ends takes the
+/// whole process with it.
+fn written(value: &impl Serialize, limits: &JsonLimits) -> Result<(String, usize), Unwritten> {
+    let mut bounded = Bounded {
+        kept: Vec::with_capacity(128),
+        total: 0,
+        depth: 0,
+        is_in_string: false,
+        is_escaped: false,
+        max_bytes: limits.max_bytes,
+        max_depth: limits.max_depth.min(json::DEEPEST),
     };
-    match value {
-        Value::Array(items) => items.iter().any(|item| is_deeper_than(item, below)),
-        Value::Object(members) => members.values().any(|member| is_deeper_than(member, below)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    match serde_json::to_writer(&mut bounded, value) {
+        // Pieces are written whole, so what is kept is whole characters.
+        Ok(()) => Ok((String::from_utf8_lossy(&bounded.kept).into_owned(), bounded.total)),
+        Err(_) if bounded.depth > bounded.max_depth => Err(Unwritten::TooDeep),
+        Err(error) => Err(Unwritten::Refused(error.to_string())),
     }
 }
 
-/// The value's text and its size; of a text beyond `max_bytes` only enough is kept to be seen as too large.
-fn written(value: &Value, max_bytes: usize) -> (String, usize) {
-    struct Bounded {
-        kept: Vec<u8>,
-        max_bytes: usize,
-        total: usize,
-    }
+/// Takes JSON text and follows how deep it is.
+struct Bounded {
+    kept: Vec<u8>,
+    total: usize,
+    depth: usize,
+    is_in_string: bool,
+    is_escaped: bool,
+    max_bytes: usize,
+    max_depth: usize,
+}
 
-    impl io::Write for Bounded {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.total += bytes.len();
-            if self.kept.len() <= self.max_bytes {
-                self.kept.extend_from_slice(bytes);
+impl Bounded {
+    fn follow(&mut self, byte: u8) {
+        if self.is_escaped {
+            self.is_escaped = false;
+        } else if self.is_in_string {
+            self.is_escaped = byte == b'\\';
+            self.is_in_string = byte != b'"';
+        } else {
+            match byte {
+                b'"' => self.is_in_string = true,
+                b'[' | b'{' => self.depth += 1,
+                b']' | b'}' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
             }
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
         }
     }
+}
 
-    let mut bounded = Bounded { kept: Vec::with_capacity(128), max_bytes, total: 0 };
-    match serde_json::to_writer(&mut bounded, value) {
-        // Pieces are written whole, so what is kept is whole characters.
-        Ok(()) => (String::from_utf8_lossy(&bounded.kept).into_owned(), bounded.total),
-        // Empty text is no JSON, and is dropped as such.
-        Err(_) => (String::new(), 0),
+impl io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for &byte in bytes {
+            self.follow(byte);
+            if self.depth > self.max_depth {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
+        }
+        self.total += bytes.len();
+        if self.kept.len() <= self.max_bytes {
+            self.kept.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -23,10 +23,12 @@ mod settler;
 mod start;
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -238,8 +240,27 @@ impl Shared {
         let (handler, known, meters) = (kind.handler.clone(), kind.known(), kind.meters.clone());
         let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
         let reports = self.reports.clone();
+        let jobs: Vec<Arc<Claimed>> = jobs.into_iter().map(Arc::new).collect();
         self.runs.spawn(async move {
-            for one in run_all(&*handler, &known, &meters, jobs, places, &reports).await {
+            let started = Instant::now();
+            let run = AssertUnwindSafe(run_all(&*handler, &known, &meters, &jobs, &places, &reports));
+            let all = run.catch_unwind().await.unwrap_or_else(|panic| {
+                run::discard(panic);
+                // The handler's own panics are caught where it is called; this one came from what it left behind.
+                let broke = |(claimed, &(slot, _)): (Arc<Claimed>, &(Slot, Switch))| {
+                    let finish = Finish::failed(Retry::ByPolicy, "the run panicked while it was being ended");
+                    Ended::new(
+                        claimed,
+                        slot,
+                        known.policies.clone(),
+                        meters.clone(),
+                        finish,
+                        started.elapsed(),
+                    )
+                };
+                jobs.into_iter().zip(&places).map(broke).collect()
+            });
+            for one in all {
                 // Gone only if the worker was aborted; then the reaper ends this attempt.
                 if let Some(ended) = &ended {
                     let _ = ended.send(one);
@@ -268,16 +289,15 @@ async fn run_all(
     handler: &dyn AnyHandler,
     known: &Known,
     meters: &Arc<Meters>,
-    jobs: Vec<Claimed>,
-    places: Vec<(Slot, Switch)>,
+    jobs: &[Arc<Claimed>],
+    places: &[(Slot, Switch)],
     reports: &mpsc::UnboundedSender<Report>,
 ) -> Vec<Ended> {
     let started = Instant::now();
-    let jobs: Vec<Arc<Claimed>> = jobs.into_iter().map(Arc::new).collect();
     let mut finishes: Vec<Option<Finish>> = jobs.iter().map(|job| known.refusal(job)).collect();
     let (good, good_switches): (Vec<Context>, Vec<Switch>) = jobs
         .iter()
-        .zip(&places)
+        .zip(places)
         .zip(&finishes)
         .filter(|(_, refusal)| refusal.is_none())
         .map(|((job, (_, switch)), _)| {
@@ -301,10 +321,11 @@ async fn run_all(
             .for_each(|(place, finish)| *place = Some(finish));
     }
     let ran = started.elapsed();
-    jobs.into_iter()
+    jobs.iter()
+        .cloned()
         .zip(places)
         .zip(finishes)
-        .map(|((claimed, (slot, _)), finish)| {
+        .map(|((claimed, &(slot, _)), finish)| {
             let finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
             Ended::new(claimed, slot, known.policies.clone(), meters.clone(), finish, ran)
         })

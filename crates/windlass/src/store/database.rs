@@ -115,6 +115,12 @@ impl Database {
         Ok(Self { pool, prepared: Arc::new(AtomicBool::new(prepared)) })
     }
 
+    /// Gives up the connections that are not in use, for a caller whose last question was not answered: the next one on
+    /// the same connection would wait behind it.
+    pub(crate) fn forget_connections(&self) {
+        self.pool.retain(|_, _| false);
+    }
+
     pub(crate) async fn session(&self) -> Result<Session> {
         Ok(Session { client: Some(self.pool.get().await?), prepared: self.prepared.clone(), is_open: false })
     }

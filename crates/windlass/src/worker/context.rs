@@ -148,6 +148,7 @@ impl Context {
         client: &C,
         done: Done,
     ) -> Result<Completion> {
+        done.check()?;
         let finish = Finish::from(Ok(done));
         let (ending, ..) = ending::decide(&self.claimed, &self.policies, &finish, self.started.elapsed());
         let settled = store::job::settle_in(client, &ending).await?;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::context::Context;
 use crate::definition::Definition;
@@ -90,12 +89,15 @@ impl Done {
     pub fn snooze(delay: Duration) -> Self {
         Self { snooze: Some(delay), ..Self::default() }
     }
+
+    /// A job that should follow and cannot be is an error of this run, not something to leave out.
+    pub(crate) fn check(&self) -> crate::Result<()> {
+        self.next.iter().try_for_each(|job| job.payload_text().map(drop))
+    }
 }
 
 fn storable(value: &impl Serialize) -> String {
-    let value = serde_json::to_value(value)
-        .unwrap_or_else(|error| Value::String(format!("cannot be serialised: {error}")));
-    text::storable_json(&value, &JsonLimits::default())
+    text::storable_json(value, &JsonLimits::default())
 }
 
 /// A run that failed, and what that means for the job.
@@ -158,6 +160,12 @@ impl From<Result<Done, Failure>> for Finish {
         match answer {
             Err(failure) => Self::failed(failure.retry, failure.error),
             Ok(done) => {
+                if let Err(error) = done.check() {
+                    return Self::failed(
+                        Retry::ByPolicy,
+                        format!("the jobs that should follow could not be enqueued: {error}"),
+                    );
+                }
                 let outcome = done.snooze.map_or(Outcome::Succeeded, |delay| Outcome::Snoozed { delay });
                 Self { outcome, error: None, done }
             }

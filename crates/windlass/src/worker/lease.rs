@@ -121,6 +121,7 @@ impl Keeper {
                 }
                 Err(_) => {
                     telemetry::heartbeat("failed");
+                    database.forget_connections();
                     next_beat = Instant::now();
                 }
             }

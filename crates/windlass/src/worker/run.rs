@@ -24,7 +24,11 @@ pub(crate) async fn run(handler: &dyn AnyHandler, jobs: Vec<Context>, switches: 
         biased;
         finishes = call => match finishes {
             Ok(finishes) => finishes.into_iter().zip(switches).map(|(finish, switch)| acknowledge(finish, switch)).collect(),
-            Err(panic) => all(count, || Finish::failed(Retry::ByPolicy, format!("the handler panicked: {}", words(&*panic)))),
+            Err(panic) => {
+                let error = format!("the handler panicked: {}", words(&*panic));
+                discard(panic);
+                all(count, || Finish::failed(Retry::ByPolicy, error.as_str()))
+            }
         },
         () = tokio::time::sleep_until(deadline.into()) => all(count, || Finish::of(Outcome::TimedOut, "the attempt ran past its time-out")),
         why = stopped(switches) => all(count, || match why {
@@ -61,6 +65,13 @@ async fn stopped(switches: &[Switch]) -> Stop {
 
 fn all(count: usize, finish: impl Fn() -> Finish) -> Vec<Finish> {
     (0..count).map(|_| finish()).collect()
+}
+
+/// What was thrown may itself panic when it is dropped; if so, that is enough.
+pub(crate) fn discard(panic: Box<dyn std::any::Any + Send>) {
+    if let Err(another) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(another);
+    }
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> &str {

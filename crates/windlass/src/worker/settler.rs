@@ -26,6 +26,8 @@ const MOST: usize = 500;
 /// Under load a small batch waits this long for company.
 const LINGER: Duration = Duration::from_millis(2);
 const COMPANY: usize = 64;
+/// Bytes of details per statement. A message of a gigabyte breaks the connection, and five hundred large results are one.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
 
 /// One ended attempt on its way to the database.
 #[derive(Debug)]
@@ -88,7 +90,12 @@ impl Settler {
                 }
             }
             batch.sort_unstable_by_key(|one| (one.claimed.fence.tenant, one.claimed.fence.job));
-            self.write(&mut session, &batch).await;
+            let mut rest = &batch[..];
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(fitting(rest));
+                self.write(&mut session, now).await;
+                rest = later;
+            }
             self.running.finish(batch.iter().map(|one| one.slot));
             batch.clear();
             last_write = Instant::now();
@@ -199,4 +206,14 @@ impl Settler {
             }
         }
     }
+}
+
+/// How many of these, at least one, one statement takes.
+fn fitting(batch: &[Ended]) -> usize {
+    let mut bytes = 0;
+    let fits = |one: &&Ended| {
+        bytes += one.ending.detail.as_ref().map_or(0, String::len);
+        bytes <= MOST_BYTES
+    };
+    batch.iter().take_while(fits).count().max(1)
 }

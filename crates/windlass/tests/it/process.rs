@@ -1,11 +1,12 @@
 //! Real processes, killed, frozen, starved and cut off. Every test ends with the same accounting: what was accepted is
 //! there, everything has ended, nothing ended twice, and the harness's own ledger agrees.
 
-mod accounting;
+pub(crate) mod accounting;
 mod cancel;
 mod cut;
+mod disorder;
 
-mod fleet;
+pub(crate) mod fleet;
 mod freeze;
 mod kill;
 mod ledger;

@@ -11,18 +11,18 @@ use super::ledger::Entry;
 
 /// What is published rather than required.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Books {
-    pub(super) jobs: usize,
-    pub(super) attempts: usize,
-    pub(super) lost: usize,
-    pub(super) released: usize,
+pub(crate) struct Books {
+    pub(crate) jobs: usize,
+    pub(crate) attempts: usize,
+    pub(crate) lost: usize,
+    pub(crate) released: usize,
     /// Pairs of runs of one job that were under way at once.
-    pub(super) overlaps: usize,
+    pub(crate) overlaps: usize,
 }
 
 /// Waits until every job has ended, then checks invariants 2, 3, 9, 10, 13 to 16, 18 and 48. `acked` are the jobs whose
 /// enqueue was answered; `sent` those and the ones whose answer was lost.
-pub(super) async fn settle_accounts(client: &Client, fleet: &Fleet, acked: &[Uuid], sent: &[Uuid]) -> Books {
+pub(crate) async fn settle_accounts(client: &Client, fleet: &Fleet, acked: &[Uuid], sent: &[Uuid]) -> Books {
     eventually("every job has ended", async || {
         number(
             client,
@@ -54,7 +54,7 @@ pub(super) async fn settle_accounts(client: &Client, fleet: &Fleet, acked: &[Uui
 }
 
 /// Where the application's own rows go, which `effect` jobs write.
-pub(super) async fn make_effect_table(client: &Client) {
+pub(crate) async fn make_effect_table(client: &Client) {
     client
         .batch_execute(
             "create table effect (job uuid not null, attempt integer not null, primary key (job, attempt))",
@@ -197,6 +197,6 @@ async fn outcomes(client: &Client, outcome: i16) -> usize {
     usize::try_from(row.unwrap().get::<_, i64>(0)).unwrap()
 }
 
-pub(super) async fn number(client: &Client, query: &str) -> i64 {
+pub(crate) async fn number(client: &Client, query: &str) -> i64 {
     client.query_one(query, &[]).await.unwrap_or_else(|error| panic!("{query}: {error:?}")).get(0)
 }

@@ -24,7 +24,7 @@ async fn an_answer_lost_on_the_way_loses_no_job() {
         drop(fleet.spawn(queue.url(), &[]).await);
         let mut acked = send_many(&queue, "work", 1, 60).await;
         acked.extend(send_many(&queue, "effect", 1, 5).await);
-        let proxy = Proxy::start(queue.url(), statement, 3).await;
+        let proxy = Proxy::start(queue.url(), Fault::Cut, statement, 3).await;
         let flags = [("--pooled", "true"), ("--concurrency", "5"), ("--lease-ms", "60000")];
         let worker = fleet.spawn(&proxy.url, &flags).await;
         eventually("it was cut as often as asked", async || proxy.left.load(Ordering::SeqCst) == 0).await;
@@ -34,7 +34,32 @@ async fn an_answer_lost_on_the_way_loses_no_job() {
     }
 }
 
-/// Passes everything on, but cuts a connection after the server has answered a statement with these words in it, as
+/// F-16 and F-32: a connection that falls silent without ending costs the worker a heartbeat, not its lease.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_connection_does_not_cost_the_lease() {
+    let (queue, fleet) = (TestQueue::create().await, Fleet::new());
+    let client = queue.client().await;
+    let proxy = Proxy::start(queue.url(), Fault::Silence, "windlass.heartbeat", 1).await;
+    let flags = [("--pooled", "true"), ("--lease-ms", "4000"), ("--heartbeat-ms", "500")];
+    let worker = fleet.spawn(&proxy.url, &flags).await;
+    let reaper = fleet.spawn(queue.url(), &[("--concurrency", "1")]).await;
+    let acked = send_many(&queue, "work", 6_000, 3).await;
+    let books = settle_accounts(&client, &fleet, &acked, &acked).await;
+    for worker in [worker, reaper] {
+        worker.finish().await;
+    }
+    assert_eq!((proxy.left.load(Ordering::SeqCst), books.lost, books.overlaps), (0, 0, 0), "{books:?}");
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    /// The connection ends before the answer is passed on.
+    Cut,
+    /// The connection stays, and nothing is passed on any more.
+    Silence,
+}
+
+/// Passes everything on, but breaks a connection after the server has answered a statement with these words in it, as
 /// often as asked.
 struct Proxy {
     url: String,
@@ -49,7 +74,7 @@ impl Drop for Proxy {
 }
 
 impl Proxy {
-    async fn start(url: &str, words: &'static str, times: usize) -> Self {
+    async fn start(url: &str, fault: Fault, words: &'static str, times: usize) -> Self {
         let config: tokio_postgres::Config = url.parse().unwrap();
         let tcp: tokio_postgres::Config = TestServer::shared().await.postgres().tcp_url().parse().unwrap();
         let (Host::Tcp(host), port) = (&tcp.get_hosts()[0], tcp.get_ports()[0]) else { panic!("not TCP") };
@@ -65,7 +90,7 @@ impl Proxy {
                 let (upstream, left) = (upstream.clone(), remaining.clone());
                 tokio::spawn(async move {
                     if let Ok(server) = TcpStream::connect(&upstream).await {
-                        pass_on(client, server, words, &left).await;
+                        pass_on(client, server, fault, words, &left).await;
                     }
                 });
             }
@@ -74,7 +99,13 @@ impl Proxy {
     }
 }
 
-async fn pass_on(mut client: TcpStream, mut server: TcpStream, words: &str, left: &AtomicUsize) {
+async fn pass_on(
+    mut client: TcpStream,
+    mut server: TcpStream,
+    fault: Fault,
+    words: &str,
+    left: &AtomicUsize,
+) {
     let (mut from_client, mut from_server) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     let mut cuts = false;
     loop {
@@ -88,6 +119,7 @@ async fn pass_on(mut client: TcpStream, mut server: TcpStream, words: &str, left
             }
             read = server.read(&mut from_server) => {
                 let Ok(count @ 1..) = read else { return };
+                if cuts && matches!(fault, Fault::Silence) { return std::future::pending().await }
                 if cuts || client.write_all(&from_server[..count]).await.is_err() { return }
             }
         }

@@ -13,20 +13,20 @@ use uuid::Uuid;
 use super::ledger::{self, Entry};
 
 /// Where worker processes of one test keep their ledgers, and which of them died when. Removed when dropped.
-pub(super) struct Fleet {
+pub(crate) struct Fleet {
     directory: PathBuf,
     deaths: Arc<Mutex<Vec<(u32, u64)>>>,
 }
 
 impl Fleet {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
         fs::create_dir_all(&directory).unwrap();
         Self { directory, deaths: Arc::default() }
     }
 
     /// Starts a worker process; it has registered its definitions and itself when this answers.
-    pub(super) async fn spawn(&self, url: &str, flags: &[(&str, &str)]) -> WorkerProcess {
+    pub(crate) async fn spawn(&self, url: &str, flags: &[(&str, &str)]) -> WorkerProcess {
         let ledger = self.directory.join(Uuid::new_v4().simple().to_string());
         let mut command = Command::new(program());
         command.args(["--url", url, "--ledger", ledger.to_str().unwrap()]);
@@ -40,7 +40,7 @@ impl Fleet {
         WorkerProcess { child, pid, name, deaths: self.deaths.clone() }
     }
 
-    pub(super) fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut entries: Vec<Entry> = fs::read_dir(&self.directory)
             .unwrap()
             .flat_map(|file| {
@@ -52,16 +52,16 @@ impl Fleet {
         entries
     }
 
-    pub(super) fn has_started(&self, job: Uuid) -> bool {
+    pub(crate) fn has_started(&self, job: Uuid) -> bool {
         self.starts_of(job) > 0
     }
 
-    pub(super) fn starts_of(&self, job: Uuid) -> usize {
+    pub(crate) fn starts_of(&self, job: Uuid) -> usize {
         self.entries().iter().filter(|entry| entry.is_start && entry.job == job).count()
     }
 
     /// When the process was surely dead, if it is.
-    pub(super) fn death_of(&self, pid: u32) -> Option<u64> {
+    pub(crate) fn death_of(&self, pid: u32) -> Option<u64> {
         self.deaths.lock().unwrap().iter().find(|(dead, _)| *dead == pid).map(|(_, at)| *at)
     }
 }
@@ -73,34 +73,34 @@ impl Drop for Fleet {
 }
 
 /// Killed when dropped.
-pub(super) struct WorkerProcess {
+pub(crate) struct WorkerProcess {
     child: Child,
-    pub(super) pid: u32,
+    pub(crate) pid: u32,
     /// As in `job_workers.worker_id`.
-    pub(super) name: String,
+    pub(crate) name: String,
     deaths: Arc<Mutex<Vec<(u32, u64)>>>,
 }
 
 impl WorkerProcess {
-    pub(super) fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.pid).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
-    pub(super) async fn kill(mut self) {
+    pub(crate) async fn kill(mut self) {
         self.child.start_kill().unwrap();
         self.ended().await;
     }
 
     /// Resolves when the process has ended, however that came about; answers whether it said it ended well.
-    pub(super) async fn ended(&mut self) -> bool {
+    pub(crate) async fn ended(&mut self) -> bool {
         let status = self.child.wait().await.unwrap();
         self.deaths.lock().unwrap().push((self.pid, ledger::now_ns()));
         status.success()
     }
 
     /// Ends gracefully.
-    pub(super) async fn finish(mut self) {
+    pub(crate) async fn finish(mut self) {
         self.signal(Signal::TERM);
         assert!(self.ended().await, "the worker process ends well");
     }

@@ -8,22 +8,22 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use windlass::{NewJob, Queue};
 
-pub(super) fn job(key: &str, ms: u64) -> NewJob {
+pub(crate) fn job(key: &str, ms: u64) -> NewJob {
     NewJob::new(key).payload(&json!({"ms": ms}))
 }
 
 /// Enqueues and answers the id.
-pub(super) async fn send(queue: &Queue, job: NewJob) -> Uuid {
+pub(crate) async fn send(queue: &Queue, job: NewJob) -> Uuid {
     queue.enqueue(&job).await.unwrap().id
 }
 
-pub(super) async fn send_many(queue: &Queue, key: &str, ms: u64, count: usize) -> Vec<Uuid> {
+pub(crate) async fn send_many(queue: &Queue, key: &str, ms: u64, count: usize) -> Vec<Uuid> {
     let jobs: Vec<NewJob> = (0..count).map(|_| job(key, ms)).collect();
     queue.enqueue_many(&jobs).await.unwrap().iter().map(|enqueued| enqueued.id).collect()
 }
 
 /// Clients that enqueue one job after the other, whatever becomes of the server, and note what they were told.
-pub(super) struct Enqueuers {
+pub(crate) struct Enqueuers {
     notes: Arc<Mutex<Notes>>,
     stop: CancellationToken,
     tasks: JoinSet<()>,
@@ -37,7 +37,7 @@ struct Notes {
 
 impl Enqueuers {
     /// Each job is one of `make`'s, with an id chosen here, so that an answer that was lost is known by name.
-    pub(super) fn start(queue: &Queue, count: usize, make: fn(usize) -> NewJob) -> Self {
+    pub(crate) fn start(queue: &Queue, count: usize, make: fn(usize) -> NewJob) -> Self {
         let (notes, stop) = (Arc::<Mutex<Notes>>::default(), CancellationToken::new());
         let mut tasks = JoinSet::new();
         for _ in 0..count {
@@ -58,12 +58,12 @@ impl Enqueuers {
         Self { notes, stop, tasks }
     }
 
-    pub(super) fn acked(&self) -> usize {
+    pub(crate) fn acked(&self) -> usize {
         self.notes.lock().unwrap().acked.len()
     }
 
     /// Answers (acked, sent).
-    pub(super) async fn finish(mut self) -> (Vec<Uuid>, Vec<Uuid>) {
+    pub(crate) async fn finish(mut self) -> (Vec<Uuid>, Vec<Uuid>) {
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {
             ended.unwrap();

@@ -42,6 +42,10 @@ begin
     enqueue.uniqueness, enqueue.tags,
     array[enqueue.dedupe_key, enqueue.idempotency_key, enqueue.ordering_key, enqueue.subject_type, enqueue.subject_id,
           enqueue.correlation_id, enqueue.source_ref, enqueue.trace]);
+  if not isfinite(enqueue.scheduled_for) or not isfinite(enqueue.deadline) then
+    -- Infinity can be stored but not reckoned with: it would stop every claim or promotion that meets it.
+    raise exception 'scheduled_for and deadline must be finite' using errcode = 'WL007', column = 'deadline';
+  end if;
   perform windlass.stay_durable();
   select * into route from windlass.route(tenant, enqueue.definition_key, enqueue.queue, enqueue.priority);
   attempts := coalesce(enqueue.max_attempts, route.max_attempts);

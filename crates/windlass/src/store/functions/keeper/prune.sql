@@ -29,7 +29,8 @@ begin
         select h.tenant_id, h.job_id, h.finished_at from windlass.history h
          where h.finished_at >= rule.reached and h.finished_at < rule.cutoff and h.job_status = rule.status
            and h.lane in (select l.id from windlass.lane l where l.definition_id = rule.definition_id)
-         order by h.finished_at limit most)
+         order by h.finished_at limit most
+         for update skip locked) -- an operator may be retrying one of them
       select o.tenant_id, array_agg(o.job_id) as jobs, max(max(o.finished_at)) over () as reached, (sum(count(*)) over ()) >= most as is_full
         from old o group by o.tenant_id
     loop

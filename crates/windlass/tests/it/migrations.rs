@@ -1,0 +1,127 @@
+//! Bringing the schema up: at once, again, and what is refused.
+
+use tokio::task::JoinSet;
+use uuid::Uuid;
+use windlass::{Error, Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, Queue, migrate};
+use windlass_testing::{TestDatabase, TestQueue, settings};
+
+async fn empty() -> TestDatabase {
+    TestDatabase::create("empty", "", async |_| {}).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_at_once_migrate_one_empty_database() {
+    let database = empty().await;
+    let mut migrating = JoinSet::new();
+    for _ in 0..10 {
+        let settings = settings(database.url());
+        migrating.spawn(async move { migrate(&settings).await.unwrap() });
+    }
+    let done = migrating.join_all().await;
+    let all: Vec<i32> = (1..=NEWEST_SCHEMA).collect();
+    assert_eq!(done.iter().filter(|migrated| migrated.applied == all).count(), 1, "{done:?}");
+    assert_eq!(done.iter().filter(|migrated| **migrated == Migrated::default()).count(), 9, "{done:?}");
+    Queue::connect(settings(database.url())).await.unwrap();
+}
+
+/// Roles belong to the whole server, so neighbours that start at once meet there.
+#[tokio::test(flavor = "multi_thread")]
+async fn neighbouring_databases_migrate_at_once() {
+    let mut databases = Vec::new();
+    for _ in 0..4 {
+        databases.push(empty().await);
+    }
+    let mut migrating = JoinSet::new();
+    for database in &databases {
+        let settings = settings(database.url());
+        migrating.spawn(async move { migrate(&settings).await.unwrap() });
+    }
+    migrating.join_all().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_migration_changes_nothing() {
+    let queue = TestQueue::create().await;
+    assert_eq!(migrate(&settings(queue.url())).await.unwrap(), Migrated::default());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_print_sql_prints_is_what_migrate_makes() {
+    let database = empty().await;
+    let queue = TestQueue::create().await;
+    let (client, connection) = tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(&windlass::print_sql()).await.unwrap();
+    assert_eq!(migrate(&settings(database.url())).await.unwrap(), Migrated::default());
+    let shape = "select string_agg(c.relname || ' ' || c.relkind::text || ' ' || r.rolname, ',' order by c.relname)
+                   from pg_class c join pg_roles r on r.oid = c.relowner where c.relnamespace = 'windlass'::regnamespace";
+    let by_hand: String = client.query_one(shape, &[]).await.unwrap().get(0);
+    let by_us: String = queue.client().await.query_one(shape, &[]).await.unwrap().get(0);
+    assert_eq!(by_hand, by_us);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_migration_is_refused() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    client
+        .batch_execute("update windlass.migration set checksum = 'edited' where version = 2")
+        .await
+        .unwrap();
+    let error = migrate(&settings(queue.url())).await.unwrap_err();
+    assert!(matches!(error, Error::MigrationChanged { version: 2 }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schema_of_another_time_is_refused_with_advice() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let connect = async || Queue::connect(settings(queue.url())).await;
+    let at = async |version: i32| {
+        let statement = format!(
+            "delete from windlass.migration where version > {NEWEST_SCHEMA};
+             insert into windlass.migration (version, name, checksum) values ({version}, 'later', '')"
+        );
+        client.batch_execute(&statement).await.unwrap();
+    };
+
+    at(NEWEST_SCHEMA + 1).await;
+    connect().await.unwrap();
+    at(NEWEST_SCHEMA + 1000).await;
+    let error = connect().await.unwrap_err();
+    assert!(matches!(error, Error::SchemaVersion { .. }), "{error}");
+    assert!(error.to_string().contains("upgrade this program"), "{error}");
+
+    let statement = format!("delete from windlass.migration where version >= {OLDEST_SCHEMA}");
+    client.batch_execute(&statement).await.unwrap();
+    let error = connect().await.unwrap_err();
+    assert!(error.to_string().contains("run the migrations"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_database_is_refused_with_advice() {
+    let database = empty().await;
+    let error = Queue::connect(settings(database.url())).await.unwrap_err();
+    assert!(matches!(error, Error::SchemaVersion { found: 0, .. }), "{error}");
+    assert!(error.to_string().contains("run the migrations"), "{error}");
+}
+
+/// A migrator that dies half-way leaves nothing half-made, and nobody waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_migration_that_is_cut_off_can_be_done_again() {
+    let database = empty().await;
+    let (admin, connection) = tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let migrating = settings(database.url());
+    let migrating = tokio::spawn(async move { migrate(&migrating).await });
+    let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity
+                where datname = current_database() and pid <> pg_backend_pid() and query like '%create table%'";
+    windlass_testing::eventually("it was cut or has ended", async || {
+        migrating.is_finished() || admin.query_one(cut, &[]).await.unwrap().get::<_, i64>(0) > 0
+    })
+    .await;
+    let _ = migrating.await.unwrap();
+    migrate(&settings(database.url())).await.unwrap();
+    let queue = Queue::connect(settings(database.url())).await.unwrap();
+    queue.define(&windlass::Definition::new(format!("d{}", Uuid::new_v4()))).await.unwrap();
+}
