@@ -116,7 +116,6 @@ impl Worker {
             // A part of ours that panicked has said so; the others still have to be waited for.
             let _ = settler.await;
         }
-        store::worker::stop(self.shared.queue.database(), self.shared.lease.worker()).await?;
         self.shared.stop_keeping.cancel();
         for task in self.tasks.drain(..) {
             let _ = task.await;
@@ -125,7 +124,8 @@ impl Worker {
             // The thread wakes on the token above; joining it here would block the runtime for a moment.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
-        Ok(())
+        // Only now: a heartbeat after the goodbye would renew the lease of a worker that is gone.
+        store::worker::stop(self.shared.queue.database(), self.shared.lease.worker()).await
     }
 
     /// Ends at once.
