@@ -1,4 +1,5 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
+mod demo;
 mod embedded;
 mod smoke;
