@@ -18,6 +18,8 @@ mod migrate;
 mod new_job;
 mod operator;
 mod queue;
+#[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
+mod sqlx;
 mod store;
 mod telemetry;
 pub mod text;
@@ -35,6 +37,10 @@ pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
 pub use new_job::{IfUnmet, NewJob, Source};
 pub use operator::Canceled;
 pub use queue::Queue;
+#[cfg(feature = "sqlx-08")]
+pub use sqlx::sqlx08;
+#[cfg(feature = "sqlx-09")]
+pub use sqlx::sqlx09;
 pub use store::database::Settings;
 #[doc(hidden)]
 pub use store::statements;

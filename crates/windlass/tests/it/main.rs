@@ -3,3 +3,4 @@
 mod demo;
 mod embedded;
 mod smoke;
+mod sqlx;
