@@ -10,14 +10,17 @@ pub mod embedded;
 mod definition;
 mod enqueue;
 mod error;
+mod filter;
 pub mod job;
 pub mod json;
 mod keeper;
+mod list;
 mod listen;
 mod migrate;
 mod new_job;
 mod operator;
 mod queue;
+mod record;
 #[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
 mod sqlx;
 mod store;
@@ -28,6 +31,7 @@ pub mod worker;
 pub use definition::Definition;
 pub use enqueue::{Enqueued, enqueue};
 pub use error::{Error, Result};
+pub use filter::Filter;
 pub use job::backoff::Backoff;
 pub use job::settle::{OnLost, OnTimeout};
 pub use job::state::{AttemptOutcome, State};
@@ -37,6 +41,7 @@ pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
 pub use new_job::{IfUnmet, NewJob, Source};
 pub use operator::Canceled;
 pub use queue::Queue;
+pub use record::{Attempt, Counts, Job, Page};
 #[cfg(feature = "sqlx-08")]
 pub use sqlx::sqlx08;
 #[cfg(feature = "sqlx-09")]

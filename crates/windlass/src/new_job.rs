@@ -32,7 +32,7 @@ impl NewJob {
     pub fn payload(mut self, payload: &impl Serialize) -> Self {
         self.payload = serde_json::to_string(payload)
             .map_err(|error| Error::refused("payload", format!("cannot be serialised: {error}")))
-            .and_then(|text| checked(text));
+            .and_then(checked);
         self
     }
 
@@ -238,6 +238,16 @@ impl Source {
             Self::Event => "event",
             Self::Schedule => "schedule",
             Self::System => "system",
+        }
+    }
+
+    /// The stored number; never reused.
+    pub(crate) const fn code(self) -> i16 {
+        match self {
+            Self::Manual => 1,
+            Self::Event => 2,
+            Self::Schedule => 3,
+            Self::System => 4,
         }
     }
 }

@@ -3,14 +3,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use tokio_postgres::NoTls;
 use uuid::Uuid;
-use windlass::{AttemptOutcome, State, Transition};
+use windlass::{AttemptOutcome, Counts, Filter, Job, Queue, State, Transition};
 
 use crate::Result;
 use crate::jobs::{SEND_EMAIL, Waits};
 
 const RECENT: usize = 60;
+const RUNNING: u16 = 30;
 const RATES: usize = 120;
 const RATE_WINDOW: Duration = Duration::from_secs(3);
 
@@ -20,34 +20,30 @@ pub(crate) struct Tenant {
     pub(crate) name: &'static str,
 }
 
-/// One line of the table: a tenant's jobs of one definition.
+/// One line of the table: a tenant's jobs of one definition, or all of them.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) tenant: Uuid,
     pub(crate) definition: String,
-    /// In the order of [`State::ALL`].
-    counts: [i64; State::ALL.len()],
+    counts: HashMap<State, i64>,
 }
 
 impl Row {
+    fn of(counts: &Counts) -> Self {
+        Self {
+            tenant: counts.tenant_id,
+            definition: counts.definition_key.clone(),
+            counts: State::ALL.into_iter().map(|state| (state, counts.of(state))).collect(),
+        }
+    }
+
     pub(crate) fn count(&self, state: State) -> i64 {
-        let position = State::ALL.iter().position(|other| *other == state);
-        position.map_or(0, |position| self.counts[position])
+        self.counts.get(&state).copied().unwrap_or(0)
     }
 
     pub(crate) fn finished(&self) -> i64 {
         State::ALL.into_iter().filter(|state| state.is_terminal()).map(|state| self.count(state)).sum()
     }
-}
-
-#[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) tenant: Uuid,
-    pub(crate) definition: String,
-    pub(crate) job: Uuid,
-    pub(crate) attempt: i32,
-    pub(crate) progress: Option<f32>,
-    pub(crate) message: Option<String>,
 }
 
 /// A moment's totals, from which rates are taken.
@@ -60,7 +56,7 @@ struct Sample {
 }
 
 pub(crate) struct Figures {
-    client: tokio_postgres::Client,
+    queue: Queue,
     tenants: Vec<Tenant>,
     waits: Waits,
     samples: VecDeque<Sample>,
@@ -69,7 +65,7 @@ pub(crate) struct Figures {
     pub(crate) started: Instant,
     pub(crate) slots: (usize, usize),
     pub(crate) rows: Vec<Row>,
-    pub(crate) running: Vec<Running>,
+    pub(crate) running: Vec<Job>,
     /// Newest first, with how long after the start it was heard.
     pub(crate) recent: VecDeque<(Duration, Transition)>,
     /// Finished per second, oldest first.
@@ -78,11 +74,9 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    pub(crate) async fn new(url: &str, tenants: Vec<Tenant>, waits: Waits, place: String) -> Result<Self> {
-        let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-        tokio::spawn(connection); // ends with the client
-        Ok(Self {
-            client,
+    pub(crate) fn new(queue: Queue, tenants: Vec<Tenant>, waits: Waits, place: String) -> Self {
+        Self {
+            queue,
             tenants,
             waits,
             samples: VecDeque::new(),
@@ -95,7 +89,7 @@ impl Figures {
             recent: VecDeque::new(),
             rates: VecDeque::new(),
             last_rate: Instant::now(),
-        })
+        }
     }
 
     pub(crate) fn tenants(&self) -> &[Tenant] {
@@ -134,7 +128,7 @@ impl Figures {
         let now = Sample {
             at: Instant::now(),
             finished: self.rows.iter().map(Row::finished).sum(),
-            enqueued: self.rows.iter().map(|row| row.counts.iter().sum::<i64>()).sum(),
+            enqueued: self.rows.iter().map(|row| row.counts.values().sum::<i64>()).sum(),
             retried: self.retried,
         };
         self.samples.push_back(now);
@@ -152,43 +146,18 @@ impl Figures {
     }
 
     pub(crate) async fn read_counts(&mut self) -> Result {
-        let columns: Vec<String> = State::ALL.iter().map(|state| format!("sum({state})::bigint")).collect();
-        let query = format!(
-            "select tenant_id, key, {} from windlass.job_counts join windlass.job_definitions d on d.id = definition_id
-              group by tenant_id, key order by tenant_id, key",
-            columns.join(", ")
-        );
-        let rows = self.client.query(&query, &[]).await?;
-        self.rows = rows
-            .iter()
-            .map(|row| Row {
-                tenant: row.get(0),
-                definition: row.get(1),
-                counts: std::array::from_fn(|position| row.get(position + 2)),
-            })
-            .collect();
+        self.rows = self.queue.counts(None).await?.iter().map(Row::of).collect();
         Ok(())
     }
 
+    /// Those that say how far they are come first: they are the ones worth watching.
     async fn read_running(&mut self) -> Result {
-        let query = "select l.tenant_id, d.key, l.job_id, l.attempt, p.percent, p.message
-            from windlass.live l
-            join windlass.lane n on n.tenant_id = l.tenant_id and n.id = l.lane
-            join windlass.job_definitions d on d.id = n.definition_id
-            left join windlass.progress p on p.tenant_id = l.tenant_id and p.job_id = l.job_id
-           where l.token is not null order by p.percent is null, l.claimed_at, l.job_id limit 12";
-        let rows = self.client.query(query, &[]).await?;
-        self.running = rows
-            .iter()
-            .map(|row| Running {
-                tenant: row.get(0),
-                definition: row.get(1),
-                job: row.get(2),
-                attempt: row.get(3),
-                progress: row.get(4),
-                message: row.get(5),
-            })
-            .collect();
+        self.running.clear();
+        for tenant in &self.tenants {
+            let running = Filter::new(tenant.id).state(State::Running).limit(RUNNING);
+            self.running.extend(self.queue.list(&running).await?.jobs);
+        }
+        self.running.sort_by_key(|job| (job.progress_percent.is_none(), job.id));
         Ok(())
     }
 
@@ -214,10 +183,10 @@ impl Figures {
             let total = totals.entry(row.tenant).or_insert_with(|| Row {
                 tenant: row.tenant,
                 definition: String::new(),
-                counts: [0; State::ALL.len()],
+                counts: HashMap::new(),
             });
-            for (sum, count) in total.counts.iter_mut().zip(row.counts) {
-                *sum += count;
+            for (state, count) in &row.counts {
+                *total.counts.entry(*state).or_default() += count;
             }
         }
         totals

@@ -69,7 +69,7 @@ async fn main() -> Result {
     let stop_producing = CancellationToken::new();
     let producer = tokio::spawn(producer::run(queue.clone(), tenants.clone(), stop_producing.clone()));
 
-    let mut figures = Figures::new(&url, tenants, waits, place(postgres.as_ref())).await?;
+    let mut figures = Figures::new(queue.clone(), tenants, waits, place(postgres.as_ref()));
     let shown = show(&mut figures, &worker, &options, is_live, &mut signals).await;
 
     stop_producing.cancel();

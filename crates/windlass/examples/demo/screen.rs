@@ -5,10 +5,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use rustix::termios::tcgetwinsize;
-use windlass::{AttemptOutcome, State, Transition};
+use windlass::{AttemptOutcome, Job, State, Transition};
 
 use crate::LOG_FILE;
-use crate::figures::{Figures, Row, Running};
+use crate::figures::{Figures, Row};
 
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
@@ -152,17 +152,17 @@ fn running(figures: &Figures, room: usize) -> Vec<String> {
     lines
 }
 
-fn running_line(figures: &Figures, job: &Running) -> String {
-    let progress = job.progress.map_or_else(String::new, |percent| {
+fn running_line(figures: &Figures, job: &Job) -> String {
+    let progress = job.progress_percent.map_or_else(String::new, |percent| {
         format!("{CYAN}{}{PLAIN} {percent:>3.0} %  ", meter(percent / 100.0, 20))
     });
     format!(
         "{:<11} {:<16} {DIM}{}{PLAIN}  attempt {}  {progress}{DIM}{}{PLAIN}",
-        figures.tenant_name(job.tenant),
-        job.definition,
-        tail(job.job),
-        job.attempt,
-        job.message.as_deref().unwrap_or_default()
+        figures.tenant_name(job.tenant_id),
+        job.definition_key,
+        tail(job.id),
+        job.attempt_count,
+        job.progress_message.as_deref().unwrap_or_default()
     )
 }
 

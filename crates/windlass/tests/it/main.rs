@@ -2,5 +2,6 @@
 
 mod demo;
 mod embedded;
+mod list;
 mod smoke;
 mod sqlx;

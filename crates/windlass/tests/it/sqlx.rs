@@ -1,5 +1,6 @@
 //! Enqueue in a transaction of sqlx: it commits with it, rolls back with it, and speaks the same errors.
 
+#[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
 macro_rules! adapter_tests {
     ($name:ident, $sqlx:ident, $adapter:ident) => {
         mod $name {
