@@ -3,5 +3,6 @@
 mod demo;
 mod embedded;
 mod list;
+mod plans;
 mod smoke;
 mod sqlx;
