@@ -6,3 +6,4 @@ mod list;
 mod plans;
 mod smoke;
 mod sqlx;
+mod statements;
