@@ -54,3 +54,8 @@ pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handle
 
 /// The tenant of applications that have only one.
 pub const DEFAULT_TENANT: uuid::Uuid = uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001);
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

@@ -1,6 +1,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
 mod demo;
+mod documents;
 mod embedded;
 mod list;
 mod plans;
