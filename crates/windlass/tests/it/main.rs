@@ -1,8 +1,10 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
+mod access;
 mod demo;
 mod documents;
 mod embedded;
+mod hot_tables;
 mod list;
 mod plans;
 mod smoke;

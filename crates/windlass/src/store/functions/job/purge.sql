@@ -9,6 +9,7 @@ declare
   purged integer;
   needed uuid[] := array(select distinct d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs));
 begin
+  perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
   with from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
       returning l.job_id, l.lane, case when l.token is null then 5 else 6 end as state),
