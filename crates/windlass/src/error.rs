@@ -51,6 +51,9 @@ pub enum Error {
     Unreachable(Arc<dyn std::error::Error + Send + Sync>),
     #[error("the database refused: {}", describe(.0))]
     Database(Arc<tokio_postgres::Error>),
+    /// The same from the driver of the caller's own transaction; `code` is the SQLSTATE, if the database gave one.
+    #[error("the database refused: {error}")]
+    OtherDriver { code: Option<String>, error: Arc<dyn std::error::Error + Send + Sync> },
 }
 
 impl Error {
@@ -71,14 +74,8 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable(_) => true,
-            Self::Database(error) => match error.code() {
-                None => true,
-                Some(state) => {
-                    let class = &state.code()[..2];
-                    matches!(class, "08" | "40" | "53" | "55" | "57" | "58")
-                        || *state == SqlState::READ_ONLY_SQL_TRANSACTION
-                }
-            },
+            Self::Database(error) => error.code().is_none_or(|state| is_transient_state(state.code())),
+            Self::OtherDriver { code, .. } => code.as_deref().is_none_or(is_transient_state),
             _ => false,
         }
     }
@@ -115,24 +112,42 @@ impl From<tokio_postgres::Error> for Error {
                 Self::Database(Arc::new(error))
             };
         };
-        let detail = || db.detail().unwrap_or_default().to_owned();
-        match db.code().code() {
-            "WL001" => Self::UnknownDefinition { key: detail() },
-            "WL002" => Self::InactiveDefinition { key: detail() },
-            "WL003" => Self::TenantRefused { tenant: detail(), message: db.message().to_owned() },
-            "WL005" | "WL007" | "WL008" => Self::Refused {
-                field: db.column().unwrap_or("options").to_owned(),
-                pointer: None,
-                message: db.message().to_owned(),
-            },
-            "WL006" => Self::IdempotencyConflict { existing: detail() },
-            "23514" => Self::Refused {
-                field: db.constraint().unwrap_or("value").to_owned(),
-                pointer: None,
-                message: "is outside of what the database allows".to_owned(),
-            },
-            _ => Self::Database(Arc::new(error)),
-        }
+        let refusal = Refusal {
+            code: db.code().code(),
+            message: db.message(),
+            detail: db.detail(),
+            column: db.column(),
+            constraint: db.constraint(),
+        };
+        refusal.meaning().unwrap_or_else(|| Self::Database(Arc::new(error)))
+    }
+}
+
+/// A refusal by the database, whichever driver brought it.
+pub(crate) struct Refusal<'a> {
+    pub(crate) code: &'a str,
+    pub(crate) message: &'a str,
+    pub(crate) detail: Option<&'a str>,
+    pub(crate) column: Option<&'a str>,
+    pub(crate) constraint: Option<&'a str>,
+}
+
+impl Refusal<'_> {
+    /// The case it stands for, if it is one of ours.
+    pub(crate) fn meaning(&self) -> Option<Error> {
+        let detail = || self.detail.unwrap_or_default().to_owned();
+        let message = || self.message.to_owned();
+        Some(match self.code {
+            "WL001" => Error::UnknownDefinition { key: detail() },
+            "WL002" => Error::InactiveDefinition { key: detail() },
+            "WL003" => Error::TenantRefused { tenant: detail(), message: message() },
+            "WL005" | "WL007" | "WL008" => Error::refused(self.column.unwrap_or("options"), message()),
+            "WL006" => Error::IdempotencyConflict { existing: detail() },
+            "23514" => {
+                Error::refused(self.constraint.unwrap_or("value"), "is outside of what the database allows")
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -143,6 +158,13 @@ impl From<deadpool_postgres::PoolError> for Error {
             other => Self::Unreachable(Arc::new(other)),
         }
     }
+}
+
+/// Classes of conditions that pass, and a write on a server that has just become a standby.
+fn is_transient_state(code: &str) -> bool {
+    let class = code.get(..2).unwrap_or_default();
+    matches!(class, "08" | "40" | "53" | "55" | "57" | "58")
+        || code == SqlState::READ_ONLY_SQL_TRANSACTION.code()
 }
 
 /// tokio-postgres prints only "db error"; people need the server's own words.

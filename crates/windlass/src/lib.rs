@@ -10,14 +10,19 @@ pub mod embedded;
 mod definition;
 mod enqueue;
 mod error;
+mod filter;
 pub mod job;
 pub mod json;
 mod keeper;
+mod list;
 mod listen;
 mod migrate;
 mod new_job;
 mod operator;
 mod queue;
+mod record;
+#[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
+mod sqlx;
 mod store;
 mod telemetry;
 pub mod text;
@@ -26,6 +31,7 @@ pub mod worker;
 pub use definition::Definition;
 pub use enqueue::{Enqueued, enqueue};
 pub use error::{Error, Result};
+pub use filter::Filter;
 pub use job::backoff::Backoff;
 pub use job::settle::{OnLost, OnTimeout};
 pub use job::state::{AttemptOutcome, State};
@@ -35,6 +41,11 @@ pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
 pub use new_job::{IfUnmet, NewJob, Source};
 pub use operator::Canceled;
 pub use queue::Queue;
+pub use record::{Attempt, Counts, Job, Page};
+#[cfg(feature = "sqlx-08")]
+pub use sqlx::sqlx08;
+#[cfg(feature = "sqlx-09")]
+pub use sqlx::sqlx09;
 pub use store::database::Settings;
 #[doc(hidden)]
 pub use store::statements;
@@ -43,3 +54,8 @@ pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handle
 
 /// The tenant of applications that have only one.
 pub const DEFAULT_TENANT: uuid::Uuid = uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001);
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

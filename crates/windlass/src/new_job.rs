@@ -243,6 +243,16 @@ impl Source {
             Self::System => "system",
         }
     }
+
+    /// The stored number; never reused.
+    pub(crate) const fn code(self) -> i16 {
+        match self {
+            Self::Manual => 1,
+            Self::Event => 2,
+            Self::Schedule => 3,
+            Self::System => 4,
+        }
+    }
 }
 
 /// What becomes of a waiting job when one it waits for ends without success.

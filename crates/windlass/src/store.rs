@@ -7,6 +7,7 @@ pub(crate) mod definition;
 pub(crate) mod enqueue;
 pub(crate) mod job;
 pub(crate) mod keeper;
+pub(crate) mod list;
 pub(crate) mod param;
 pub(crate) mod schema;
 pub(crate) mod tenant;
@@ -18,9 +19,10 @@ use database::Statement;
 #[doc(hidden)]
 #[must_use]
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
-    let all: [&[&Statement]; 6] = [
+    let all: [&[&Statement]; 7] = [
         enqueue::STATEMENTS,
         job::STATEMENTS,
+        list::STATEMENTS,
         worker::STATEMENTS,
         keeper::STATEMENTS,
         tenant::STATEMENTS,

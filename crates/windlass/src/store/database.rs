@@ -213,6 +213,12 @@ impl Session {
         Ok(self.client().batch_execute("begin").await?)
     }
 
+    /// A transaction that only reads, and sees one snapshot throughout.
+    pub(crate) async fn begin_reading(&mut self) -> Result<()> {
+        self.is_open = true;
+        Ok(self.client().batch_execute("begin isolation level repeatable read, read only").await?)
+    }
+
     pub(crate) async fn commit(mut self) -> Result<()> {
         self.client().batch_execute("commit").await?;
         self.is_open = false;

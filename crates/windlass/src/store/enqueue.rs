@@ -121,7 +121,7 @@ pub(crate) async fn copied(session: &Session, new: &[Routed<'_>]) -> Result<()> 
     Ok(())
 }
 
-static DOOR: Statement = Statement {
+pub(crate) static DOOR: Statement = Statement {
     text: "select id, status, is_duplicate from windlass.enqueue($1, $2, $3, $4, $5, $6, make_interval(secs => $7), $8, $9, \
            $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)",
     types: &[
@@ -169,19 +169,19 @@ pub(crate) async fn door_on<C: tokio_postgres::GenericClient + Sync>(
 }
 
 /// A new job in the form that the door's parameters take.
-struct DoorCall<'a> {
-    new: &'a NewJob,
-    payload: JsonText<'a>,
-    delay: Option<f64>,
-    uniqueness: Option<serde_json::Value>,
-    depends_on: Option<&'a Vec<Uuid>>,
-    if_unmet: Option<&'static str>,
-    tags: Option<&'a Vec<String>>,
-    source: &'static str,
+pub(crate) struct DoorCall<'a> {
+    pub(crate) new: &'a NewJob,
+    pub(crate) payload: JsonText<'a>,
+    pub(crate) delay: Option<f64>,
+    pub(crate) uniqueness: Option<serde_json::Value>,
+    pub(crate) depends_on: Option<&'a Vec<Uuid>>,
+    pub(crate) if_unmet: Option<&'static str>,
+    pub(crate) tags: Option<&'a Vec<String>>,
+    pub(crate) source: &'static str,
 }
 
 impl<'a> DoorCall<'a> {
-    fn of(new: &'a NewJob) -> Result<Self> {
+    pub(crate) fn of(new: &'a NewJob) -> Result<Self> {
         let options = &new.options;
         Ok(Self {
             new,
@@ -228,6 +228,11 @@ impl<'a> DoorCall<'a> {
 }
 
 fn read_enqueued(row: &tokio_postgres::Row) -> Enqueued {
-    let state = row.get::<_, Option<&str>>(1).and_then(|state| state.parse().ok());
-    Enqueued { id: row.get(0), state: state.unwrap_or(State::Queued), is_duplicate: row.get(2) }
+    enqueued(row.get(0), row.get(1), row.get(2))
+}
+
+/// From the three columns of the door's answer.
+pub(crate) fn enqueued(id: Uuid, status: Option<&str>, is_duplicate: bool) -> Enqueued {
+    let state = status.and_then(|status| status.parse().ok());
+    Enqueued { id, state: state.unwrap_or(State::Queued), is_duplicate }
 }

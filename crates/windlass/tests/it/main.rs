@@ -1,19 +1,27 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
+mod access;
 mod claim;
 mod copy;
+mod demo;
+mod documents;
 mod embedded;
 mod enqueue;
 mod hostile;
+mod hot_tables;
 mod keep;
 mod lease;
+mod list;
 mod migrations;
 mod model;
 mod operator;
 mod order;
+mod plans;
 mod process;
 mod run;
 mod settle;
+mod sqlx;
+mod statements;
 mod states;
 mod support;
 mod unique;

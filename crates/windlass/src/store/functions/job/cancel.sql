@@ -10,6 +10,7 @@ declare
   held record;
   at timestamptz := clock_timestamp();
 begin
+  perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
   for try in 1..20 loop
     if windlass.finish_waiting(tenant, array[job], 4::smallint, 'canceled') <> '{}' then

@@ -11,6 +11,7 @@ declare
   purged integer;
   needed uuid[];
 begin
+  perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
   -- A job that somebody moves while we delete is at its new place in our next look.
   loop

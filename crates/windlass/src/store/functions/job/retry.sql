@@ -13,6 +13,7 @@ declare
   holds boolean := false;
   last_of_key uuid;
 begin
+  perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
   select b.lane, b.max_attempts, b.dedupe_key, b.ordering_key into body from windlass.job b
    where b.tenant_id = tenant and b.id = job;

@@ -7,6 +7,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  perform windlass.tenant_for(tenant);
   done := false;
   if tenant = '00000000-0000-7000-8000-000000000001' then
     raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = tenant::text;

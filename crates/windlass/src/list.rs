@@ -1,0 +1,105 @@
+//! Reading jobs, and the operator's verbs on all that a filter matches.
+//!
+//! A page is read in one transaction: first its ids, from whichever table knows the wanted jobs in order, then the jobs.
+//! Verbs on many go through ids alone, page by page, each page a transaction of its own; a job is met once, because the
+//! walk only ever goes to older ids.
+
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::filter::{Filter, LARGEST_PAGE};
+use crate::queue::Queue;
+use crate::record::{Attempt, Counts, Job, Page};
+use crate::store;
+
+/// Jobs per statement of a verb on many, so that no transaction is long.
+const BATCH: u16 = 500;
+
+impl Queue {
+    /// One page of the jobs that match, newest first.
+    pub async fn list(&self, filter: &Filter) -> Result<Page> {
+        let jobs = store::list::page(self.database(), filter).await?;
+        let is_full = jobs.len() == usize::from(filter.limit);
+        let next = jobs.last().filter(|_| is_full).map(|job| job.id);
+        Ok(Page { jobs, next })
+    }
+
+    /// One job, or nothing if the tenant has none with this id.
+    pub async fn job(&self, tenant: Uuid, id: Uuid) -> Result<Option<Job>> {
+        Ok(store::list::jobs(self.database(), tenant, &[id]).await?.pop())
+    }
+
+    /// The attempts of a job, oldest first, the one under way included.
+    pub async fn attempts(&self, tenant: Uuid, id: Uuid) -> Result<Vec<Attempt>> {
+        store::list::attempts(self.database(), tenant, id).await
+    }
+
+    /// Jobs per tenant, queue, definition and status, exact. For every tenant that the connection's role may see if
+    /// none is named.
+    pub async fn counts(&self, tenant: Option<Uuid>) -> Result<Vec<Counts>> {
+        store::list::counts(self.database(), tenant).await
+    }
+
+    /// How many jobs match: what a verb on many would meet. It walks them, so it costs by their number.
+    pub async fn count_matching(&self, filter: &Filter) -> Result<u64> {
+        let mut walk = Walk::new(filter, LARGEST_PAGE);
+        let mut count = 0;
+        while let Some(ids) = walk.next(self).await? {
+            count += ids.len() as u64;
+        }
+        Ok(count)
+    }
+
+    /// Cancels what matches, as [`Queue::cancel`] does each. Answers how many are canceled or were asked to stop.
+    pub async fn cancel_matching(&self, filter: &Filter) -> Result<u64> {
+        let mut walk = Walk::new(filter, BATCH);
+        let mut canceled = 0;
+        while let Some(ids) = walk.next(self).await? {
+            canceled += store::list::cancel_many(self.database(), filter.tenant, &ids).await?;
+        }
+        Ok(canceled)
+    }
+
+    /// Runs what matches once more, as [`Queue::retry`] does each; jobs that have not ended, or whose dedupe key
+    /// another job holds, are left alone. Answers how many were taken back.
+    pub async fn retry_matching(&self, filter: &Filter, actor: &str) -> Result<u64> {
+        let mut walk = Walk::new(filter, BATCH);
+        let mut retried = 0;
+        while let Some(ids) = walk.next(self).await? {
+            retried += store::list::retry_many(self.database(), filter.tenant, &ids, actor).await?;
+        }
+        Ok(retried)
+    }
+
+    /// Deletes what matches, whole. Answers how many jobs went.
+    pub async fn purge_matching(&self, filter: &Filter) -> Result<u64> {
+        let mut walk = Walk::new(filter, BATCH);
+        let mut purged = 0;
+        while let Some(ids) = walk.next(self).await? {
+            purged += self.purge(filter.tenant, &ids).await?;
+        }
+        Ok(purged)
+    }
+}
+
+/// Goes through the ids that match, page by page.
+struct Walk {
+    filter: Filter,
+    is_over: bool,
+}
+
+impl Walk {
+    fn new(filter: &Filter, page: u16) -> Self {
+        Self { filter: filter.clone().limit(page), is_over: false }
+    }
+
+    async fn next(&mut self, queue: &Queue) -> Result<Option<Vec<Uuid>>> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let ids = store::list::ids(queue.database(), &self.filter).await?;
+        self.is_over = ids.len() < usize::from(self.filter.limit);
+        self.filter.older_than = ids.last().copied().or(self.filter.older_than);
+        Ok((!ids.is_empty()).then_some(ids))
+    }
+}

@@ -1,0 +1,115 @@
+//! What is read of a job: plain values under the names of the read surface (`windlass.jobs` and its siblings).
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::job::state::State;
+
+/// One job with the status it has now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Job {
+    pub id: Uuid,
+    pub tenant_id: Uuid,
+    pub definition_id: Uuid,
+    pub definition_key: String,
+    pub source: String,
+    pub source_ref: Option<String>,
+    pub status: State,
+    pub priority: i32,
+    pub payload: Value,
+    pub dedupe_key: Option<String>,
+    pub correlation_id: Option<String>,
+    pub scheduled_for: Timestamp,
+    pub queued_at: Timestamp,
+    /// The first start of any attempt.
+    pub started_at: Option<Timestamp>,
+    pub last_started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub attempt_count: i32,
+    pub max_attempts: i32,
+    pub lease_expires_at: Option<Timestamp>,
+    /// The worker that runs it, or that ended it.
+    pub claimed_by_worker: Option<String>,
+    pub last_error: Option<String>,
+    pub created_by: Option<Uuid>,
+    pub queue: String,
+    pub result: Option<Value>,
+    pub artifact: Option<Value>,
+    pub progress_percent: Option<f32>,
+    pub progress_message: Option<String>,
+    pub subject_type: Option<String>,
+    pub subject_id: Option<String>,
+    pub tags: Vec<String>,
+    pub trace: Option<String>,
+    pub parent_id: Option<Uuid>,
+    pub ordering_key: Option<String>,
+    pub deadline: Option<Timestamp>,
+    pub cancel_requested_at: Option<Timestamp>,
+    /// Why it ended as it did, where that is not plain: `poison`, `expired`, `dependency`, …
+    pub reason: Option<String>,
+}
+
+/// One attempt of a job.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Attempt {
+    pub id: Uuid,
+    pub tenant_id: Uuid,
+    pub job_id: Uuid,
+    pub attempt_no: i32,
+    pub worker_id: Option<String>,
+    pub pid: Option<i32>,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub exit_code: Option<i32>,
+    /// `running`, or how it ended.
+    pub status: String,
+    pub stdout_tail: Option<String>,
+    pub stderr_tail: Option<String>,
+    pub error_text: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// How many jobs of one tenant, queue and definition are in each status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    pub tenant_id: Uuid,
+    pub queue: String,
+    pub definition_id: Uuid,
+    pub definition_key: String,
+    pub queued: i64,
+    pub running: i64,
+    pub scheduled: i64,
+    pub blocked: i64,
+    pub succeeded: i64,
+    pub failed: i64,
+    pub dead_letter: i64,
+    pub canceled: i64,
+}
+
+impl Counts {
+    pub fn of(&self, state: State) -> i64 {
+        match state {
+            State::Queued => self.queued,
+            State::Running => self.running,
+            State::Scheduled => self.scheduled,
+            State::Blocked => self.blocked,
+            State::Succeeded => self.succeeded,
+            State::Failed => self.failed,
+            State::DeadLetter => self.dead_letter,
+            State::Canceled => self.canceled,
+        }
+    }
+}
+
+/// Some jobs, newest first, and where to go on.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Page {
+    pub jobs: Vec<Job>,
+    /// Give it to [`crate::Filter::older_than`] for the next page; there is none after the last.
+    pub next: Option<Uuid>,
+}

@@ -1,0 +1,264 @@
+//! Reading jobs. Which table leads depends on what is asked: the one that holds the wanted jobs in the wanted order.
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use crate::error::Result;
+use crate::filter::Filter;
+use crate::job::state::State;
+use crate::record::{Attempt, Counts, Job};
+
+pub(crate) const STATEMENTS: &[&Statement] = &[
+    &SCOPE,
+    &PICK_NEWEST,
+    &PICK_TAGGED,
+    &PICK_LIVE,
+    &PICK_DEFERRED,
+    &PICK_BLOCKED,
+    &PICK_FINISHED,
+    &READ,
+    &ATTEMPTS,
+    &COUNT,
+    &CANCEL_MANY,
+    &RETRY_MANY,
+];
+
+/// The jobs of one page.
+pub(crate) async fn page(db: &Database, filter: &Filter) -> Result<Vec<Job>> {
+    let session = begin(db, Some(filter.tenant)).await?;
+    let ids = pick(&session, filter).await?;
+    let rows = session.query(&READ, &[&filter.tenant, &ids]).await?;
+    session.commit().await?;
+    Ok(rows.iter().map(read_job).collect())
+}
+
+/// The ids of one page.
+pub(crate) async fn ids(db: &Database, filter: &Filter) -> Result<Vec<Uuid>> {
+    let session = begin(db, Some(filter.tenant)).await?;
+    let ids = pick(&session, filter).await?;
+    session.commit().await?;
+    Ok(ids)
+}
+
+static READ: Statement =
+    Statement { text: include_str!("sql/job/read.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
+
+/// The jobs with these ids, in their order, without those that are not there.
+pub(crate) async fn jobs(db: &Database, tenant: Uuid, ids: &[Uuid]) -> Result<Vec<Job>> {
+    let session = begin(db, Some(tenant)).await?;
+    let rows = session.query(&READ, &[&tenant, &ids]).await?;
+    session.commit().await?;
+    Ok(rows.iter().map(read_job).collect())
+}
+
+static ATTEMPTS: Statement =
+    Statement { text: include_str!("sql/job/attempts.sql"), types: &[Type::UUID, Type::UUID] };
+
+pub(crate) async fn attempts(db: &Database, tenant: Uuid, job: Uuid) -> Result<Vec<Attempt>> {
+    let session = begin(db, Some(tenant)).await?;
+    let rows = session.query(&ATTEMPTS, &[&tenant, &job]).await?;
+    session.commit().await?;
+    Ok(rows.iter().map(read_attempt).collect())
+}
+
+static COUNT: Statement = Statement { text: include_str!("sql/job/count.sql"), types: &[Type::UUID] };
+
+pub(crate) async fn counts(db: &Database, tenant: Option<Uuid>) -> Result<Vec<Counts>> {
+    let session = begin(db, tenant).await?;
+    let rows = session.query(&COUNT, &[&tenant]).await?;
+    session.commit().await?;
+    Ok(rows.iter().map(read_counts).collect())
+}
+
+static CANCEL_MANY: Statement =
+    Statement { text: include_str!("sql/job/cancel_many.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
+
+pub(crate) async fn cancel_many(db: &Database, tenant: Uuid, jobs: &[Uuid]) -> Result<u64> {
+    let canceled: i64 = db.query_one(&CANCEL_MANY, &[&tenant, &jobs]).await?.get(0);
+    Ok(canceled.unsigned_abs())
+}
+
+static RETRY_MANY: Statement = Statement {
+    text: include_str!("sql/job/retry_many.sql"),
+    types: &[Type::UUID, Type::UUID_ARRAY, Type::TEXT],
+};
+
+pub(crate) async fn retry_many(db: &Database, tenant: Uuid, jobs: &[Uuid], actor: &str) -> Result<u64> {
+    let retried: i64 = db.query_one(&RETRY_MANY, &[&tenant, &jobs, &actor]).await?.get(0);
+    Ok(retried.unsigned_abs())
+}
+
+static SCOPE: Statement =
+    Statement { text: include_str!("sql/tenant/scope.sql"), types: &[Type::TEXT, Type::TEXT] };
+
+/// A transaction that only reads, in one snapshot, for one tenant or, where the role may, for all.
+async fn begin(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
+    let mut session = db.session().await?;
+    session.begin_reading().await?;
+    scope(&session, tenant, "off").await?;
+    Ok(session)
+}
+
+async fn scope(session: &Session, tenant: Option<Uuid>, bitmaps: &str) -> Result<()> {
+    let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
+    session.query(&SCOPE, &[&tenant, &bitmaps]).await?;
+    Ok(())
+}
+
+/// What every pick takes: tenant, id bounds, limit, definition, queue, creation bounds, source. Then what is its own.
+macro_rules! pick_types {
+    ($($own:ident),*) => {
+        &[
+            Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT, Type::TEXT,
+            Type::TIMESTAMPTZ, Type::TIMESTAMPTZ, Type::INT2 $(, Type::$own)*
+        ]
+    };
+}
+
+static PICK_NEWEST: Statement = Statement {
+    text: include_str!("sql/job/pick_newest.sql"),
+    types: pick_types![INT2, TEXT, TEXT, TEXT, UUID_ARRAY],
+};
+static PICK_TAGGED: Statement = Statement {
+    text: include_str!("sql/job/pick_tagged.sql"),
+    types: pick_types![INT2, TEXT, TEXT, TEXT, UUID_ARRAY, TEXT],
+};
+static PICK_LIVE: Statement =
+    Statement { text: include_str!("sql/job/pick_live.sql"), types: pick_types![INT2] };
+static PICK_DEFERRED: Statement =
+    Statement { text: include_str!("sql/job/pick_deferred.sql"), types: pick_types![] };
+static PICK_BLOCKED: Statement =
+    Statement { text: include_str!("sql/job/pick_blocked.sql"), types: pick_types![] };
+static PICK_FINISHED: Statement =
+    Statement { text: include_str!("sql/job/pick_finished.sql"), types: pick_types![INT2] };
+
+async fn pick(session: &Session, filter: &Filter) -> Result<Vec<Uuid>> {
+    let (from, below) = (filter.lowest_id(), filter.highest_id());
+    let limit = i64::from(filter.limit);
+    let source = filter.source.map(crate::new_job::Source::code);
+    let state = filter.state.map(State::code);
+    let mut params: Vec<&(dyn ToSql + Sync)> = vec![
+        &filter.tenant,
+        &below,
+        &from,
+        &limit,
+        &filter.definition_key,
+        &filter.queue,
+        &filter.created_after,
+        &filter.created_before,
+        &source,
+    ];
+    let by_body: [&(dyn ToSql + Sync); 5] =
+        [&state, &filter.subject_type, &filter.subject_id, &filter.correlation_id, &filter.ids];
+
+    // The narrowest condition leads. A subject, a request, a tag or a list of ids is narrower than any state.
+    let is_narrow = filter.subject_id.is_some() || filter.correlation_id.is_some() || filter.ids.is_some();
+    let statement = match filter.state {
+        _ if filter.tag.is_some() => {
+            params.extend(by_body);
+            params.push(&filter.tag);
+            scope(session, Some(filter.tenant), "on").await?;
+            &PICK_TAGGED
+        }
+        _ if is_narrow => {
+            params.extend(by_body);
+            &PICK_NEWEST
+        }
+        None => {
+            params.extend(by_body);
+            &PICK_NEWEST
+        }
+        Some(State::Queued | State::Running) => {
+            params.push(&state);
+            &PICK_LIVE
+        }
+        Some(State::Scheduled) => &PICK_DEFERRED,
+        Some(State::Blocked) => &PICK_BLOCKED,
+        Some(State::Succeeded | State::Failed | State::DeadLetter | State::Canceled) => {
+            params.push(&state);
+            &PICK_FINISHED
+        }
+    };
+    Ok(session.query(statement, &params).await?.iter().map(|row| row.get(0)).collect())
+}
+
+fn read_job(row: &Row) -> Job {
+    Job {
+        id: row.get("id"),
+        tenant_id: row.get("tenant_id"),
+        definition_id: row.get("definition_id"),
+        definition_key: row.get("definition_key"),
+        source: row.get("source"),
+        source_ref: row.get("source_ref"),
+        // The view gives nothing else: each of its words is a state's.
+        status: row.get::<_, Option<&str>>("status").and_then(|s| s.parse().ok()).unwrap_or(State::Queued),
+        priority: row.get("priority"),
+        payload: row.get("payload"),
+        dedupe_key: row.get("dedupe_key"),
+        correlation_id: row.get("correlation_id"),
+        scheduled_for: row.get("scheduled_for"),
+        queued_at: row.get("queued_at"),
+        started_at: row.get("started_at"),
+        last_started_at: row.get("last_started_at"),
+        finished_at: row.get("finished_at"),
+        attempt_count: row.get("attempt_count"),
+        max_attempts: row.get("max_attempts"),
+        lease_expires_at: row.get("lease_expires_at"),
+        claimed_by_worker: row.get("claimed_by_worker"),
+        last_error: row.get("last_error"),
+        created_by: row.get("created_by"),
+        queue: row.get("queue"),
+        result: row.get("result"),
+        artifact: row.get("artifact"),
+        progress_percent: row.get("progress_percent"),
+        progress_message: row.get("progress_message"),
+        subject_type: row.get("subject_type"),
+        subject_id: row.get("subject_id"),
+        tags: row.get::<_, Option<Vec<String>>>("tags").unwrap_or_default(),
+        trace: row.get("trace"),
+        parent_id: row.get("parent_id"),
+        ordering_key: row.get("ordering_key"),
+        deadline: row.get::<_, Option<Timestamp>>("deadline"),
+        cancel_requested_at: row.get("cancel_requested_at"),
+        reason: row.get("reason"),
+    }
+}
+
+fn read_attempt(row: &Row) -> Attempt {
+    Attempt {
+        id: row.get("id"),
+        tenant_id: row.get("tenant_id"),
+        job_id: row.get("job_id"),
+        attempt_no: row.get("attempt_no"),
+        worker_id: row.get("worker_id"),
+        pid: row.get("pid"),
+        started_at: row.get("started_at"),
+        finished_at: row.get("finished_at"),
+        exit_code: row.get("exit_code"),
+        status: row.get("status"),
+        stdout_tail: row.get("stdout_tail"),
+        stderr_tail: row.get("stderr_tail"),
+        error_text: row.get("error_text"),
+        reason: row.get("reason"),
+    }
+}
+
+fn read_counts(row: &Row) -> Counts {
+    Counts {
+        tenant_id: row.get("tenant_id"),
+        queue: row.get("queue"),
+        definition_id: row.get("definition_id"),
+        definition_key: row.get("definition_key"),
+        queued: row.get("queued"),
+        running: row.get("running"),
+        scheduled: row.get("scheduled"),
+        blocked: row.get("blocked"),
+        succeeded: row.get("succeeded"),
+        failed: row.get("failed"),
+        dead_letter: row.get("dead_letter"),
+        canceled: row.get("canceled"),
+    }
+}

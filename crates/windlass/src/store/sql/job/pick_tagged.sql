@@ -1,0 +1,19 @@
+-- The same for jobs with a tag. Materialized without an order, so that the planner finds the tag's jobs first and sorts those:
+-- in the order of ids it would hope to meet the tag soon, and for a rare one walk through every job of the tenant.
+-- Index: job_by_tag.
+with tagged as materialized (
+  select b.id from windlass.job b
+ where b.tenant_id = $1 and b.id < $2 and b.id >= $3
+   and ($5::text is null and $6::text is null or b.lane in (
+     select n.id from windlass.lane n join windlass.job_definitions d on d.id = n.definition_id
+      where n.tenant_id = $1 and ($5 is null or d.key = $5) and ($6 is null or n.queue = $6)))
+   and ($7::timestamptz is null or b.created_at >= $7)
+   and ($8::timestamptz is null or b.created_at < $8)
+   and ($9::smallint is null or b.source = $9)
+   and ($10::smallint is null or windlass.state_of(b.tenant_id, b.id) = windlass.state_name($10))
+   and ($11::text is null or b.subject_type = $11)
+   and ($12::text is null or b.subject_id = $12)
+   and ($13::text is null or b.correlation_id = $13)
+   and ($14::uuid[] is null or b.id = any ($14))
+   and b.tags @> array[$15::text])
+select t.id from tagged t order by t.id desc limit $4

@@ -1,0 +1,126 @@
+//! What keeps the hot tables fast and the server healthy: no foreign keys, no MultiXacts, HOT claims, tenants in every key.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::task::JoinSet;
+use tokio_postgres::{Client, NoTls};
+use uuid::Uuid;
+use windlass::embedded::{Options, Postgres};
+use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Queue, Worker};
+use windlass_testing::{TestQueue, eventually, settings};
+
+/// A foreign key makes every insert lock its parent's row: with many writers for one tenant that is a MultiXact each.
+#[tokio::test]
+async fn only_the_cold_triggers_table_has_foreign_keys() {
+    let queue = TestQueue::create().await;
+    let query = "select distinct c.relname::text from pg_constraint k join pg_class c on c.oid = k.conrelid
+                  where k.contype = 'f' and k.connamespace = 'windlass'::regnamespace";
+    let rows = queue.client().await.query(query, &[]).await.unwrap();
+    let tables: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(tables, ["job_triggers"]);
+    let query = "select count(*) from pg_trigger t join pg_class c on c.oid = t.tgrelid
+                  where c.relnamespace = 'windlass'::regnamespace and not t.tgisinternal";
+    assert_eq!(queue.client().await.query_one(query, &[]).await.unwrap().get::<_, i64>(0), 0, "triggers");
+}
+
+/// So that row-level security, partitions and distribution by tenant stay natural.
+#[tokio::test]
+async fn the_tenant_is_in_every_unique_key_of_a_tenants_table() {
+    let queue = TestQueue::create().await;
+    let query = "select i.indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid
+                   join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id'
+                  where c.relnamespace = 'windlass'::regnamespace and i.indisunique and not (a.attnum = any (i.indkey))";
+    let rows = queue.client().await.query(query, &[]).await.unwrap();
+    let without: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(without, Vec::<String>::new());
+}
+
+struct Count(Arc<AtomicUsize>);
+
+impl Handler for Count {
+    const KEY: &'static str = "count";
+    type Args = serde_json::Value;
+
+    async fn run(&self, _: &Context, _: Self::Args) -> Result<Done, Failure> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Done::new())
+    }
+}
+
+/// On a server of its own: the counter of MultiXacts is the whole server's.
+#[tokio::test(flavor = "multi_thread")]
+async fn sixteen_writers_of_one_tenant_make_no_multixacts() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
+    std::fs::create_dir_all(&directory).unwrap();
+    let postgres = Postgres::start(&Options::new(directory.join("data")).unwrap()).await.unwrap();
+    windlass::migrate(&settings(&postgres.url())).await.unwrap();
+    let queue = Queue::connect(settings(&postgres.url()).connections(20)).await.unwrap();
+    let client = connect(&postgres.url()).await;
+    let before = next_multixact(&client).await;
+
+    let ran = Arc::new(AtomicUsize::new(0));
+    let worker = Worker::builder(&queue).handler(Count(ran.clone())).concurrency(100).start().await.unwrap();
+    let mut writers = JoinSet::new();
+    for writer in 0..16 {
+        let queue = queue.clone();
+        writers.spawn(async move {
+            for n in 0..50 {
+                let plain = NewJob::new("count");
+                queue.enqueue(&plain).await.unwrap();
+                // Through the door as well, where keys are looked up and rows locked.
+                queue.enqueue(&plain.dedupe_key(format!("{writer} {n}"))).await.unwrap();
+            }
+        });
+    }
+    writers.join_all().await;
+    eventually("all have run", async || ran.load(Ordering::Relaxed) == 1600).await;
+    worker.stop().await.unwrap();
+    assert_eq!(next_multixact(&client).await, before);
+
+    drop((queue, client));
+    postgres.stop().await.unwrap();
+    let _ = std::fs::remove_dir_all(&directory);
+}
+
+async fn next_multixact(client: &Client) -> String {
+    client.batch_execute("checkpoint").await.unwrap();
+    client.query_one("select next_multixact_id::text from pg_control_checkpoint()", &[]).await.unwrap().get(0)
+}
+
+async fn connect(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+/// A claim that is not HOT writes to two indexes and leaves dead entries in the way of the next claim.
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_are_hot_updates() {
+    const JOBS: usize = 20_000;
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("count")).await.unwrap();
+    let jobs: Vec<NewJob> = (0..1000).map(|_| NewJob::new("count")).collect();
+    for _ in 0..JOBS / jobs.len() {
+        queue.enqueue_many(&jobs).await.unwrap();
+    }
+    let ran = Arc::new(AtomicUsize::new(0));
+    let worker = Worker::builder(&queue).handler(Count(ran.clone())).concurrency(500).start().await.unwrap();
+    eventually("all have run", async || ran.load(Ordering::Relaxed) >= JOBS).await;
+    worker.stop().await.unwrap();
+
+    // Backends hand in their figures when they are idle or leave.
+    let client = queue.client().await;
+    let query =
+        "select n_tup_upd, n_tup_hot_upd from pg_stat_user_tables where relid = 'windlass.live'::regclass";
+    let (mut updates, mut hot): (i64, i64) = (0, 0);
+    eventually("the statistics have arrived", async || {
+        let row = client.query_one(query, &[]).await.unwrap();
+        (updates, hot) = (row.get(0), row.get(1));
+        updates >= JOBS as i64
+    })
+    .await;
+    let ratio = hot as f64 / updates as f64;
+    assert!(ratio >= 0.95, "{hot} of {updates} claims were HOT updates");
+}

@@ -1,0 +1,277 @@
+//! Reading jobs and acting on many: filters, pages, and what each state's driving table gives.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::{Timestamp, ToSpan};
+use serde_json::json;
+use uuid::Uuid;
+use windlass::{Context, Definition, Done, Failure, Filter, Handler, NewJob, Source, State, Worker};
+use windlass_testing::{TestQueue, eventually};
+
+struct Obey;
+
+impl Handler for Obey {
+    const KEY: &'static str = "obey";
+    type Args = serde_json::Value;
+
+    async fn run(&self, job: &Context, args: Self::Args) -> Result<Done, Failure> {
+        match args["do"].as_str() {
+            Some("fail") => Err(Failure::permanent("as told")),
+            Some("die") => Err(Failure::retry("as told")),
+            Some("hang") => {
+                job.progress(40.0, "hanging");
+                job.stopped().await;
+                Err(Failure::retry("stopped"))
+            }
+            _ => Ok(Done::new().result(&json!({ "n": 1 })).artifact(&"s3://there")),
+        }
+    }
+
+    fn definition(&self) -> Definition {
+        Definition::new(Self::KEY).max_attempts(1)
+    }
+}
+
+fn told(what: &str, tenant: Uuid) -> NewJob {
+    NewJob::new("obey").payload(&json!({ "do": what })).tenant(tenant)
+}
+
+/// One job in each state, and the worker that keeps one of them running.
+async fn one_in_each_state(queue: &TestQueue, tenant: Uuid) -> (Worker, Vec<(State, Uuid)>) {
+    queue.define(&Definition::new("unserved")).await.unwrap();
+    let worker = Worker::builder(queue).handler(Obey).grace(Duration::ZERO).start().await.unwrap();
+    let queued = queue.enqueue(&NewJob::new("unserved").tenant(tenant)).await.unwrap().id;
+    let later = NewJob::new("unserved").tenant(tenant).delay(Duration::from_secs(3600));
+    let blocked = NewJob::new("unserved").tenant(tenant).depends_on(queued);
+    let canceled = queue.enqueue(&NewJob::new("unserved").tenant(tenant)).await.unwrap().id;
+    queue.cancel(tenant, canceled).await.unwrap();
+    let jobs = vec![
+        (State::Queued, queued),
+        (State::Scheduled, queue.enqueue(&later).await.unwrap().id),
+        (State::Blocked, queue.enqueue(&blocked).await.unwrap().id),
+        (State::Canceled, canceled),
+        (State::Running, queue.enqueue(&told("hang", tenant)).await.unwrap().id),
+        (State::Succeeded, queue.enqueue(&told("succeed", tenant)).await.unwrap().id),
+        (State::Failed, queue.enqueue(&told("fail", tenant)).await.unwrap().id),
+        (State::DeadLetter, queue.enqueue(&told("die", tenant)).await.unwrap().id),
+    ];
+    eventually("every job is where it should be", async || {
+        for (state, id) in &jobs {
+            if queue.job(tenant, *id).await.unwrap().unwrap().status != *state {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+    (worker, jobs)
+}
+
+#[tokio::test]
+async fn each_state_lists_its_jobs_and_no_others() {
+    let queue = TestQueue::create().await;
+    let (tenant, other) = (queue.tenant("acme").await, queue.tenant("other").await);
+    let (worker, jobs) = one_in_each_state(&queue, tenant).await;
+    for (state, id) in &jobs {
+        let page = queue.list(&Filter::new(tenant).state(*state)).await.unwrap();
+        let found: Vec<(State, Uuid)> = page.jobs.iter().map(|job| (job.status, job.id)).collect();
+        assert_eq!(found, [(*state, *id)]);
+        assert_eq!(page.next, None);
+        assert_eq!(queue.list(&Filter::new(other).state(*state)).await.unwrap().jobs, []);
+        // With a narrower condition another table leads, and the answer is the same.
+        let narrow = Filter::new(tenant).state(*state).ids(jobs.iter().map(|(_, id)| *id));
+        assert_eq!(queue.list(&narrow).await.unwrap().jobs[0].id, *id);
+        assert_eq!(queue.count_matching(&narrow).await.unwrap(), 1);
+    }
+    let all = queue.list(&Filter::new(tenant)).await.unwrap().jobs;
+    let expected: BTreeSet<Uuid> = jobs.iter().map(|(_, id)| *id).collect();
+    assert_eq!(all.iter().map(|job| job.id).collect::<BTreeSet<_>>(), expected);
+    assert!(all.is_sorted_by(|newer, older| newer.id > older.id), "newest first");
+
+    let counts = queue.counts(Some(tenant)).await.unwrap();
+    for state in State::ALL {
+        assert_eq!(counts.iter().map(|row| row.of(state)).sum::<i64>(), 1, "{state}");
+    }
+    assert_eq!(queue.counts(Some(other)).await.unwrap(), []);
+    assert_eq!(queue.counts(None).await.unwrap(), counts);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_tells_its_whole_story() {
+    let queue = TestQueue::create().await;
+    let tenant = queue.tenant("acme").await;
+    let worker = Worker::builder(&queue).handler(Obey).grace(Duration::ZERO).start().await.unwrap();
+    let id = queue.enqueue(&told("succeed", tenant).subject("image", "7").tag("red")).await.unwrap().id;
+    let hanging = queue.enqueue(&told("hang", tenant)).await.unwrap().id;
+    eventually("one has succeeded and one reports", async || {
+        let done = queue.job(tenant, id).await.unwrap().unwrap();
+        let running = queue.job(tenant, hanging).await.unwrap().unwrap();
+        done.status == State::Succeeded && running.progress_percent == Some(40.0)
+    })
+    .await;
+
+    let job = queue.job(tenant, id).await.unwrap().unwrap();
+    assert_eq!((job.definition_key.as_str(), job.queue.as_str()), ("obey", "default"));
+    assert_eq!((job.result, job.artifact), (Some(json!({ "n": 1 })), Some(json!("s3://there"))));
+    assert_eq!((job.attempt_count, job.max_attempts, job.last_error), (1, 1, None));
+    assert_eq!(job.claimed_by_worker.as_deref(), Some(worker.id()));
+    assert!(job.queued_at <= job.started_at.unwrap() && job.started_at <= job.finished_at);
+    assert_eq!(
+        (job.subject_type.as_deref(), job.subject_id.as_deref(), job.tags),
+        (Some("image"), Some("7"), vec!["red".to_owned()])
+    );
+
+    let running = queue.job(tenant, hanging).await.unwrap().unwrap();
+    assert!(running.lease_expires_at.is_some() && running.finished_at.is_none());
+    let attempts = queue.attempts(tenant, hanging).await.unwrap();
+    assert_eq!((attempts.len(), attempts[0].status.as_str(), attempts[0].attempt_no), (1, "running", 1));
+    let attempts = queue.attempts(tenant, id).await.unwrap();
+    assert_eq!((attempts.len(), attempts[0].status.as_str()), (1, "succeeded"));
+    assert_eq!(attempts[0].worker_id.as_deref(), Some(worker.id()));
+
+    assert_eq!(queue.job(queue.tenant("other").await, id).await.unwrap(), None);
+    let fields = serde_json::to_value(queue.job(tenant, id).await.unwrap()).unwrap();
+    assert_eq!(fields["status"], "succeeded");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_without_gap_or_repeat() {
+    let queue = TestQueue::create().await;
+    let tenant = queue.tenant("acme").await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let new: Vec<NewJob> =
+        (0..25).map(|_| NewJob::new("a").tenant(tenant).tag("x").subject("s", "1")).collect();
+    let mut expected: Vec<Uuid> = queue.enqueue_many(&new).await.unwrap().iter().map(|job| job.id).collect();
+    expected.sort_unstable_by(|a, b| b.cmp(a));
+    let filters = [
+        Filter::new(tenant),
+        Filter::new(tenant).state(State::Queued),
+        Filter::new(tenant).tag("x"),
+        Filter::new(tenant).subject("s", "1"),
+    ];
+    for filter in filters {
+        let mut filter = filter.limit(10);
+        let mut seen = Vec::new();
+        loop {
+            let page = queue.list(&filter).await.unwrap();
+            seen.extend(page.jobs.iter().map(|job| job.id));
+            match page.next {
+                Some(next) => filter = filter.older_than(next),
+                None => break,
+            }
+        }
+        assert_eq!(seen, expected, "{filter:?}");
+    }
+}
+
+#[tokio::test]
+async fn every_condition_narrows() {
+    let queue = TestQueue::create().await;
+    let tenant = queue.tenant("acme").await;
+    for key in ["a", "b"] {
+        queue.define(&Definition::new(key)).await.unwrap();
+    }
+    let plain = |key: &str| NewJob::new(key).tenant(tenant);
+    let meant = plain("a")
+        .queue("images")
+        .subject("image", "1")
+        .tag("red")
+        .tag("blue")
+        .correlation_id("request")
+        .source(Source::Event, Some("e".into()));
+    let meant = queue.enqueue(&meant).await.unwrap().id;
+    for other in
+        [plain("b"), plain("a"), plain("a").subject("image", "2").tag("green").correlation_id("other")]
+    {
+        queue.enqueue(&other).await.unwrap();
+    }
+    let now = Timestamp::now();
+    let filter = || Filter::new(tenant);
+    let narrowed = [
+        filter().queue("images"),
+        filter().queue("images").state(State::Queued),
+        filter().definition_key("a").queue("images"),
+        filter().subject("image", "1"),
+        filter().tag("blue"),
+        filter().tag("red").state(State::Queued).definition_key("a"),
+        filter().correlation_id("request"),
+        filter().source(Source::Event),
+        filter().source(Source::Event).state(State::Queued),
+        filter().ids([meant]),
+        filter().ids([meant]).created_after(now - 1.hour()).created_before(now + 1.hour()),
+    ];
+    for filter in narrowed {
+        let found: Vec<Uuid> = queue.list(&filter).await.unwrap().jobs.iter().map(|job| job.id).collect();
+        assert_eq!(found, [meant], "{filter:?}");
+    }
+    let nothing = [
+        filter().queue("videos"),
+        filter().definition_key("c"),
+        filter().subject("image", "3"),
+        filter().subject("video", "1"),
+        filter().tag("re"),
+        filter().correlation_id("req"),
+        filter().ids([]),
+        filter().state(State::Running),
+        filter().state(State::Queued).created_before(now - 1.hour()),
+        filter().created_after(now + 1.hour()),
+        filter().created_after(now + 1.hour()).state(State::Queued),
+    ];
+    for filter in nothing {
+        assert_eq!(queue.list(&filter).await.unwrap().jobs, [], "{filter:?}");
+    }
+    assert_eq!(queue.count_matching(&filter().definition_key("a")).await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn many_are_canceled_retried_and_purged_by_filter() {
+    let queue = TestQueue::create().await;
+    let (tenant, other) = (queue.tenant("acme").await, queue.tenant("other").await);
+    queue.define(&Definition::new("a")).await.unwrap();
+    for tenant in [tenant, other] {
+        let new: Vec<NewJob> = (0..1200)
+            .map(|n| NewJob::new("a").tenant(tenant).tag(if n % 2 == 0 { "even" } else { "odd" }))
+            .collect();
+        queue.enqueue_many(&new).await.unwrap();
+    }
+    let even = Filter::new(tenant).tag("even");
+    assert_eq!(queue.count_matching(&even).await.unwrap(), 600);
+    assert_eq!(queue.cancel_matching(&even).await.unwrap(), 600);
+    assert_eq!(queue.cancel_matching(&even).await.unwrap(), 0, "they have ended");
+    let canceled = Filter::new(tenant).state(State::Canceled);
+    assert_eq!(queue.count_matching(&canceled).await.unwrap(), 600);
+
+    assert_eq!(
+        queue.retry_matching(&Filter::new(tenant), "somebody").await.unwrap(),
+        600,
+        "only those that ended"
+    );
+    assert_eq!(queue.count_matching(&canceled).await.unwrap(), 0);
+    assert_eq!(queue.count_matching(&Filter::new(tenant).state(State::Queued)).await.unwrap(), 1200);
+    let audited: i64 = queue
+        .client()
+        .await
+        .query_one(
+            "select count(*) from windlass.audit where actor = 'somebody' and tenant_id = $1",
+            &[&tenant],
+        )
+        .await
+        .unwrap()
+        .get(0);
+    assert_eq!(audited, 600);
+
+    assert_eq!(queue.purge_matching(&even).await.unwrap(), 600);
+    assert_eq!(queue.count_matching(&Filter::new(tenant)).await.unwrap(), 600);
+    assert_eq!(queue.purge_matching(&Filter::new(tenant)).await.unwrap(), 600);
+    assert_eq!(queue.list(&Filter::new(tenant)).await.unwrap().jobs, []);
+    assert_eq!(
+        queue.count_matching(&Filter::new(other)).await.unwrap(),
+        1200,
+        "another tenant's are untouched"
+    );
+    let left = queue.counts(Some(tenant)).await.unwrap();
+    assert!(left.iter().all(|row| State::ALL.iter().all(|state| row.of(*state) == 0)), "{left:?}");
+}

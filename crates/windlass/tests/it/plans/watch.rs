@@ -1,0 +1,146 @@
+//! The plans that Postgres really used, those of statements inside functions included, as `auto_explain` tells them.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls};
+
+/// A session whose every plan is heard.
+pub(crate) struct Watch {
+    pub(crate) client: Client,
+    heard: mpsc::UnboundedReceiver<String>,
+}
+
+impl Watch {
+    pub(crate) async fn open(url: &str) -> Self {
+        let (client, mut connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+        let (told, heard) = mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+                if let AsyncMessage::Notice(notice) = message {
+                    let _ = told.send(notice.message().to_owned());
+                }
+            }
+        });
+        client
+            .batch_execute(
+                "load 'auto_explain';
+                 set auto_explain.log_min_duration = 0; set auto_explain.log_nested_statements = on;
+                 set auto_explain.log_analyze = on; set auto_explain.log_timing = off;
+                 set auto_explain.log_format = json; set auto_explain.log_level = notice",
+            )
+            .await
+            .unwrap();
+        let mut watch = Self { client, heard };
+        watch.plans().await;
+        watch
+    }
+
+    /// The plans since the last time. A plan is told when its portal is closed, and inside a transaction only the next
+    /// statement does that; hence one that says nothing.
+    pub(crate) async fn plans(&mut self) -> Vec<Plan> {
+        self.client.batch_execute("select").await.unwrap();
+        let mut plans = Vec::new();
+        while let Ok(notice) = self.heard.try_recv() {
+            let Some((_, json)) = notice.split_once("plan:\n") else { continue };
+            let json: Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"));
+            plans.push(Plan {
+                query: json["Query Text"].as_str().unwrap_or_default().to_owned(),
+                root: json["Plan"].clone(),
+            });
+        }
+        plans
+    }
+}
+
+/// One statement and the plan it ran with.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) query: String,
+    root: Value,
+}
+
+impl Plan {
+    pub(crate) fn nodes(&self) -> Vec<&Value> {
+        let mut found = vec![&self.root];
+        let mut next = 0;
+        while let Some(node) = found.get(next).copied() {
+            found.extend(node["Plans"].as_array().into_iter().flatten());
+            next += 1;
+        }
+        found
+    }
+
+    /// Tables that grow with the jobs and are read from end to end.
+    pub(crate) fn scanned_whole(&self) -> BTreeSet<&str> {
+        let scans = self.nodes().into_iter().filter(|node| node["Node Type"] == "Seq Scan");
+        scans.filter_map(|node| node["Relation Name"].as_str()).filter(|name| grows(name)).collect()
+    }
+
+    /// Whether rows of the table are sorted: looks below each sort, but not into what it merely waits for.
+    pub(crate) fn sorts(&self, table: &str) -> bool {
+        let sorts = self.nodes().into_iter().filter(|node| node["Node Type"] == "Sort");
+        sorts.into_iter().any(|sort| reads(sort, table))
+    }
+
+    /// Rows that were fetched from the table, those that a filter threw away included.
+    pub(crate) fn rows_read(&self, table: &str) -> u64 {
+        let reads = self.nodes().into_iter().filter(|node| node["Relation Name"] == table);
+        let scans =
+            reads.filter(|node| node["Node Type"].as_str().is_some_and(|kind| kind.ends_with("Scan")));
+        scans
+            .map(|node| {
+                let per_loop = number(&node["Actual Rows"]) + number(&node["Rows Removed by Filter"]);
+                (per_loop * number(&node["Actual Loops"])) as u64
+            })
+            .sum()
+    }
+
+    pub(crate) fn uses_index(&self, part_of_name: &str) -> bool {
+        self.nodes()
+            .iter()
+            .any(|node| node["Index Name"].as_str().is_some_and(|name| name.contains(part_of_name)))
+    }
+}
+
+fn reads(node: &Value, table: &str) -> bool {
+    if node["Relation Name"] == table && node["Node Type"].as_str().is_some_and(|kind| kind.ends_with("Scan"))
+    {
+        return true;
+    }
+    let children = node["Plans"].as_array().into_iter().flatten();
+    children.into_iter().any(|child| {
+        let is_input =
+            child["Parent Relationship"] != "InitPlan" && child["Parent Relationship"] != "SubPlan";
+        is_input && reads(child, table)
+    })
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or(0.0)
+}
+
+/// Tables of the catalog (workers, definitions, tenants, lanes) and counters may be scanned: they stay small.
+fn grows(table: &str) -> bool {
+    let is_partition = |parent: &str| {
+        table.strip_prefix(parent).is_some_and(|rest| {
+            rest == "_default"
+                || (rest.len() == 9 && rest.as_bytes()[5..7] == *b"_w" && rest.starts_with('_'))
+        })
+    };
+    let named =
+        ["job", "live", "deferred", "blocked", "dependency", "dedupe", "history", "expiry", "progress"];
+    named.contains(&table) || is_partition("job") || is_partition("history")
+}
+
+#[test]
+fn partitions_grow_and_the_catalog_does_not() {
+    for table in ["job", "job_default", "job_2026_w46", "history_2026_w46", "live", "deferred"] {
+        assert!(grows(table), "{table}");
+    }
+    for table in ["job_workers", "job_definitions", "tenants", "lane", "total", "tally"] {
+        assert!(!grows(table), "{table}");
+    }
+}

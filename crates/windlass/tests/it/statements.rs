@@ -1,0 +1,66 @@
+//! The contract between the library and the schema: every statement prepares as declared, and no function is left over.
+
+use tokio_postgres::types::Type;
+use windlass_testing::TestQueue;
+
+#[tokio::test]
+async fn every_statement_prepares_with_the_types_it_declares() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    for (text, declared) in windlass::statements() {
+        let inferred = client.prepare(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        assert_eq!(names(inferred.params()), names(declared), "{text}");
+        client.prepare_typed(text, declared).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+    }
+}
+
+fn names(types: &[Type]) -> Vec<&str> {
+    types.iter().map(Type::name).collect()
+}
+
+/// Another function, a view, a default or a statement of ours calls it, or `docs/sql.md` promises it to others.
+#[tokio::test]
+async fn every_function_is_called_or_promised() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    // Some roles have our schema on their path, and then its names come back bare.
+    client.batch_execute("set search_path = pg_catalog").await.unwrap();
+    let query = "select p.proname::text, pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'windlass'::regnamespace";
+    let functions: Vec<(String, String)> = client
+        .query(query, &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| (row.get(0), without_comments(row.get(1))))
+        .collect();
+    assert!(functions.len() > 40, "found only {}", functions.len());
+
+    let query = "select pg_get_viewdef(c.oid) from pg_class c where c.relnamespace = 'windlass'::regnamespace and c.relkind = 'v'";
+    let views: Vec<String> = client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    let policies: Vec<String> = client
+        .query("select qual from pg_policies where schemaname = 'windlass' and qual is not null", &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    let promised = include_str!("../../../../docs/sql.md");
+
+    let unused: Vec<&str> = functions
+        .iter()
+        .filter(|(name, _)| {
+            let call = format!("windlass.{name}(");
+            let by_sql = functions.iter().any(|(other, body)| other != name && body.contains(&call));
+            let by_view = views.iter().chain(&policies).any(|text| text.contains(&call));
+            let by_rust = windlass::statements().iter().any(|(text, _)| text.contains(&call));
+            !by_sql && !by_view && !by_rust && !promised.contains(&call)
+        })
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert!(unused.is_empty(), "nobody calls {unused:?}, and docs/sql.md does not promise them");
+}
+
+/// A name in a comment is not a call.
+fn without_comments(text: &str) -> String {
+    text.lines().map(|line| line.split("--").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
