@@ -4,24 +4,14 @@
 //! What is checked here: the payload's limits and, where the definition is at hand, its JSON Schema. In the caller's own
 //! transaction the definition is not at hand, so the schema is checked before the job runs instead.
 
-use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::job::state::State;
-use crate::new_job::NewJob;
+use crate::new_job::{Enqueued, NewJob};
 use crate::queue::Queue;
 use crate::store;
 use crate::store::database::{CONFLICT_TRIES, conflict_pause};
 use crate::store::enqueue::{Route, Routed};
-
-/// What an enqueue answers: always a job's id, and whether that job was there before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Enqueued {
-    pub id: Uuid,
-    pub state: State,
-    /// Another job already holds this dedupe or idempotency key; `id` is that job's.
-    pub is_duplicate: bool,
-}
 
 /// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if that commits.
 pub async fn enqueue<C: tokio_postgres::GenericClient + Sync>(client: &C, job: &NewJob) -> Result<Enqueued> {

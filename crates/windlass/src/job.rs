@@ -6,5 +6,6 @@ pub mod state;
 pub mod settle;
 
 pub mod backoff;
+pub(crate) mod claimed;
 
 pub mod unique;

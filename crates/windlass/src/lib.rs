@@ -29,7 +29,7 @@ pub mod text;
 pub mod worker;
 
 pub use definition::Definition;
-pub use enqueue::{Enqueued, enqueue};
+pub use enqueue::enqueue;
 pub use error::{Error, Result};
 pub use filter::Filter;
 pub use job::backoff::Backoff;
@@ -38,7 +38,7 @@ pub use job::state::{AttemptOutcome, State};
 pub use job::unique::Unique;
 pub use keeper::{Duty, Keeper, KeeperSettings, Round};
 pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
-pub use new_job::{IfUnmet, NewJob, Source};
+pub use new_job::{Enqueued, IfUnmet, NewJob, Source};
 pub use operator::Canceled;
 pub use queue::Queue;
 pub use record::{Attempt, Counts, Job, Page};

@@ -10,8 +10,18 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::job::state::State;
 use crate::job::unique::Unique;
 use crate::json::{self, JsonLimits};
+
+/// What an enqueue answers: always a job's id, and whether that job was there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Enqueued {
+    pub id: Uuid,
+    pub state: State,
+    /// Another job already holds this dedupe or idempotency key; `id` is that job's.
+    pub is_duplicate: bool,
+}
 
 /// A job to be: a definition's key, a payload, and what differs from the definition's policies.
 #[derive(Debug, Clone)]

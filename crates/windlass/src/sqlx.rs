@@ -18,8 +18,8 @@ macro_rules! adapter {
             use $sqlx::postgres::{PgArgumentBuffer, PgDatabaseError, PgExecutor, PgTypeInfo};
             use $sqlx::{Postgres, Row, Type};
 
-            use crate::enqueue::Enqueued;
             use crate::error::{Error, Refusal, Result};
+            use crate::new_job::Enqueued;
             use crate::new_job::NewJob;
             use crate::sqlx::{JSONB, POSTGRES_EPOCH_MICROSECONDS, TIMESTAMPTZ};
             use crate::store::enqueue::{DOOR, DoorCall, enqueued};

@@ -9,7 +9,6 @@
 //! uncharged, writes every ending, and says goodbye. [`Worker::abort`] (a second signal) skips the waiting: jobs that are
 //! still running are given back by the reaper once the lease has run out. A worker that is dropped is aborted.
 
-pub(crate) mod claimed;
 mod context;
 pub(crate) mod ending;
 pub mod fair;
@@ -35,12 +34,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-pub use claimed::Fence;
+pub use crate::job::claimed::Fence;
 pub use context::{Completion, Context};
 pub use handler::{BatchHandler, Done, Failure, Handler};
 pub use start::WorkerBuilder;
 
-use claimed::Claimed;
+use crate::job::claimed::Claimed;
 use handler::{AnyHandler, Finish};
 use lease::Lease;
 use running::{Running, Slot, Stop, Switch};

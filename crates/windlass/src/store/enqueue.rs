@@ -6,10 +6,9 @@ use uuid::Uuid;
 
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::{JsonOut, JsonText};
-use crate::enqueue::Enqueued;
 use crate::error::Result;
 use crate::job::state::State;
-use crate::new_job::{IfUnmet, NewJob};
+use crate::new_job::{Enqueued, IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&ROUTE, &ROUTED, &ROUTED_MANY, &COPIED, &DOOR];
 

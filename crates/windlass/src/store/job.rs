@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::JsonText;
 use crate::error::Result;
-use crate::worker::claimed::Fence;
+use crate::job::claimed::Fence;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&SETTLE, &PROGRESS, &CANCEL, &RETRY, &PURGE, &PURGE_SUBJECT];
 

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use super::param::{JsonOut, JsonText};
 use crate::error::Result;
+use crate::job::claimed::{Claimed, Fence};
 use crate::job::settle::Budget;
-use crate::worker::claimed::{Claimed, Fence};
 
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&REGISTER, &HEARTBEAT, &STOP, &WAITING, &LANES, &CLAIM, &UNCLAIM];
@@ -95,7 +95,9 @@ static LANES: Statement = Statement {
 /// A lane that has live rows, and what fairness needs to know of it.
 #[derive(Debug)]
 pub(crate) struct ActiveLane {
-    pub(crate) lane: crate::worker::fair::Lane,
+    pub(crate) id: i32,
+    pub(crate) tenant: Uuid,
+    pub(crate) priority: i16,
     pub(crate) definition_key: String,
     pub(crate) weight: u32,
 }
@@ -109,7 +111,9 @@ pub(crate) async fn active_lanes(
     Ok(rows
         .iter()
         .map(|row| ActiveLane {
-            lane: crate::worker::fair::Lane { id: row.get(0), tenant: row.get(1), priority: row.get(3) },
+            id: row.get(0),
+            tenant: row.get(1),
+            priority: row.get(3),
             definition_key: row.get(2),
             weight: row.get::<_, i32>(4).unsigned_abs(),
         })

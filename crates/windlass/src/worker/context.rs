@@ -7,12 +7,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::claimed::{Claimed, Fence};
 use super::ending;
 use super::handler::{Done, Finish};
 use super::running::Switch;
 use crate::definition::Policies;
 use crate::error::Result;
+use crate::job::claimed::{Claimed, Fence};
 use crate::store;
 use crate::store::job::Report;
 use crate::text;

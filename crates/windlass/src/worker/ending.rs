@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::claimed::Claimed;
 use super::handler::Finish;
 use crate::definition::Policies;
+use crate::job::claimed::Claimed;
 use crate::job::settle::{Budget, Next, Outcome, Retry, Settlement, settle};
 use crate::job::state::{AttemptOutcome, State};
 use crate::new_job::{Link, NewJob};

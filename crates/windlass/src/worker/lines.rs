@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::fair::Fair;
+use super::fair::{Fair, Lane};
 use crate::store::worker::{ActiveLane, Wanted};
 
 /// A lane is read from its start at most this often, and at most for a twentieth of the time.
@@ -60,7 +60,7 @@ impl Lines {
 
     /// Takes over what the database says has work. Lanes it does not name are forgotten: they are empty or paused.
     pub(crate) fn replace(&mut self, active: Vec<ActiveLane>, now: Instant) {
-        let named: std::collections::HashSet<i32> = active.iter().map(|found| found.lane.id).collect();
+        let named: std::collections::HashSet<i32> = active.iter().map(|found| found.id).collect();
         let gone: Vec<i32> = self.lanes.keys().copied().filter(|lane| !named.contains(lane)).collect();
         for lane in gone {
             self.fair.remove_lane(lane);
@@ -68,8 +68,8 @@ impl Lines {
             self.keys.remove(&lane);
         }
         for found in active {
-            let id = found.lane.id;
-            self.fair.set_lane(found.lane, found.weight);
+            let id = found.id;
+            self.fair.set_lane(Lane { id, tenant: found.tenant, priority: found.priority }, found.weight);
             self.fair.activate(id);
             self.foreign.remove(&id);
             self.keys.entry(id).or_insert_with(|| found.definition_key.into());

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::claimed::Claimed;
 use super::ending;
 use super::handler::Finish;
 use super::running::{Running, Slot};
 use crate::definition::Policies;
 use crate::error::{Error, Result};
+use crate::job::claimed::Claimed;
 use crate::job::settle::Retry;
 use crate::job::state::{Actor, AttemptOutcome, State};
 use crate::store;

@@ -91,9 +91,9 @@ async fn in_own_transaction(url: &str, commits: bool) -> Uuid {
     let tx = client.transaction().await.unwrap();
     let id = enqueue(&tx, &job("work", 1)).await.unwrap().id;
     if commits {
-        tx.commit().await.unwrap()
+        tx.commit().await.unwrap();
     } else {
-        tx.rollback().await.unwrap()
+        tx.rollback().await.unwrap();
     }
     id
 }

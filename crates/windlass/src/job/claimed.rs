@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::job::settle::Budget;
+use super::settle::Budget;
 
 /// Proof of holding one attempt of one job. Every write about the attempt carries it, and is refused once it is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
