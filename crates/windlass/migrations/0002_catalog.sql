@@ -114,6 +114,7 @@ create table windlass.job_workers (
   running_count integer not null default 0,
   is_quiet boolean not null default false,
   stopped_at timestamptz,
+  swept_at timestamptz, -- looked at once more after it stopped, and nothing was found
   metadata jsonb not null default '{}',
   constraint job_workers_worker_id_unique unique (worker_id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);

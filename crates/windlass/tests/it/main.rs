@@ -5,6 +5,7 @@ mod demo;
 mod documents;
 mod embedded;
 mod hot_tables;
+mod late_claim;
 mod list;
 mod plans;
 mod smoke;

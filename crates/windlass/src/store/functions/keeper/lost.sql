@@ -1,5 +1,7 @@
 -- Jobs held by workers whose lease has run out: what the reaper decides about. Looks at live rows only when a worker
 -- is overdue, and walks an index of live, which is as small as the work in flight.
+-- A worker that holds nothing is closed. A claim that was under way at that moment may still commit, since claims do not
+-- lock their worker; so a closed worker is looked at once more, ten seconds later, when no claim of its can be open.
 create or replace function windlass.lost_jobs(most integer)
 returns table (worker integer, tenant_id uuid, job_id uuid, lane integer, attempt integer, token uuid, failures smallint, lost smallint,
   snoozes smallint, max_attempts smallint, cancel_requested boolean, deadline_ms bigint, definition_key text)
@@ -14,7 +16,10 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  overdue integer[] := array(select w.id from windlass.job_workers w where w.stopped_at is null and w.lease_expires_at <= clock_timestamp());
+  overdue integer[] := array(
+    select w.id from windlass.job_workers w
+     where (w.stopped_at is null and w.lease_expires_at <= clock_timestamp())
+        or (w.swept_at is null and w.stopped_at <= clock_timestamp() - interval '10 s'));
 begin
   if overdue = '{}' then
     return;
@@ -30,9 +35,10 @@ begin
       join windlass.job_definitions d on d.id = n.definition_id;
   if not found then
     -- Nothing left of them: closed, under their row locks, so that a late heartbeat finds itself declared dead.
-    update windlass.job_workers w set stopped_at = clock_timestamp(), running_count = 0
-     where w.id = any (overdue) and w.stopped_at is null and w.lease_expires_at <= clock_timestamp()
-       and not exists (select from windlass.live l where l.worker = w.id);
+    update windlass.job_workers w
+       set stopped_at = coalesce(w.stopped_at, clock_timestamp()), running_count = 0,
+           swept_at = case when w.stopped_at is not null then clock_timestamp() end
+     where w.id = any (overdue) and (w.stopped_at is not null or w.lease_expires_at <= clock_timestamp());
     delete from windlass.waiting w where w.worker = any (overdue);
   end if;
 end

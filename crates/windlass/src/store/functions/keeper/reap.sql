@@ -11,7 +11,7 @@ declare
 begin
   select array_agg(o.id) into overdue from (
     select w.id from windlass.job_workers w
-     where w.id = any (workers) and w.stopped_at is null and w.lease_expires_at <= clock_timestamp()
+     where w.id = any (workers) and (w.stopped_at is not null or w.lease_expires_at <= clock_timestamp())
      order by w.id for update skip locked) o;
   if overdue is not null then
     select s.settled, s.overruled into settled, overruled
