@@ -7,6 +7,7 @@ mod embedded;
 mod hot_tables;
 mod late_claim;
 mod list;
+mod partitions;
 mod plans;
 mod smoke;
 mod sqlx;
