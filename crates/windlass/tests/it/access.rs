@@ -296,10 +296,9 @@ async fn a_tenant_in_force_cannot_act_for_another() {
     role.drop().await;
 }
 
-/// Wrong as it is, and asserted so that it is not forgotten: the hot way in believes the tenant it is given, because our own
-/// code has asked `route_of`, which refuses another tenant than the one in force. SQL of the api role can skip that.
+/// Invariant 45: also the hot way in, which our own code uses, one or many at a time.
 #[tokio::test]
-async fn the_hot_way_in_does_not_look_at_the_tenant_in_force() {
+async fn the_hot_way_in_refuses_another_tenant_than_the_one_in_force() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
@@ -308,8 +307,12 @@ async fn the_hot_way_in_does_not_look_at_the_tenant_in_force() {
     let role = Role::create(&queue, Some("windlass_api")).await;
     let client = role.client().await;
     in_force(&client, Some(a)).await;
-    let call = "select windlass.enqueue_routed($1, gen_random_uuid(), $2, 3::smallint, '{}', null)";
-    assert_eq!(refusal(client.execute(call, &[&b, &lane]).await), "nothing refused it");
+    let one = "select windlass.enqueue_routed($1, gen_random_uuid(), $2, 3::smallint, '{}', null)";
+    let many = "select windlass.enqueue_routed_many(array[$1], array[gen_random_uuid()], array[$2], array[3::smallint],
+                  array['{}'::jsonb], null)";
+    for call in [one, many] {
+        assert_eq!(refusal(client.execute(call, &[&b, &lane]).await), "WL003");
+    }
     role.drop().await;
 }
 

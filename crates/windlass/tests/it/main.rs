@@ -16,6 +16,7 @@ mod migrations;
 mod model;
 mod operator;
 mod order;
+mod partitions;
 mod plans;
 mod process;
 mod run;

@@ -231,6 +231,24 @@ async fn hot_paths_hold(queue: &TestQueue) {
     lists_hold(queue, &mut watch).await;
 }
 
+/// A worker that fell silent and holds nothing is closed without reading every live row from end to end.
+#[tokio::test]
+async fn closing_an_empty_worker_keeps_to_indexes() {
+    let queue = prepared().await;
+    fill(&queue, &Shape { queued: 1000, deferred: 0, finished: 0 }).await;
+    let mut watch = Watch::open(queue.url()).await;
+    register(&watch.client).await;
+    let expire = "update windlass.job_workers set lease_expires_at = now() - interval '1 s'";
+    watch.client.batch_execute(expire).await.unwrap();
+    watch.plans().await;
+    let lost: i64 = single(&watch.client, "select count(*) from windlass.lost_jobs(5)").await;
+    assert_eq!(lost, 0);
+    held(&mut watch, "lost_jobs", "held as materialized").await;
+    let closed: i64 =
+        single(&watch.client, "select count(*) from windlass.job_workers where stopped_at is not null").await;
+    assert_eq!(closed, 1);
+}
+
 /// What `Queue::list` sends, in a session that is watched.
 async fn lists_hold(queue: &TestQueue, watch: &mut Watch) {
     let scope = statement("Makes the rest of the transaction a read");

@@ -13,6 +13,7 @@ begin
   if not exists (select from pg_class c where c.oid = to_regclass('pg_temp.windlass_inbox') and c.relkind = 'r' and not c.relrowsecurity) then
     raise exception 'pg_temp.windlass_inbox is not a plain table' using errcode = 'WL007', column = 'windlass_inbox';
   end if;
+  perform windlass.tenant_for(n.tenant) from (select distinct tenant from pg_temp.windlass_inbox) n;
   perform windlass.stay_durable();
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, payload, created_by, parent_id,
       source_ref, correlation_id, subject_type, subject_id, trace, tags)

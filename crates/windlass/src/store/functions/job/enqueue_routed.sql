@@ -8,6 +8,10 @@ returns void
 language plpgsql security definer
 as $$
 begin
+  if pg_catalog.length(pg_catalog.current_setting('windlass.tenant_id', true)) operator(pg_catalog.>) 0
+      and pg_catalog.current_setting('windlass.tenant_id', true)::pg_catalog.uuid operator(pg_catalog.<>) $1 then
+    perform windlass.tenant_for($1); -- refuses
+  end if;
   if pg_catalog.current_setting('synchronous_commit') operator(pg_catalog.=) 'off' then
     perform pg_catalog.set_config('synchronous_commit', 'on', true); -- as stay_durable, without the call
   end if;
@@ -35,6 +39,9 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  if windlass.current_tenant() <> any (tenants) then
+    perform windlass.tenant_for(t) from unnest(tenants) t; -- refuses
+  end if;
   perform windlass.stay_durable();
   if extras is null then
     insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, payload)
