@@ -106,7 +106,7 @@ impl Handler for Brief {
     type Args = serde_json::Value;
 
     async fn run(&self, job: &Context, _: Self::Args) -> Result<Done, Failure> {
-        tokio::time::sleep(Duration::from_millis(rand::random_range(0..5))).await;
+        let _ = tokio::time::timeout(Duration::from_millis(rand::random_range(0..5)), job.stopped()).await;
         match rand::random_range(0..4) {
             0 => Err(Failure::retry("by chance")),
             1 if job.attempt() < 5 => Ok(Done::snooze(Duration::from_millis(5))),

@@ -193,9 +193,8 @@ impl Handler for Work {
 
     async fn run(&self, job: &Context, args: Args) -> Result<Done, Failure> {
         let _run = self.0.start(job);
-        tokio::select! {
-            () = tokio::time::sleep(Duration::from_millis(args.ms)) => {}
-            () = job.stopped() => return Err(Failure::retry("told to stop")),
+        if tokio::time::timeout(Duration::from_millis(args.ms), job.stopped()).await.is_ok() {
+            return Err(Failure::retry("told to stop"));
         }
         if job.failures() < i16::try_from(args.failures).unwrap_or(i16::MAX) {
             return Err(Failure::retry("as the payload asks"));
@@ -264,7 +263,8 @@ impl Handler for Effect {
         let tx = client.transaction().await?;
         tx.execute("insert into effect (job, attempt) values ($1, $2)", &[&job.job_id(), &job.attempt()])
             .await?;
-        tokio::time::sleep(Duration::from_millis(args.ms)).await;
+        // Told to stop or not, whether it counts is for the fence to say.
+        let _ = tokio::time::timeout(Duration::from_millis(args.ms), job.stopped()).await;
         let done = match job.complete_in(&tx, Done::new()).await? {
             Completion::Ready(done) => {
                 tx.commit().await?;
