@@ -4,7 +4,6 @@
 //! What is checked here: the payload's limits and, where the definition is at hand, its JSON Schema. In the caller's own
 //! transaction the definition is not at hand, so the schema is checked before the job runs instead.
 
-
 use crate::error::{Error, Result};
 use crate::job::state::State;
 use crate::new_job::{Enqueued, NewJob};
