@@ -15,6 +15,7 @@ as $$
 #variable_conflict use_column
 declare
   overdue integer[] := array(select w.id from windlass.job_workers w where w.stopped_at is null and w.lease_expires_at <= clock_timestamp());
+  holding integer[];
 begin
   if overdue = '{}' then
     return;
@@ -34,7 +35,8 @@ begin
     overdue := array(select w.id from windlass.job_workers w
       where w.id = any (overdue) and w.stopped_at is null and w.lease_expires_at <= clock_timestamp()
       order by w.id for update skip locked);
-    overdue := array(select o from unnest(overdue) o where not exists (select from windlass.live l where l.worker = o));
+    holding := array(select l.worker from windlass.live l where l.worker = any (overdue) order by l.lane, l.seq);
+    overdue := array(select o from unnest(overdue) o where o <> all (holding));
     update windlass.job_workers w set stopped_at = clock_timestamp(), running_count = 0 where w.id = any (overdue);
     delete from windlass.waiting w where w.worker = any (overdue);
   end if;
