@@ -10,7 +10,7 @@ use crate::source::{Source, line_at};
 pub(crate) const LIBRARY: &str = "crates/windlass/src/";
 
 /// Where the library's statements are.
-pub(crate) const STATEMENTS: &str = "crates/windlass/src/store/sql/";
+pub(crate) const STATEMENTS: &str = "crates/windlass/src/store/";
 
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,

@@ -7,6 +7,8 @@ create or replace function windlass.enqueue_routed(
 returns void
 language plpgsql security definer
 as $$
+declare
+  someone_waits boolean;
 begin
   if pg_catalog.length(pg_catalog.current_setting('windlass.tenant_id', true)) operator(pg_catalog.>) 0
       and pg_catalog.current_setting('windlass.tenant_id', true)::pg_catalog.uuid operator(pg_catalog.<>) $1 then
@@ -20,8 +22,9 @@ begin
       insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, payload)
         values ($1, $2, pg_catalog.clock_timestamp(), $3, 1, $4, $5)),
     counted as (insert into windlass.tally (tenant_id, lane, queued) values ($1, $3, 1))
-    insert into windlass.live (tenant_id, job_id, lane, max_attempts) values ($1, $2, $3, $4);
-    if exists (select from windlass.waiting) then
+    insert into windlass.live (tenant_id, job_id, lane, max_attempts) values ($1, $2, $3, $4)
+      returning exists (select from windlass.waiting) into someone_waits;
+    if someone_waits then
       perform pg_catalog.pg_notify('windlass', pg_catalog.int4out($3)::pg_catalog.text);
     end if;
   else
