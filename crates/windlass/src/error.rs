@@ -69,6 +69,11 @@ impl Error {
         }
     }
 
+    /// A statement that was sent and not answered in time.
+    pub(crate) fn unanswered() -> Self {
+        Self::Unreachable(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
+    }
+
     /// Whether the same call may succeed later, on this or another connection: a lost connection, a failover, a deadlock.
     #[must_use]
     pub fn is_transient(&self) -> bool {

@@ -156,6 +156,8 @@ pub(crate) struct Shared {
     keys: Vec<String>,
     queues: Option<Vec<String>>,
     poll_interval: Duration,
+    /// A claim or an ending that is not answered within a lease is sent again on another connection.
+    patience: Duration,
     listens: bool,
     kinds: HashMap<Arc<str>, Kind>,
     running: Arc<Running>,

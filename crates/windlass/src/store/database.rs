@@ -208,6 +208,13 @@ impl Session {
         self.prepared.load(Ordering::Relaxed)
     }
 
+    /// Closes the connection instead of giving it back: a statement on it was not answered.
+    pub(crate) fn discard(mut self) {
+        if let Some(client) = self.client.take() {
+            drop(Object::take(client));
+        }
+    }
+
     pub(crate) async fn begin(&mut self) -> Result<()> {
         self.is_open = true;
         Ok(self.client().batch_execute("begin").await?)

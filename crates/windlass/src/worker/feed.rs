@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::lines::Lines;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::listen::Wake;
 use crate::store;
 use crate::store::database::{Database, Session};
@@ -113,7 +113,13 @@ impl Feed {
             if Instant::now() >= self.look_at {
                 self.look(&session).await?;
             }
-            let claimed = self.claim(&session, free.min(MOST)).await?;
+            let claim =
+                tokio::time::timeout(self.shared.patience, self.claim(&session, free.min(MOST))).await;
+            let Ok(claimed) = claim else {
+                session.discard();
+                return Err(Error::unanswered());
+            };
+            let claimed = claimed?;
             *pause = Duration::from_millis(50);
             if claimed > 0 {
                 self.stay_busy(&session).await?;

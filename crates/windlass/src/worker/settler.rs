@@ -71,6 +71,8 @@ pub(crate) struct Settler {
     pub(crate) events: Events,
     pub(crate) worker_id: Arc<str>,
     pub(crate) give_up: CancellationToken,
+    /// How long a statement may go unanswered before its connection is given up.
+    pub(crate) patience: Duration,
 }
 
 impl Settler {
@@ -129,8 +131,9 @@ impl Settler {
         } else {
             ending::without_texts(&one.ending)
         };
-        if let Some(Err(error)) = self.insist(session, &[plain]).await {
-            tracing::error!(job_id = %one.claimed.fence.job, %error, "an ending could not be written; the lease will end it");
+        if let Some(Err(error)) = self.insist(session, std::slice::from_ref(&plain)).await {
+            tracing::error!(job_id = %one.claimed.fence.job, %error, "an ending cannot be written; trying it now and then");
+            tokio::spawn(keep_trying(self.database.clone(), plain, self.give_up.clone()));
         }
     }
 
@@ -149,8 +152,17 @@ impl Settler {
                     Some(session) => store::job::settle(session, endings).await,
                     None => Ok(store::job::Settled::default()),
                 }
-            }
-            .await;
+            };
+            let answer = match tokio::time::timeout(self.patience, answer).await {
+                Ok(answer) => answer,
+                Err(_) => {
+                    // Sent again on another connection. If it took effect after all, the second one changes nothing.
+                    if let Some(silent) = session.take() {
+                        silent.discard();
+                    }
+                    Err(Error::unanswered())
+                }
+            };
             match answer {
                 Err(error) if error.is_transient() || error.is_lost_statement() => {
                     *session = None;
@@ -216,4 +228,20 @@ fn fitting(batch: &[Ended]) -> usize {
         bytes <= MOST_BYTES
     };
     batch.iter().take_while(fits).count().max(1)
+}
+
+/// One ending that the database refuses in every form, which has nothing to do with the ending: a missing right, a schema
+/// that is being mended. Tried beside the others until it is taken or the worker goes; then the reaper ends the attempt.
+async fn keep_trying(database: Database, ending: Ending, give_up: CancellationToken) {
+    const EVERY: Duration = Duration::from_secs(5);
+    loop {
+        tokio::select! {
+            () = give_up.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        let Ok(session) = database.session().await else { continue };
+        if store::job::settle(&session, std::slice::from_ref(&ending)).await.is_ok() {
+            return;
+        }
+    }
 }

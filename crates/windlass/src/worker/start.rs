@@ -164,6 +164,7 @@ impl WorkerBuilder {
             keys,
             queues: self.queues.clone(),
             poll_interval: self.poll_interval,
+            patience: self.lease,
             listens: settings.listen,
             kinds,
             running: running.clone(),
@@ -185,6 +186,7 @@ impl WorkerBuilder {
             events,
             worker_id: shared.worker_id.clone(),
             give_up: give_up.clone(),
+            patience: self.lease,
         };
         let heartbeat = self.heartbeat.unwrap_or(self.lease / 3);
         let lease_thread = lease::Keeper {

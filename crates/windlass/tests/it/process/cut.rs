@@ -125,3 +125,20 @@ async fn pass_on(
         }
     }
 }
+
+/// Invariants 9, 11 and 15: a claim or an ending on a connection that has gone silent is sent again on another one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_connection_keeps_no_job_from_ending() {
+    for statement in ["windlass.claim(", "windlass.settle("] {
+        let (queue, fleet) = (TestQueue::create().await, Fleet::new());
+        let client = queue.client().await;
+        let proxy = Proxy::start(queue.url(), Fault::Silence, statement, 1).await;
+        let worker = fleet
+            .spawn(&proxy.url, &[("--pooled", "true"), ("--lease-ms", "3000"), ("--heartbeat-ms", "500")])
+            .await;
+        let acked = send_many(&queue, "work", 10, 20).await;
+        settle_accounts(&client, &fleet, &acked, &acked).await;
+        worker.finish().await;
+        assert_eq!(proxy.left.load(Ordering::SeqCst), 0, "{statement} was never cut");
+    }
+}

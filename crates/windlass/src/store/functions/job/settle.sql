@@ -96,6 +96,10 @@ begin
     delete from windlass.cancel_request c using unnest(overruled) o
      where c.tenant_id = tenants[o] and c.job_id = jobs[o];
   end if;
+  if exists (select from unnest(details) d where d ->> 'next' = '5') then
+    perform windlass.ring(l.lane)
+       from unnest(settled) o (ord) join windlass.live l on l.tenant_id = tenants[o.ord] and l.job_id = jobs[o.ord] and l.token is null;
+  end if;
   if exists (select from unnest(details) d where d ? 'chain') then
     perform windlass.enqueue_chain(tenants[o.ord], jobs[o.ord], link)
        from unnest(settled) o (ord) cross join lateral jsonb_array_elements(details[o.ord] -> 'chain') link
