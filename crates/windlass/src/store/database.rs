@@ -122,7 +122,13 @@ impl Database {
     }
 
     pub(crate) async fn session(&self) -> Result<Session> {
-        Ok(Session { client: Some(self.pool.get().await?), prepared: self.prepared.clone(), is_open: false })
+        Ok(Session {
+            client: Some(self.pool.get().await?),
+            prepared: self.prepared.clone(),
+            is_open: false,
+            patience: None,
+            is_silent: AtomicBool::new(false),
+        })
     }
 
     /// One statement in a transaction of its own, on any connection.
@@ -158,14 +164,24 @@ pub(crate) async fn conflict_pause() {
     tokio::time::sleep(Duration::from_millis(20).mul_f64(rand::random())).await;
 }
 
-/// A connection taken from the pool. One that is dropped inside a transaction is closed, not given back.
+/// A connection taken from the pool. One that is dropped inside a transaction, or while it owes an answer, is closed and
+/// not given back.
 pub(crate) struct Session {
     client: Option<Object>,
     prepared: Arc<AtomicBool>,
     is_open: bool,
+    /// How long a statement may go unanswered, if not for ever.
+    patience: Option<Duration>,
+    is_silent: AtomicBool,
 }
 
 impl Session {
+    /// Gives up on a statement that is not answered within this time. It may have taken effect all the same.
+    pub(crate) fn patient_for(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
+        self
+    }
+
     pub(crate) fn client(&self) -> &tokio_postgres::Client {
         self.object()
     }
@@ -179,7 +195,7 @@ impl Session {
     ) -> Result<Vec<Row>> {
         let mut tries = 0;
         loop {
-            let answer = self.query_once(statement, params).await;
+            let answer = self.query_patiently(statement, params).await;
             let Err(error) = &answer else { return answer };
             if error.is_lost_statement() {
                 self.prepared.store(false, Ordering::Relaxed);
@@ -194,6 +210,18 @@ impl Session {
         }
     }
 
+    async fn query_patiently(
+        &self,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let Some(patience) = self.patience else { return self.query_once(statement, params).await };
+        tokio::time::timeout(patience, self.query_once(statement, params)).await.unwrap_or_else(|_| {
+            self.is_silent.store(true, Ordering::Relaxed);
+            Err(Error::unanswered())
+        })
+    }
+
     async fn query_once(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
         if self.prepared.load(Ordering::Relaxed) {
             let prepared = self.object().prepare_typed_cached(statement.text, statement.types).await?;
@@ -206,13 +234,6 @@ impl Session {
     /// Whether the connection is ours alone, as far as we know: what is left on it will be there next time.
     pub(crate) fn is_direct(&self) -> bool {
         self.prepared.load(Ordering::Relaxed)
-    }
-
-    /// Closes the connection instead of giving it back: a statement on it was not answered.
-    pub(crate) fn discard(mut self) {
-        if let Some(client) = self.client.take() {
-            drop(Object::take(client));
-        }
     }
 
     pub(crate) async fn begin(&mut self) -> Result<()> {
@@ -239,7 +260,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if self.is_open
+        if (self.is_open || self.is_silent.load(Ordering::Relaxed))
             && let Some(client) = self.client.take()
         {
             drop(Object::take(client));

@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::lines::Lines;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::listen::Wake;
 use crate::store;
 use crate::store::database::{Database, Session};
@@ -92,7 +92,7 @@ impl Feed {
     /// that was sent takes effect whether or not its answer is read, so it is always seen through.
     async fn feed(&mut self, pause: &mut Duration) -> Result<()> {
         let stop = self.shared.stop_claiming.clone();
-        let session = self.database.session().await?;
+        let session = self.database.session().await?.patient_for(self.shared.patience);
         if let Some(lost) = &self.unanswered {
             store::worker::unclaim(&session, lost.worker, lost.token, &lost.lanes).await?;
             self.unanswered = None;
@@ -113,13 +113,7 @@ impl Feed {
             if Instant::now() >= self.look_at {
                 self.look(&session).await?;
             }
-            let claim =
-                tokio::time::timeout(self.shared.patience, self.claim(&session, free.min(MOST))).await;
-            let Ok(claimed) = claim else {
-                session.discard();
-                return Err(Error::unanswered());
-            };
-            let claimed = claimed?;
+            let claimed = self.claim(&session, free.min(MOST)).await?;
             *pause = Duration::from_millis(50);
             if claimed > 0 {
                 self.stay_busy(&session).await?;

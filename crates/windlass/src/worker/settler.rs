@@ -71,7 +71,7 @@ pub(crate) struct Settler {
     pub(crate) events: Events,
     pub(crate) worker_id: Arc<str>,
     pub(crate) give_up: CancellationToken,
-    /// How long a statement may go unanswered before its connection is given up.
+    /// How long an ending may go unanswered. It is then sent again; if it had taken effect, the second one changes nothing.
     pub(crate) patience: Duration,
 }
 
@@ -146,23 +146,14 @@ impl Settler {
         loop {
             let answer = async {
                 if session.is_none() {
-                    *session = Some(self.database.session().await?);
+                    *session = Some(self.database.session().await?.patient_for(self.patience));
                 }
                 match session {
                     Some(session) => store::job::settle(session, endings).await,
                     None => Ok(store::job::Settled::default()),
                 }
-            };
-            let answer = match tokio::time::timeout(self.patience, answer).await {
-                Ok(answer) => answer,
-                Err(_) => {
-                    // Sent again on another connection. If it took effect after all, the second one changes nothing.
-                    if let Some(silent) = session.take() {
-                        silent.discard();
-                    }
-                    Err(Error::unanswered())
-                }
-            };
+            }
+            .await;
             match answer {
                 Err(error) if error.is_transient() || error.is_lost_statement() => {
                     *session = None;
@@ -240,6 +231,7 @@ async fn keep_trying(database: Database, ending: Ending, give_up: CancellationTo
             () = tokio::time::sleep(EVERY) => {}
         }
         let Ok(session) = database.session().await else { continue };
+        let session = session.patient_for(EVERY);
         if store::job::settle(&session, std::slice::from_ref(&ending)).await.is_ok() {
             return;
         }
