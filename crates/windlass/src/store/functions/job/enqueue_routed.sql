@@ -1,6 +1,6 @@
 -- The hot way in: the caller (our Rust code) has checked the payload and holds the lane, and the job has no guard.
 -- No SET clause and no unqualified name or operator, so the caller's search_path cannot reach it; changing
--- search_path and back costs a fifth of a single enqueue on PostgreSQL 15.
+-- search_path and back cost about 20 of 145 us of the plain door in one run on PostgreSQL 15, on a busy machine.
 -- One statement for the three rows; `extra` carries the rare columns and is null for most jobs.
 create or replace function windlass.enqueue_routed(
   tenant uuid, job uuid, lane integer, max_attempts smallint, payload jsonb, extra jsonb)
