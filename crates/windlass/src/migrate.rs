@@ -16,6 +16,7 @@ use tokio_postgres::Client;
 use crate::error::{Error, Result};
 use crate::store::database::Settings;
 use crate::store::{connect, schema};
+use crate::text;
 
 /// The schema versions this release can work with. The oldest is the previous release's newest.
 pub const OLDEST_SCHEMA: i32 = 3;
@@ -161,6 +162,6 @@ fn record_functions() -> String {
     )
 }
 
-fn digest(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+fn digest(sql: &str) -> String {
+    text::hex(&Sha256::digest(sql))
 }

@@ -199,6 +199,11 @@ fn dropped(why: &str, bytes: Option<usize>, limits: &JsonLimits) -> String {
     if json::check(&marker, limits).is_ok() { marker } else { "null".into() }
 }
 
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

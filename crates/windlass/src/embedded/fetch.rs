@@ -18,6 +18,7 @@ use tokio::process::Command;
 use super::Error;
 use super::leases::{Exclusive, beside};
 use super::server_user::{ServerUser, run};
+use crate::text;
 
 const FETCH_LIMIT: Duration = Duration::from_secs(300);
 const SHARED_CACHE: &str = "/var/cache";
@@ -190,10 +191,8 @@ fn only_file_in(downloads: &Path, pin: &Pin) -> Result<PathBuf, Error> {
 }
 
 fn check_hash(archive: &Path, pin: &Pin) -> Result<(), Error> {
-    let mut hasher = Sha256::new();
-    let mut file = File::open(archive).map_err(Error::io("open", archive))?;
-    io::copy(&mut file, &mut hasher).map_err(Error::io("read", archive))?;
-    let actual = format!("{:x}", hasher.finalize());
+    let bytes = fs::read(archive).map_err(Error::io("read", archive))?;
+    let actual = text::hex(&Sha256::digest(bytes));
     if actual != pin.sha256 {
         return Err(Error::WrongHash {
             package: pin.package,

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::Error;
 use super::server_user::ServerUser;
+use crate::text;
 
 pub(super) const FILE_NAME: &str = "windlass.conf";
 
@@ -75,7 +76,7 @@ fn socket_dir(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, Error> {
     if data_dir.as_os_str().len() + LONGEST_SOCKET_NAME.len() <= LONGEST_SOCKET_PATH {
         return Ok(data_dir.to_owned());
     }
-    let hash = format!("{:x}", Sha256::digest(data_dir.as_os_str().as_bytes()));
+    let hash = text::hex(&Sha256::digest(data_dir.as_os_str().as_bytes()));
     let directory = PathBuf::from(format!("/tmp/windlass-{}-{}", user.uid(), &hash[..16]));
     if fs::symlink_metadata(&directory).is_err() {
         fs::DirBuilder::new().mode(0o700).create(&directory).map_err(Error::io("create", &directory))?;

@@ -1,0 +1,1 @@
+//! Everything the `windlass` binary is made of.
