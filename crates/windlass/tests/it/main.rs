@@ -20,6 +20,7 @@ mod partitions;
 mod plans;
 mod process;
 mod run;
+mod seeds;
 mod settle;
 mod sqlx;
 mod statements;
