@@ -21,6 +21,7 @@ mod new_job;
 mod operator;
 mod queue;
 mod record;
+pub mod redact;
 #[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
 mod sqlx;
 mod store;

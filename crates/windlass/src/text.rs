@@ -31,11 +31,15 @@ pub fn storable(bytes: &[u8], max_bytes: usize) -> String {
 /// if one begins in the part that is kept: the last lines of a failed command are the ones that tell why.
 pub fn tail(bytes: &[u8], max_bytes: usize) -> String {
     let start = bytes.len().saturating_sub(max_bytes.saturating_add(LONGEST_CHAR));
-    let text = cleaned(&bytes[start..]);
+    tail_of(&cleaned(&bytes[start..]), bytes.len(), max_bytes)
+}
+
+/// The same of the clean end of a text whose whole had `original_bytes`.
+pub(crate) fn tail_of(text: &str, original_bytes: usize, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
-        return text;
+        return text.to_owned();
     }
-    let mark = fitting(truncation_mark(bytes.len()) + "\n", max_bytes);
+    let mark = fitting(truncation_mark(original_bytes) + "\n", max_bytes);
     let room = max_bytes - mark.len();
     let cut = (text.len() - room..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
     let cuts_a_line = !text[..cut].ends_with('\n');
@@ -77,13 +81,35 @@ const LONGEST_CHAR: usize = 4;
 
 fn cleaned(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
+    clean_into(bytes, &mut text);
+    text
+}
+
+/// Appends the bytes as clean text: broken UTF-8 and control characters are replaced.
+pub(crate) fn clean_into(bytes: &[u8], text: &mut String) {
     for chunk in bytes.utf8_chunks() {
-        text.extend(chunk.valid().chars().map(clean));
+        let valid = chunk.valid();
+        if valid.bytes().all(|byte| (b' '..0x7f).contains(&byte) || matches!(byte, b'\t' | b'\n' | b'\r')) {
+            text.push_str(valid);
+        } else {
+            text.extend(valid.chars().map(clean));
+        }
         if !chunk.invalid().is_empty() {
             text.push(char::REPLACEMENT_CHARACTER);
         }
     }
-    text
+}
+
+/// How much of it is whole characters, when more is to come: the beginning of a last one is left out.
+pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
+    let last = bytes.len().saturating_sub(LONGEST_CHAR - 1);
+    let start = (last..bytes.len()).rev().find(|&at| bytes[at] & 0xc0 != 0x80);
+    match start {
+        Some(start) if matches!(std::str::from_utf8(&bytes[start..]), Err(error) if error.error_len().is_none()) => {
+            start
+        }
+        Some(_) | None => bytes.len(),
+    }
 }
 
 /// The upper control characters go too: U+009B opens an escape sequence by itself.

@@ -1,0 +1,201 @@
+//! Takes secrets out of what is stored or shown: output, errors, results, progress, events, traces.
+//!
+//! One redactor for all of them. It knows secret values, in the forms in which programs print them, and expressions of
+//! the operator's. It works on streams, and gives the same for every way of cutting a stream into pieces: what could be
+//! the beginning of a secret is held back until it is known. So it must come before anything that cuts, such as a tail.
+//! After it, control characters are replaced (never removed: that could put the two halves of a secret together).
+
+mod expressions;
+mod keys;
+mod values;
+mod variants;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+pub use keys::{is_secret_key, payload, secrets_in};
+
+use crate::error::{Error, Result};
+use crate::text;
+use expressions::{Expressions, LineStream};
+use values::{ValueStream, Values};
+
+/// What stands where a secret stood.
+pub const PLACEHOLDER: &str = "[redacted]";
+
+/// Shorter values are not secrets: replacing every `no` would destroy the text and tell the secret by its gaps.
+pub const SHORTEST_SECRET: usize = 6;
+
+/// Knows secrets and takes them out. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    values: Arc<Values>,
+    expressions: Arc<Expressions>,
+}
+
+impl Redactor {
+    /// From secret values and from expressions (in the syntax of the `regex` crate; each is applied to one line at a time).
+    pub fn new<V: AsRef<[u8]>, E: AsRef<str>>(
+        values: impl IntoIterator<Item = V>,
+        expressions: impl IntoIterator<Item = E>,
+    ) -> Result<Self> {
+        let values: Vec<Vec<u8>> = values.into_iter().map(|value| value.as_ref().to_vec()).collect();
+        if values.iter().any(|value| value.len() < SHORTEST_SECRET) {
+            let message =
+                format!("is shorter than {SHORTEST_SECRET} bytes, which is too short to be found in a text");
+            return Err(Error::refused("secret", message));
+        }
+        let expressions = Expressions::new(expressions).map_err(|error| Error::refused("redact", error))?;
+        Ok(Self { values: Arc::new(Values::new(values)), expressions: Arc::new(expressions) })
+    }
+
+    /// The same with more values, such as those of one job's payload; too short ones are left out.
+    #[must_use]
+    pub fn with_values<V: AsRef<[u8]>>(&self, more: impl IntoIterator<Item = V>) -> Self {
+        let more: Vec<Vec<u8>> = more
+            .into_iter()
+            .map(|value| value.as_ref().to_vec())
+            .filter(|value| value.len() >= SHORTEST_SECRET)
+            .collect();
+        if more.is_empty() {
+            return self.clone();
+        }
+        let all = self.values.raw.iter().cloned().chain(more).collect();
+        Self { values: Arc::new(Values::new(all)), expressions: self.expressions.clone() }
+    }
+
+    /// What both know, for a process with one redactor for many kinds of jobs.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        let mut both = self.with_values(&other.values.raw);
+        both.expressions = Arc::new(self.expressions.and(&other.expressions));
+        both
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.values.raw.is_empty() && self.expressions.is_empty()
+    }
+
+    /// Begins a stream of bytes that becomes clean text.
+    pub fn stream(&self) -> Stream {
+        Stream {
+            values: ValueStream::new(self.values.clone()),
+            lines: LineStream::new(self.expressions.clone()),
+            unfinished: Vec::new(),
+            between: [Vec::new(), Vec::new()],
+        }
+    }
+
+    /// A whole text without its secrets. Control characters stay as they are.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        let mut values = ValueStream::new(self.values.clone());
+        values.push(text.as_bytes(), &mut first);
+        values.finish(&mut first);
+        let mut lines = LineStream::new(self.expressions.clone());
+        lines.push(&first, &mut second);
+        lines.finish(&mut second);
+        if second == text.as_bytes() {
+            return Cow::Borrowed(text);
+        }
+        Cow::Owned(String::from_utf8_lossy(&second).into_owned())
+    }
+
+    /// A JSON value without secrets, in names and strings. A secret that is a number is found by its key alone.
+    pub fn json(&self, value: &Value) -> Value {
+        if self.is_empty() {
+            return value.clone();
+        }
+        match value {
+            Value::String(text) => Value::String(self.text(text).into_owned()),
+            Value::Array(items) => items.iter().map(|item| self.json(item)).collect(),
+            Value::Object(members) => {
+                let members =
+                    members.iter().map(|(name, value)| (self.text(name).into_owned(), self.json(value)));
+                Value::Object(members.collect::<Map<String, Value>>())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    /// JSON text without secrets. Text that holds none is returned as it is, so that its numbers keep every digit.
+    pub fn json_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.is_empty() || matches!(self.text(text), Cow::Borrowed(_)) && !text.contains('\\') {
+            return Cow::Borrowed(text);
+        }
+        match serde_json::from_str::<Value>(text) {
+            Ok(value) => {
+                let redacted = self.json(&value);
+                if redacted == value { Cow::Borrowed(text) } else { Cow::Owned(redacted.to_string()) }
+            }
+            Err(_) => self.text(text),
+        }
+    }
+
+    /// Whether anything in the text would be taken out.
+    pub fn finds_in(&self, text: &str) -> bool {
+        matches!(self.text(text), Cow::Owned(_))
+    }
+}
+
+/// Never prints what it knows.
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redactor").field("secrets", &self.values.raw.len()).finish_non_exhaustive()
+    }
+}
+
+/// A stream on its way through a redactor. Its answers, put together, are the same however the input was cut.
+pub struct Stream {
+    values: ValueStream,
+    lines: LineStream,
+    /// The beginning of a character whose end has not come yet.
+    unfinished: Vec<u8>,
+    between: [Vec<u8>; 2],
+}
+
+impl Stream {
+    /// Takes the next piece and appends what is certain by now.
+    pub fn push(&mut self, bytes: &[u8], to: &mut String) {
+        let [first, second] = &mut self.between;
+        self.values.push(bytes, first);
+        self.lines.push(first, second);
+        first.clear();
+        self.clean(to, false);
+    }
+
+    /// Ends the stream: what was held back is no secret after all, or is one.
+    pub fn finish(mut self, to: &mut String) {
+        let [first, second] = &mut self.between;
+        self.values.finish(first);
+        self.lines.push(first, second);
+        self.lines.finish(second);
+        self.clean(to, true);
+    }
+
+    fn clean(&mut self, to: &mut String, is_last: bool) {
+        let bytes = &mut self.between[1];
+        if !self.unfinished.is_empty() {
+            bytes.splice(0..0, self.unfinished.drain(..));
+        }
+        let whole = if is_last { bytes.len() } else { text::whole_characters(bytes) };
+        self.unfinished.extend_from_slice(&bytes[whole..]);
+        text::clean_into(&bytes[..whole], to);
+        bytes.clear();
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! A redactor is tried with every place at which a stream can be cut.
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+const SECRETS: [&str; 5] =
+    ["hunter2-\"quoted\"/ü", "correct horse", "horse battery", "aaaaaa", "line one\nline two"];
+
+fn redactor() -> Redactor {
+    Redactor::new(SECRETS, [r"AKIA[A-Z0-9]{16}", r"(?i)bearer \S+"]).unwrap()
+}
+
+/// The whole stream, in these pieces.
+fn run<'a>(redactor: &Redactor, pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut text = String::new();
+    let mut stream = redactor.stream();
+    for piece in pieces {
+        stream.push(piece, &mut text);
+    }
+    stream.finish(&mut text);
+    text
+}
+
+#[test]
+fn a_secret_is_found_wherever_the_stream_is_cut() {
+    let redactor = redactor();
+    let forms = SECRETS.iter().flat_map(|secret| variants::variants(secret.as_bytes()));
+    for form in forms {
+        let whole = [b"before \xc3\xa9 ".as_slice(), &form, b" after"].concat();
+        let expected = "before é [redacted] after";
+        for first in 0..=whole.len() {
+            assert_eq!(run(&redactor, [&whole[..first], &whole[first..]]), expected, "cut at {first}");
+        }
+        assert_eq!(run(&redactor, whole.chunks(1)), expected);
+    }
+}
+
+#[test]
+fn a_secret_is_found_at_every_offset_of_what_encodes_it() {
+    let redactor = Redactor::new(["s3cr3t-value!"], [""; 0]).unwrap();
+    for offset in 0..9 {
+        let text = format!("{}s3cr3t-value!{}", "x".repeat(offset), "y".repeat(offset));
+        let encoded = [STANDARD.encode(&text), URL_SAFE.encode(&text), super::text::hex(text.as_bytes())];
+        for encoded in encoded {
+            let seen = run(&redactor, [encoded.as_bytes()]);
+            assert!(seen.contains(PLACEHOLDER), "{encoded} stayed {seen}");
+        }
+    }
+}
+
+#[test]
+fn secrets_that_overlap_are_covered_whole_and_once() {
+    let redactor = redactor();
+    assert_eq!(run(&redactor, [b"<correct horse battery>".as_slice()]), "<[redacted]>");
+    // One that overlaps itself without end needs no memory, and gives one mark.
+    let long = "a".repeat(100_000);
+    assert_eq!(run(&redactor, long.as_bytes().chunks(7)), PLACEHOLDER);
+    assert_eq!(run(&redactor, [b"aaaaa".as_slice()]), "aaaaa");
+}
+
+#[test]
+fn what_cannot_be_a_secret_is_not_held_back() {
+    let redactor = Redactor::new(["a-very-long-secret-of-some-kind"], [""; 0]).unwrap();
+    let (mut stream, mut text) = (redactor.stream(), String::new());
+    stream.push(b"a line without an end", &mut text);
+    assert_eq!(text, "a line without an end");
+    stream.push(b" a-very-", &mut text);
+    assert_eq!(text, "a line without an end ");
+    stream.push(b"good day", &mut text);
+    assert_eq!(text, "a line without an end a-very-good day");
+}
+
+#[test]
+fn expressions_see_whole_lines_however_long() {
+    let redactor = redactor();
+    assert_eq!(
+        run(&redactor, [b"key AKIAABCDEFGHIJKLMNOP\nBearer abc.def\n".as_slice()]),
+        "key [redacted]\n[redacted]\n"
+    );
+    for before in [0, 16 * 1024 - 10, 12 * 1024 - 3, 40_000] {
+        let line = format!("{}AKIAABCDEFGHIJKLMNOP{}", "x".repeat(before), "y".repeat(20_000));
+        let expected = format!("{}[redacted]{}", "x".repeat(before), "y".repeat(20_000));
+        assert_eq!(run(&redactor, line.as_bytes().chunks(1000)), expected);
+        assert_eq!(run(&redactor, [line.as_bytes()]), expected);
+    }
+}
+
+#[test]
+fn control_characters_are_replaced_and_never_removed() {
+    let redactor = Redactor::new(["secret-word"], [""; 0]).unwrap();
+    let hidden = run(&redactor, [b"sec\x1b[0mret-word \x1b]52;c;YQ==\x07 \xc2\x9b31m \xe2\x82".as_slice()]);
+    assert_eq!(hidden, "sec�[0mret-word �]52;c;YQ==� �31m �");
+}
+
+#[test]
+fn a_tail_that_is_cut_after_redaction_holds_no_half_secret() {
+    let redactor = Redactor::new(["0123456789abcdef"], [""; 0]).unwrap();
+    let output = "x".repeat(50) + "0123456789abcdef" + &"y".repeat(50);
+    let clean = run(&redactor, [output.as_bytes()]);
+    for limit in 0..120 {
+        let tail = text::tail(clean.as_bytes(), limit);
+        assert!(!tail.contains("abcdef") && !tail.contains("89abc"), "{tail}");
+    }
+}
+
+#[test]
+fn json_keeps_its_shape_and_loses_its_secrets() {
+    let redactor = redactor();
+    let value = json!({"correct horse": ["x correct horse y", 1.5, null, {"deep": "aaaaaa"}]});
+    let expected = json!({"[redacted]": ["x [redacted] y", 1.5, null, {"deep": "[redacted]"}]});
+    assert_eq!(redactor.json(&value), expected);
+    assert_eq!(serde_json::from_str::<Value>(&redactor.json_text(&value.to_string())).unwrap(), expected);
+    let large = r#"{"n": 123456789012345678901234567890}"#;
+    assert_eq!(redactor.json_text(large), large);
+    assert_eq!(redactor.json_text(r#"{"a": "hunter2-\u0022quoted\u0022\/\u00fc"}"#), r#"{"a":"[redacted]"}"#);
+}
+
+#[test]
+fn payloads_hide_the_texts_under_telling_keys() {
+    let value = json!({"user": "zoe", "api_key": "k-123456", "max_tokens": 5, "Auth": {"X-Secret": ["one-two", {"a": "short"}]}});
+    let expected = json!({"user": "zoe", "api_key": "[redacted]", "max_tokens": 5, "Auth": {"X-Secret": ["[redacted]", {"a": "[redacted]"}]}});
+    assert_eq!(payload(&value), expected);
+    assert_eq!(secrets_in(&value), ["one-two", "k-123456"]);
+}
+
+#[test]
+fn what_cannot_work_is_refused() {
+    assert!(Redactor::new(["short"], [""; 0]).unwrap_err().to_string().contains("too short"));
+    assert!(Redactor::new([""; 0], ["("]).is_err());
+    assert!(Redactor::new([""; 0], ["a*"]).unwrap_err().to_string().contains("empty"));
+    assert!(!format!("{:?}", redactor()).contains("horse"));
+}
+
+proptest! {
+    #[test]
+    fn every_way_of_cutting_gives_the_same(
+        words in prop::collection::vec(prop_oneof![
+            prop::sample::select(&SECRETS[..]).prop_map(|s| s.as_bytes().to_vec()),
+            prop::sample::select(&SECRETS[..]).prop_flat_map(|s| (0..s.len()).prop_map(move |n| s.as_bytes()[..n].to_vec())),
+            prop::collection::vec(any::<u8>(), 0..6),
+            Just(b"AKIAABCDEFGHIJKLMNOP".to_vec()),
+            Just(b"\nBearer x".to_vec()),
+            Just(b"aa".to_vec()),
+        ], 0..12),
+        cuts in prop::collection::vec(0..400_usize, 0..12),
+    ) {
+        let redactor = redactor();
+        let whole = words.concat();
+        let expected = run(&redactor, [whole.as_slice()]);
+        let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(whole.len())).collect();
+        cuts.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for cut in cuts {
+            pieces.push(&whole[from..cut]);
+            from = cut;
+        }
+        pieces.push(&whole[from..]);
+        prop_assert_eq!(&run(&redactor, pieces), &expected);
+        for secret in SECRETS {
+            prop_assert!(!expected.contains(secret), "{:?} holds {:?}", expected, secret);
+        }
+    }
+}
