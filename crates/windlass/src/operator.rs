@@ -6,6 +6,7 @@ use crate::definition::Definition;
 use crate::error::{Error, Result};
 use crate::job::state::State;
 use crate::queue::Queue;
+use crate::record::CapableWorker;
 use crate::store;
 
 /// What a cancel did.
@@ -23,6 +24,17 @@ pub enum Canceled {
 const BATCH: i32 = 1000;
 
 impl Queue {
+    /// The live workers that run jobs of this definition. Where there is none, its jobs stay queued.
+    pub async fn workers_for(&self, definition_key: &str) -> Result<Vec<CapableWorker>> {
+        store::worker::knowing(self.database(), definition_key).await
+    }
+
+    /// Asks a worker to finish what it has and take nothing new, or to go on; it hears of it with its next heartbeat.
+    /// Answers whether a live worker has this id.
+    pub async fn set_quiet(&self, worker_id: &str, is_quiet: bool) -> Result<bool> {
+        store::worker::set_quiet(self.database(), worker_id, is_quiet).await
+    }
+
     /// Cancels a job: at once if it waits, by request if it runs.
     pub async fn cancel(&self, tenant: Uuid, job: Uuid) -> Result<Canceled> {
         match store::job::cancel(self.database(), tenant, job).await?.as_str() {

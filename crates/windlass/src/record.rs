@@ -71,6 +71,10 @@ pub struct Attempt {
     pub stderr_tail: Option<String>,
     pub error_text: Option<String>,
     pub reason: Option<String>,
+    /// The signal that ended the process, if one did.
+    pub signal: Option<i16>,
+    /// The most memory that the process or one of its children held.
+    pub max_rss_kb: Option<i64>,
 }
 
 /// How many jobs of one tenant, queue and definition are in each status.
@@ -104,6 +108,18 @@ impl Counts {
             State::Canceled => self.canceled,
         }
     }
+}
+
+/// A live worker that runs jobs of some definition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CapableWorker {
+    pub worker_id: String,
+    pub hostname: String,
+    /// The queues it serves; none named means all.
+    pub queues: Vec<String>,
+    /// It finishes what it has and takes nothing new.
+    pub is_quiet: bool,
 }
 
 /// Some jobs, newest first, and where to go on.

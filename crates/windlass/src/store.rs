@@ -8,6 +8,7 @@ pub(crate) mod enqueue;
 pub(crate) mod job;
 pub(crate) mod keeper;
 pub(crate) mod list;
+pub(crate) mod log;
 pub(crate) mod param;
 pub(crate) mod schema;
 pub(crate) mod tenant;
@@ -19,10 +20,11 @@ use database::Statement;
 #[doc(hidden)]
 #[must_use]
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
-    let all: [&[&Statement]; 7] = [
+    let all: [&[&Statement]; 8] = [
         enqueue::STATEMENTS,
         job::STATEMENTS,
         list::STATEMENTS,
+        log::STATEMENTS,
         worker::STATEMENTS,
         keeper::STATEMENTS,
         tenant::STATEMENTS,

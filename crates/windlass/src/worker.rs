@@ -16,6 +16,7 @@ mod feed;
 mod handler;
 mod lease;
 mod lines;
+mod log;
 mod run;
 mod running;
 mod settler;
@@ -42,6 +43,7 @@ pub use start::WorkerBuilder;
 use crate::job::claimed::Claimed;
 use handler::{AnyHandler, Finish};
 use lease::Lease;
+use log::LogSink;
 use running::{Running, Slot, Stop, Switch};
 use settler::Ended;
 
@@ -50,6 +52,7 @@ use crate::error::Result;
 use crate::job::settle::{Outcome, Retry};
 use crate::job::state::State;
 use crate::queue::Queue;
+use crate::redact::Redactor;
 use crate::store;
 use crate::store::database::Database;
 use crate::store::job::Report;
@@ -166,6 +169,9 @@ pub(crate) struct Shared {
     /// Gone once the worker stops, so that the settler ends after the last run.
     ended: RwLock<Option<mpsc::UnboundedSender<Ended>>>,
     reports: mpsc::UnboundedSender<Report>,
+    logs: Arc<LogSink>,
+    /// What no run may leave behind in a text.
+    redactor: Redactor,
     events: Events,
     stop_claiming: CancellationToken,
     stop_keeping: CancellationToken,
@@ -240,11 +246,11 @@ impl Shared {
         let places = self.running.start(jobs.iter().map(|job| job.fence.job));
         let (handler, known, meters) = (kind.handler.clone(), kind.known(), kind.meters.clone());
         let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let reports = self.reports.clone();
+        let shared = self.clone();
         let jobs: Vec<Arc<Claimed>> = jobs.into_iter().map(Arc::new).collect();
         self.runs.spawn(async move {
             let started = Instant::now();
-            let run = AssertUnwindSafe(run_all(&*handler, &known, &meters, &jobs, &places, &reports));
+            let run = AssertUnwindSafe(run_all(&shared, &*handler, &known, &meters, &jobs, &places));
             let all = run.catch_unwind().await.unwrap_or_else(|panic| {
                 run::discard(panic);
                 // The handler's own panics are caught where it is called; this one came from what it left behind.
@@ -287,12 +293,12 @@ impl Shared {
 
 /// From claimed jobs to their endings: checks the payload, runs, decides.
 async fn run_all(
+    shared: &Shared,
     handler: &dyn AnyHandler,
     known: &Known,
     meters: &Arc<Meters>,
     jobs: &[Arc<Claimed>],
     places: &[(Slot, Switch)],
-    reports: &mpsc::UnboundedSender<Report>,
 ) -> Vec<Ended> {
     let started = Instant::now();
     let mut finishes: Vec<Option<Finish>> = jobs.iter().map(|job| known.refusal(job)).collect();
@@ -308,7 +314,9 @@ async fn run_all(
                 switch: switch.clone(),
                 started,
                 deadline: started + known.allowed_time(job),
-                reports: reports.clone(),
+                reports: shared.reports.clone(),
+                logs: shared.logs.clone(),
+                redactor: shared.redactor.clone(),
             };
             (context, switch.clone())
         })
@@ -320,6 +328,9 @@ async fn run_all(
             .filter(|finish| finish.is_none())
             .zip(ran)
             .for_each(|(place, finish)| *place = Some(finish));
+        for job in jobs {
+            shared.logs.finish(&job.fence, false).await;
+        }
     }
     let ran = started.elapsed();
     jobs.iter()
@@ -328,6 +339,7 @@ async fn run_all(
         .zip(finishes)
         .map(|((claimed, &(slot, _)), finish)| {
             let finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
+            let finish = finish.redacted(&shared.redactor);
             Ended::new(claimed, slot, known.policies.clone(), meters.clone(), finish, ran)
         })
         .collect()

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::text::hex;
 
 const SECRETS: [&str; 5] =
     ["hunter2-\"quoted\"/ü", "correct horse", "horse battery", "aaaaaa", "line one\nline two"];
@@ -44,7 +45,7 @@ fn a_secret_is_found_at_every_offset_of_what_encodes_it() {
     let redactor = Redactor::new(["s3cr3t-value!"], [""; 0]).unwrap();
     for offset in 0..9 {
         let text = format!("{}s3cr3t-value!{}", "x".repeat(offset), "y".repeat(offset));
-        let encoded = [STANDARD.encode(&text), URL_SAFE.encode(&text), super::text::hex(text.as_bytes())];
+        let encoded = [STANDARD.encode(&text), URL_SAFE.encode(&text), hex(text.as_bytes())];
         for encoded in encoded {
             let seen = run(&redactor, [encoded.as_bytes()]);
             assert!(seen.contains(PLACEHOLDER), "{encoded} stayed {seen}");

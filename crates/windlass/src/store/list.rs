@@ -95,7 +95,7 @@ static SCOPE: Statement =
     Statement { text: include_str!("sql/tenant/scope.sql"), types: &[Type::TEXT, Type::TEXT] };
 
 /// A transaction that only reads, in one snapshot, for one tenant or, where the role may, for all.
-async fn begin(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
+pub(super) async fn begin(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
     let mut session = db.session().await?;
     session.begin_reading().await?;
     scope(&session, tenant, "off").await?;
@@ -243,6 +243,8 @@ fn read_attempt(row: &Row) -> Attempt {
         stderr_tail: row.get("stderr_tail"),
         error_text: row.get("error_text"),
         reason: row.get("reason"),
+        signal: row.get("signal"),
+        max_rss_kb: row.get("max_rss_kb"),
     }
 }
 

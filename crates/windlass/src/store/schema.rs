@@ -26,6 +26,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "roles", sql: include_str!("../../migrations/0001_roles.sql") },
     Migration { version: 2, name: "catalog", sql: include_str!("../../migrations/0002_catalog.sql") },
     Migration { version: 3, name: "jobs", sql: include_str!("../../migrations/0003_jobs.sql") },
+    Migration { version: 4, name: "output", sql: include_str!("../../migrations/0004_output.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[&str] = &[
@@ -61,8 +62,10 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/ordering.sql"),
     include_str!("functions/job/unblock.sql"),
     include_str!("functions/job/unclaim.sql"),
+    include_str!("functions/log/write.sql"),
     include_str!("functions/worker/heartbeat.sql"),
     include_str!("functions/worker/lanes.sql"),
+    include_str!("functions/worker/quiet.sql"),
     include_str!("functions/worker/register.sql"),
     include_str!("functions/worker/stop.sql"),
     include_str!("functions/worker/wait.sql"),

@@ -10,9 +10,10 @@ use super::param::{JsonOut, JsonText};
 use crate::error::Result;
 use crate::job::claimed::{Claimed, Fence};
 use crate::job::settle::Budget;
+use crate::record::CapableWorker;
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&REGISTER, &HEARTBEAT, &STOP, &WAITING, &LANES, &CLAIM, &UNCLAIM];
+    &[&REGISTER, &HEARTBEAT, &STOP, &QUIET, &KNOWING, &WAITING, &LANES, &CLAIM, &UNCLAIM];
 
 /// What a worker says of itself when it starts.
 #[derive(Debug, Clone)]
@@ -77,6 +78,28 @@ static STOP: Statement = Statement { text: "select windlass.stop_worker($1)", ty
 pub(crate) async fn stop(db: &Database, worker: i32) -> Result<()> {
     db.query(&STOP, &[&worker]).await?;
     Ok(())
+}
+
+static QUIET: Statement =
+    Statement { text: "select windlass.set_quiet($1, $2)", types: &[Type::TEXT, Type::BOOL] };
+
+pub(crate) async fn set_quiet(db: &Database, worker_id: &str, is_quiet: bool) -> Result<bool> {
+    Ok(db.query_one(&QUIET, &[&worker_id, &is_quiet]).await?.get(0))
+}
+
+static KNOWING: Statement = Statement { text: include_str!("sql/worker/knowing.sql"), types: &[Type::TEXT] };
+
+pub(crate) async fn knowing(db: &Database, definition_key: &str) -> Result<Vec<CapableWorker>> {
+    let rows = db.query(&KNOWING, &[&definition_key]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| CapableWorker {
+            worker_id: row.get(0),
+            hostname: row.get(1),
+            queues: row.get(2),
+            is_quiet: row.get(3),
+        })
+        .collect())
 }
 
 static WAITING: Statement =

@@ -9,10 +9,13 @@ use uuid::Uuid;
 
 use super::ending;
 use super::handler::{Done, Finish};
+use super::log::LogSink;
 use super::running::Switch;
 use crate::definition::Policies;
 use crate::error::Result;
 use crate::job::claimed::{Claimed, Fence};
+use crate::log::LogStream;
+use crate::redact::Redactor;
 use crate::store;
 use crate::store::job::Report;
 use crate::text;
@@ -29,6 +32,8 @@ pub struct Context {
     pub(crate) started: Instant,
     pub(crate) deadline: Instant,
     pub(crate) reports: mpsc::UnboundedSender<Report>,
+    pub(crate) logs: Arc<LogSink>,
+    pub(crate) redactor: Redactor,
 }
 
 /// The answer of [`Context::complete_in`].
@@ -134,10 +139,19 @@ impl Context {
         let report = Report {
             fence: self.claimed.fence,
             percent: percent.is_finite().then(|| percent.clamp(0.0, 100.0)),
-            message: Some(text::storable(message.as_bytes(), MESSAGE_BYTES)),
+            message: Some(text::storable(self.redactor.text(message).as_bytes(), MESSAGE_BYTES)),
         };
         // The receiver lives as long as the worker; after it nobody reads progress.
         let _ = self.reports.send(report);
+    }
+
+    /// Adds a line to the log of this run, for whoever follows it ([`crate::Queue::follow_log`]). Only its end is kept if it
+    /// grows large.
+    pub fn log(&self, line: &str) {
+        let mut text = String::with_capacity(line.len() + 1);
+        text::clean_into(self.redactor.text(line).as_bytes(), &mut text);
+        text.push('\n');
+        self.logs.append(&self.claimed.fence, LogStream::Log, &text);
     }
 
     /// Records success inside the handler's own transaction, so that its writes are visible if and only if the job
@@ -149,7 +163,7 @@ impl Context {
         done: Done,
     ) -> Result<Completion> {
         done.check()?;
-        let finish = Finish::from(Ok(done));
+        let finish = Finish::from(Ok(done)).redacted(&self.redactor);
         let (ending, ..) = ending::decide(&self.claimed, &self.policies, &finish, self.started.elapsed());
         let settled = store::job::settle_in(client, &ending).await?;
         if settled.settled.is_empty() || !settled.overruled.is_empty() {

@@ -69,6 +69,7 @@ pub(crate) fn as_failure(claimed: &Claimed, policies: &Policies, error: &str, ra
 fn is_plain_success(finish: &Finish) -> bool {
     matches!(finish.outcome, Outcome::Succeeded)
         && finish.error.is_none()
+        && finish.facts.is_none()
         && finish.done.result.is_none()
         && finish.done.artifact.is_none()
         && finish.done.next.is_empty()
@@ -84,6 +85,7 @@ fn budget_of(budget: &Budget, policies: &Policies, ran: Duration) -> Budget {
 }
 
 fn detail(settlement: &Settlement, finish: &Finish) -> String {
+    let facts = finish.facts.as_deref();
     let detail = Detail {
         outcome: settlement.attempt_outcome.code(),
         next: settlement.next.state().code(),
@@ -99,6 +101,12 @@ fn detail(settlement: &Settlement, finish: &Finish) -> String {
         result: finish.done.result.as_deref().and_then(raw),
         artifact: finish.done.artifact.as_deref().and_then(raw),
         chain: finish.done.next.iter().map(NewJob::as_link).collect(),
+        pid: facts.and_then(|facts| facts.pid),
+        exit_code: facts.and_then(|facts| facts.exit_code),
+        signal: facts.and_then(|facts| facts.signal),
+        max_rss_kb: facts.and_then(|facts| facts.max_rss_kb),
+        stdout: facts.map(|facts| facts.stdout.as_str()).filter(|text| !text.is_empty()),
+        stderr: facts.map(|facts| facts.stderr.as_str()).filter(|text| !text.is_empty()),
     };
     serde_json::to_string(&detail).unwrap_or_else(|_| {
         format!(
@@ -132,4 +140,16 @@ struct Detail<'a> {
     artifact: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     chain: Vec<Link<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_rss_kb: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<&'a str>,
 }

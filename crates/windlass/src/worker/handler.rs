@@ -13,6 +13,7 @@ use crate::definition::Definition;
 use crate::job::settle::{Outcome, Retry};
 use crate::json::JsonLimits;
 use crate::new_job::NewJob;
+use crate::redact::Redactor;
 use crate::text;
 
 /// Runs jobs of one definition, one at a time per call; many calls run at once. Its fields are its shared state.
@@ -143,15 +144,45 @@ pub(crate) struct Finish {
     pub(crate) outcome: Outcome,
     pub(crate) error: Option<String>,
     pub(crate) done: Done,
+    /// What the attempt leaves behind beside its outcome, if a process ran.
+    pub(crate) facts: Option<Box<Facts>>,
+}
+
+/// What is known of the process that ran an attempt.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    pub(crate) pid: Option<i32>,
+    pub(crate) exit_code: Option<i32>,
+    pub(crate) signal: Option<i32>,
+    pub(crate) max_rss_kb: Option<i64>,
+    /// Clean, redacted and cut already.
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
 }
 
 impl Finish {
     pub(crate) fn failed(retry: Retry, error: impl Into<String>) -> Self {
-        Self { outcome: Outcome::Failed { retry }, error: Some(error.into()), done: Done::default() }
+        Self {
+            outcome: Outcome::Failed { retry },
+            error: Some(error.into()),
+            done: Done::default(),
+            facts: None,
+        }
     }
 
     pub(crate) fn of(outcome: Outcome, error: impl Into<String>) -> Self {
-        Self { outcome, error: Some(error.into()), done: Done::default() }
+        Self { outcome, error: Some(error.into()), done: Done::default(), facts: None }
+    }
+
+    /// The same without secrets in its texts. What follows is left as it is: a job whose payload lost a part would run wrong.
+    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
+        if redactor.is_empty() {
+            return self;
+        }
+        self.error = self.error.map(|error| redactor.text(&error).into_owned());
+        self.done.result = self.done.result.map(|result| redactor.json_text(&result).into_owned());
+        self.done.artifact = self.done.artifact.map(|artifact| redactor.json_text(&artifact).into_owned());
+        self
     }
 }
 
@@ -167,7 +198,7 @@ impl From<Result<Done, Failure>> for Finish {
                     );
                 }
                 let outcome = done.snooze.map_or(Outcome::Succeeded, |delay| Outcome::Snoozed { delay });
-                Self { outcome, error: None, done }
+                Self { outcome, error: None, done, facts: None }
             }
         }
     }

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use super::feed::Feed;
 use super::handler::{AnyHandler, BatchHandler, Handler, Many, One};
 use super::lease::{self, Lease};
+use super::log::LogSink;
 use super::running::Running;
 use super::settler::Settler;
 use super::{Kind, Shared, Worker, new_worker_id};
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::keeper::{Keeper, KeeperSettings};
 use crate::listen;
 use crate::queue::Queue;
+use crate::redact::Redactor;
 use crate::store;
 use crate::store::database::Database;
 use crate::store::job::Report;
@@ -36,6 +38,7 @@ pub struct WorkerBuilder {
     grace: Duration,
     keeper: Option<KeeperSettings>,
     metadata: serde_json::Value,
+    redactor: Redactor,
 }
 
 impl WorkerBuilder {
@@ -51,6 +54,7 @@ impl WorkerBuilder {
             grace: Duration::from_secs(30),
             keeper: Some(KeeperSettings::default()),
             metadata: serde_json::json!({}),
+            redactor: Redactor::default(),
         }
     }
 
@@ -125,6 +129,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// What must not appear in any error, result, progress or log of its jobs.
+    #[must_use]
+    pub fn redact(mut self, redactor: &Redactor) -> Self {
+        self.redactor = self.redactor.and(redactor);
+        self
+    }
+
     /// Anything worth knowing about this worker, shown beside it.
     #[must_use]
     pub fn metadata(mut self, metadata: serde_json::Value) -> Self {
@@ -158,6 +169,9 @@ impl WorkerBuilder {
         let lease = Arc::new(Lease::new(worker));
         let events = Events::default();
         let give_up = CancellationToken::new();
+        // A pool of its own, so that an application that uses up the queue's cannot keep a worker from its work.
+        let database = Database::new(&settings.config, 3, settings.prepared)?;
+        let logs = Arc::new(LogSink::new(database.clone()));
         let shared = Arc::new(Shared {
             queue: self.queue.clone(),
             worker_id: me.worker_id.as_str().into(),
@@ -172,14 +186,14 @@ impl WorkerBuilder {
             runs: TaskTracker::new(),
             ended: RwLock::new(Some(ended)),
             reports,
+            logs: logs.clone(),
+            redactor: self.redactor,
             events: events.clone(),
             stop_claiming: CancellationToken::new(),
             stop_keeping: CancellationToken::new(),
             _wakes: wakes.clone(),
         });
 
-        // A pool of its own, so that an application that uses up the queue's cannot keep a worker from its work.
-        let database = Database::new(&settings.config, 3, settings.prepared)?;
         let settler = Settler {
             database: database.clone(),
             running: running.clone(),
@@ -202,6 +216,10 @@ impl WorkerBuilder {
         let mut tasks = vec![
             tokio::spawn(report(database.clone(), to_report, shared.stop_keeping.clone())),
             tokio::spawn(refresh(shared.clone(), database)),
+            tokio::spawn({
+                let stop = shared.stop_keeping.clone();
+                async move { logs.run(stop).await }
+            }),
         ];
         if settings.listen {
             let lease = shared.lease.clone();

@@ -96,6 +96,7 @@ impl Handler for Talk {
 
     async fn run(&self, job: &Context, args: Self::Args) -> Result<Done, Failure> {
         job.progress(10.0, "talking");
+        job.log("talking");
         if args == "hang" {
             job.stopped().await;
             return Err(Failure::retry("stopped"));

@@ -12,6 +12,7 @@ mod hot_tables;
 mod keep;
 mod lease;
 mod list;
+mod log;
 mod migrations;
 mod model;
 mod operator;

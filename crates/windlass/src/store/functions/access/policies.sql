@@ -7,7 +7,7 @@ declare
   name text;
 begin
   foreach name in array array['job', 'job_default', 'live', 'deferred', 'blocked', 'dependency', 'ordering', 'dedupe', 'idempotency',
-      'expiry', 'progress', 'cancel_request', 'history', 'history_default', 'tally', 'total', 'lane', 'job_triggers', 'audit'] loop
+      'expiry', 'progress', 'cancel_request', 'history', 'history_default', 'job_log', 'tally', 'total', 'lane', 'job_triggers', 'audit'] loop
     perform windlass.guard_table(name);
     execute format('drop policy if exists tenant_reads on windlass.%I', name);
     if name not like '%\_default' then
@@ -28,7 +28,7 @@ revoke all on all sequences in schema windlass from public, windlass_api, windla
 
 grant select on windlass.job, windlass.live, windlass.deferred, windlass.blocked, windlass.dependency, windlass.progress,
   windlass.history, windlass.tally, windlass.total, windlass.lane, windlass.job_definitions, windlass.job_triggers, windlass.queues,
-  windlass.job_workers, windlass.tenants, windlass.jobs, windlass.job_attempts, windlass.job_counts
+  windlass.job_workers, windlass.tenants, windlass.job_log, windlass.jobs, windlass.job_attempts, windlass.job_counts
   to windlass_api, windlass_reader;
 grant select on windlass.audit to windlass_api;
 grant select on windlass.migration, windlass.installed_functions to windlass_api, windlass_worker, windlass_reader;
@@ -40,8 +40,8 @@ grant execute on function windlass.state_of to windlass_api, windlass_reader;
 grant execute on function windlass.enqueue, windlass.enqueue_many, windlass.enqueue_routed, windlass.enqueue_routed_many,
   windlass.enqueue_copied, windlass.route_of,
   windlass.cancel, windlass.retry, windlass.purge, windlass.purge_subject to windlass_api, windlass_worker;
-grant execute on function windlass.purge_tenant, windlass.ensure_tenant, windlass.set_paused to windlass_api;
+grant execute on function windlass.purge_tenant, windlass.ensure_tenant, windlass.set_paused, windlass.set_quiet to windlass_api;
 grant execute on function windlass.define, windlass.definition to windlass_api, windlass_worker;
 grant execute on function windlass.register_worker, windlass.heartbeat, windlass.stop_worker, windlass.set_waiting, windlass.active_lanes,
-  windlass.claim, windlass.unclaim, windlass.settle, windlass.report_progress, windlass.promote, windlass.lost_jobs, windlass.reap, windlass.expire,
+  windlass.claim, windlass.unclaim, windlass.settle, windlass.report_progress, windlass.write_log, windlass.promote, windlass.lost_jobs, windlass.reap, windlass.expire,
   windlass.unblock_all, windlass.fold_tallies, windlass.maintain_partitions, windlass.prune to windlass_worker;

@@ -40,6 +40,7 @@ begin
       and not windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id)),
   unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
   unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),
+  unlogged as (delete from windlass.job_log o where o.tenant_id = tenant and o.job_id = any (jobs)),
   unasked as (delete from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs)),
   bodies as (delete from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) returning 1)
   select count(*) into purged from bodies;

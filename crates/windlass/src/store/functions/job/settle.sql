@@ -60,7 +60,7 @@ begin
   ended as (select * from removed union all select * from released),
   remembered as (
     insert into windlass.history (tenant_id, job_id, started_at, finished_at, attempt, lane, worker, exit_code, pid, outcome,
-        job_status, reason, error_text, stdout_tail, stderr_tail, result, artifact)
+        job_status, reason, error_text, stdout_tail, stderr_tail, result, artifact, signal, max_rss_kb)
       select e.tenant_id, e.job_id, coalesce(at - e.ran * interval '1 ms', e.claimed_at), at, e.attempt, e.lane, e.worker,
              (e.detail -> 'exit_code')::integer, (e.detail -> 'pid')::integer,
              case when e.was_canceled and coalesce((e.detail -> 'outcome')::smallint, 1) <> 5 then 4
@@ -68,7 +68,8 @@ begin
              case when e.next <= 4 then e.next end,
              case when e.was_canceled then 'cancel_requested' else e.detail ->> 'reason' end,
              e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
-             case when e.next = 1 then e.detail -> 'artifact' end
+             case when e.next = 1 then e.detail -> 'artifact' end,
+             (e.detail -> 'signal')::smallint, (e.detail -> 'max_rss_kb')::bigint
         from ended e),
   waits as (
     insert into windlass.deferred (tenant_id, job_id, due_at, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe)

@@ -1,0 +1,94 @@
+//! What runs print, as it is read: text of a stream, at a position.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Where text came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogStream {
+    Stdout,
+    Stderr,
+    /// What a handler or a remote worker logged, and remarks of the worker itself.
+    Log,
+}
+
+impl LogStream {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+            Self::Log => "log",
+        }
+    }
+
+    /// The stored number; never reused.
+    pub(crate) const fn code(self) -> i16 {
+        match self {
+            Self::Stdout => 1,
+            Self::Stderr => 2,
+            Self::Log => 3,
+        }
+    }
+
+    pub(crate) const fn from_code(code: i16) -> Self {
+        match code {
+            1 => Self::Stdout,
+            2 => Self::Stderr,
+            _ => Self::Log,
+        }
+    }
+}
+
+/// A place in a job's log; the default is before its beginning. Written as `attempt.chunk`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPosition {
+    pub attempt: i32,
+    pub chunk: i32,
+}
+
+impl fmt::Display for LogPosition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.attempt, self.chunk)
+    }
+}
+
+impl FromStr for LogPosition {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let read = |text: &str| text.parse().ok().filter(|number: &i32| *number >= 0);
+        text.split_once('.')
+            .and_then(|(attempt, chunk)| Some(Self { attempt: read(attempt)?, chunk: read(chunk)? }))
+            .ok_or_else(|| Error::refused("position", "must be attempt.chunk, such as 1.17"))
+    }
+}
+
+/// Some text of one attempt. Clean of secrets and control characters; not always a whole line.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LogChunk {
+    #[serde(serialize_with = "as_text")]
+    pub position: LogPosition,
+    pub stream: LogStream,
+    pub at: Timestamp,
+    pub text: String,
+}
+
+fn as_text<S: serde::Serializer>(position: &LogPosition, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(position)
+}
+
+/// What comes after a position.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogPage {
+    pub chunks: Vec<LogChunk>,
+    /// Where to go on.
+    pub next: LogPosition,
+    /// The job has ended and this is the rest.
+    pub is_over: bool,
+}

@@ -1,0 +1,35 @@
+-- Appends chunks to the logs of running attempts, each only under its fence, and drops the chunks of that attempt before
+-- keep_from. A chunk that was written before stays as it is, so a lost answer may be asked for again. Returns how many
+-- were taken. Index: live_pkey, job_log_pkey. Locks: none but its own rows, which one worker writes.
+create or replace function windlass.write_log(
+  tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], chunks integer[], streams smallint[], texts text[], keep_from integer[])
+returns integer
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  taken integer;
+begin
+  with held as materialized (
+    select i.* from unnest(tenants, jobs, attempts, tokens, chunks, streams, texts, keep_from)
+        i (tenant, job, attempt, token, chunk, stream, text, keep_from)
+      join windlass.live l on l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token),
+  dropped as (
+    delete from windlass.job_log o
+     using (select h.tenant, h.job, h.attempt, max(h.keep_from) as keep_from from held h group by 1, 2, 3) k
+     where k.keep_from > 1 and o.tenant_id = k.tenant and o.job_id = k.job and o.attempt = k.attempt and o.chunk < k.keep_from),
+  told as (
+    insert into windlass.job_log (tenant_id, job_id, attempt, chunk, stream, at, text)
+      select h.tenant, h.job, h.attempt, h.chunk, h.stream, clock_timestamp(), h.text
+        from held h where h.chunk >= h.keep_from order by 1, 2, 3, 4
+      on conflict do nothing
+      returning 1)
+  select count(*) into taken from told;
+  return taken;
+end
+$$;
