@@ -23,6 +23,16 @@ pub enum Error {
     Refused { field: String, pointer: Option<String>, message: String },
     #[error("the idempotency key was used for another job, {existing}")]
     IdempotencyConflict { existing: String },
+    #[error("the idempotency key {key:?} was used for another request")]
+    RequestKeyTaken { key: String },
+    #[error("{what} is taken")]
+    Taken { what: &'static str },
+    #[error("the tenant may have {most} jobs that have not ended, and has them")]
+    QuotaReached { most: String },
+    #[error("there is no such {what}")]
+    Unknown { what: &'static str },
+    #[error("the {what} was changed by someone else since it was read")]
+    Changed { what: &'static str },
     #[error("job {job} cannot be retried: job {holder} holds its dedupe key")]
     DedupeSlotTaken { job: Uuid, holder: Uuid },
     #[error("there is no job {job}")]
@@ -148,6 +158,9 @@ impl Refusal<'_> {
             "WL003" => Error::TenantRefused { tenant: detail(), message: message() },
             "WL005" | "WL007" | "WL008" => Error::refused(self.column.unwrap_or("options"), message()),
             "WL006" => Error::IdempotencyConflict { existing: detail() },
+            "WL009" => Error::RequestKeyTaken { key: detail() },
+            "WL010" => Error::QuotaReached { most: detail() },
+            "23505" => Error::Taken { what: taken(self.constraint?)? },
             "23514" => {
                 Error::refused(self.constraint.unwrap_or("value"), "is outside of what the database allows")
             }
@@ -162,6 +175,16 @@ impl From<deadpool_postgres::PoolError> for Error {
             deadpool_postgres::PoolError::Backend(error) => Self::from(error),
             other => Self::Unreachable(Arc::new(other)),
         }
+    }
+}
+
+/// What people choose and others may have chosen before, by the name of the constraint that says so.
+fn taken(constraint: &str) -> Option<&'static str> {
+    match constraint {
+        "tenants_slug_unique" => Some("the slug"),
+        "users_email_unique" => Some("the email address"),
+        "job_definitions_key_unique" => Some("the definition's key"),
+        _ => None,
     }
 }
 

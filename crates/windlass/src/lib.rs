@@ -7,6 +7,8 @@
 
 pub mod embedded;
 
+mod act;
+mod audit;
 mod definition;
 mod enqueue;
 mod error;
@@ -29,8 +31,11 @@ mod sqlx;
 mod store;
 mod telemetry;
 pub mod text;
+mod token;
 pub mod worker;
 
+pub use act::{Acting, Actor, Looking, Reach};
+pub use audit::{Act, AuditFault};
 pub use definition::Definition;
 pub use enqueue::enqueue;
 pub use error::{Error, Result};
@@ -55,10 +60,14 @@ pub use store::database::Settings;
 #[doc(hidden)]
 pub use store::statements;
 pub use telemetry::{METRICS, Transition};
+pub use token::{KnownToken, NewToken, Token};
 pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handler, Worker, WorkerBuilder};
 
 /// The tenant of applications that have only one.
 pub const DEFAULT_TENANT: uuid::Uuid = uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001);
+
+/// Stands for the installation itself where a tenant is asked for: its own tokens, its own acts in the audit trail.
+pub const INSTALLATION: uuid::Uuid = uuid::Uuid::nil();
 
 /// The examples of the README compile.
 #[cfg(doctest)]

@@ -1,6 +1,8 @@
 //! Everything that speaks to the database. Each function makes one call and answers with values; it decides nothing about
 //! a job's future, knows no HTTP, and leaves trying again to its callers.
 
+pub(crate) mod act;
+pub(crate) mod audit;
 pub(crate) mod connect;
 pub(crate) mod database;
 pub(crate) mod definition;
@@ -10,8 +12,10 @@ pub(crate) mod keeper;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod param;
+pub(crate) mod request;
 pub(crate) mod schema;
 pub(crate) mod tenant;
+pub(crate) mod token;
 pub(crate) mod worker;
 
 use database::Statement;
@@ -20,7 +24,7 @@ use database::Statement;
 #[doc(hidden)]
 #[must_use]
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
-    let all: [&[&Statement]; 8] = [
+    let all: &[&[&Statement]] = &[
         enqueue::STATEMENTS,
         job::STATEMENTS,
         list::STATEMENTS,
@@ -29,6 +33,9 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         keeper::STATEMENTS,
         tenant::STATEMENTS,
         definition::STATEMENTS,
+        token::STATEMENTS,
+        audit::STATEMENTS,
+        request::STATEMENTS,
     ];
-    all.into_iter().flatten().map(|statement| (statement.text, statement.types)).collect()
+    all.iter().copied().flatten().map(|statement| (statement.text, statement.types)).collect()
 }

@@ -1,1 +1,4 @@
-//! The server as its users meet it.
+//! The server as its users meet it: over a socket, on a real Postgres.
+
+mod health;
+mod support;

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use futures_util::FutureExt;
 use rustls_platform_verifier::ConfigVerifierExt;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 use tokio_postgres::types::{ToSql, Type};
@@ -128,6 +129,7 @@ impl Database {
             is_open: false,
             patience: None,
             is_silent: AtomicBool::new(false),
+            is_asking: AtomicBool::new(false),
         })
     }
 
@@ -164,8 +166,8 @@ pub(crate) async fn conflict_pause() {
     tokio::time::sleep(Duration::from_millis(20).mul_f64(rand::random())).await;
 }
 
-/// A connection taken from the pool. One that is dropped inside a transaction, or while it owes an answer, is closed and
-/// not given back.
+/// A connection taken from the pool. One that is dropped while it owes an answer is closed and not given back; one that is
+/// dropped inside a transaction is told to roll back, which comes before whatever its next user sends.
 pub(crate) struct Session {
     client: Option<Object>,
     prepared: Arc<AtomicBool>,
@@ -173,6 +175,8 @@ pub(crate) struct Session {
     /// How long a statement may go unanswered, if not for ever.
     patience: Option<Duration>,
     is_silent: AtomicBool,
+    /// A statement was sent and its answer has not been taken.
+    is_asking: AtomicBool,
 }
 
 impl Session {
@@ -215,7 +219,12 @@ impl Session {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
-        let Some(patience) = self.patience else { return self.query_once(statement, params).await };
+        let Some(patience) = self.patience else {
+            self.is_asking.store(true, Ordering::Relaxed);
+            let answer = self.query_once(statement, params).await;
+            self.is_asking.store(false, Ordering::Relaxed);
+            return answer;
+        };
         tokio::time::timeout(patience, self.query_once(statement, params)).await.unwrap_or_else(|_| {
             self.is_silent.store(true, Ordering::Relaxed);
             Err(Error::unanswered())
@@ -237,18 +246,27 @@ impl Session {
     }
 
     pub(crate) async fn begin(&mut self) -> Result<()> {
+        self.begin_with("begin").await
+    }
+
+    /// Begins a transaction and makes it what the text says, in one round trip.
+    pub(crate) async fn begin_with(&mut self, text: &str) -> Result<()> {
         self.is_open = true;
-        Ok(self.client().batch_execute("begin").await?)
+        self.is_asking.store(true, Ordering::Relaxed);
+        let begun = self.client().batch_execute(text).await;
+        self.is_asking.store(false, Ordering::Relaxed);
+        Ok(begun?)
     }
 
     /// A transaction that only reads, and sees one snapshot throughout.
     pub(crate) async fn begin_reading(&mut self) -> Result<()> {
-        self.is_open = true;
-        Ok(self.client().batch_execute("begin isolation level repeatable read, read only").await?)
+        self.begin_with("begin isolation level repeatable read, read only").await
     }
 
     pub(crate) async fn commit(mut self) -> Result<()> {
+        self.is_asking.store(true, Ordering::Relaxed);
         self.client().batch_execute("commit").await?;
+        self.is_asking.store(false, Ordering::Relaxed);
         self.is_open = false;
         Ok(())
     }
@@ -260,10 +278,12 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if (self.is_open || self.is_silent.load(Ordering::Relaxed))
-            && let Some(client) = self.client.take()
-        {
+        let owes = self.is_silent.load(Ordering::Relaxed) || self.is_asking.load(Ordering::Relaxed);
+        if owes && let Some(client) = self.client.take() {
             drop(Object::take(client));
+        } else if self.is_open {
+            // Sent with the first poll and not waited for: the server answers in order.
+            let _ = self.client().batch_execute("rollback").now_or_never();
         }
     }
 }

@@ -29,10 +29,15 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
 /// The jobs of one page.
 pub(crate) async fn page(db: &Database, filter: &Filter) -> Result<Vec<Job>> {
     let session = begin(db, Some(filter.tenant)).await?;
-    let ids = pick(&session, filter).await?;
-    let rows = session.query(&READ, &[&filter.tenant, &ids]).await?;
+    let page = page_in(&session, filter).await?;
     session.commit().await?;
-    Ok(rows.iter().map(read_job).collect())
+    Ok(page)
+}
+
+/// The same inside an open transaction, as all that end in `_in`.
+pub(crate) async fn page_in(session: &Session, filter: &Filter) -> Result<Vec<Job>> {
+    let ids = pick(session, filter).await?;
+    jobs_in(session, filter.tenant, &ids).await
 }
 
 /// The ids of one page.
@@ -49,9 +54,13 @@ static READ: Statement =
 /// The jobs with these ids, in their order, without those that are not there.
 pub(crate) async fn jobs(db: &Database, tenant: Uuid, ids: &[Uuid]) -> Result<Vec<Job>> {
     let session = begin(db, Some(tenant)).await?;
-    let rows = session.query(&READ, &[&tenant, &ids]).await?;
+    let jobs = jobs_in(&session, tenant, ids).await?;
     session.commit().await?;
-    Ok(rows.iter().map(read_job).collect())
+    Ok(jobs)
+}
+
+pub(crate) async fn jobs_in(session: &Session, tenant: Uuid, ids: &[Uuid]) -> Result<Vec<Job>> {
+    Ok(session.query(&READ, &[&tenant, &ids]).await?.iter().map(read_job).collect())
 }
 
 static ATTEMPTS: Statement =
@@ -59,18 +68,26 @@ static ATTEMPTS: Statement =
 
 pub(crate) async fn attempts(db: &Database, tenant: Uuid, job: Uuid) -> Result<Vec<Attempt>> {
     let session = begin(db, Some(tenant)).await?;
-    let rows = session.query(&ATTEMPTS, &[&tenant, &job]).await?;
+    let attempts = attempts_in(&session, tenant, job).await?;
     session.commit().await?;
-    Ok(rows.iter().map(read_attempt).collect())
+    Ok(attempts)
+}
+
+pub(crate) async fn attempts_in(session: &Session, tenant: Uuid, job: Uuid) -> Result<Vec<Attempt>> {
+    Ok(session.query(&ATTEMPTS, &[&tenant, &job]).await?.iter().map(read_attempt).collect())
 }
 
 static COUNT: Statement = Statement { text: include_str!("sql/job/count.sql"), types: &[Type::UUID] };
 
 pub(crate) async fn counts(db: &Database, tenant: Option<Uuid>) -> Result<Vec<Counts>> {
     let session = begin(db, tenant).await?;
-    let rows = session.query(&COUNT, &[&tenant]).await?;
+    let counts = counts_in(&session, tenant).await?;
     session.commit().await?;
-    Ok(rows.iter().map(read_counts).collect())
+    Ok(counts)
+}
+
+pub(crate) async fn counts_in(session: &Session, tenant: Option<Uuid>) -> Result<Vec<Counts>> {
+    Ok(session.query(&COUNT, &[&tenant]).await?.iter().map(read_counts).collect())
 }
 
 static CANCEL_MANY: Statement =

@@ -27,6 +27,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "catalog", sql: include_str!("../../migrations/0002_catalog.sql") },
     Migration { version: 3, name: "jobs", sql: include_str!("../../migrations/0003_jobs.sql") },
     Migration { version: 4, name: "output", sql: include_str!("../../migrations/0004_output.sql") },
+    Migration { version: 6, name: "identity", sql: include_str!("../../migrations/0006_identity.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[&str] = &[
@@ -78,5 +79,14 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/keeper/reap.sql"),
     include_str!("functions/keeper/unblock_all.sql"),
     include_str!("functions/views/jobs.sql"),
+    include_str!("functions/token/create.sql"),
+    include_str!("functions/token/find.sql"),
+    include_str!("functions/token/list.sql"),
+    include_str!("functions/token/revoke.sql"),
+    include_str!("functions/audit/record.sql"),
+    include_str!("functions/audit/seal.sql"),
+    include_str!("functions/audit/verify.sql"),
+    include_str!("functions/request/remember.sql"),
     include_str!("functions/access/policies.sql"),
+    include_str!("functions/access/control_plane.sql"),
 ];

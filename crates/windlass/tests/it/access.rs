@@ -199,7 +199,7 @@ async fn the_worker_role_runs_jobs_and_reads_no_table() {
 #[tokio::test]
 async fn no_role_writes_a_table_of_jobs() {
     let queue = TestQueue::create().await;
-    for group in ["windlass_api", "windlass_worker", "windlass_reader"] {
+    for group in ["windlass_api", "windlass_worker", "windlass_reader", "windlass_admin"] {
         let role = Role::create(&queue, Some(group)).await;
         let client = role.client().await;
         in_force(&client, Some(windlass::DEFAULT_TENANT)).await;
@@ -323,7 +323,8 @@ async fn each_role_has_exactly_the_privileges_written_down() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let query = "
-        with roles (short, role) as (values ('api', 'windlass_api'), ('worker', 'windlass_worker'), ('reader', 'windlass_reader')),
+        with roles (short, role) as (values ('api', 'windlass_api'), ('worker', 'windlass_worker'), ('reader', 'windlass_reader'),
+            ('admin', 'windlass_admin')),
         relations as (
           select 'relation ' || c.relname as object, r.short, string_agg(p.privilege, '+') as held
             from pg_class c cross join roles r

@@ -22,9 +22,9 @@ begin
 end
 $$;
 
-revoke all on all tables in schema windlass from public, windlass_api, windlass_worker, windlass_reader;
-revoke all on all functions in schema windlass from public, windlass_api, windlass_worker, windlass_reader;
-revoke all on all sequences in schema windlass from public, windlass_api, windlass_worker, windlass_reader;
+revoke all on all tables in schema windlass from public, windlass_api, windlass_worker, windlass_reader, windlass_admin;
+revoke all on all functions in schema windlass from public, windlass_api, windlass_worker, windlass_reader, windlass_admin;
+revoke all on all sequences in schema windlass from public, windlass_api, windlass_worker, windlass_reader, windlass_admin;
 
 grant select on windlass.job, windlass.live, windlass.deferred, windlass.blocked, windlass.dependency, windlass.progress,
   windlass.history, windlass.tally, windlass.total, windlass.lane, windlass.job_definitions, windlass.job_triggers, windlass.queues,

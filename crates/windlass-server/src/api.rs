@@ -1,0 +1,4 @@
+//! The HTTP API: what programs ask for. It holds no rules and no SQL; it reads a request, calls the library, and writes down
+//! what it answered.
+
+pub(crate) mod jobs;

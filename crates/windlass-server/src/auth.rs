@@ -1,0 +1,17 @@
+//! Who is asking, and what they may do. Three ways in, one [`Caller`] out: an API token, a JWT of somebody the installation
+//! trusts, or the session of a signed-in browser. The tenant comes from the credential and from nowhere else; only a
+//! super-admin may name another.
+
+mod authenticator;
+mod bootstrap;
+mod caller;
+mod role;
+mod secret;
+mod token;
+
+pub use authenticator::{Authenticated, Authenticator};
+pub use bootstrap::create_admin_token;
+pub use caller::{Caller, Who};
+pub use role::{Permission, Role};
+pub use secret::Secret;
+pub use token::{Kind, TokenSecret};

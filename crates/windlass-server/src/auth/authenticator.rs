@@ -1,0 +1,120 @@
+//! From a request's headers to a caller. What the database said of a token is believed for a few seconds, so that a busy
+//! token costs no query per request and a revoked one ends within five.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::{HeaderMap, header};
+use windlass::{KnownToken, Queue};
+
+use super::caller::{Caller, Who};
+use super::role::{Permission, Role};
+use super::token::TokenSecret;
+use crate::http::Problem;
+
+/// How long an answer of the database is believed. Revocation promises five seconds; this leaves two for the way.
+const BELIEVED_FOR: Duration = Duration::from_secs(3);
+const MOST_REMEMBERED: usize = 50_000;
+
+/// Verifies credentials.
+#[derive(Debug)]
+pub struct Authenticator {
+    queue: Queue,
+    tokens: Mutex<HashMap<String, Remembered>>,
+}
+
+#[derive(Debug, Clone)]
+struct Remembered {
+    since: Instant,
+    /// None: there is no such token. Remembered too, so that guessing costs the database nothing.
+    token: Option<KnownToken>,
+}
+
+/// A caller, and how many requests their tenant may make.
+#[derive(Debug)]
+pub struct Authenticated {
+    pub caller: Caller,
+    pub requests_per_minute: Option<u32>,
+}
+
+impl Authenticator {
+    pub fn new(queue: Queue) -> Self {
+        Self { queue, tokens: Mutex::default() }
+    }
+
+    /// Who sent these headers. Every failure looks the same from outside.
+    pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
+        let Some(bearer) = bearer(headers)? else { return Err(Problem::unauthorized()) };
+        let Some(token) = TokenSecret::parse(bearer) else { return Err(Problem::unauthorized()) };
+        self.by_token(&token).await
+    }
+
+    async fn by_token(&self, token: &TokenSecret) -> Result<Authenticated, Problem> {
+        let known = self.token(token.id()).await?;
+        // Compared also when there is none, so that both take the same time.
+        let stored = known.as_ref().map_or("", |known| known.secret_hash.as_str());
+        let is_right = token.matches(stored);
+        let known = known.filter(|known| is_right && known.is_valid && known.kind == token.kind().as_str());
+        let known = known.ok_or_else(Problem::unauthorized)?;
+        let role: Role = known.role.parse().map_err(|()| Problem::unauthorized())?;
+        let scopes = known
+            .scopes
+            .map(|scopes| scopes.iter().filter_map(|scope| Permission::from_scope(scope)).collect());
+        let caller = Caller {
+            who: Who::Token { id: known.id, name: known.name },
+            role,
+            tenant: (!known.tenant_id.is_nil()).then_some(known.tenant_id),
+            scopes,
+            from_address: None,
+            request_id: None,
+        };
+        Ok(Authenticated { caller, requests_per_minute: known.requests_per_minute })
+    }
+
+    async fn token(&self, id: &str) -> Result<Option<KnownToken>, Problem> {
+        {
+            let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(known) = tokens.get(id).filter(|known| known.is_fresh()) {
+                return Ok(known.token.clone());
+            }
+        }
+        let token = self.queue.find_token(id).await?;
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if tokens.len() >= MOST_REMEMBERED {
+            tokens.retain(|_, known| known.is_fresh());
+            if tokens.len() >= MOST_REMEMBERED {
+                tokens.clear();
+            }
+        }
+        tokens.insert(id.to_owned(), Remembered { since: Instant::now(), token: token.clone() });
+        Ok(token)
+    }
+}
+
+impl Remembered {
+    fn is_fresh(&self) -> bool {
+        let expires = self.token.as_ref().and_then(|token| token.expires_in_ms);
+        let until = expires.map_or(BELIEVED_FOR, |ms| {
+            BELIEVED_FOR.min(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
+        });
+        // One that had expired when it was read stays so.
+        let is_over = self.token.as_ref().is_some_and(|token| !token.is_valid);
+        self.since.elapsed() < if is_over { BELIEVED_FOR } else { until }
+    }
+}
+
+/// The bearer of an Authorization header, if there is one. Two of them are nobody.
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut given = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(first) = given.next() else { return Ok(None) };
+    if given.next().is_some() {
+        return Err(Problem::unauthorized());
+    }
+    let text = first.to_str().map_err(|_| Problem::unauthorized())?;
+    let (scheme, credential) = text.split_once(' ').ok_or_else(Problem::unauthorized)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Problem::unauthorized());
+    }
+    Ok(Some(credential.trim()))
+}

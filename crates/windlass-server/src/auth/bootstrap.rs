@@ -1,0 +1,26 @@
+//! The first way in: a super-admin's token, made by whoever can reach the database.
+
+use windlass::{Act, Actor, INSTALLATION, NewToken, Queue, Reach};
+
+use super::token::{Kind, TokenSecret};
+
+/// Makes a super-admin token. For `windlass up`, for `windlass tokens create --database-url`, and for tests; over HTTP a
+/// super-admin makes further ones.
+pub async fn create_admin_token(queue: &Queue, name: &str) -> windlass::Result<TokenSecret> {
+    let secret = TokenSecret::generate(Kind::Admin);
+    let actor =
+        Actor { name: "system:bootstrap".to_owned(), role: "super_admin".to_owned(), ..Actor::default() };
+    let acting = queue.act(Reach::Everything, &actor).await?;
+    let token = NewToken {
+        id: secret.id().to_owned(),
+        kind: Kind::Admin.as_str().to_owned(),
+        name: name.to_owned(),
+        role: "super_admin".to_owned(),
+        scopes: None,
+        created_by: actor.name,
+        expires_at: None,
+    };
+    let made = acting.create_token(INSTALLATION, &token, &secret.hash()).await?;
+    acting.commit(&Act::new("token.create", &made.id).after(&made)).await?;
+    Ok(secret)
+}

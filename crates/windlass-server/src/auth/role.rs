@@ -1,0 +1,138 @@
+//! Roles, what each may do, and the scopes by which a token is held to less than its role.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a caller is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Sees a tenant's jobs and triggers.
+    Viewer,
+    /// Also enqueues, cancels, retries and emits events.
+    Operator,
+    /// Also deletes jobs, and manages triggers, tokens and members.
+    TenantAdmin,
+    /// Claims and settles jobs, and nothing else.
+    Worker,
+    /// Everything, for every tenant.
+    SuperAdmin,
+}
+
+/// What a route requires. The names are those of the scopes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Permission {
+    /// No credential at all: health, documents, signing in.
+    Anyone,
+    /// Any valid credential: to see oneself.
+    SignedIn,
+    ReadJobs,
+    WriteJobs,
+    DeleteJobs,
+    ReadTriggers,
+    WriteTriggers,
+    ReadEvents,
+    EmitEvents,
+    ManageTokens,
+    ManageMembers,
+    ReadAudit,
+    /// The worker protocol.
+    Work,
+    ReadMetrics,
+    /// Definitions, tenants, queues, workers, everything across tenants.
+    Administer,
+}
+
+impl Role {
+    pub const ALL: [Self; 5] =
+        [Self::Viewer, Self::Operator, Self::TenantAdmin, Self::Worker, Self::SuperAdmin];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::TenantAdmin => "tenant_admin",
+            Self::Worker => "worker",
+            Self::SuperAdmin => "super_admin",
+        }
+    }
+
+    pub const fn may(self, permission: Permission) -> bool {
+        use Permission as P;
+        match permission {
+            P::Anyone | P::SignedIn => true,
+            P::ReadJobs | P::ReadTriggers | P::ReadEvents => !matches!(self, Self::Worker),
+            P::WriteJobs | P::EmitEvents => {
+                matches!(self, Self::Operator | Self::TenantAdmin | Self::SuperAdmin)
+            }
+            P::DeleteJobs | P::WriteTriggers | P::ManageTokens | P::ManageMembers | P::ReadAudit => {
+                matches!(self, Self::TenantAdmin | Self::SuperAdmin)
+            }
+            P::Work => matches!(self, Self::Worker | Self::SuperAdmin),
+            P::ReadMetrics | P::Administer => matches!(self, Self::SuperAdmin),
+        }
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Role {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|role| role.as_str() == name).ok_or(())
+    }
+}
+
+impl Permission {
+    pub const ALL: [Self; 15] = [
+        Self::Anyone,
+        Self::SignedIn,
+        Self::ReadJobs,
+        Self::WriteJobs,
+        Self::DeleteJobs,
+        Self::ReadTriggers,
+        Self::WriteTriggers,
+        Self::ReadEvents,
+        Self::EmitEvents,
+        Self::ManageTokens,
+        Self::ManageMembers,
+        Self::ReadAudit,
+        Self::Work,
+        Self::ReadMetrics,
+        Self::Administer,
+    ];
+
+    /// The name of the scope that grants it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anyone => "anyone",
+            Self::SignedIn => "signed-in",
+            Self::ReadJobs => "jobs:read",
+            Self::WriteJobs => "jobs:write",
+            Self::DeleteJobs => "jobs:delete",
+            Self::ReadTriggers => "triggers:read",
+            Self::WriteTriggers => "triggers:write",
+            Self::ReadEvents => "events:read",
+            Self::EmitEvents => "events:emit",
+            Self::ManageTokens => "tokens:manage",
+            Self::ManageMembers => "members:manage",
+            Self::ReadAudit => "audit:read",
+            Self::Work => "work",
+            Self::ReadMetrics => "metrics:read",
+            Self::Administer => "admin",
+        }
+    }
+
+    /// A scope by its name. What needs no permission is no scope.
+    pub fn from_scope(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().skip(2).find(|permission| permission.as_str() == name)
+    }
+}

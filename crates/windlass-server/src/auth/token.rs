@@ -1,0 +1,168 @@
+//! What a token looks like: `wl_<kind>_<id>_<secret>`, where the secret is 256 random bits in 43 characters and a checksum in
+//! six more. The checksum keeps mistyped tokens, and guesses of people who did not read this, away from the database, and lets
+//! secret scanners tell a token from something that looks like one. Only the SHA-256 of the secret is stored.
+
+use std::fmt;
+
+use rand::RngCore;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::secret::Secret;
+
+/// What a token is for, readable in the token itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Api,
+    Worker,
+    Admin,
+}
+
+impl Kind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Worker => "worker",
+            Self::Admin => "admin",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        [Self::Api, Self::Worker, Self::Admin].into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// A whole token, as its holder has it.
+#[derive(Clone)]
+pub struct TokenSecret {
+    kind: Kind,
+    id: String,
+    secret: Secret,
+}
+
+const SECRET_LENGTH: usize = 43;
+const CHECK_LENGTH: usize = 6;
+const ID_LENGTH: usize = 16;
+
+impl TokenSecret {
+    /// A new one, from the system's randomness.
+    pub fn generate(kind: Kind) -> Self {
+        let (mut id, mut secret) = ([0; ID_LENGTH / 2], [0; 32]);
+        let mut random = rand::rng();
+        random.fill_bytes(&mut id);
+        random.fill_bytes(&mut secret);
+        let (id, secret) = (windlass::text::hex(&id), base62(&secret, SECRET_LENGTH));
+        let check = checksum(kind, &id, &secret);
+        Self { kind, id, secret: Secret::new(format!("{secret}{check}")) }
+    }
+
+    /// From the text of an Authorization header. None for anything that no `generate` has made.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.strip_prefix("wl_")?.splitn(3, '_');
+        let kind = Kind::parse(parts.next()?)?;
+        let (id, secret) = (parts.next()?, parts.next()?);
+        let id_is_hex = id.len() == ID_LENGTH && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        let is_shaped =
+            secret.len() == SECRET_LENGTH + CHECK_LENGTH && secret.bytes().all(|b| b.is_ascii_alphanumeric());
+        if !id_is_hex || !is_shaped {
+            return None;
+        }
+        let (random, check) = secret.split_at(SECRET_LENGTH);
+        (checksum(kind, id, random) == check).then(|| Self {
+            kind,
+            id: id.to_owned(),
+            secret: Secret::new(secret),
+        })
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What is stored of it.
+    pub fn hash(&self) -> [u8; 32] {
+        Sha256::digest(self.secret.expose().as_bytes()).into()
+    }
+
+    /// Whether this is the secret with that stored hash (in hex), in time that does not tell how much of it is right.
+    pub fn matches(&self, stored: &str) -> bool {
+        windlass::text::hex(&self.hash()).as_bytes().ct_eq(stored.as_bytes()).into()
+    }
+
+    /// The whole text, to be shown to its holder once.
+    pub fn expose(&self) -> String {
+        format!("wl_{}_{}_{}", self.kind.as_str(), self.id, self.secret.expose())
+    }
+}
+
+impl fmt::Debug for TokenSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "wl_{}_{}_[secret]", self.kind.as_str(), self.id)
+    }
+}
+
+const DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// Bytes as one large number in base 62, with leading zeroes to a fixed length.
+fn base62(bytes: &[u8], length: usize) -> String {
+    let mut number = bytes.to_vec();
+    let mut digits = vec![b'0'; length];
+    for digit in digits.iter_mut().rev() {
+        let mut rest = 0_u32;
+        for byte in &mut number {
+            let value = rest << 8 | u32::from(*byte);
+            *byte = (value / 62) as u8;
+            rest = value % 62;
+        }
+        *digit = DIGITS[rest as usize];
+    }
+    String::from_utf8_lossy(&digits).into_owned()
+}
+
+fn checksum(kind: Kind, id: &str, secret: &str) -> String {
+    let mut crc = u32::MAX;
+    for byte in format!("wl_{}_{id}_{secret}", kind.as_str()).bytes() {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+        }
+    }
+    base62(&(!crc).to_be_bytes(), CHECK_LENGTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Kind, TokenSecret};
+
+    #[test]
+    fn a_token_is_read_back_as_it_was_made() {
+        for kind in [Kind::Api, Kind::Worker, Kind::Admin] {
+            let made = TokenSecret::generate(kind);
+            let read = TokenSecret::parse(&made.expose()).unwrap();
+            assert_eq!((read.kind(), read.id(), read.hash()), (kind, made.id(), made.hash()));
+            assert!(made.matches(&windlass::text::hex(&made.hash())));
+        }
+    }
+
+    #[test]
+    fn a_changed_character_anywhere_is_noticed_without_asking_the_database() {
+        let token = TokenSecret::generate(Kind::Api).expose();
+        for at in 0..token.len() {
+            let mut changed = token.clone().into_bytes();
+            changed[at] = if changed[at] == b'a' { b'b' } else { b'a' };
+            assert!(TokenSecret::parse(std::str::from_utf8(&changed).unwrap()).is_none(), "at {at}");
+        }
+    }
+
+    #[test]
+    fn printing_a_token_shows_no_secret() {
+        let token = TokenSecret::generate(Kind::Admin);
+        let whole = token.expose();
+        let secret = whole.rsplit('_').next().unwrap();
+        assert!(!format!("{token:?}").contains(secret));
+    }
+}

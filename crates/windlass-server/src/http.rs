@@ -1,0 +1,116 @@
+//! Every route of the server, on one page: method, path, the permission it requires, and its handler. A line without a
+//! permission does not compile. The router, the OpenAPI document and the matrix of permissions in the tests are all made
+//! from this table.
+
+mod app;
+mod extract;
+mod guard;
+mod health;
+mod limits;
+mod openapi;
+mod problem;
+
+use axum::Router;
+use axum::http::Method;
+use axum::routing::MethodRouter;
+
+use crate::api;
+use crate::auth::Permission;
+
+pub use app::{App, Options};
+pub use extract::{Body, Id, IdempotencyKey, Query};
+pub use openapi::document;
+pub use problem::{Fault, Problem, ProblemKind};
+
+routes! {
+    // Documented in OpenAPI; answers are JSON, failures problems.
+    api {
+        get    "/health/live"      Anyone    health::live;
+        get    "/health/ready"     Anyone    health::ready;
+        get    "/api/v1/jobs"      ReadJobs  api::jobs::list;
+    }
+    // For people: not in OpenAPI, and whoever has not signed in is sent to where they can.
+    pages {
+        get    "/api/openapi.json" Anyone    openapi::json;
+        get    "/docs"             Anyone    openapi::page;
+    }
+}
+
+/// One line of the table.
+#[derive(Debug, Clone)]
+pub struct Route {
+    pub method: Method,
+    /// With `{name}` for parameters.
+    pub path: &'static str,
+    pub permission: Permission,
+    pub audience: Audience,
+    handler: fn() -> MethodRouter<App>,
+}
+
+/// Who reads the answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Audience {
+    Programs,
+    People,
+}
+
+/// The whole server as one service.
+pub fn router(app: &App) -> Router {
+    let mut router = Router::new();
+    for route in table() {
+        let guarded = (route.handler)().route_layer(axum::middleware::from_fn_with_state(
+            guard::Guarded { app: app.clone(), permission: route.permission, audience: route.audience },
+            guard::guard,
+        ));
+        router = router.route(route.path, guarded);
+    }
+    let router = router
+        .fallback(|| async { Problem::of(ProblemKind::NotFound, "there is nothing at this address") })
+        .method_not_allowed_fallback(|| async {
+            Problem::of(ProblemKind::MethodNotAllowed, "this address does not take that method")
+        });
+    limits::around(router, app).with_state(app.clone())
+}
+
+/// Turns the lines above into `table()` and into the list of documented handlers.
+macro_rules! routes {
+    (
+        api { $($method:ident $path:literal $permission:ident $($part:ident)::+;)* }
+        pages { $($page_method:ident $page_path:literal $page_permission:ident $($page_part:ident)::+;)* }
+    ) => {
+        /// Every route.
+        pub fn table() -> Vec<Route> {
+            vec![
+                $(Route {
+                    method: method(stringify!($method)),
+                    path: $path,
+                    permission: Permission::$permission,
+                    audience: Audience::Programs,
+                    handler: || axum::routing::$method($($part)::+),
+                },)*
+                $(Route {
+                    method: method(stringify!($page_method)),
+                    path: $page_path,
+                    permission: Permission::$page_permission,
+                    audience: Audience::People,
+                    handler: || axum::routing::$page_method($($page_part)::+),
+                },)*
+            ]
+        }
+
+        #[derive(utoipa::OpenApi)]
+        #[openapi(paths($($($part)::+),*))]
+        struct Documented;
+    };
+}
+use routes;
+
+fn method(name: &str) -> Method {
+    match name {
+        "get" => Method::GET,
+        "post" => Method::POST,
+        "put" => Method::PUT,
+        "patch" => Method::PATCH,
+        _ => Method::DELETE,
+    }
+}

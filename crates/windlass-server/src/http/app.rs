@@ -1,0 +1,94 @@
+//! What every handler shares.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use windlass::Queue;
+
+use super::limits::Rates;
+use crate::auth::Authenticator;
+
+/// The server's state; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct App {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    queue: Queue,
+    options: Options,
+    authenticator: Authenticator,
+    rates: Rates,
+    stopping: CancellationToken,
+}
+
+/// How the server treats requests.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The largest body that is read.
+    pub max_body_bytes: usize,
+    /// How long a client may take to send a request's head, and its body.
+    pub header_timeout: Duration,
+    pub body_timeout: Duration,
+    /// How long an answer may take; a stream's first bytes, a long poll beyond its own wait.
+    pub request_timeout: Duration,
+    /// Requests per minute of one credential; of a tenant, see its own setting.
+    pub requests_per_minute: u32,
+    /// Open connections at once.
+    pub max_connections: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 4 * 1024 * 1024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(30),
+            requests_per_minute: 60_000,
+            max_connections: 10_000,
+        }
+    }
+}
+
+impl App {
+    pub fn new(queue: Queue, options: Options) -> Self {
+        let authenticator = Authenticator::new(queue.clone());
+        Self {
+            inner: Arc::new(Inner {
+                queue,
+                options,
+                authenticator,
+                rates: Rates::default(),
+                stopping: CancellationToken::new(),
+            }),
+        }
+    }
+
+    pub fn queue(&self) -> &Queue {
+        &self.inner.queue
+    }
+
+    pub fn options(&self) -> &Options {
+        &self.inner.options
+    }
+
+    pub fn authenticator(&self) -> &Authenticator {
+        &self.inner.authenticator
+    }
+
+    /// Told when the server stops: streams and long polls end then.
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.inner.stopping
+    }
+
+    pub(crate) fn begin_stopping(&self) {
+        self.inner.stopping.cancel();
+    }
+
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.inner.rates
+    }
+}

@@ -1,0 +1,191 @@
+//! What handlers take from a request, each refusing in our own words: the place, and what was expected there.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+use windlass::json::{self, JsonLimits};
+
+use super::app::App;
+use super::problem::{Problem, ProblemKind};
+
+/// A JSON body. Unknown fields are refused by the types themselves (`deny_unknown_fields`).
+#[derive(Debug)]
+pub struct Body<T> {
+    pub value: T,
+    /// Of the route and the bytes as they came: what makes a request the same request.
+    pub fingerprint: Vec<u8>,
+}
+
+/// What a whole request may hold; a payload inside it is held to less by the library.
+const MOST_DEPTH: usize = 40;
+const MOST_NODES: usize = 250_000;
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        check_content(request.headers())?;
+        let place = format!("{} {}", request.method(), request.uri().path());
+        let options = app.options();
+        let bytes = read(request, options.max_body_bytes, options.body_timeout).await?;
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|_| Problem::of(ProblemKind::BadRequest, "the body is not UTF-8"))?;
+        let limits =
+            JsonLimits { max_bytes: options.max_body_bytes, max_depth: MOST_DEPTH, max_nodes: MOST_NODES };
+        json::check(text, &limits).map_err(|refused| match refused.problem {
+            json::JsonProblem::Syntax { .. } => {
+                Problem::of(ProblemKind::BadRequest, refused.problem.to_string())
+            }
+            problem => Problem::invalid(refused.pointer, problem.to_string()),
+        })?;
+        let mut fingerprint = Sha256::new();
+        fingerprint.update(place.as_bytes());
+        fingerprint.update([0]);
+        fingerprint.update(&bytes);
+        Ok(Self { value: parse(text)?, fingerprint: fingerprint.finalize().to_vec() })
+    }
+}
+
+/// Only JSON, and not compressed: a small body must not become a large one.
+fn check_content(headers: &HeaderMap) -> Result<(), Problem> {
+    let content =
+        headers.get(header::CONTENT_TYPE).and_then(|content| content.to_str().ok()).unwrap_or_default();
+    let essence = content.split(';').next().unwrap_or_default().trim();
+    let is_json = essence.eq_ignore_ascii_case("application/json")
+        || (essence.len() > 5 && essence[essence.len() - 5..].eq_ignore_ascii_case("+json"));
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    if !is_json || encoding.is_some_and(|encoding| encoding != "identity") {
+        let detail = "send application/json, without a content encoding";
+        return Err(Problem::of(ProblemKind::UnsupportedMediaType, detail));
+    }
+    Ok(())
+}
+
+async fn read(request: Request, most: usize, within: Duration) -> Result<Bytes, Problem> {
+    let too_large = || Problem::of(ProblemKind::BodyTooLarge, format!("a body has at most {most} bytes"));
+    let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > most) {
+        return Err(too_large());
+    }
+    let reading = axum::body::to_bytes(request.into_body(), most);
+    match tokio::time::timeout(within, reading).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_too_large(&error) => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::of(ProblemKind::BadRequest, "the body ended before it was whole")),
+        Err(_) => Err(Problem::of(ProblemKind::RequestTimeout, "the body did not arrive in time")),
+    }
+}
+
+fn is_too_large(error: &axum::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        if error.to_string().contains("length limit exceeded") {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// Reads a value, and says where it does not fit.
+pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
+    let mut from = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut from).map_err(|error| {
+        let mut pointer: String = error.path().iter().map(pointer_part).collect();
+        let message = without_place(&error.inner().to_string());
+        if let Some(field) = quoted_after(&message, "unknown field `") {
+            let part = format!("/{field}");
+            if !pointer.ends_with(&part) {
+                pointer.push_str(&part);
+            }
+        }
+        Problem::invalid(pointer, message)
+    })
+}
+
+fn pointer_part(segment: &serde_path_to_error::Segment) -> String {
+    use serde_path_to_error::Segment;
+    match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        Segment::Enum { variant } => format!("/{variant}"),
+        Segment::Unknown => String::new(),
+    }
+}
+
+/// serde_json ends its messages with a line and a column, which the pointer says better.
+fn without_place(message: &str) -> String {
+    message.split(" at line ").next().unwrap_or(message).to_owned()
+}
+
+fn quoted_after<'a>(message: &'a str, before: &str) -> Option<&'a str> {
+    message.strip_prefix(before)?.split('`').next()
+}
+
+/// Query parameters. Unknown ones are refused by the types themselves.
+#[derive(Debug)]
+pub struct Query<T>(pub T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let parsed = axum::extract::Query::<T>::try_from_uri(&parts.uri);
+        parsed.map(|query| Self(query.0)).map_err(|rejection| {
+            let mut cause: &dyn std::error::Error = &rejection;
+            while let Some(source) = cause.source() {
+                cause = source;
+            }
+            let message = cause.to_string();
+            if let Some(field) = quoted_after(&message, "unknown field `") {
+                return Problem::invalid(format!("?{field}"), "is no parameter of this address");
+            }
+            // axum puts the parameter's name in front.
+            let whole = rejection.body_text();
+            let name = whole
+                .strip_prefix("Failed to deserialize query string: ")
+                .and_then(|rest| rest.split(": ").next())
+                .filter(|name| !name.contains(' '));
+            Problem::invalid(format!("?{}", name.unwrap_or_default()), message)
+        })
+    }
+}
+
+/// The id in a path. What is no id is like one that does not exist.
+#[derive(Debug, Clone, Copy)]
+pub struct Id(pub Uuid);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let text = Path::<String>::from_request_parts(parts, state).await;
+        let id = text.ok().and_then(|text| Uuid::try_parse(&text).ok());
+        id.map(Self).ok_or_else(|| Problem::not_found("id"))
+    }
+}
+
+/// The Idempotency-Key of a request that creates.
+#[derive(Debug, Clone)]
+pub struct IdempotencyKey(pub Option<String>);
+
+const LONGEST_KEY: usize = 200;
+
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Some(given) = parts.headers.get("idempotency-key") else { return Ok(Self(None)) };
+        let key = given.to_str().ok().filter(|key| !key.is_empty() && key.len() <= LONGEST_KEY);
+        key.map(|key| Self(Some(key.to_owned()))).ok_or_else(|| {
+            let detail = format!("Idempotency-Key must have 1 to {LONGEST_KEY} printable ASCII characters");
+            Problem::of(ProblemKind::BadRequest, detail)
+        })
+    }
+}

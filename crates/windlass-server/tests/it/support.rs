@@ -1,0 +1,179 @@
+//! A server of one test: in this process, on a port of its own, with a database of its own.
+
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use uuid::Uuid;
+use windlass::{Act, Actor, NewToken, Reach};
+use windlass_server::auth::{Kind, Role, TokenSecret, create_admin_token};
+use windlass_server::http::{App, Options};
+use windlass_server::server::{Running, Server};
+use windlass_testing::TestQueue;
+
+pub(crate) struct TestServer {
+    pub(crate) queue: TestQueue,
+    pub(crate) app: App,
+    running: Option<Running>,
+    pub(crate) base: String,
+    /// Of a super-admin.
+    pub(crate) admin: Client,
+}
+
+impl TestServer {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(Options::default()).await
+    }
+
+    pub(crate) async fn start_with(options: Options) -> Self {
+        let queue = TestQueue::create().await;
+        let app = App::new(queue.queue().clone(), options);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let running = Server::start(app.clone(), listener).unwrap();
+        let base = format!("http://{}", running.address());
+        let token = create_admin_token(&queue, "test").await.unwrap();
+        let admin = Client::new(&base, Some(token.expose()));
+        Self { queue, app, running: Some(running), base, admin }
+    }
+
+    /// Without a credential.
+    pub(crate) fn anonymous(&self) -> Client {
+        Client::new(&self.base, None)
+    }
+
+    /// With a token of this role, of the tenant or (super-admins) of the installation.
+    pub(crate) async fn client(&self, tenant: Uuid, role: Role) -> Client {
+        self.scoped_client(tenant, role, None).await
+    }
+
+    pub(crate) async fn scoped_client(&self, tenant: Uuid, role: Role, scopes: Option<&[&str]>) -> Client {
+        let (kind, tenant) = match role {
+            Role::SuperAdmin => (Kind::Admin, windlass::INSTALLATION),
+            Role::Worker => (Kind::Worker, tenant),
+            _ => (Kind::Api, tenant),
+        };
+        let secret = TokenSecret::generate(kind);
+        let token = NewToken {
+            id: secret.id().to_owned(),
+            kind: kind.as_str().to_owned(),
+            name: role.to_string(),
+            role: role.to_string(),
+            scopes: scopes.map(|scopes| scopes.iter().map(ToString::to_string).collect()),
+            created_by: "test".to_owned(),
+            expires_at: None,
+        };
+        let actor = Actor { name: "test".to_owned(), ..Actor::default() };
+        let acting = self.queue.act(Reach::Everything, &actor).await.unwrap();
+        acting.create_token(tenant, &token, &secret.hash()).await.unwrap();
+        acting.commit(&Act::new("token.create", &token.id)).await.unwrap();
+        Client::new(&self.base, Some(secret.expose()))
+    }
+
+    /// Stops it, waiting for what is under way.
+    pub(crate) async fn stop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop(Duration::from_secs(10)).await;
+        }
+    }
+}
+
+/// A small HTTP client that speaks JSON.
+#[derive(Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: String,
+    pub(crate) token: Option<String>,
+    headers: Vec<(String, String)>,
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) text: String,
+}
+
+impl Client {
+    pub(crate) fn new(base: &str, token: Option<String>) -> Self {
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .unwrap();
+        Self { http, base: base.to_owned(), token, headers: Vec::new() }
+    }
+
+    /// The same with one more header on every request.
+    pub(crate) fn with(&self, name: &str, value: impl ToString) -> Self {
+        let mut client = self.clone();
+        client.headers.push((name.to_owned(), value.to_string()));
+        client
+    }
+
+    pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+        let mut request = self.http.request(method, format!("{}{path}", self.base));
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        request
+    }
+
+    pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
+        let mut request = self.request(method, path);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        Answer { status, headers, text: response.text().await.unwrap() }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::POST, path, Some(body)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::PATCH, path, Some(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Answer {
+        self.send(Method::DELETE, path, None).await
+    }
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The body of an answer with this status; any other is a failure of the test.
+    #[track_caller]
+    pub(crate) fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        if self.text.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// A problem of this status and kind.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, kind: &str) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        assert_eq!(self.header("content-type"), Some("application/problem+json"));
+        let problem = self.json();
+        assert_eq!(problem["type"], format!("urn:windlass:problem:{kind}"), "{}", self.text);
+        assert_eq!(problem["status"], status);
+        problem
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+}

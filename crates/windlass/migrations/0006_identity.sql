@@ -1,0 +1,125 @@
+-- Who may come in, and what they did: users, members, tokens, sessions, the audit trail, and the answers of requests that
+-- came with a key. Quotas of tenants.
+do $$
+begin
+  -- Reads across tenants, for requests of super-admins only. Belongs to the whole server, like the roles of 0001.
+  if not exists (select from pg_roles where rolname = 'windlass_admin') then
+    begin
+      create role windlass_admin nologin nosuperuser nocreatedb nocreaterole nobypassrls;
+    exception when duplicate_object or unique_violation then
+      null; -- made by a neighbour in the meantime
+    end;
+  end if;
+end
+$$;
+grant usage on schema windlass to windlass_admin;
+
+set local role windlass_owner;
+
+-- max_queued: jobs that have not ended, at most; requests_per_minute: over all of the tenant's credentials. Null: no limit.
+alter table windlass.tenants
+  add column max_queued bigint,
+  add column requests_per_minute integer,
+  add column purged_jobs bigint not null default 0,
+  add constraint tenants_max_queued_range check (max_queued between 0 and 1000000000),
+  add constraint tenants_requests_range check (requests_per_minute between 1 and 10000000);
+
+-- A person. The password is an argon2 hash in its own text form; without one there is no signing in by password.
+create table windlass.users (
+  id uuid primary key default gen_random_uuid(),
+  email text not null,
+  name text not null default '',
+  password_hash text,
+  is_super_admin boolean not null default false,
+  is_active boolean not null default true,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  constraint users_email_unique unique (email),
+  constraint users_email_form check (email = lower(email) and email ~ '^[^@\s]+@[^@\s]+$' and length(email) <= 320)
+);
+
+create table windlass.members (
+  tenant_id uuid not null references windlass.tenants (id),
+  user_id uuid not null references windlass.users (id) on delete cascade,
+  role text not null,
+  created_at timestamptz not null default now(),
+  updated_at timestamptz not null default now(),
+  primary key (tenant_id, user_id),
+  constraint members_role_known check (role in ('viewer', 'operator', 'tenant_admin'))
+);
+create index members_by_user on windlass.members (user_id);
+
+-- tenant_id is nil (all zeroes) for the installation's own tokens. Found by id alone, before the tenant is known; ids are
+-- random, so they need no uniqueness of their own. `replaced_by` and `expires_at` carry a rotation with overlap.
+create table windlass.api_tokens (
+  tenant_id uuid not null,
+  id text not null,
+  kind text not null,
+  name text not null,
+  secret_hash bytea not null,
+  role text not null,
+  scopes text[],
+  created_by text not null,
+  created_at timestamptz not null default now(),
+  expires_at timestamptz,
+  revoked_at timestamptz,
+  last_used_at timestamptz,
+  replaced_by text,
+  primary key (tenant_id, id),
+  constraint api_tokens_kind_known check (kind in ('api', 'worker', 'admin')),
+  constraint api_tokens_role_known check (role in ('viewer', 'operator', 'tenant_admin', 'worker', 'super_admin')),
+  constraint api_tokens_role_fits_kind check ((kind = 'admin') = (role = 'super_admin') and (kind = 'worker') = (role = 'worker')),
+  constraint api_tokens_tenant_fits_role check (role = 'worker' or (tenant_id = '00000000-0000-0000-0000-000000000000') = (role = 'super_admin')),
+  constraint api_tokens_name_length check (length(name) between 1 and 200)
+);
+create index api_tokens_by_id on windlass.api_tokens (id);
+
+-- A signed-in browser. Only the hash of what its cookie holds is kept.
+create table windlass.sessions (
+  secret_hash bytea primary key,
+  user_id uuid not null references windlass.users (id) on delete cascade,
+  created_at timestamptz not null default now(),
+  seen_at timestamptz not null default now(),
+  expires_at timestamptz not null,
+  from_address text,
+  user_agent text
+);
+create index sessions_by_user on windlass.sessions (user_id);
+create index sessions_by_expiry on windlass.sessions (expires_at);
+
+-- What a request with an Idempotency-Key was answered, so that it is answered the same again.
+create table windlass.request_keys (
+  tenant_id uuid not null,
+  request_key text not null,
+  fingerprint bytea not null,
+  status smallint,
+  answer jsonb,
+  created_at timestamptz not null default now(),
+  primary key (tenant_id, request_key)
+);
+create index request_keys_by_age on windlass.request_keys (created_at);
+
+-- Who, as what, from where, and what changed; the installation's own acts are under the nil tenant. Rows are chained after
+-- they are committed, in the order of (xid, id): once every transaction below an xid has ended, nothing can come before it.
+alter table windlass.audit
+  add column role text,
+  add column outcome text not null default 'done',
+  add column from_address text,
+  add column request_id text,
+  add column before jsonb,
+  add column after jsonb,
+  add column xid xid8 not null default pg_current_xact_id(),
+  add constraint audit_outcome_known check (outcome in ('done', 'denied'));
+create index audit_by_xid on windlass.audit (xid, id);
+
+-- The chain of each tenant's audit rows: hash = sha256(hash before it, the row). A row is written once.
+create table windlass.audit_seals (
+  tenant_id uuid not null,
+  position bigint not null,
+  audit_id bigint not null,
+  xid xid8 not null,
+  hash bytea not null,
+  sealed_at timestamptz not null default now(),
+  primary key (tenant_id, position)
+);
+create index audit_seals_by_xid on windlass.audit_seals (xid, audit_id);

@@ -1,0 +1,149 @@
+//! What a caller from outside does: a transaction that runs as the api's role, for the caller's tenant, and that commits
+//! together with one row of the audit trail. There is no other way to commit it.
+//!
+//! Row-level security holds in it even if a statement forgets its tenant. A super-admin's request that reaches across tenants
+//! runs as another role.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::audit::Act;
+use crate::error::Result;
+use crate::filter::Filter;
+use crate::queue::Queue;
+use crate::record::{Attempt, Counts, Job, Page};
+use crate::store;
+use crate::store::database::Session;
+
+/// Who acts, as the audit trail will name them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Actor {
+    /// What and which: `token:4f…`, `user:0192…`, `jwt:…`.
+    pub name: String,
+    pub role: String,
+    pub from_address: Option<String>,
+    pub request_id: Option<String>,
+}
+
+/// How far a transaction sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    Tenant(Uuid),
+    /// Every tenant: for super-admins.
+    Everything,
+}
+
+impl Reach {
+    pub(crate) fn tenant(self) -> Option<Uuid> {
+        match self {
+            Self::Tenant(tenant) => Some(tenant),
+            Self::Everything => None,
+        }
+    }
+
+    /// Whose part of the audit trail, and of the request keys, this belongs to.
+    pub(crate) fn owner(self) -> Uuid {
+        self.tenant().unwrap_or(crate::INSTALLATION)
+    }
+}
+
+impl Queue {
+    /// Begins what will change something.
+    pub async fn act(&self, reach: Reach, actor: &Actor) -> Result<Acting> {
+        let session = store::act::write(self.database(), reach.tenant()).await?;
+        Ok(Acting { queue: self.clone(), session, reach, actor: actor.clone() })
+    }
+
+    /// Whether the database answers.
+    pub async fn ping(&self) -> Result<()> {
+        store::tenant::clock_offset(&self.database().session().await?).await.map(drop)
+    }
+
+    /// Begins what only looks, in one snapshot.
+    pub async fn look(&self, reach: Reach) -> Result<Looking> {
+        Ok(Looking { session: store::act::read(self.database(), reach.tenant()).await?, reach })
+    }
+}
+
+/// A caller's transaction. Dropped without [`Acting::commit`] it changes nothing.
+pub struct Acting {
+    pub(crate) queue: Queue,
+    pub(crate) session: Session,
+    pub(crate) reach: Reach,
+    pub(crate) actor: Actor,
+}
+
+impl Acting {
+    /// Writes the act into the audit trail and makes all of it true.
+    pub async fn commit(self, act: &Act) -> Result<()> {
+        store::audit::record(&self.session, self.reach.owner(), &self.actor, act).await?;
+        self.session.commit().await
+    }
+
+    /// One job as this transaction sees it.
+    pub async fn job(&self, id: Uuid) -> Result<Option<Job>> {
+        let Some(tenant) = self.reach.tenant() else { return Ok(None) };
+        Ok(store::list::jobs_in(&self.session, tenant, &[id]).await?.pop())
+    }
+
+    /// Takes an idempotency key for this request. `Some` is what the same request was answered before: nothing is to be
+    /// done again. A key of another request is [`crate::Error::RequestKeyTaken`].
+    pub async fn remember_request(&self, key: &str, fingerprint: &[u8]) -> Result<Option<(u16, Value)>> {
+        store::request::remember(&self.session, self.reach.owner(), key, fingerprint).await
+    }
+
+    /// What to answer when the request comes again.
+    pub async fn answer_request(&self, key: &str, status: u16, answer: &Value) -> Result<()> {
+        store::request::answer(&self.session, self.reach.owner(), key, status, answer).await
+    }
+}
+
+/// A caller's view, in one snapshot.
+pub struct Looking {
+    pub(crate) session: Session,
+    pub(crate) reach: Reach,
+}
+
+impl Looking {
+    /// Ends it, so that its connection serves the next. Dropping does the same a little later.
+    pub async fn end(self) -> Result<()> {
+        self.session.commit().await
+    }
+
+    /// One page of the jobs that match, newest first.
+    pub async fn list(&self, filter: &Filter) -> Result<Page> {
+        let jobs = store::list::page_in(&self.session, filter).await?;
+        let is_full = jobs.len() == usize::from(filter.limit);
+        let next = jobs.last().filter(|_| is_full).map(|job| job.id);
+        Ok(Page { jobs, next })
+    }
+
+    pub async fn job(&self, tenant: Uuid, id: Uuid) -> Result<Option<Job>> {
+        Ok(store::list::jobs_in(&self.session, tenant, &[id]).await?.pop())
+    }
+
+    /// The attempts of a job, oldest first, the one under way included.
+    pub async fn attempts(&self, tenant: Uuid, id: Uuid) -> Result<Vec<Attempt>> {
+        store::list::attempts_in(&self.session, tenant, id).await
+    }
+
+    /// Jobs per queue, definition and status: the tenant's, or everyone's.
+    pub async fn counts(&self) -> Result<Vec<Counts>> {
+        store::list::counts_in(&self.session, self.reach.tenant()).await
+    }
+}
+
+impl std::fmt::Debug for Acting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Acting")
+            .field("reach", &self.reach)
+            .field("actor", &self.actor)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Looking {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Looking").field("reach", &self.reach).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,68 @@
+//! The audit trail: what was done, by whom, and whether anybody touched the record since.
+
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::act::{Actor, Reach};
+use crate::error::Result;
+use crate::queue::Queue;
+use crate::store;
+
+/// One act as it is written down. Secrets have no place in it: say what changed, not with what.
+#[derive(Debug, Clone)]
+pub struct Act {
+    pub(crate) action: &'static str,
+    pub(crate) target: String,
+    pub(crate) is_denied: bool,
+    pub(crate) before: Option<Value>,
+    pub(crate) after: Option<Value>,
+}
+
+impl Act {
+    /// `action` is `noun.verb`; `target` the id of what it was done to.
+    pub fn new(action: &'static str, target: impl ToString) -> Self {
+        Self { action, target: target.to_string(), is_denied: false, before: None, after: None }
+    }
+
+    #[must_use]
+    pub fn before(mut self, before: &impl Serialize) -> Self {
+        self.before = serde_json::to_value(before).ok();
+        self
+    }
+
+    #[must_use]
+    pub fn after(mut self, after: &impl Serialize) -> Self {
+        self.after = serde_json::to_value(after).ok();
+        self
+    }
+}
+
+/// What is wrong with the audit trail at one place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct AuditFault {
+    pub tenant_id: Uuid,
+    /// Where in the tenant's chain.
+    pub position: Option<i64>,
+    pub audit_id: Option<i64>,
+    pub problem: String,
+}
+
+impl Queue {
+    /// Writes down that somebody asked for what they may not have.
+    pub async fn record_denied(&self, reach: Reach, actor: &Actor, target: &str) -> Result<()> {
+        let mut act = Act::new("request", crate::text::storable(target.as_bytes(), 500));
+        act.is_denied = true;
+        self.act(reach, actor).await?.commit(&act).await
+    }
+
+    /// Walks every chain of the audit trail and answers what is wrong with it: nothing, if nobody touched it.
+    pub async fn verify_audit(&self) -> Result<Vec<AuditFault>> {
+        store::audit::verify(self.database()).await
+    }
+
+    /// Chains what has been committed since the last time; answers how many rows. A duty of the keeper.
+    pub async fn seal_audit(&self) -> Result<u64> {
+        store::audit::seal(self.database(), 1000).await
+    }
+}

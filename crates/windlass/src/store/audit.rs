@@ -1,0 +1,72 @@
+//! The audit trail in the database.
+
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use crate::act::Actor;
+use crate::audit::{Act, AuditFault};
+use crate::error::Result;
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&RECORD, &SEAL, &VERIFY];
+
+pub(crate) static RECORD: Statement = Statement {
+    text: "select windlass.record_audit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    types: &[
+        Type::UUID,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::JSONB,
+        Type::JSONB,
+    ],
+};
+
+pub(crate) async fn record(session: &Session, owner: Uuid, by: &Actor, act: &Act) -> Result<()> {
+    let outcome = if act.is_denied { "denied" } else { "done" };
+    session
+        .query(
+            &RECORD,
+            &[
+                &owner,
+                &by.name,
+                &by.role,
+                &by.from_address,
+                &by.request_id,
+                &act.action,
+                &act.target,
+                &outcome,
+                &act.before,
+                &act.after,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+static SEAL: Statement = Statement { text: "select windlass.seal_audit($1)", types: &[Type::INT4] };
+
+pub(crate) async fn seal(db: &Database, most: i32) -> Result<u64> {
+    let sealed: i32 = db.query_one(&SEAL, &[&most]).await?.get(0);
+    Ok(u64::from(sealed.unsigned_abs()))
+}
+
+static VERIFY: Statement =
+    Statement { text: "select tenant_id, place, audit_id, problem from windlass.verify_audit()", types: &[] };
+
+pub(crate) async fn verify(db: &Database) -> Result<Vec<AuditFault>> {
+    let rows = db.query(&VERIFY, &[]).await?;
+    Ok(rows
+        .iter()
+        .map(|row| AuditFault {
+            tenant_id: row.get(0),
+            position: row.get(1),
+            audit_id: row.get(2),
+            problem: row.get(3),
+        })
+        .collect())
+}

@@ -1,0 +1,29 @@
+-- One act of one caller, written in the transaction of the act itself. The installation's own acts are the nil tenant's.
+-- Nobody else writes the table, and nobody changes it: see append_only.
+create or replace function windlass.record_audit(
+  for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, target text, outcome text,
+  before jsonb, after jsonb) returns void
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  if for_tenant <> '00000000-0000-0000-0000-000000000000' then
+    perform windlass.tenant_for(for_tenant);
+  end if;
+  insert into windlass.audit (tenant_id, actor, role, from_address, request_id, action, target, outcome, before, after)
+    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+end
+$$;
+
+-- History is not edited, whoever asks: not by the owner either.
+create or replace function windlass.refuse_change() returns trigger
+language plpgsql
+as $$
+begin
+  raise exception 'the audit trail is append-only' using errcode = 'WL003', detail = tg_table_name;
+end
+$$;
+create or replace trigger append_only before update or delete or truncate on windlass.audit
+  for each statement execute function windlass.refuse_change();
+create or replace trigger append_only before update or delete or truncate on windlass.audit_seals
+  for each statement execute function windlass.refuse_change();

@@ -1,0 +1,44 @@
+-- Takes an Idempotency-Key for the request of this fingerprint. Answers nothing when the key is new, so the request goes on
+-- and is remembered by answer_request in the same transaction; otherwise the stored answer, to be given again. A key whose
+-- first request is still under way is waited for: if that one fails, the key is ours.
+create or replace function windlass.remember_request(for_tenant uuid, with_key text, with_fingerprint bytea) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  known record;
+begin
+  if for_tenant <> '00000000-0000-0000-0000-000000000000' then
+    perform windlass.tenant_for(for_tenant);
+  end if;
+  loop
+    insert into windlass.request_keys (tenant_id, request_key, fingerprint) values (for_tenant, with_key, with_fingerprint)
+      on conflict do nothing;
+    if found then
+      return null;
+    end if;
+    select k.fingerprint, k.status, k.answer into known from windlass.request_keys k
+     where k.tenant_id = for_tenant and k.request_key = with_key;
+    if found and known.fingerprint <> with_fingerprint then
+      raise exception 'the idempotency key was used for another request' using errcode = 'WL009', detail = with_key;
+    elsif found then
+      return jsonb_build_object('status', known.status, 'answer', known.answer);
+    end if; -- pruned between the two statements: try again
+  end loop;
+end
+$$;
+
+create or replace function windlass.answer_request(for_tenant uuid, with_key text, with_status integer, with_answer jsonb) returns void
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  if for_tenant <> '00000000-0000-0000-0000-000000000000' then
+    perform windlass.tenant_for(for_tenant);
+  end if;
+  update windlass.request_keys k set status = with_status, answer = with_answer
+   where k.tenant_id = for_tenant and k.request_key = with_key;
+end
+$$;

@@ -1,0 +1,16 @@
+-- The tokens of a tenant, newest first, or of everyone where no tenant is in force and none is named.
+create or replace function windlass.tokens_of(of_tenant uuid) returns setof jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  if of_tenant is not null then
+    perform windlass.tenant_for(of_tenant);
+  elsif windlass.current_tenant() is not null then
+    of_tenant := windlass.current_tenant();
+  end if;
+  return query select windlass.shown_token(t.tenant_id, t.id) from windlass.api_tokens t
+    where of_tenant is null or t.tenant_id = of_tenant order by t.created_at desc, t.id;
+end
+$$;

@@ -1,0 +1,68 @@
+//! API tokens in the database.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use crate::error::{Error, Result};
+use crate::token::{KnownToken, NewToken, Token};
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&FIND, &CREATE, &LIST, &REVOKE, &RETIRE];
+
+static FIND: Statement = Statement { text: "select windlass.find_token($1)", types: &[Type::TEXT] };
+
+pub(crate) async fn find(db: &Database, id: &str) -> Result<Option<KnownToken>> {
+    optional(&db.query(&FIND, &[&id]).await?)
+}
+
+static CREATE: Statement = Statement {
+    text: "select windlass.create_token($1, $2, $3)",
+    types: &[Type::UUID, Type::JSONB, Type::BYTEA],
+};
+
+pub(crate) async fn create(session: &Session, tenant: Uuid, token: &NewToken, hash: &[u8]) -> Result<Token> {
+    let fields = serde_json::to_value(token).map_err(|error| Error::refused("token", error.to_string()))?;
+    optional(&session.query(&CREATE, &[&tenant, &fields, &hash]).await?)?
+        .ok_or(Error::Unknown { what: "token" })
+}
+
+static LIST: Statement = Statement { text: "select t from windlass.tokens_of($1) t", types: &[Type::UUID] };
+
+pub(crate) async fn list(session: &Session, tenant: Option<Uuid>) -> Result<Vec<Token>> {
+    session.query(&LIST, &[&tenant]).await?.iter().map(|row| from_json(row.get(0))).collect()
+}
+
+static REVOKE: Statement =
+    Statement { text: "select windlass.revoke_token($1, $2)", types: &[Type::UUID, Type::TEXT] };
+
+pub(crate) async fn revoke(session: &Session, tenant: Uuid, id: &str) -> Result<Option<Token>> {
+    optional(&session.query(&REVOKE, &[&tenant, &id]).await?)
+}
+
+static RETIRE: Statement = Statement {
+    text: "select windlass.retire_token($1, $2, $3, $4)",
+    types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT4],
+};
+
+pub(crate) async fn retire(
+    session: &Session,
+    tenant: Uuid,
+    id: &str,
+    successor: &str,
+    overlap_seconds: i32,
+) -> Result<Option<Token>> {
+    optional(&session.query(&RETIRE, &[&tenant, &id, &successor, &overlap_seconds]).await?)
+}
+
+/// The JSON of the one row, if there is any in it.
+pub(crate) fn optional<T: DeserializeOwned>(rows: &[Row]) -> Result<Option<T>> {
+    let value: Option<Value> = rows.first().and_then(|row| row.get(0));
+    value.map(from_json).transpose()
+}
+
+pub(crate) fn from_json<T: DeserializeOwned>(value: Value) -> Result<T> {
+    serde_json::from_value(value).map_err(|error| Error::refused("stored value", error.to_string()))
+}
