@@ -23,6 +23,7 @@ mod log;
 mod migrate;
 mod new_job;
 mod operator;
+mod pull;
 mod queue;
 mod record;
 pub mod redact;
@@ -50,6 +51,7 @@ pub use log::{LogChunk, LogPage, LogPosition, LogStream};
 pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
 pub use new_job::{Enqueued, IfUnmet, NewJob, Source};
 pub use operator::Canceled;
+pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
 pub use queue::Queue;
 pub use record::{Attempt, CapableWorker, Counts, Job, Page};
 #[cfg(feature = "sqlx-08")]

@@ -12,6 +12,7 @@ pub(crate) mod keeper;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod param;
+pub(crate) mod remote;
 pub(crate) mod request;
 pub(crate) mod schema;
 pub(crate) mod tenant;
@@ -31,6 +32,7 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         log::STATEMENTS,
         worker::STATEMENTS,
         keeper::STATEMENTS,
+        remote::STATEMENTS,
         tenant::STATEMENTS,
         definition::STATEMENTS,
         token::STATEMENTS,

@@ -13,14 +13,14 @@ mod context;
 pub(crate) mod ending;
 pub mod fair;
 mod feed;
-mod handler;
+pub(crate) mod handler;
 mod lease;
-mod lines;
+pub(crate) mod lines;
 mod log;
 mod run;
 mod running;
 mod settler;
-mod start;
+pub(crate) mod start;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -187,8 +187,8 @@ struct Kind {
 
 /// A definition's policies as last read.
 #[derive(Debug)]
-struct Known {
-    policies: Arc<Policies>,
+pub(crate) struct Known {
+    pub(crate) policies: Arc<Policies>,
     validator: Option<jsonschema::Validator>,
 }
 
@@ -199,12 +199,6 @@ impl std::fmt::Debug for Kind {
 }
 
 impl Kind {
-    async fn read(database: &Database, key: &str) -> Result<Known> {
-        let policies = store::definition::policies(database, key).await?;
-        let validator = definition::validator(&policies.arg_schema.to_string())?;
-        Ok(Known { policies: Arc::new(policies), validator })
-    }
-
     fn known(&self) -> Arc<Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -346,9 +340,15 @@ async fn run_all(
 }
 
 impl Known {
+    pub(crate) async fn read(database: &Database, key: &str) -> Result<Self> {
+        let policies = store::definition::policies(database, key).await?;
+        let validator = definition::validator(&policies.arg_schema.to_string())?;
+        Ok(Self { policies: Arc::new(policies), validator })
+    }
+
     /// What ends a job before it runs: its deadline has passed, or its payload does not fit the schema, which the SQL
     /// door cannot check.
-    fn refusal(&self, job: &Claimed) -> Option<Finish> {
+    pub(crate) fn refusal(&self, job: &Claimed) -> Option<Finish> {
         if job.budget.remaining.is_some_and(|remaining| remaining.is_zero()) {
             return Some(Finish::of(Outcome::TimedOut, "its deadline passed before it could start"));
         }
@@ -366,6 +366,6 @@ impl Known {
 }
 
 /// `hostname:pid:boot-uuid`: the uuid is new for every start, because hostnames and pids repeat.
-fn new_worker_id(hostname: &str) -> String {
+pub(crate) fn new_worker_id(hostname: &str) -> String {
     format!("{hostname}:{}:{}", std::process::id(), Uuid::new_v4())
 }

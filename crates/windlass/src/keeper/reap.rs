@@ -1,11 +1,15 @@
 //! Takes jobs back from workers that fell silent. Reads who is overdue, decides for each job as for any other outcome,
 //! and applies that under a lock that re-checks the expiry: a worker that speaks up in between keeps its jobs.
+//!
+//! A worker of ours holds all its jobs under one lease; a job that runs elsewhere has a lease of its own, and may also
+//! have used up its time, which nobody but the reaper can end.
 
 use std::collections::HashMap;
 
 use super::Round;
 use crate::definition::Policies;
 use crate::error::Result;
+use crate::job::settle::Outcome;
 use crate::store;
 use crate::store::database::Database;
 use crate::store::keeper::LostJob;
@@ -14,10 +18,17 @@ use crate::worker::ending;
 const MOST: i32 = 500;
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
+    // First those with a lease of their own: it tells more about them than their worker's.
+    let elsewhere = reap_remote(database).await?;
+    let ours = reap_workers(database).await?;
+    Ok(Round { moved: ours.moved + elsewhere.moved, is_full: ours.is_full || elsewhere.is_full, next: None })
+}
+
+async fn reap_workers(database: &Database) -> Result<Round> {
     let mut lost = store::keeper::lost_jobs(database, MOST).await?;
     let is_full = lost.len() >= MOST.unsigned_abs() as usize;
     lost.sort_unstable_by_key(|job| (job.fence.tenant, job.fence.job));
-    let policies = policies_of(database, &lost).await?;
+    let policies = policies_of(database, lost.iter()).await?;
     lost.retain(|job| policies.contains_key(&job.definition_key));
     if lost.is_empty() {
         return Ok(Round::default());
@@ -26,20 +37,51 @@ pub(super) async fn run_once(database: &Database) -> Result<Round> {
     workers.sort_unstable();
     workers.dedup();
     let fences: Vec<_> = lost.iter().map(|job| job.fence).collect();
-    let details: Vec<_> =
-        lost.iter().map(|job| ending::write_lost(&job.budget, &policies[&job.definition_key])).collect();
+    let details: Vec<_> = lost
+        .iter()
+        .map(|job| ending::write_lost(&job.budget, &policies[&job.definition_key], Outcome::Lost))
+        .collect();
     let settled = store::keeper::reap(database, &workers, &fences, &details).await?;
     for &position in &settled.settled {
-        let job = &lost[position];
-        metrics::counter!("windlass_reaped_total").increment(1);
-        tracing::warn!(
-            job_id = %job.fence.job, tenant_id = %job.fence.tenant, definition_key = %job.definition_key,
-            attempt_no = job.fence.attempt, "took the job back from a silent worker");
+        tell(&lost[position]);
     }
     Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
 }
 
-async fn policies_of(database: &Database, lost: &[LostJob]) -> Result<HashMap<String, Policies>> {
+async fn reap_remote(database: &Database) -> Result<Round> {
+    let mut lost = store::remote::lost_jobs(database, MOST).await?;
+    let is_full = lost.len() >= MOST.unsigned_abs() as usize;
+    let policies = policies_of(database, lost.iter().map(|(job, _)| job)).await?;
+    lost.retain(|(job, _)| policies.contains_key(&job.definition_key));
+    if lost.is_empty() {
+        return Ok(Round::default());
+    }
+    let fences: Vec<_> = lost.iter().map(|(job, _)| job.fence).collect();
+    let details: Vec<_> = lost
+        .iter()
+        .map(|(job, is_timed_out)| {
+            let outcome = if *is_timed_out { Outcome::TimedOut } else { Outcome::Lost };
+            ending::write_lost(&job.budget, &policies[&job.definition_key], outcome)
+        })
+        .collect();
+    let settled = store::remote::reap(database, &fences, &details).await?;
+    for &position in &settled.settled {
+        tell(&lost[position].0);
+    }
+    Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
+}
+
+fn tell(job: &LostJob) {
+    metrics::counter!("windlass_reaped_total").increment(1);
+    tracing::warn!(
+        job_id = %job.fence.job, tenant_id = %job.fence.tenant, definition_key = %job.definition_key,
+        attempt_no = job.fence.attempt, "took the job back from a silent worker");
+}
+
+async fn policies_of(
+    database: &Database,
+    lost: impl Iterator<Item = &LostJob>,
+) -> Result<HashMap<String, Policies>> {
     let mut policies = HashMap::new();
     for job in lost {
         if !policies.contains_key(&job.definition_key) {

@@ -41,7 +41,11 @@ static LOST: Statement = Statement {
 
 pub(crate) async fn lost_jobs(db: &Database, most: i32) -> Result<Vec<LostJob>> {
     let rows = db.query(&LOST, &[&most]).await?;
-    let lost = rows.iter().map(|row| LostJob {
+    Ok(rows.iter().map(read_lost).collect())
+}
+
+pub(crate) fn read_lost(row: &tokio_postgres::Row) -> LostJob {
+    LostJob {
         worker: row.get(0),
         fence: Fence { tenant: row.get(1), job: row.get(2), attempt: row.get(3), token: row.get(4) },
         budget: Budget {
@@ -56,8 +60,7 @@ pub(crate) async fn lost_jobs(db: &Database, most: i32) -> Result<Vec<LostJob>> 
             remaining: row.get::<_, Option<i64>>(10).map(millis),
         },
         definition_key: row.get(11),
-    });
-    Ok(lost.collect())
+    }
 }
 
 static REAP: Statement = Statement {

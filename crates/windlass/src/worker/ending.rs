@@ -39,11 +39,15 @@ pub(crate) fn decide(
     (ending, settlement.attempt_outcome, settlement.next.state())
 }
 
-/// The same for a job whose worker fell silent.
-pub(crate) fn write_lost(budget: &Budget, policies: &Policies) -> String {
+/// The same for a job whose worker fell silent, or ran it elsewhere for longer than it may.
+pub(crate) fn write_lost(budget: &Budget, policies: &Policies, outcome: Outcome) -> String {
     let budget = budget_of(budget, policies, Duration::ZERO);
-    let settlement = settle(&budget, &policies.retry(), Outcome::Lost, rand::random());
-    detail(&settlement, &Finish::of(Outcome::Lost, "the worker's lease ran out"))
+    let settlement = settle(&budget, &policies.retry(), outcome, rand::random());
+    let error = match outcome {
+        Outcome::TimedOut => "the attempt ran past its time-out",
+        _ => "the worker's lease ran out",
+    };
+    detail(&settlement, &Finish::of(outcome, error))
 }
 
 /// The same ending with every free text dropped: what is written when the database refused the first one.

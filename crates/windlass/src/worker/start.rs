@@ -14,7 +14,7 @@ use super::lease::{self, Lease};
 use super::log::LogSink;
 use super::running::Running;
 use super::settler::Settler;
-use super::{Kind, Shared, Worker, new_worker_id};
+use super::{Kind, Known, Shared, Worker, new_worker_id};
 use crate::error::{Error, Result};
 use crate::keeper::{Keeper, KeeperSettings};
 use crate::listen;
@@ -254,7 +254,7 @@ impl WorkerBuilder {
             let definition = handler.definition();
             definition.check()?;
             store::definition::define(database, &definition).await?;
-            let known = Kind::read(database, definition.key()).await?;
+            let known = Known::read(database, definition.key()).await?;
             let key: Arc<str> = definition.key().into();
             let kind = Kind {
                 handler: handler.clone(),
@@ -309,7 +309,7 @@ async fn refresh(shared: Arc<Shared>, database: Database) {
         }
         metrics::gauge!("windlass_running").set(shared.running.taken() as f64);
         for (key, kind) in &shared.kinds {
-            match Kind::read(&database, key).await {
+            match Known::read(&database, key).await {
                 Ok(known) => {
                     *kind.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known);
                 }
@@ -319,6 +319,6 @@ async fn refresh(shared: Arc<Shared>, database: Database) {
     }
 }
 
-fn hostname() -> String {
+pub(crate) fn hostname() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::{
-    Context, Definition, Done, Duty, Error, Failure, Filter, Handler, Keeper, KeeperSettings, NewJob, Queue,
-    State, Worker,
+    Claim, Context, Definition, Done, Duty, Error, Failure, Filter, Handler, Keeper, KeeperSettings, NewJob,
+    Pull, Puller, Queue, State, Worker,
 };
 use windlass_testing::{TestQueue, eventually, settings};
 
@@ -81,6 +81,20 @@ async fn live_a_little(queue: &TestQueue, tenant: Uuid) {
     })
     .await;
     worker.abort();
+    queue.define(&Definition::new("pulled")).await.unwrap();
+    queue.enqueue(&new("pulled")).await.unwrap();
+    let pull = Pull::start(queue.queue()).await.unwrap();
+    let claim = Claim {
+        worker_id: None,
+        definition_keys: vec!["pulled".to_owned()],
+        queues: Vec::new(),
+        limit: 1,
+        wait: Duration::from_secs(30),
+        lease: Duration::from_secs(600),
+    };
+    let puller = Puller { tenant: Some(tenant), name: "puller".to_owned() };
+    assert_eq!(pull.claim(&puller, claim).await.unwrap().len(), 1);
+    pull.stop().await;
     queue.cancel(tenant, hanging.id).await.unwrap();
     let trigger =
         "insert into windlass.job_triggers (tenant_id, label, trigger_type, event_name, definition_id)

@@ -20,6 +20,7 @@ mod order;
 mod partitions;
 mod plans;
 mod process;
+mod pull;
 mod run;
 mod seeds;
 mod settle;

@@ -7,7 +7,8 @@ declare
   name text;
 begin
   foreach name in array array['job', 'job_default', 'live', 'deferred', 'blocked', 'dependency', 'ordering', 'dedupe', 'idempotency',
-      'expiry', 'progress', 'cancel_request', 'history', 'history_default', 'job_log', 'tally', 'total', 'lane', 'job_triggers', 'audit'] loop
+      'expiry', 'progress', 'cancel_request', 'history', 'history_default', 'job_log', 'tally', 'total', 'lane', 'job_triggers', 'audit',
+      'remote_lease'] loop
     perform windlass.guard_table(name);
     execute format('drop policy if exists tenant_reads on windlass.%I', name);
     if name not like '%\_default' then
@@ -45,3 +46,7 @@ grant execute on function windlass.define, windlass.definition to windlass_api, 
 grant execute on function windlass.register_worker, windlass.heartbeat, windlass.stop_worker, windlass.set_waiting, windlass.active_lanes,
   windlass.claim, windlass.unclaim, windlass.settle, windlass.report_progress, windlass.write_log, windlass.promote, windlass.lost_jobs, windlass.reap, windlass.expire,
   windlass.unblock_all, windlass.fold_tallies, windlass.maintain_partitions, windlass.prune to windlass_worker;
+grant select on windlass.remote_lease to windlass_api, windlass_reader;
+grant execute on function windlass.register_remote, windlass.touch_remote, windlass.claim_remote, windlass.unclaim_remote,
+  windlass.heartbeat_remote, windlass.held_remote, windlass.settle_remote, windlass.hand_over, windlass.lost_remote_jobs,
+  windlass.reap_remote to windlass_worker;

@@ -1,6 +1,6 @@
 -- The lanes of these definitions and queues that have live rows, with what fairness needs to know. Walks live_in_line
 -- from one lane to the next (a loose index scan), so it costs by lanes with work, not by jobs in them nor by lanes known.
--- queues: null means every queue. Lanes of paused queues are left out.
+-- definition_keys, queues: null means every one. Lanes of paused queues are left out.
 create or replace function windlass.active_lanes(definition_keys text[], queues text[])
 returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer)
 language plpgsql security definer
@@ -24,7 +24,7 @@ begin
       join windlass.lane n on n.id = w.lane
       join windlass.job_definitions d on d.id = n.definition_id
       join windlass.tenants t on t.id = n.tenant_id
-     where d.key = any (active_lanes.definition_keys)
+     where (active_lanes.definition_keys is null or d.key = any (active_lanes.definition_keys))
        and (active_lanes.queues is null or n.queue = any (active_lanes.queues))
        and not exists (select from windlass.queues q where q.name = n.queue and q.is_paused);
 end

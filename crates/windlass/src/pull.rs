@@ -1,0 +1,338 @@
+//! The worker protocol as a service: anybody's own process takes jobs, says that it is alive, and ends them.
+//!
+//! A remote worker stands in for the feed, the run and the lease of one of ours; what it says of an attempt is decided by the
+//! same rules and written by the same statement (`job/settle.rs`, `settle.sql`). It holds every job under a lease of its
+//! own, and the fence it got with the job is all it needs to speak of it, on any connection and to any server.
+//!
+//! Nothing here trusts the caller further than its credential goes: a [`Puller`] of one tenant is given that tenant's
+//! jobs only, and a fence of another tenant's job is a stale one to it.
+//!
+//! # How it stops
+//!
+//! [`Pull::stop`] lets every waiting claim return empty-handed and gives back what was claimed for nobody. Dropping the
+//! last clone does the same without waiting for it.
+
+mod ask;
+mod dispatch;
+mod ending;
+mod groups;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::sync::{OnceCell, broadcast, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+pub use ask::{Beat, Claim, Introduction, Puller};
+
+use crate::error::{Error, Result};
+use crate::job::claimed::Fence;
+use crate::job::state::State;
+use crate::listen;
+use crate::queue::Queue;
+use crate::store;
+use crate::store::database::Database;
+use crate::telemetry::Meters;
+use crate::text;
+use crate::worker::Known;
+use crate::worker::handler::{Done, Failure};
+use dispatch::Dispatcher;
+use groups::Waiter;
+
+/// The answer to a call that carries a fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held<T> {
+    Held(T),
+    /// The fence is stale: the lease ran out and was taken, or the attempt has ended. Nothing was changed.
+    LeaseLost,
+}
+
+/// A job that was given to a remote worker.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct RemoteJob {
+    pub id: Uuid,
+    pub tenant_id: Uuid,
+    pub definition_key: String,
+    pub queue: String,
+    pub payload: Box<RawValue>,
+    pub attempt: i32,
+    pub max_attempts: i16,
+    /// Failures counted before this attempt.
+    pub failures: i16,
+    /// To be sent with every word about this attempt.
+    pub fence: String,
+    pub lease_expires_at: Timestamp,
+    pub lease_seconds: i32,
+    /// When the attempt is timed out, heartbeats or not.
+    pub deadline: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject_type: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subject_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correlation_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_ref: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<Uuid>,
+}
+
+/// What a granted heartbeat answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Beaten {
+    pub lease_expires_at: Timestamp,
+    pub lease_seconds: i32,
+    /// Stop the work and say so with any ending: the attempt then ends as canceled.
+    pub cancel_requested: bool,
+}
+
+/// Who a remote worker is to the queue.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Registered {
+    pub worker_id: String,
+    /// An operator asked it to take no more jobs; its claims stay empty.
+    pub is_quiet: bool,
+}
+
+/// The service. Cheap to clone; clones share the dispatcher.
+#[derive(Debug, Clone)]
+pub struct Pull {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    database: Database,
+    waiters: mpsc::UnboundedSender<Waiter>,
+    names: Names,
+    definitions: Arc<Definitions>,
+    stop: CancellationToken,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Pull {
+    /// Starts the service on a queue: one dispatcher, one LISTEN connection and a few more, however many workers wait.
+    pub async fn start(queue: &Queue) -> Result<Self> {
+        let settings = queue.settings().clone();
+        let database = Database::new(&settings.config, settings.connections, settings.prepared)?;
+        let (waiters, arriving) = mpsc::unbounded_channel();
+        let (wakes, heard) = broadcast::channel(4096);
+        let definitions = Arc::new(Definitions::default());
+        let names = Names::default();
+        let stop = CancellationToken::new();
+        let dispatcher =
+            Dispatcher::start(database.clone(), arriving, heard, definitions.clone(), names.clone()).await?;
+        let mut tasks = vec![tokio::spawn(dispatcher.run(stop.clone()))];
+        if settings.listen {
+            // A cancel reaches a remote worker with its next heartbeat.
+            tasks.push(tokio::spawn(listen::listen(settings.direct.clone(), wakes, |_| {}, stop.clone())));
+        } else {
+            let (stop, wakes) = (stop.clone(), wakes);
+            tasks.push(tokio::spawn(async move {
+                stop.cancelled().await;
+                drop(wakes);
+            }));
+        }
+        let inner = Inner { database, waiters, names, definitions, stop, tasks: Mutex::new(tasks) };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// A worker introduces itself. Not needed before a claim, but it says more of the worker.
+    pub async fn register(&self, puller: &Puller, introduction: &Introduction) -> Result<Registered> {
+        introduction.check()?;
+        let name = puller.name_of(introduction.worker_id.as_deref())?;
+        let (worker, is_quiet) = store::remote::register(
+            &self.inner.database,
+            &introduction.as_stored(&name),
+            &introduction.version,
+        )
+        .await?;
+        // The number of a name does not change, so whoever writes it down first is right.
+        let _ = self.inner.names.of(&name).set(worker);
+        let worker_id = introduction.worker_id.clone().unwrap_or_else(|| puller.name.clone());
+        Ok(Registered { worker_id, is_quiet })
+    }
+
+    /// Takes jobs, waiting for the first one as long as asked. Empty when none came. A future that is dropped takes
+    /// nothing: what was claimed for it is given back.
+    pub async fn claim(&self, puller: &Puller, claim: Claim) -> Result<Vec<RemoteJob>> {
+        claim.check()?;
+        let name = puller.name_of(claim.worker_id.as_deref())?;
+        let asked = async || {
+            let me = claim.as_introduction(&name);
+            Ok::<_, Error>(store::remote::register(&self.inner.database, &me, "").await?.0)
+        };
+        let worker = *self.inner.names.of(&name).get_or_try_init(asked).await?;
+        let wait = claim.wait;
+        let (reply, mut answer) = oneshot::channel();
+        let waiter = Waiter::new(claim, puller.tenant, worker, reply);
+        if self.inner.waiters.send(waiter).is_err() {
+            return Ok(Vec::new());
+        }
+        // The dispatcher looks at everybody who came in by then, so a claim that does not wait is looked at once too.
+        let patience = wait.max(AT_LEAST);
+        match tokio::time::timeout(patience, &mut answer).await {
+            Ok(jobs) => Ok(jobs.unwrap_or_default()),
+            Err(_) => {
+                answer.close();
+                Ok(answer.try_recv().unwrap_or_default())
+            }
+        }
+    }
+
+    /// Says that the attempt is alive, and what it says of itself.
+    pub async fn heartbeat(
+        &self,
+        puller: &Puller,
+        job: Uuid,
+        fence: &str,
+        beat: &Beat,
+    ) -> Result<Held<Beaten>> {
+        beat.check()?;
+        let Some(fence) = puller.holds(job, fence) else { return Ok(Held::LeaseLost) };
+        let lease = beat.lease.map(ask::whole_seconds);
+        let percent = beat.percent.map(|percent| percent.clamp(0.0, 100.0));
+        let message =
+            beat.message.as_deref().map(|message| text::storable(message.as_bytes(), MESSAGE_BYTES));
+        let renewed =
+            store::remote::heartbeat(&self.inner.database, &fence, lease, percent, message.as_deref())
+                .await?;
+        let Some(renewed) = renewed else {
+            lease_lost(&fence);
+            return Ok(Held::LeaseLost);
+        };
+        Ok(Held::Held(Beaten {
+            lease_expires_at: renewed.lease_expires_at,
+            lease_seconds: renewed.lease_seconds,
+            cancel_requested: renewed.cancel_requested,
+        }))
+    }
+
+    /// The attempt succeeded. Answers the state the job is in now: a cancel request wins over the success.
+    pub async fn complete(&self, puller: &Puller, job: Uuid, fence: &str, done: Done) -> Result<Held<State>> {
+        done.check()?;
+        if let Some((position, error)) =
+            done.next.iter().enumerate().find_map(|(n, job)| Some((n, job.check().err()?)))
+        {
+            return Err(Error::refused(format!("next/{position}"), error.to_string()));
+        }
+        self.end(puller, job, fence, Ok(done).into()).await
+    }
+
+    /// The attempt failed; [`Failure`] says whether and when to try again.
+    pub async fn fail(
+        &self,
+        puller: &Puller,
+        job: Uuid,
+        fence: &str,
+        failure: Failure,
+    ) -> Result<Held<State>> {
+        self.end(puller, job, fence, Err(failure).into()).await
+    }
+
+    /// Not done yet: to be run again after this time, uncharged.
+    pub async fn snooze(
+        &self,
+        puller: &Puller,
+        job: Uuid,
+        fence: &str,
+        delay: Duration,
+    ) -> Result<Held<State>> {
+        self.end(puller, job, fence, Ok(Done::snooze(delay)).into()).await
+    }
+
+    /// Given back uncharged: another worker takes it at once.
+    pub async fn release(&self, puller: &Puller, job: Uuid, fence: &str) -> Result<Held<State>> {
+        self.end(puller, job, fence, ending::released()).await
+    }
+
+    /// Stops the service; claims that wait return empty-handed.
+    pub async fn stop(&self) {
+        self.inner.stop.cancel();
+        let tasks = std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
+            // One that panicked has said so.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// How long a claim that does not wait may take to be looked at.
+const AT_LEAST: Duration = Duration::from_secs(5);
+const MESSAGE_BYTES: usize = 1000;
+
+fn lease_lost(fence: &Fence) {
+    metrics::counter!("windlass_lease_lost_total").increment(1);
+    tracing::info!(job_id = %fence.job, tenant_id = %fence.tenant, attempt_no = fence.attempt,
+        "a remote worker's word came too late; it does not count");
+}
+
+/// The numbers of the workers heard of, so that a claim need not ask for it; asked for once, however many claims of a
+/// worker come in at the same moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names(Arc<Mutex<HashMap<String, Arc<OnceCell<i32>>>>>);
+
+impl Names {
+    /// Names are the workers' own choice: more than this many are forgotten and asked for again.
+    const MOST: usize = 100_000;
+
+    fn of(&self, name: &str) -> Arc<OnceCell<i32>> {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= Self::MOST {
+            names.clear();
+        }
+        names.entry(name.to_owned()).or_default().clone()
+    }
+
+    /// The rows of these are gone.
+    pub(crate) fn forget(&self, gone: &[i32]) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|_, worker| worker.get().is_none_or(|worker| !gone.contains(worker)));
+    }
+}
+
+/// Definitions as last read, with their meters.
+#[derive(Debug, Default)]
+pub(crate) struct Definitions(Mutex<HashMap<Arc<str>, Read>>);
+
+#[derive(Debug, Clone)]
+struct Read {
+    at: Instant,
+    known: Arc<Known>,
+    meters: Arc<Meters>,
+}
+
+impl Definitions {
+    const AGE: Duration = Duration::from_secs(5);
+
+    pub(crate) async fn get(&self, database: &Database, key: &Arc<str>) -> Result<(Arc<Known>, Arc<Meters>)> {
+        let read = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+        if let Some(read) = &read
+            && read.at.elapsed() < Self::AGE
+        {
+            return Ok((read.known.clone(), read.meters.clone()));
+        }
+        let known = Arc::new(Known::read(database, key).await?);
+        let meters = read.map_or_else(|| Arc::new(Meters::new(key)), |read| read.meters);
+        let fresh = Read { at: Instant::now(), known: known.clone(), meters: meters.clone() };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), fresh);
+        Ok((known, meters))
+    }
+}

@@ -1,0 +1,179 @@
+//! What a remote worker may ask for, and what is refused before anything is touched, by the field's name.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::job::claimed::Fence;
+use crate::store;
+use crate::store::remote::PRESENT;
+
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const LONGEST_LEASE: Duration = Duration::from_secs(86_400);
+const MOST_JOBS: usize = 100;
+const MOST_NAMES: usize = 1000;
+const LONGEST_NAME: usize = 200;
+
+/// Whose word a call is, as its credential says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Puller {
+    /// The one tenant whose jobs it may hold; every tenant's without one.
+    pub tenant: Option<Uuid>,
+    /// Its worker's name where a call gives none.
+    pub name: String,
+}
+
+/// What a worker says of itself.
+#[derive(Debug, Clone, Default)]
+pub struct Introduction {
+    pub worker_id: Option<String>,
+    pub hostname: String,
+    pub version: String,
+    pub definition_keys: Vec<String>,
+    pub queues: Vec<String>,
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Which jobs, how many, and for how long.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    pub worker_id: Option<String>,
+    /// Empty: every definition, in the queues named.
+    pub definition_keys: Vec<String>,
+    /// Empty: every queue.
+    pub queues: Vec<String>,
+    pub limit: usize,
+    pub wait: Duration,
+    /// How long a job is safe from others without a heartbeat.
+    pub lease: Duration,
+}
+
+/// What a heartbeat carries besides the fence.
+#[derive(Debug, Clone, Default)]
+pub struct Beat {
+    /// A new length of the lease; the one of the claim without it.
+    pub lease: Option<Duration>,
+    pub percent: Option<f32>,
+    pub message: Option<String>,
+}
+
+impl Puller {
+    /// The name under which the worker's row is kept. It names the tenant, so that no tenant can take up another's row, and
+    /// holds a slash, which the name of a worker of ours never does.
+    pub(crate) fn name_of(&self, own: Option<&str>) -> Result<String> {
+        let own = own.unwrap_or(&self.name);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '@' | '-');
+        if own.is_empty() || own.len() > LONGEST_NAME || !own.chars().all(is_plain) {
+            let form = format!("must have 1 to {LONGEST_NAME} letters, digits or `._:@-`");
+            return Err(Error::refused("worker_id", form));
+        }
+        Ok(match self.tenant {
+            Some(tenant) => format!("remote/{tenant}/{own}"),
+            None => format!("remote/{own}"),
+        })
+    }
+
+    /// The fence, if it is one, of this job, and of a tenant that this caller may act for.
+    pub(crate) fn holds(&self, job: Uuid, fence: &str) -> Option<Fence> {
+        let fence = Fence::decode(fence)?;
+        let is_own = self.tenant.is_none_or(|tenant| tenant == fence.tenant);
+        (fence.job == job && is_own).then_some(fence)
+    }
+}
+
+impl Introduction {
+    pub(crate) fn check(&self) -> Result<()> {
+        check_names("definition_keys", &self.definition_keys)?;
+        check_names("queues", &self.queues)?;
+        for (field, text) in [("hostname", &self.hostname), ("version", &self.version)] {
+            if text.len() > LONGEST_NAME || text.contains('\0') {
+                return Err(Error::refused(
+                    field,
+                    format!("must have at most {LONGEST_NAME} bytes and no NUL"),
+                ));
+            }
+        }
+        let metadata = serde_json::to_string(&self.metadata).unwrap_or_default();
+        let limits = crate::json::JsonLimits { max_bytes: 16 * 1024, ..Default::default() };
+        crate::json::check(&metadata, &limits).map_err(|refused| Error::json("metadata", refused))
+    }
+
+    pub(crate) fn as_stored(&self, name: &str) -> store::worker::Introduction {
+        store::worker::Introduction {
+            worker_id: name.to_owned(),
+            hostname: self.hostname.clone(),
+            queues: Some(self.queues.clone()),
+            definition_keys: self.definition_keys.clone(),
+            lease_seconds: PRESENT,
+            metadata: serde_json::to_string(&self.metadata).unwrap_or_else(|_| "{}".to_owned()),
+        }
+    }
+}
+
+impl Claim {
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.definition_keys.is_empty() && self.queues.is_empty() {
+            return Err(Error::refused(
+                "definition_keys",
+                "name the definitions or the queues to take jobs from",
+            ));
+        }
+        check_names("definition_keys", &self.definition_keys)?;
+        check_names("queues", &self.queues)?;
+        if self.limit == 0 || self.limit > MOST_JOBS {
+            return Err(Error::refused("limit", format!("must be between 1 and {MOST_JOBS}")));
+        }
+        if self.wait > LONGEST_WAIT {
+            let most = LONGEST_WAIT.as_secs();
+            return Err(Error::refused("wait_seconds", format!("must be between 0 and {most}")));
+        }
+        check_lease(self.lease)
+    }
+
+    pub(crate) fn as_introduction(&self, name: &str) -> store::worker::Introduction {
+        store::worker::Introduction {
+            worker_id: name.to_owned(),
+            hostname: String::new(),
+            queues: Some(self.queues.clone()),
+            definition_keys: self.definition_keys.clone(),
+            lease_seconds: PRESENT,
+            metadata: "{}".to_owned(),
+        }
+    }
+}
+
+impl Beat {
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.percent.is_some_and(|percent| !percent.is_finite()) {
+            return Err(Error::refused("progress/percent", "must be a number"));
+        }
+        self.lease.map_or(Ok(()), check_lease)
+    }
+}
+
+fn check_lease(lease: Duration) -> Result<()> {
+    if lease < Duration::from_secs(1) || lease > LONGEST_LEASE {
+        let most = LONGEST_LEASE.as_secs();
+        return Err(Error::refused("lease_seconds", format!("must be between 1 and {most}")));
+    }
+    Ok(())
+}
+
+fn check_names(field: &str, names: &[String]) -> Result<()> {
+    if names.len() > MOST_NAMES {
+        return Err(Error::refused(field, format!("are at most {MOST_NAMES}")));
+    }
+    let is_bad = |name: &&String| name.is_empty() || name.len() > LONGEST_NAME || name.contains('\0');
+    match names.iter().position(|name| is_bad(&name)) {
+        Some(position) => {
+            Err(Error::refused(format!("{field}/{position}"), format!("must have 1 to {LONGEST_NAME} bytes")))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A lease in whole seconds, never none.
+pub(crate) fn whole_seconds(duration: Duration) -> i32 {
+    i32::try_from(duration.as_secs().max(1)).unwrap_or(i32::MAX)
+}

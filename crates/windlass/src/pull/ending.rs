@@ -1,0 +1,78 @@
+//! How an attempt that ran elsewhere ends: looked up by its fence, decided by the rules, written if the fence still holds.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{Held, Pull, Puller, lease_lost};
+use crate::error::{Error, Result};
+use crate::job::claimed::Claimed;
+use crate::job::settle::Outcome;
+use crate::job::state::{AttemptOutcome, State};
+use crate::store;
+use crate::store::database::Database;
+use crate::telemetry::Meters;
+use crate::worker::Known;
+use crate::worker::ending;
+use crate::worker::handler::Finish;
+
+impl Pull {
+    pub(super) async fn end(
+        &self,
+        puller: &Puller,
+        job: Uuid,
+        fence: &str,
+        finish: Finish,
+    ) -> Result<Held<State>> {
+        let Some(fence) = puller.holds(job, fence) else { return Ok(Held::LeaseLost) };
+        let database = &self.inner.database;
+        let Some((claimed, ran)) = store::remote::held(database, &fence).await? else {
+            lease_lost(&fence);
+            return Ok(Held::LeaseLost);
+        };
+        let (known, meters) = self.inner.definitions.get(database, &claimed.definition_key).await?;
+        meters.run_seconds.record(ran.as_secs_f64());
+        write(database, &claimed, &known, &meters, &finish, ran).await
+    }
+}
+
+/// Decides and writes. An ending that the database will not take for its texts is written without them, so that none of
+/// them can keep a job from ending; what is wrong with the request itself is the caller's to mend.
+pub(super) async fn write(
+    database: &Database,
+    claimed: &Claimed,
+    known: &Arc<Known>,
+    meters: &Arc<Meters>,
+    finish: &Finish,
+    ran: std::time::Duration,
+) -> Result<Held<State>> {
+    let (ending, outcome, next) = ending::decide(claimed, &known.policies, finish, ran);
+    let answer = match store::remote::settle(database, &ending.fence, ending.detail.as_deref()).await {
+        Err(error @ Error::Database(_)) if !error.is_transient() => {
+            tracing::warn!(job_id = %claimed.fence.job, tenant_id = %claimed.fence.tenant, %error,
+                "the texts of an ending were refused; it is written without them");
+            let bare = ending::without_texts(&ending);
+            store::remote::settle(database, &bare.fence, bare.detail.as_deref()).await?
+        }
+        answer => answer?,
+    };
+    Ok(match answer.as_str() {
+        "settled" => {
+            meters.attempt(outcome);
+            Held::Held(next)
+        }
+        "overruled" => {
+            meters.attempt(AttemptOutcome::Canceled);
+            Held::Held(State::Canceled)
+        }
+        _ => {
+            lease_lost(&claimed.fence);
+            Held::LeaseLost
+        }
+    })
+}
+
+/// Given back unharmed.
+pub(super) fn released() -> Finish {
+    Finish::of(Outcome::Released, "given back by its worker")
+}

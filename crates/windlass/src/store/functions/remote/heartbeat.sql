@@ -1,0 +1,57 @@
+-- Renews the lease of one job under its fence, takes what the job says of itself, and answers until when the lease runs
+-- and whether the job should stop. No row: the fence is stale, and nothing was changed. No renewal reaches beyond the
+-- attempt's time-out. A job that a worker of ours still holds (an HTTP call under way) has no lease to renew: its
+-- endpoint only reports.
+--
+-- Locks: the worker's row, then the lease. The first because a reap of the whole worker holds it: what the second
+-- statement sees is then what that reap left.
+create or replace function windlass.heartbeat_remote(
+  tenant uuid, job uuid, with_attempt integer, with_token uuid, seconds integer, percent real, message text, seconds_present integer)
+returns table (lease_expires_at timestamptz, cancel_requested boolean, lease_seconds integer)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  at timestamptz;
+  held record;
+begin
+  select l.worker, r.job_id is not null as is_remote into held
+    from windlass.live l
+    left join windlass.remote_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.token = l.token
+   where l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token;
+  if not found then
+    return;
+  end if;
+  if held.is_remote then
+    perform from windlass.job_workers w where w.id = held.worker for no key update;
+    at := clock_timestamp();
+    update windlass.remote_lease r
+       set lease_seconds = coalesce(seconds, r.lease_seconds),
+           expires_at = least(at + coalesce(seconds, r.lease_seconds) * interval '1 s', r.times_out_at)
+      from windlass.live l
+     where r.tenant_id = tenant and r.job_id = job and r.attempt = with_attempt and r.token = with_token
+       and l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token
+    returning r.expires_at, l.cancel_requested_at is not null, r.lease_seconds
+      into lease_expires_at, cancel_requested, lease_seconds;
+    if not found then
+      return;
+    end if;
+    update windlass.job_workers w
+       set last_seen_at = at, stopped_at = null,
+           lease_expires_at = greatest(w.lease_expires_at, heartbeat_remote.lease_expires_at + seconds_present * interval '1 s')
+     where w.id = held.worker;
+  else
+    select w.lease_expires_at, l.cancel_requested_at is not null, w.lease_seconds into lease_expires_at, cancel_requested, lease_seconds
+      from windlass.live l join windlass.job_workers w on w.id = l.worker
+     where l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token;
+    if not found then
+      return;
+    end if;
+  end if;
+  if percent is not null or message is not null then
+    perform windlass.report_progress(array[tenant], array[job], array[with_attempt], array[with_token], array[percent], array[message]);
+  end if;
+  return next;
+end
+$$;

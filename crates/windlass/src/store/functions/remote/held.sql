@@ -1,0 +1,17 @@
+-- What the decision about an attempt needs to know of its job, if this fence holds it; nothing of it changes while it
+-- does, but for a cancel request, which settle looks at again.
+create or replace function windlass.held_remote(tenant uuid, job uuid, with_attempt integer, with_token uuid)
+returns table (definition_key text, failures smallint, lost smallint, snoozes smallint, max_attempts smallint,
+  cancel_requested boolean, deadline_ms bigint, ran_ms bigint)
+language sql stable security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  select d.key, l.failures, l.lost, l.snoozes, l.max_attempts, l.cancel_requested_at is not null,
+         (extract(epoch from b.deadline - clock_timestamp()) * 1000)::bigint,
+         (extract(epoch from clock_timestamp() - l.claimed_at) * 1000)::bigint
+    from windlass.live l
+    join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id
+    join windlass.lane n on n.tenant_id = l.tenant_id and n.id = l.lane
+    join windlass.job_definitions d on d.id = n.definition_id
+   where l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token
+$$;

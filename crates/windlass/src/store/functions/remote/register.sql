@@ -1,0 +1,18 @@
+-- A process that pulls its jobs introduces itself, or comes back: the row of its name is made or taken up again.
+-- Unlike a worker of ours it holds each job under a lease of its own, so a row that was closed may come back to life:
+-- nothing was held under it. `seconds` is how long it counts as present; a lease of a job keeps it present for longer.
+create or replace function windlass.register_remote(
+  worker_id text, hostname text, version text, queues text[], definition_keys text[], seconds integer, metadata jsonb,
+  out id integer, out is_quiet boolean)
+language sql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  insert into windlass.job_workers as w (worker_id, hostname, version, queues, definition_keys, lease_seconds, lease_expires_at, metadata)
+    values ($1, $2, $3, $4, $5, $6, clock_timestamp() + $6 * interval '1 s', $7)
+  on conflict (worker_id) do update
+    set hostname = excluded.hostname, version = excluded.version, queues = excluded.queues, definition_keys = excluded.definition_keys,
+        metadata = excluded.metadata, last_seen_at = clock_timestamp(), stopped_at = null,
+        started_at = case when w.stopped_at is null then w.started_at else clock_timestamp() end,
+        lease_expires_at = greatest(w.lease_expires_at, excluded.lease_expires_at)
+  returning w.id, w.is_quiet
+$$;

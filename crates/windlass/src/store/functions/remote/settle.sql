@@ -1,0 +1,23 @@
+-- Ends one attempt that ran elsewhere: as settle, and its lease goes with it. Answers settled, overruled (a cancel
+-- request won) or lost (the fence is stale; nothing was changed).
+-- Locks: the lease, then the live row; a reap takes them in the same order.
+create or replace function windlass.settle_remote(tenant uuid, job uuid, with_attempt integer, with_token uuid, detail jsonb)
+returns text
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  done record;
+begin
+  perform from windlass.remote_lease r where r.tenant_id = tenant and r.job_id = job for update;
+  select s.settled, s.overruled into done
+    from windlass.settle(array[tenant], array[job], array[with_attempt], array[with_token], array[null::integer], array[detail]) s;
+  if done.settled is null then
+    return 'lost';
+  end if;
+  delete from windlass.remote_lease r
+   where r.tenant_id = tenant and r.job_id = job and r.attempt = with_attempt and r.token = with_token;
+  return case when done.overruled is null then 'settled' else 'overruled' end;
+end
+$$;

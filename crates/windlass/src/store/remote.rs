@@ -1,0 +1,317 @@
+//! The database's side of jobs that run in somebody else's process.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use super::job::{Columns, Settled, read_settled};
+use super::keeper::LostJob;
+use super::param::{JsonOut, JsonText};
+use super::worker::{Introduction, Wanted, millis};
+use crate::error::Result;
+use crate::job::claimed::{Claimed, Fence};
+use crate::job::settle::Budget;
+
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&REGISTER, &TOUCH, &LANES, &CLAIM, &UNCLAIM, &HEARTBEAT, &HELD, &SETTLE, &HAND_OVER, &LOST, &REAP];
+
+/// How long a process counts as present after it was last heard from, beyond the leases it holds.
+pub(crate) const PRESENT: i32 = 60;
+
+static REGISTER: Statement = Statement {
+    text: "select id, is_quiet from windlass.register_remote($1, $2, $3, $4, $5, $6, $7)",
+    types: &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT4, Type::JSONB],
+};
+
+/// Makes the worker known, or takes it up again. Answers its number and whether it was asked to be quiet.
+pub(crate) async fn register(db: &Database, me: &Introduction, version: &str) -> Result<(i32, bool)> {
+    let queues = me.queues.clone().unwrap_or_default();
+    let row = db
+        .query_one(
+            &REGISTER,
+            &[
+                &me.worker_id,
+                &me.hostname,
+                &version,
+                &queues,
+                &me.definition_keys,
+                &me.lease_seconds,
+                &JsonText(&me.metadata),
+            ],
+        )
+        .await?;
+    Ok((row.get(0), row.get(1)))
+}
+
+static TOUCH: Statement = Statement {
+    text: "select worker, is_quiet from windlass.touch_remote($1, $2)",
+    types: &[Type::INT4_ARRAY, Type::INT4],
+};
+
+/// These workers were heard from. Answers those that exist, and whether each was asked to be quiet.
+pub(crate) async fn touch(db: &Database, workers: &[i32], seconds: i32) -> Result<HashMap<i32, bool>> {
+    let rows = db.query(&TOUCH, &[&workers, &seconds]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+static LANES: Statement = Statement {
+    text: "select lane, tenant_id, definition_key, queue, priority, weight from windlass.active_lanes($1, null)",
+    types: &[Type::TEXT_ARRAY],
+};
+
+/// A lane that has work, with what decides who may be given it.
+#[derive(Debug, Clone)]
+pub(crate) struct RemoteLane {
+    pub(crate) id: i32,
+    pub(crate) tenant: Uuid,
+    pub(crate) definition_key: Arc<str>,
+    pub(crate) queue: Arc<str>,
+    pub(crate) priority: i16,
+    pub(crate) weight: u32,
+}
+
+/// The lanes with work of these definitions, or of all.
+pub(crate) async fn active_lanes(session: &Session, keys: Option<&[String]>) -> Result<Vec<RemoteLane>> {
+    let rows = session.query(&LANES, &[&keys]).await?;
+    let lanes = rows.iter().map(|row| RemoteLane {
+        id: row.get(0),
+        tenant: row.get(1),
+        definition_key: row.get::<_, &str>(2).into(),
+        queue: row.get::<_, &str>(3).into(),
+        priority: row.get(4),
+        weight: row.get::<_, i32>(5).unsigned_abs(),
+    });
+    Ok(lanes.collect())
+}
+
+static CLAIM: Statement = Statement {
+    text: "select * from windlass.claim_remote($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    types: &[
+        Type::INT4,
+        Type::UUID,
+        Type::INT4_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT4_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4,
+    ],
+};
+
+/// Where each job of a claim goes: one entry per slot.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    pub(crate) workers: Vec<i32>,
+    pub(crate) lease_seconds: Vec<i32>,
+    pub(crate) tokens: Vec<Uuid>,
+}
+
+/// One job claimed for one slot.
+#[derive(Debug)]
+pub(crate) struct Dealt {
+    pub(crate) slot: usize,
+    pub(crate) lane: i32,
+    pub(crate) seq: i64,
+    pub(crate) claimed: Claimed,
+    pub(crate) lease_expires_at: Timestamp,
+    pub(crate) times_out_at: Timestamp,
+}
+
+pub(crate) async fn claim(
+    session: &Session,
+    dispatcher: i32,
+    wanted: &Wanted,
+    slots: &Slots,
+    keys: &HashMap<i32, Arc<str>>,
+) -> Result<Vec<Dealt>> {
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 9] = [
+        &dispatcher,
+        &Uuid::new_v4(),
+        &wanted.lanes,
+        &wanted.after_seqs,
+        &wanted.counts,
+        &slots.workers,
+        &slots.lease_seconds,
+        &slots.tokens,
+        &PRESENT,
+    ];
+    let rows = session.query(&CLAIM, &params).await?;
+    let dealt = rows.iter().filter_map(|row| {
+        let lane: i32 = row.get(2);
+        let slot = usize::try_from(row.get::<_, i32>(13) - 1).ok()?;
+        let attempt = row.get(4);
+        let claimed = Claimed {
+            fence: Fence { tenant: row.get(0), job: row.get(1), attempt, token: *slots.tokens.get(slot)? },
+            definition_key: keys.get(&lane)?.clone(),
+            payload: row.get::<_, JsonOut<'_>>(9).0.to_owned(),
+            queued_ms: row.get(10),
+            budget: Budget {
+                attempt,
+                failures: row.get(5),
+                lost: row.get(6),
+                snoozes: i32::from(row.get::<_, i16>(7)),
+                max_attempts: row.get(8),
+                max_lost: 0,
+                max_snoozes: 0,
+                cancel_requested: false,
+                remaining: row.get::<_, Option<i64>>(11).map(millis),
+            },
+            extra: row
+                .get::<_, Option<JsonOut<'_>>>(12)
+                .and_then(|extra| serde_json::from_str(extra.0).ok())
+                .unwrap_or_default(),
+        };
+        let (lease_expires_at, times_out_at) = (row.get(14), row.get(15));
+        Some(Dealt { slot, lane, seq: row.get(3), claimed, lease_expires_at, times_out_at })
+    });
+    Ok(dealt.collect())
+}
+
+static UNCLAIM: Statement =
+    Statement { text: "select windlass.unclaim_remote($1, $2)", types: &[Type::INT4, Type::UUID_ARRAY] };
+
+/// Gives back whatever a claim took whose answer never came.
+pub(crate) async fn unclaim(session: &Session, dispatcher: i32, tokens: &[Uuid]) -> Result<()> {
+    session.query(&UNCLAIM, &[&dispatcher, &tokens]).await?;
+    Ok(())
+}
+
+static HEARTBEAT: Statement = Statement {
+    text: "select lease_expires_at, cancel_requested, lease_seconds \
+           from windlass.heartbeat_remote($1, $2, $3, $4, $5, $6, $7, $8)",
+    types: &[
+        Type::UUID,
+        Type::UUID,
+        Type::INT4,
+        Type::UUID,
+        Type::INT4,
+        Type::FLOAT4,
+        Type::TEXT,
+        Type::INT4,
+    ],
+};
+
+/// What a granted heartbeat answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Renewed {
+    pub(crate) lease_expires_at: Timestamp,
+    pub(crate) cancel_requested: bool,
+    pub(crate) lease_seconds: i32,
+}
+
+/// Renews one job's lease. `None`: the fence is stale.
+pub(crate) async fn heartbeat(
+    db: &Database,
+    fence: &Fence,
+    lease_seconds: Option<i32>,
+    percent: Option<f32>,
+    message: Option<&str>,
+) -> Result<Option<Renewed>> {
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] = [
+        &fence.tenant,
+        &fence.job,
+        &fence.attempt,
+        &fence.token,
+        &lease_seconds,
+        &percent,
+        &message,
+        &PRESENT,
+    ];
+    let rows = db.query(&HEARTBEAT, &params).await?;
+    Ok(rows.first().map(|row| Renewed {
+        lease_expires_at: row.get(0),
+        cancel_requested: row.get(1),
+        lease_seconds: row.get(2),
+    }))
+}
+
+static HELD: Statement = Statement {
+    text: "select definition_key, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, ran_ms \
+           from windlass.held_remote($1, $2, $3, $4)",
+    types: &[Type::UUID, Type::UUID, Type::INT4, Type::UUID],
+};
+
+/// The job that this fence holds, as far as deciding about it needs to know it, and how long it has run. `None`: the
+/// fence is stale.
+pub(crate) async fn held(db: &Database, fence: &Fence) -> Result<Option<(Claimed, Duration)>> {
+    let rows = db.query(&HELD, &[&fence.tenant, &fence.job, &fence.attempt, &fence.token]).await?;
+    Ok(rows.first().map(|row| {
+        let claimed = Claimed {
+            fence: *fence,
+            definition_key: row.get::<_, &str>(0).into(),
+            payload: String::new(),
+            queued_ms: 0,
+            budget: Budget {
+                attempt: fence.attempt,
+                failures: row.get(1),
+                lost: row.get(2),
+                snoozes: i32::from(row.get::<_, i16>(3)),
+                max_attempts: row.get(4),
+                max_lost: 0,
+                max_snoozes: 0,
+                cancel_requested: row.get(5),
+                remaining: row.get::<_, Option<i64>>(6).map(millis),
+            },
+            extra: Default::default(),
+        };
+        (claimed, millis(row.get(7)))
+    }))
+}
+
+static SETTLE: Statement = Statement {
+    text: "select windlass.settle_remote($1, $2, $3, $4, $5)",
+    types: &[Type::UUID, Type::UUID, Type::INT4, Type::UUID, Type::JSONB],
+};
+
+/// Ends an attempt. Answers `settled`, `overruled` (by a cancel request) or `lost`.
+pub(crate) async fn settle(db: &Database, fence: &Fence, detail: Option<&str>) -> Result<String> {
+    let detail = detail.map(JsonText);
+    let row =
+        db.query_one(&SETTLE, &[&fence.tenant, &fence.job, &fence.attempt, &fence.token, &detail]).await?;
+    Ok(row.get(0))
+}
+
+static HAND_OVER: Statement = Statement {
+    text: "select windlass.hand_over($1, $2, $3, $4, $5, $6, $7)",
+    types: &[Type::UUID, Type::UUID, Type::INT4, Type::UUID, Type::INT4, Type::INT4, Type::INT4],
+};
+
+/// The attempt goes on elsewhere, held by `worker` under a lease of its own. False if it is over already.
+pub(crate) async fn hand_over(db: &Database, fence: &Fence, worker: i32, lease_seconds: i32) -> Result<bool> {
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+        [&fence.tenant, &fence.job, &fence.attempt, &fence.token, &worker, &lease_seconds, &PRESENT];
+    Ok(db.query_one(&HAND_OVER, &params).await?.get(0))
+}
+
+static LOST: Statement = Statement {
+    text: "select worker, tenant_id, job_id, attempt, token, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, \
+           definition_key, is_timed_out from windlass.lost_remote_jobs($1)",
+    types: &[Type::INT4],
+};
+
+/// Jobs whose own lease has run out, and whether because their time was up.
+pub(crate) async fn lost_jobs(db: &Database, most: i32) -> Result<Vec<(LostJob, bool)>> {
+    let rows = db.query(&LOST, &[&most]).await?;
+    Ok(rows.iter().map(|row| (super::keeper::read_lost(row), row.get(12))).collect())
+}
+
+static REAP: Statement = Statement {
+    text: "select settled, overruled from windlass.reap_remote($1, $2, $3, $4, $5)",
+    types: &[Type::UUID_ARRAY, Type::UUID_ARRAY, Type::INT4_ARRAY, Type::UUID_ARRAY, Type::JSONB_ARRAY],
+};
+
+/// Applies decisions about lost jobs, as far as their leases have still run out.
+pub(crate) async fn reap(db: &Database, fences: &[Fence], details: &[String]) -> Result<Settled> {
+    let columns = Columns::of(fences.iter());
+    let details: Vec<_> = details.iter().map(|detail| JsonText(detail)).collect();
+    let row = db
+        .query_one(&REAP, &[&columns.tenants, &columns.jobs, &columns.attempts, &columns.tokens, &details])
+        .await?;
+    Ok(read_settled(&row))
+}

@@ -1,0 +1,201 @@
+//! The lease of one job: kept, lost, and useless afterwards (invariants 5 to 8).
+
+use std::time::Duration;
+
+use uuid::Uuid;
+use windlass::{
+    Beat, DEFAULT_TENANT, Definition, Done, Duty, Failure, Fence, Held, NewJob, OnTimeout, State,
+};
+use windlass_testing::eventually;
+
+use super::{anyone, claim, start, take_one};
+use crate::support::{attempts, count, everything, job, keeper, soon, status};
+
+const EXPIRE: &str = "update windlass.remote_lease set expires_at = clock_timestamp() - interval '1 s'";
+
+/// another job's fence, a changed one, a stale one, a repeated one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_under_any_other_fence_is_lease_lost_and_changes_nothing() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let (first, second) = (
+        queue.enqueue(&NewJob::new("remote")).await.unwrap().id,
+        queue.enqueue(&NewJob::new("remote")).await.unwrap().id,
+    );
+    let jobs = pull.claim(&anyone(), claim(&["remote"])).await.unwrap();
+    let fence_of = |id: Uuid| jobs.iter().find(|job| job.id == id).unwrap().fence.clone();
+    let (own, others) = (fence_of(first), fence_of(second));
+    let fence = Fence::decode(&own).unwrap();
+    assert_ne!(fence.token, Fence::decode(&others).unwrap().token, "each job has a token of its own");
+    let forged = [
+        others,
+        String::new(),
+        "nonsense".to_owned(),
+        Fence { attempt: 2, ..fence }.encode(),
+        Fence { attempt: 0, ..fence }.encode(),
+        Fence { token: Uuid::new_v4(), ..fence }.encode(),
+        Fence { tenant: Uuid::new_v4(), ..fence }.encode(),
+        Fence { job: second, ..fence }.encode(),
+        format!("{own}="),
+    ];
+    let before = everything(&client).await;
+    for forged in &forged {
+        lost_in_every_call(&pull, first, forged).await;
+    }
+    // The fence of one job says nothing of another.
+    lost_in_every_call(&pull, second, &own).await;
+    assert_eq!(everything(&client).await, before);
+
+    assert_eq!(
+        pull.complete(&anyone(), first, &own, Done::new()).await.unwrap(),
+        Held::Held(State::Succeeded)
+    );
+    let before = everything(&client).await;
+    lost_in_every_call(&pull, first, &own).await;
+    assert_eq!(everything(&client).await, before, "said twice is said once");
+    pull.stop().await;
+}
+
+async fn lost_in_every_call(pull: &windlass::Pull, job: Uuid, fence: &str) {
+    let (puller, beat) =
+        (anyone(), Beat { percent: Some(1.0), message: Some("x".to_owned()), ..Beat::default() });
+    assert_eq!(pull.heartbeat(&puller, job, fence, &beat).await.unwrap(), Held::LeaseLost, "{fence}");
+    assert_eq!(pull.complete(&puller, job, fence, Done::new()).await.unwrap(), Held::LeaseLost, "{fence}");
+    assert_eq!(
+        pull.fail(&puller, job, fence, Failure::retry("x")).await.unwrap(),
+        Held::LeaseLost,
+        "{fence}"
+    );
+    assert_eq!(pull.snooze(&puller, job, fence, Duration::ZERO).await.unwrap(), Held::LeaseLost, "{fence}");
+    assert_eq!(pull.release(&puller, job, fence).await.unwrap(), Held::LeaseLost, "{fence}");
+}
+
+/// Invariants 7 and 8.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_ran_out_holds_until_it_is_reaped_and_not_after() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let taken = take_one(&pull).await;
+    client.execute(EXPIRE, &[]).await.unwrap();
+    let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &Beat::default()).await.unwrap();
+    assert!(matches!(beaten, Held::Held(_)), "it spoke up before anybody took the job");
+    let keeper = keeper(&queue);
+    assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 0);
+    client.execute(EXPIRE, &[]).await.unwrap();
+    assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 1);
+    assert_eq!(status(&client, id).await, "scheduled");
+    assert_eq!(attempts(&client, id).await, ["lost"]);
+    assert_eq!(count(&client, "select count(*) from windlass.remote_lease").await, 0);
+    let before = everything(&client).await;
+    lost_in_every_call(&pull, id, &taken.fence).await;
+    assert_eq!(everything(&client).await, before);
+    pull.stop().await;
+}
+
+/// Of a reap and a completion of the same attempt exactly one counts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reap_and_a_completion_at_the_same_moment_end_the_attempt_once() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let keeper = keeper(&queue);
+    for _ in 0..30 {
+        let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+        let taken = take_one(&pull).await;
+        client.execute(EXPIRE, &[]).await.unwrap();
+        let puller = anyone();
+        let (reaped, completed) =
+            tokio::join!(keeper.run_once(Duty::Reap), pull.complete(&puller, id, &taken.fence, Done::new()));
+        let (reaped, completed) = (reaped.unwrap().moved == 1, completed.unwrap() != Held::LeaseLost);
+        assert!(reaped != completed, "reaped: {reaped}, completed: {completed}");
+        let wanted = if completed { "succeeded" } else { "lost" };
+        assert_eq!(attempts(&client, id).await, [wanted]);
+        queue.cancel(DEFAULT_TENANT, id).await.unwrap();
+    }
+    pull.stop().await;
+}
+
+/// Only that one job: the worker's others go on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    for _ in 0..2 {
+        queue.enqueue(&NewJob::new("remote")).await.unwrap();
+    }
+    let short = windlass::Claim { lease: Duration::from_secs(1), limit: 2, ..claim(&["remote"]) };
+    let jobs = pull.claim(&anyone(), short).await.unwrap();
+    let [silent, alive] = &jobs[..] else { panic!("two are queued") };
+    let keeper = keeper(&queue);
+    eventually("the silent one is taken back", async || {
+        let beat = Beat { lease: Some(Duration::from_secs(30)), ..Beat::default() };
+        assert!(matches!(
+            pull.heartbeat(&anyone(), alive.id, &alive.fence, &beat).await.unwrap(),
+            Held::Held(_)
+        ));
+        keeper.run_once(Duty::Reap).await.unwrap();
+        status(&client, silent.id).await == "scheduled"
+    })
+    .await;
+    assert_eq!(status(&client, alive.id).await, "running");
+    assert_eq!(count(&client, "select count(*) from windlass.job_workers where worker_id = 'remote/tester' and stopped_at is null").await, 1);
+    let lease = job(&client, alive.id).await["lease_expires_at"].clone();
+    assert!(lease.as_str().is_some(), "the job shows its own lease");
+    pull.stop().await;
+}
+
+/// A heartbeat does not buy more time than the definition gives, and a time-out is not a lost worker.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remote_attempt_is_timed_out_however_alive_it_is() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let definition =
+        Definition::new("remote").backoff(soon()).timeout(Duration::from_secs(1), OnTimeout::Fail);
+    queue.define(&definition).await.unwrap();
+    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let taken = take_one(&pull).await;
+    assert_eq!(taken.lease_expires_at, taken.deadline, "the lease ends with the attempt's time");
+    let keeper = keeper(&queue);
+    eventually("it is timed out", async || {
+        let beat = Beat { lease: Some(Duration::from_secs(600)), ..Beat::default() };
+        if let Held::Held(beaten) = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap() {
+            assert_eq!(beaten.lease_expires_at, taken.deadline);
+        }
+        keeper.run_once(Duty::Reap).await.unwrap();
+        status(&client, id).await == "failed"
+    })
+    .await;
+    assert_eq!(attempts(&client, id).await, ["timeout"]);
+    assert_eq!(job(&client, id).await["reason"], "timeout");
+    pull.stop().await;
+}
+
+/// A worker that is gone is closed like one of ours, and one that comes back under its name is taken up again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_remote_worker_that_vanished_is_closed_and_may_come_back() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let id = queue.enqueue(&NewJob::new("remote").max_attempts(5)).await.unwrap().id;
+    take_one(&pull).await;
+    let silent = "update windlass.job_workers set lease_expires_at = clock_timestamp() - interval '1 s' where worker_id like 'remote/%'";
+    client.execute(silent, &[]).await.unwrap();
+    let keeper = keeper(&queue);
+    keeper.run_once(Duty::Reap).await.unwrap();
+    assert_eq!(attempts(&client, id).await, ["lost"], "what it held is lost with it");
+    keeper.run_once(Duty::Reap).await.unwrap();
+    let closed = "select count(*) from windlass.job_workers where worker_id = 'remote/tester' and stopped_at is not null";
+    assert_eq!(count(&client, closed).await, 1);
+    eventually("it is due again", async || {
+        keeper.run_once(Duty::Promote).await.unwrap();
+        status(&client, id).await == "queued"
+    })
+    .await;
+    let again = take_one(&pull).await;
+    assert_eq!((again.id, again.attempt), (id, 2));
+    assert_eq!(count(&client, closed).await, 0);
+    assert_eq!(
+        count(&client, "select count(*) from windlass.job_workers where worker_id like 'remote/%'").await,
+        1
+    );
+    pull.stop().await;
+}

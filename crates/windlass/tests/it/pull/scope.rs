@@ -1,0 +1,127 @@
+//! Whose jobs a credential may hold, and which it asks for.
+
+use std::time::Duration;
+
+use serde_json::json;
+use windlass::{Claim, Definition, Done, Held, Introduction, NewJob, Puller, State};
+
+use super::{anyone, claim, start};
+use crate::support::{count, everything};
+
+fn hasty(claim: Claim) -> Claim {
+    Claim { wait: Duration::ZERO, ..claim }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenants_credential_gets_that_tenants_jobs_only() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
+    let of_a = queue.enqueue(&NewJob::new("remote").tenant(a)).await.unwrap().id;
+    let of_b = queue.enqueue(&NewJob::new("remote").tenant(b)).await.unwrap().id;
+    let (puller_a, puller_b) =
+        (Puller { tenant: Some(a), name: "w".to_owned() }, Puller { tenant: Some(b), name: "w".to_owned() });
+    let jobs_a = pull.claim(&puller_a, hasty(claim(&["remote"]))).await.unwrap();
+    assert_eq!(jobs_a.iter().map(|job| job.id).collect::<Vec<_>>(), [of_a]);
+    let before = everything(&client).await;
+    let stolen = pull.complete(&puller_b, of_a, &jobs_a[0].fence, Done::new()).await.unwrap();
+    assert_eq!(stolen, Held::LeaseLost, "another tenant's fence is a stale one");
+    assert_eq!(everything(&client).await, before);
+    let jobs_b = pull.claim(&puller_b, hasty(claim(&["remote"]))).await.unwrap();
+    assert_eq!(jobs_b.iter().map(|job| job.id).collect::<Vec<_>>(), [of_b]);
+    assert_eq!(
+        pull.complete(&anyone(), of_a, &jobs_a[0].fence, Done::new()).await.unwrap(),
+        Held::Held(State::Succeeded)
+    );
+    let rows = "select count(*) from windlass.job_workers where worker_id like 'remote/%'";
+    assert_eq!(count(&client, rows).await, 2, "the same name of two tenants is two workers");
+    pull.stop().await;
+}
+
+/// Invariant 33 for those who pull with a credential for every tenant.
+#[tokio::test(flavor = "multi_thread")]
+async fn claims_across_tenants_are_fair() {
+    let (queue, pull) = start().await;
+    let (large, small) = (queue.tenant("large").await, queue.tenant("small").await);
+    let many: Vec<_> = (0..300).map(|_| NewJob::new("remote").tenant(large)).collect();
+    queue.enqueue_many(&many).await.unwrap();
+    let few: Vec<_> = (0..20).map(|_| NewJob::new("remote").tenant(small)).collect();
+    queue.enqueue_many(&few).await.unwrap();
+    let (mut of_small, mut of_all) = (0, 0);
+    while of_small < 20 && of_all < 100 {
+        let jobs = pull.claim(&anyone(), hasty(claim(&["remote"]))).await.unwrap();
+        of_small += jobs.iter().filter(|job| job.tenant_id == small).count();
+        of_all += jobs.len();
+    }
+    assert_eq!(of_small, 20, "the small tenant was served within {of_all} turns");
+    assert!(of_all <= 50, "and had about every second one of them, not one in sixteen: {of_all}");
+    pull.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_names_definitions_or_queues() {
+    let (queue, pull) = start().await;
+    queue.define(&Definition::new("other")).await.unwrap();
+    let other = queue.enqueue(&NewJob::new("other").queue("slow")).await.unwrap().id;
+    let fast = queue.enqueue(&NewJob::new("remote").queue("fast")).await.unwrap().id;
+    let ids = async |claim: Claim| -> Vec<_> {
+        let jobs = pull.claim(&anyone(), hasty(claim)).await.unwrap();
+        jobs.into_iter().map(|job| job.id).collect()
+    };
+    assert!(ids(claim(&["nothing"])).await.is_empty());
+    assert!(ids(Claim { queues: vec!["slow".to_owned()], ..claim(&["remote"]) }).await.is_empty());
+    assert_eq!(ids(Claim { queues: vec!["slow".to_owned()], ..claim(&[]) }).await, [other]);
+    assert_eq!(ids(claim(&["remote", "other"])).await, [fast]);
+    pull.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_asked_is_refused_by_its_name() {
+    let (_queue, pull) = start().await;
+    let good = || claim(&["remote"]);
+    let bad = [
+        ("definition_keys", claim(&[])),
+        ("definition_keys/0", claim(&[""])),
+        ("queues/1", Claim { queues: vec!["a".to_owned(), "x".repeat(300)], ..good() }),
+        ("limit", Claim { limit: 0, ..good() }),
+        ("limit", Claim { limit: 101, ..good() }),
+        ("wait_seconds", Claim { wait: Duration::from_secs(301), ..good() }),
+        ("lease_seconds", Claim { lease: Duration::ZERO, ..good() }),
+        ("lease_seconds", Claim { lease: Duration::from_secs(100_000), ..good() }),
+        ("worker_id", Claim { worker_id: Some("a/b".to_owned()), ..good() }),
+        ("worker_id", Claim { worker_id: Some("host:1:uuid\u{0}".to_owned()), ..good() }),
+    ];
+    for (wanted, claim) in bad {
+        match pull.claim(&anyone(), claim).await {
+            Err(windlass::Error::Refused { field, .. }) => assert_eq!(field, wanted),
+            other => panic!("{wanted}: {other:?}"),
+        }
+    }
+    pull.stop().await;
+}
+
+/// It shows up beside ours, and an operator's word reaches it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registered_worker_is_seen_and_can_be_asked_to_be_quiet() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let me = Introduction {
+        worker_id: Some("mac-mini".to_owned()),
+        hostname: "mac".to_owned(),
+        version: "1.2".to_owned(),
+        definition_keys: vec!["remote".to_owned()],
+        metadata: json!({"gpu": true}).as_object().unwrap().clone(),
+        ..Introduction::default()
+    };
+    let registered = pull.register(&anyone(), &me).await.unwrap();
+    assert_eq!((registered.worker_id.as_str(), registered.is_quiet), ("mac-mini", false));
+    let row = "select count(*) from windlass.job_workers where worker_id = 'remote/mac-mini' and hostname = 'mac' and version = '1.2'
+        and definition_keys = '{remote}' and metadata ->> 'gpu' = 'true' and lease_expires_at > clock_timestamp()";
+    assert_eq!(count(&client, row).await, 1);
+    client
+        .execute("update windlass.job_workers set is_quiet = true where worker_id = 'remote/mac-mini'", &[])
+        .await
+        .unwrap();
+    assert!(pull.register(&anyone(), &me).await.unwrap().is_quiet);
+    pull.stop().await;
+}
