@@ -63,6 +63,8 @@ pub use store::database::Settings;
 pub use store::statements;
 pub use telemetry::{METRICS, Transition};
 pub use token::{KnownToken, NewToken, Token};
+#[cfg(feature = "http-jobs")]
+pub use worker::http::{HttpEndpoint, Lookup, SecretText};
 pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handler, Worker, WorkerBuilder};
 
 /// The tenant of applications that have only one.

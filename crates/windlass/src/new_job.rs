@@ -1,7 +1,7 @@
 //! The description of a job to be: a definition's key, a payload, and what differs from the definition's policies.
 
 mod check;
-mod read;
+pub(crate) mod read;
 
 use std::time::Duration;
 

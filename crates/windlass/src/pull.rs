@@ -39,7 +39,6 @@ use crate::queue::Queue;
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::Meters;
-use crate::text;
 use crate::worker::Known;
 use crate::worker::handler::{Done, Failure};
 use dispatch::Dispatcher;
@@ -201,13 +200,7 @@ impl Pull {
     ) -> Result<Held<Beaten>> {
         beat.check()?;
         let Some(fence) = puller.holds(job, fence) else { return Ok(Held::LeaseLost) };
-        let lease = beat.lease.map(ask::whole_seconds);
-        let percent = beat.percent.map(|percent| percent.clamp(0.0, 100.0));
-        let message =
-            beat.message.as_deref().map(|message| text::storable(message.as_bytes(), MESSAGE_BYTES));
-        let renewed =
-            store::remote::heartbeat(&self.inner.database, &fence, lease, percent, message.as_deref())
-                .await?;
+        let renewed = store::remote::heartbeat(&self.inner.database, &fence, &beat.said()).await?;
         let Some(renewed) = renewed else {
             lease_lost(&fence);
             return Ok(Held::LeaseLost);
@@ -276,7 +269,6 @@ impl Drop for Inner {
 
 /// How long a claim that does not wait may take to be looked at.
 const AT_LEAST: Duration = Duration::from_secs(5);
-const MESSAGE_BYTES: usize = 1000;
 
 fn lease_lost(fence: &Fence) {
     metrics::counter!("windlass_lease_lost_total").increment(1);

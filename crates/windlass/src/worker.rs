@@ -13,7 +13,10 @@ mod context;
 pub(crate) mod ending;
 pub mod fair;
 mod feed;
+mod hand_over;
 pub(crate) mod handler;
+#[cfg(feature = "http-jobs")]
+pub(crate) mod http;
 mod lease;
 pub(crate) mod lines;
 mod log;
@@ -41,6 +44,7 @@ pub use handler::{BatchHandler, Done, Failure, Handler};
 pub use start::WorkerBuilder;
 
 use crate::job::claimed::Claimed;
+use hand_over::HandOver;
 use handler::{AnyHandler, Finish};
 use lease::Lease;
 use log::LogSink;
@@ -170,6 +174,7 @@ pub(crate) struct Shared {
     ended: RwLock<Option<mpsc::UnboundedSender<Ended>>>,
     reports: mpsc::UnboundedSender<Report>,
     logs: Arc<LogSink>,
+    hand_over: HandOver,
     /// What no run may leave behind in a text.
     redactor: Redactor,
     events: Events,
@@ -327,16 +332,25 @@ async fn run_all(
         }
     }
     let ran = started.elapsed();
-    jobs.iter()
-        .cloned()
-        .zip(places)
-        .zip(finishes)
-        .map(|((claimed, &(slot, _)), finish)| {
-            let finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
-            let finish = finish.redacted(&shared.redactor);
-            Ended::new(claimed, slot, known.policies.clone(), meters.clone(), finish, ran)
-        })
-        .collect()
+    let mut ended = Vec::with_capacity(jobs.len());
+    for ((claimed, &(slot, _)), finish) in jobs.iter().cloned().zip(places).zip(finishes) {
+        let mut finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
+        if let Some(lease) = finish.done.hand_over {
+            match shared.hand_over.give(&claimed, lease).await {
+                Ok(()) => {
+                    shared.running.finish([slot].into_iter());
+                    continue;
+                }
+                Err(error) => {
+                    let error = format!("the attempt could not be handed over: {error}");
+                    finish = Finish::failed(Retry::ByPolicy, error);
+                }
+            }
+        }
+        let finish = finish.redacted(&shared.redactor);
+        ended.push(Ended::new(claimed, slot, known.policies.clone(), meters.clone(), finish, ran));
+    }
+    ended
 }
 
 impl Known {

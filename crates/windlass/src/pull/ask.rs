@@ -7,13 +7,17 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::job::claimed::Fence;
 use crate::store;
-use crate::store::remote::PRESENT;
+use crate::store::remote::{PRESENT, Said};
+use crate::text;
 
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 const LONGEST_LEASE: Duration = Duration::from_secs(86_400);
 const MOST_JOBS: usize = 100;
 const MOST_NAMES: usize = 1000;
 const LONGEST_NAME: usize = 200;
+const MESSAGE_BYTES: usize = 1000;
+const LOG_BYTES: usize = 64 * 1024;
+const PIECE_BYTES: usize = 16 * 1024;
 
 /// Whose word a call is, as its credential says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub struct Beat {
     pub lease: Option<Duration>,
     pub percent: Option<f32>,
     pub message: Option<String>,
+    /// Lines for the attempt's log. Of more than 64 KiB in one call the end is kept.
+    pub log: Vec<String>,
 }
 
 impl Puller {
@@ -149,6 +155,29 @@ impl Beat {
             return Err(Error::refused("progress/percent", "must be a number"));
         }
         self.lease.map_or(Ok(()), check_lease)
+    }
+
+    /// Fit to be stored, whatever it holds.
+    pub(crate) fn said(&self) -> Said {
+        let message = self.message.as_deref().map(|text| text::storable(text.as_bytes(), MESSAGE_BYTES));
+        let mut lines = self.log.join("\n");
+        if !lines.is_empty() {
+            lines.push('\n');
+        }
+        let mut rest = &text::tail(lines.as_bytes(), LOG_BYTES)[..];
+        let mut log = Vec::new();
+        while !rest.is_empty() {
+            let cut = (0..=PIECE_BYTES.min(rest.len())).rev().find(|&at| rest.is_char_boundary(at));
+            let (piece, more) = rest.split_at(cut.unwrap_or(rest.len()));
+            log.push(piece.to_owned());
+            rest = more;
+        }
+        Said {
+            lease_seconds: self.lease.map(whole_seconds),
+            percent: self.percent.map(|percent| percent.clamp(0.0, 100.0)),
+            message,
+            log,
+        }
     }
 }
 

@@ -184,7 +184,7 @@ pub(crate) async fn unclaim(session: &Session, dispatcher: i32, tokens: &[Uuid])
 
 static HEARTBEAT: Statement = Statement {
     text: "select lease_expires_at, cancel_requested, lease_seconds \
-           from windlass.heartbeat_remote($1, $2, $3, $4, $5, $6, $7, $8)",
+           from windlass.heartbeat_remote($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     types: &[
         Type::UUID,
         Type::UUID,
@@ -193,6 +193,7 @@ static HEARTBEAT: Statement = Statement {
         Type::INT4,
         Type::FLOAT4,
         Type::TEXT,
+        Type::TEXT_ARRAY,
         Type::INT4,
     ],
 };
@@ -205,22 +206,26 @@ pub(crate) struct Renewed {
     pub(crate) lease_seconds: i32,
 }
 
+/// What a remote job says of itself, ready to be stored.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) lease_seconds: Option<i32>,
+    pub(crate) percent: Option<f32>,
+    pub(crate) message: Option<String>,
+    pub(crate) log: Vec<String>,
+}
+
 /// Renews one job's lease. `None`: the fence is stale.
-pub(crate) async fn heartbeat(
-    db: &Database,
-    fence: &Fence,
-    lease_seconds: Option<i32>,
-    percent: Option<f32>,
-    message: Option<&str>,
-) -> Result<Option<Renewed>> {
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 8] = [
+pub(crate) async fn heartbeat(db: &Database, fence: &Fence, said: &Said) -> Result<Option<Renewed>> {
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 9] = [
         &fence.tenant,
         &fence.job,
         &fence.attempt,
         &fence.token,
-        &lease_seconds,
-        &percent,
-        &message,
+        &said.lease_seconds,
+        &said.percent,
+        &said.message,
+        &said.log,
         &PRESENT,
     ];
     let rows = db.query(&HEARTBEAT, &params).await?;

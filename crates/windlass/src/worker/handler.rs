@@ -57,6 +57,8 @@ pub struct Done {
     pub(crate) next: Vec<NewJob>,
     pub(crate) snooze: Option<Duration>,
     pub(crate) is_settled: bool,
+    /// The attempt is not over: it goes on elsewhere, under a lease of this length.
+    pub(crate) hand_over: Option<Duration>,
 }
 
 impl Done {

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::feed::Feed;
+use super::hand_over::HandOver;
 use super::handler::{AnyHandler, BatchHandler, Handler, Many, One};
 use super::lease::{self, Lease};
 use super::log::LogSink;
@@ -70,6 +71,15 @@ impl WorkerBuilder {
     pub fn batch_handler<H: BatchHandler>(mut self, handler: H) -> Self {
         self.handlers.push(Arc::new(Many(handler)));
         self
+    }
+
+    /// Runs this definition's jobs by calling an endpoint over HTTP.
+    #[cfg(feature = "http-jobs")]
+    pub fn http(mut self, key: &str, endpoint: &super::http::HttpEndpoint) -> Result<Self> {
+        let kind = super::http::HttpKind::new(key, endpoint)?;
+        self.redactor = self.redactor.with_values(kind.secrets());
+        self.handlers.push(Arc::new(kind));
+        Ok(self)
     }
 
     /// Serves only these queues.
@@ -187,6 +197,7 @@ impl WorkerBuilder {
             ended: RwLock::new(Some(ended)),
             reports,
             logs: logs.clone(),
+            hand_over: HandOver::new(database.clone()),
             redactor: self.redactor,
             events: events.clone(),
             stop_claiming: CancellationToken::new(),

@@ -9,6 +9,8 @@ mod embedded;
 mod enqueue;
 mod hostile;
 mod hot_tables;
+#[cfg(feature = "http-jobs")]
+mod http;
 mod keep;
 mod lease;
 mod list;

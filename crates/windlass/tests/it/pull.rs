@@ -58,7 +58,12 @@ async fn a_remote_worker_takes_a_job_and_completes_it_with_what_follows() {
     let row = job(&client, id).await;
     assert_eq!((&row["status"], &row["claimed_by_worker"]), (&json!("running"), &json!("remote/tester")));
 
-    let beat = Beat { percent: Some(40.0), message: Some("two\u{0} fifths".to_owned()), lease: None };
+    let beat = Beat {
+        percent: Some(40.0),
+        message: Some("two\u{0} fifths".to_owned()),
+        log: Vec::new(),
+        lease: None,
+    };
     let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap();
     let Held::Held(beaten) = beaten else { panic!("the lease is ours") };
     assert!(beaten.lease_expires_at >= taken.lease_expires_at && !beaten.cancel_requested);

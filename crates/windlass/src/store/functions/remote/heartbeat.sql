@@ -1,12 +1,12 @@
 -- Renews the lease of one job under its fence, takes what the job says of itself, and answers until when the lease runs
 -- and whether the job should stop. No row: the fence is stale, and nothing was changed. No renewal reaches beyond the
 -- attempt's time-out. A job that a worker of ours still holds (an HTTP call under way) has no lease to renew: its
--- endpoint only reports.
+-- endpoint only reports. `log` is text for the attempt's log, in pieces of at most 16 KiB: the last 64 pieces are kept.
 --
 -- Locks: the worker's row, then the lease. The first because a reap of the whole worker holds it: what the second
 -- statement sees is then what that reap left.
 create or replace function windlass.heartbeat_remote(
-  tenant uuid, job uuid, with_attempt integer, with_token uuid, seconds integer, percent real, message text, seconds_present integer)
+  tenant uuid, job uuid, with_attempt integer, with_token uuid, seconds integer, percent real, message text, log text[], seconds_present integer)
 returns table (lease_expires_at timestamptz, cancel_requested boolean, lease_seconds integer)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -51,6 +51,13 @@ begin
   end if;
   if percent is not null or message is not null then
     perform windlass.report_progress(array[tenant], array[job], array[with_attempt], array[with_token], array[percent], array[message]);
+  end if;
+  if log <> '{}' then
+    perform windlass.write_log(array_agg(tenant), array_agg(job), array_agg(with_attempt), array_agg(with_token),
+        array_agg((n.last + i.n)::integer), array_agg(3::smallint), array_agg(i.text), array_agg((n.last + cardinality(log) - 63)::integer))
+       from unnest(log) with ordinality i (text, n)
+       cross join (select coalesce(max(o.chunk), 0) as last from windlass.job_log o
+                    where o.tenant_id = tenant and o.job_id = job and o.attempt = with_attempt) n;
   end if;
   return next;
 end

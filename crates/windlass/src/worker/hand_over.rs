@@ -1,0 +1,69 @@
+//! Attempts that this worker began and that go on elsewhere, such as an endpoint that answered 202: from then on they are
+//! held by that endpoint, under a lease of their own, and no longer need this worker to live.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::job::claimed::Claimed;
+use crate::store;
+use crate::store::database::Database;
+use crate::store::remote::PRESENT;
+use crate::store::worker::Introduction;
+use crate::telemetry;
+
+/// How often a sick database is asked again. The worker's own lease covers the attempt meanwhile.
+const TRIES: u32 = 20;
+
+#[derive(Debug)]
+pub(crate) struct HandOver {
+    database: Database,
+    /// The number of the row that stands for each definition's endpoint.
+    endpoints: Mutex<HashMap<Arc<str>, i32>>,
+}
+
+impl HandOver {
+    pub(crate) fn new(database: Database) -> Self {
+        Self { database, endpoints: Mutex::default() }
+    }
+
+    /// Hands the attempt over. That it has ended already is no error: its endpoint was quicker than our note of it.
+    pub(crate) async fn give(&self, claimed: &Claimed, lease: Duration) -> Result<()> {
+        let seconds = i32::try_from(lease.as_secs().clamp(1, 86_400)).unwrap_or(86_400);
+        let mut tries = 0;
+        loop {
+            match self.give_once(claimed, seconds).await {
+                Err(error) if error.is_transient() && tries < TRIES => {
+                    telemetry::database_error("hand_over", &error);
+                    tries += 1;
+                    tokio::time::sleep(Duration::from_millis(200).mul_f64(0.5 + rand::random::<f64>())).await;
+                }
+                answer => return answer.map(drop),
+            }
+        }
+    }
+
+    async fn give_once(&self, claimed: &Claimed, seconds: i32) -> Result<bool> {
+        let worker = self.endpoint(&claimed.definition_key).await?;
+        store::remote::hand_over(&self.database, &claimed.fence, worker, seconds).await
+    }
+
+    async fn endpoint(&self, key: &Arc<str>) -> Result<i32> {
+        let known = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied();
+        if let Some(worker) = known {
+            return Ok(worker);
+        }
+        let me = Introduction {
+            worker_id: format!("endpoint/{key}"),
+            hostname: String::new(),
+            queues: None,
+            definition_keys: vec![key.to_string()],
+            lease_seconds: PRESENT,
+            metadata: r#"{"kind": "endpoint"}"#.to_owned(),
+        };
+        let (worker, _) = store::remote::register(&self.database, &me, "").await?;
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), worker);
+        Ok(worker)
+    }
+}

@@ -1,0 +1,244 @@
+//! What an endpoint's answer means for the job. Takes what was heard and decides nothing beyond the outcome: whether and
+//! when to try again is the definition's, as for every other kind of job.
+//!
+//! The status speaks first. A JSON body may say more in one reserved member, `windlass`; the rest of the body is the result.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::job::settle::{Outcome, Retry};
+use crate::new_job::NewJob;
+use crate::worker::handler::{Done, Failure, Finish};
+
+/// What came back from a call.
+pub(super) enum Heard {
+    Answer(Answer),
+    Fault(Fault),
+}
+
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) reason: &'static str,
+    pub(super) retry_after: Option<Duration>,
+    pub(super) body: Vec<u8>,
+}
+
+/// Why there is no answer.
+pub(super) enum Fault {
+    /// The address may not be called.
+    Refused(String),
+    Redirect(String),
+    TooLarge(usize),
+    Late(Duration),
+    Transport(String),
+}
+
+impl Heard {
+    /// Whether the endpoint itself seems to be in trouble.
+    pub(super) fn is_fault(&self) -> bool {
+        match self {
+            Self::Answer(answer) => answer.status >= 500 && answer.retry_after.is_none(),
+            Self::Fault(Fault::Late(_) | Fault::Transport(_)) => true,
+            Self::Fault(Fault::Refused(_) | Fault::Redirect(_) | Fault::TooLarge(_)) => false,
+        }
+    }
+}
+
+/// How far the job is, as the endpoint says.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Progress {
+    pub(super) percent: Option<f32>,
+    pub(super) message: Option<String>,
+}
+
+/// What an endpoint may say beside its result.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Word {
+    result: Option<Box<RawValue>>,
+    artifact: Option<Box<RawValue>>,
+    #[serde(default)]
+    next: Vec<NewJob>,
+    snooze_seconds: Option<f64>,
+    progress: Option<Progress>,
+    error: Option<String>,
+    retryable: Option<bool>,
+    retry_after_seconds: Option<f64>,
+    /// Not done: it goes on, and is ended through the worker protocol.
+    #[serde(default)]
+    accepted: bool,
+    lease_seconds: Option<f64>,
+    /// In a batch: whose outcome this is.
+    id: Option<Uuid>,
+}
+
+pub(super) type Read = (Finish, Option<Progress>);
+
+const MOST_EXCERPT: usize = 1000;
+/// No endpoint may put a job off for longer by a header.
+const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3600);
+
+/// The answer to a call with one job.
+pub(super) fn read(heard: &Heard, lease: Duration) -> Read {
+    match success(heard) {
+        Err(finish) => (*finish, None),
+        Ok(answer) => match word_of(&answer.body) {
+            Ok((mut word, rest)) => {
+                word.accepted |= answer.status == 202;
+                if word.result.is_none() {
+                    word.result = rest;
+                }
+                word.read(lease)
+            }
+            Err(error) => (not_understood(&error), None),
+        },
+    }
+}
+
+/// The answer to a call with several: `{"outcomes": [{"id": …, …}, …]}`, or one status for all that is no success.
+pub(super) fn read_batch(heard: &Heard, jobs: &[Uuid], lease: Duration) -> Vec<Read> {
+    #[derive(Deserialize)]
+    struct Outcomes {
+        outcomes: Vec<Word>,
+    }
+    let answer = match success(heard) {
+        Ok(answer) => answer,
+        Err(_) => return jobs.iter().map(|_| read(heard, lease)).collect(),
+    };
+    if answer.status == 202 {
+        let accepted = || Word { accepted: true, ..Word::default() }.read(lease);
+        return jobs.iter().map(|_| accepted()).collect();
+    }
+    let mut outcomes = match serde_json::from_slice::<Outcomes>(&answer.body) {
+        Ok(read) => read.outcomes,
+        Err(error) => return jobs.iter().map(|_| (not_understood(&error.to_string()), None)).collect(),
+    };
+    jobs.iter()
+        .map(|job| match outcomes.iter().position(|word| word.id == Some(*job)) {
+            Some(position) => outcomes.swap_remove(position).read(lease),
+            None => {
+                (Finish::failed(Retry::ByPolicy, "the endpoint's answer has no outcome for this job"), None)
+            }
+        })
+        .collect()
+}
+
+/// The answer if its status is one of success, and what else it means if not.
+fn success(heard: &Heard) -> Result<&Answer, Box<Finish>> {
+    let answer = match heard {
+        Heard::Answer(answer) => answer,
+        Heard::Fault(fault) => return Err(Box::new(fault.finish())),
+    };
+    if (200..300).contains(&answer.status) {
+        return Ok(answer);
+    }
+    let Answer { status, reason, .. } = answer;
+    let excerpt = crate::text::storable(&answer.body, MOST_EXCERPT);
+    let error = format!("the endpoint answered {status} {reason}: {excerpt}");
+    let error = error.trim_end_matches([' ', ':']).to_owned();
+    Err(Box::new(match (status, answer.retry_after) {
+        (429 | 503, Some(delay)) => Finish::of(Outcome::Snoozed { delay: delay.min(LONGEST_PAUSE) }, error),
+        (429 | 500.., _) => Finish::failed(Retry::ByPolicy, error),
+        _ => Finish::failed(Retry::Permanent, error),
+    }))
+}
+
+impl Fault {
+    fn finish(&self) -> Finish {
+        match self {
+            Self::Refused(why) => Finish::failed(Retry::ByPolicy, format!("not called: {why}")),
+            Self::Redirect(where_to) => {
+                Finish::failed(Retry::Permanent, format!("the endpoint redirects: {where_to}"))
+            }
+            Self::TooLarge(most) => {
+                Finish::failed(Retry::Permanent, format!("the answer is larger than {most} bytes"))
+            }
+            Self::Late(within) => {
+                let error = format!("no answer within {} s", within.as_secs_f64());
+                Finish::failed(Retry::ByPolicy, error)
+            }
+            Self::Transport(error) => Finish::failed(Retry::ByPolicy, error.as_str()),
+        }
+    }
+}
+
+/// What the body says to us, and the rest of it, which is the result.
+fn word_of(body: &[u8]) -> Result<(Word, Option<Box<RawValue>>), String> {
+    let Ok(text) = std::str::from_utf8(body) else {
+        return Ok((Word::default(), as_json(&crate::text::storable(body, MOST_EXCERPT))));
+    };
+    if text.trim().is_empty() {
+        return Ok((Word::default(), None));
+    }
+    let Ok(whole) = serde_json::from_str::<&RawValue>(text) else {
+        // Not JSON: kept as text.
+        return Ok((Word::default(), as_json(&crate::text::storable(body, MOST_EXCERPT))));
+    };
+    let mut members: serde_json::Map<String, serde_json::Value> =
+        match text.trim_start().starts_with('{') && text.contains("\"windlass\"") {
+            true => serde_json::from_str(text).unwrap_or_default(),
+            false => serde_json::Map::new(),
+        };
+    let Some(said) = members.remove("windlass") else { return Ok((Word::default(), Some(whole.to_owned()))) };
+    let word = serde_json::from_value(said).map_err(|error| error.to_string())?;
+    Ok((word, if members.is_empty() { None } else { as_json(&members) }))
+}
+
+fn as_json(value: &impl serde::Serialize) -> Option<Box<RawValue>> {
+    serde_json::value::to_raw_value(value).ok()
+}
+
+impl Word {
+    fn read(self, lease: Duration) -> Read {
+        let progress = self.progress.clone();
+        let finish = self.finish(lease).unwrap_or_else(|error| not_understood(&error));
+        (finish, progress)
+    }
+
+    fn finish(self, lease: Duration) -> Result<Finish, String> {
+        let seconds = |name: &str, value: Option<f64>| {
+            let duration = value.map(|value| crate::new_job::read::duration(name, value));
+            duration.transpose().map_err(|error| error.to_string())
+        };
+        let (snooze, after) = (
+            seconds("snooze_seconds", self.snooze_seconds)?,
+            seconds("retry_after_seconds", self.retry_after_seconds)?,
+        );
+        if let Some(error) = self.error {
+            let failure = match (self.retryable, after) {
+                (Some(false), _) => Failure::permanent(error),
+                (_, Some(after)) => Failure::retry_after(after, error),
+                (_, None) => Failure::retry(error),
+            };
+            return Ok(Err(failure).into());
+        }
+        if let Some(delay) = snooze {
+            return Ok(Ok(Done::snooze(delay)).into());
+        }
+        if self.accepted {
+            let lease = seconds("lease_seconds", self.lease_seconds)?.unwrap_or(lease);
+            let done = Done { hand_over: Some(lease), ..Done::default() };
+            return Ok(Finish { outcome: Outcome::Released, error: None, done, facts: None });
+        }
+        let mut done = Done::new();
+        if let Some(result) = self.result {
+            done = done.result(&result);
+        }
+        if let Some(artifact) = self.artifact {
+            done = done.artifact(&artifact);
+        }
+        done.next = self.next;
+        Ok(Ok(done).into())
+    }
+}
+
+fn not_understood(error: &str) -> Finish {
+    Finish::failed(Retry::ByPolicy, format!("the endpoint's answer is not understood: {error}"))
+}
+
+#[cfg(test)]
+mod tests;

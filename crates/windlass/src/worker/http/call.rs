@@ -1,0 +1,258 @@
+//! Makes a call: to an address that is allowed, within its time, and reading no more than is allowed.
+//!
+//! The address that was checked is the one that is connected to, because the check is in the resolver that the connection
+//! uses; a name that resolves to another address a moment later gains nothing. A redirect is a new call with the same checks.
+//! Proxies of the environment are not used: they would connect in our place.
+
+use std::error::Error as _;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::{Client, Response, StatusCode, Url};
+
+use super::address;
+use super::answer::{Answer, Fault, Heard};
+use super::settings::{Checked, literal, place};
+use crate::error::{Error, Result};
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// Calls one endpoint, over connections that are kept.
+pub(super) struct Caller {
+    settings: Checked,
+    /// Connects to public addresses only.
+    guarded: Client,
+    /// Connects anywhere; used for what the configuration allows by host and port.
+    open: Client,
+}
+
+impl Caller {
+    pub(super) fn new(settings: Checked) -> Result<Self> {
+        let client = |is_open: bool| {
+            Client::builder()
+                .no_proxy()
+                .redirect(reqwest::redirect::Policy::none())
+                .referer(false)
+                .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
+                .connect_timeout(settings.timeout.min(CONNECT_WITHIN))
+                .pool_idle_timeout(Duration::from_secs(60))
+                .dns_resolver(Arc::new(Resolver { lookup: settings.lookup.clone(), is_open }))
+                .build()
+                .map_err(|error| Error::Settings { message: format!("no HTTP client can be made: {error}") })
+        };
+        Ok(Self { guarded: client(false)?, open: client(true)?, settings })
+    }
+
+    pub(super) fn secrets(&self) -> &[String] {
+        &self.settings.secrets
+    }
+
+    /// Calls, within the endpoint's time and the attempt's.
+    pub(super) async fn call(&self, body: &str, id: &str, trace: &str, remaining: Duration) -> Heard {
+        let within = self.settings.timeout.min(remaining);
+        match tokio::time::timeout(within, self.follow(body, id, trace)).await {
+            Ok(heard) => heard,
+            Err(_) => Heard::Fault(Fault::Late(within)),
+        }
+    }
+
+    async fn follow(&self, body: &str, id: &str, trace: &str) -> Heard {
+        let body = Bytes::copy_from_slice(body.as_bytes());
+        let mut url = self.settings.url.clone();
+        for _ in 0..=self.settings.redirects {
+            let client = match self.client_for(&url) {
+                Ok(client) => client,
+                Err(fault) => return Heard::Fault(fault),
+            };
+            let headers = self.headers(&url, id, trace, &body);
+            let request =
+                client.request(self.settings.method.clone(), url.clone()).headers(headers).body(body.clone());
+            let response = match request.send().await {
+                Ok(response) => response,
+                Err(error) => return Heard::Fault(fault_of(&error)),
+            };
+            if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
+                return self.read(response).await;
+            }
+            match redirected(&url, &response) {
+                Ok(next) => url = next,
+                Err(fault) => return Heard::Fault(fault),
+            }
+        }
+        Heard::Fault(Fault::Redirect(format!("more than {} redirects", self.settings.redirects)))
+    }
+
+    /// A host that is an address is resolved by nobody, so it is checked here.
+    fn client_for(&self, url: &Url) -> Result<&Client, Fault> {
+        if self.settings.allow.contains(&place(url)) {
+            return Ok(&self.open);
+        }
+        match literal(url) {
+            Some(ip) if !address::is_public(ip) => Err(Fault::Refused(NotPublic(ip.to_string()).to_string())),
+            _ => Ok(&self.guarded),
+        }
+    }
+
+    fn headers(&self, url: &Url, id: &str, trace: &str, body: &[u8]) -> HeaderMap {
+        // Credentials go to the endpoint that they are for, and not where it points.
+        let is_own = place(url) == place(&self.settings.url);
+        let mut headers = if is_own { self.settings.headers.clone() } else { HeaderMap::new() };
+        let timestamp = Timestamp::now().as_second();
+        let mut set = |name: &'static str, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                headers.insert(HeaderName::from_static(name), value);
+            }
+        };
+        set("content-type", "application/json");
+        set("accept", "application/json");
+        set("idempotency-key", id);
+        set("traceparent", trace);
+        set("webhook-id", id);
+        set("webhook-timestamp", &timestamp.to_string());
+        if let Some(key) = &self.settings.key {
+            set("webhook-signature", &key.sign(id, timestamp, body));
+        }
+        headers
+    }
+
+    async fn read(&self, mut response: Response) -> Heard {
+        let most = self.settings.max_response_bytes;
+        let status = response.status();
+        let retry_after = retry_after(response.headers());
+        let mut body = Vec::new();
+        loop {
+            match response.chunk().await {
+                Ok(Some(chunk)) if body.len() + chunk.len() > most => {
+                    // What is wrong may still be read from the beginning of a failure's page.
+                    if status.is_success() {
+                        return Heard::Fault(Fault::TooLarge(most));
+                    }
+                    body.extend_from_slice(&chunk[..most - body.len()]);
+                    break;
+                }
+                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
+                Ok(None) => break,
+                Err(error) => return Heard::Fault(fault_of(&error)),
+            }
+        }
+        let reason = status.canonical_reason().unwrap_or_default();
+        Heard::Answer(Answer { status: status.as_u16(), reason, retry_after, body })
+    }
+}
+
+/// Where a redirect leads, if the same request may be made there.
+fn redirected(from: &Url, response: &Response) -> Result<Url, Fault> {
+    let status = response.status();
+    if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+        return Err(Fault::Redirect(format!("{status}, which would lose the request's body")));
+    }
+    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let next = location
+        .and_then(|location| from.join(location).ok())
+        .ok_or_else(|| Fault::Redirect("no address to go to".to_owned()))?;
+    let is_weaker = from.scheme() == "https" && next.scheme() != "https";
+    if !matches!(next.scheme(), "http" | "https") || next.host_str().is_none() || is_weaker {
+        return Err(Fault::Redirect("an address that is not as safe as the first".to_owned()));
+    }
+    Ok(next)
+}
+
+/// Seconds, or an instant, which is compared with the endpoint's own clock where it tells that.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let given = text("retry-after")?.trim();
+    if let Ok(seconds) = given.parse::<u64>() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let instant = |text: &str| jiff::fmt::rfc2822::parse(text).ok().map(|zoned| zoned.timestamp());
+    let now = text("date").and_then(instant).unwrap_or_else(Timestamp::now);
+    Some(Duration::try_from(instant(given)?.duration_since(now)).unwrap_or_default())
+}
+
+fn fault_of(error: &reqwest::Error) -> Fault {
+    let mut message = String::new();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if let Some(refused) = inner.downcast_ref::<NotPublic>() {
+            return Fault::Refused(refused.to_string());
+        }
+        let words = inner.to_string();
+        if !message.ends_with(&words) {
+            message.push_str(if message.is_empty() { "" } else { ": " });
+            message.push_str(&words);
+        }
+        cause = inner.source();
+    }
+    let kind = if error.is_connect() {
+        "no connection"
+    } else if error.is_body() || error.is_decode() {
+        "the answer broke off"
+    } else {
+        "the call failed"
+    };
+    Fault::Transport(if message.is_empty() { kind.to_owned() } else { format!("{kind}: {message}") })
+}
+
+/// The addresses of a name; the system's own look-up unless a test brings another.
+#[derive(Clone, Default)]
+pub struct Lookup(Option<Arc<Find>>);
+
+type Find = dyn Fn(&str) -> Vec<IpAddr> + Send + Sync;
+
+impl Lookup {
+    pub fn new(lookup: impl Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(lookup)))
+    }
+}
+
+impl fmt::Debug for Lookup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lookup")
+    }
+}
+
+struct Resolver {
+    lookup: Lookup,
+    is_open: bool,
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (lookup, is_open) = (self.lookup.clone(), self.is_open);
+        Box::pin(async move {
+            let found: Vec<IpAddr> = match &lookup.0 {
+                Some(lookup) => lookup(name.as_str()),
+                None => {
+                    tokio::net::lookup_host((name.as_str(), 0)).await?.map(|address| address.ip()).collect()
+                }
+            };
+            let usable: Vec<SocketAddr> = found
+                .iter()
+                .filter(|ip| is_open || address::is_public(**ip))
+                .map(|ip| SocketAddr::new(*ip, 0))
+                .collect();
+            if usable.is_empty() && !found.is_empty() {
+                return Err(NotPublic(name.as_str().to_owned()).into());
+            }
+            let addresses: Addrs = Box::new(usable.into_iter());
+            Ok(addresses)
+        })
+    }
+}
+
+#[derive(Debug)]
+struct NotPublic(String);
+
+impl fmt::Display for NotPublic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not a public address; name it in `allow` as host:port if it is meant", self.0)
+    }
+}
+
+impl std::error::Error for NotPublic {}

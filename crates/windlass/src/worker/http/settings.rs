@@ -1,0 +1,267 @@
+//! `[http.KEY]` of a worker's configuration, and what is wrong with it before the worker starts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use serde::Deserialize;
+
+use super::address;
+use super::call::Lookup;
+use super::sign::Key;
+use crate::error::{Error, Result};
+
+/// Where jobs of one definition are sent, and how. Times are in seconds.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HttpEndpoint {
+    pub url: String,
+    #[serde(default = "post")]
+    pub method: String,
+    #[serde(default)]
+    pub headers: BTreeMap<String, SecretText>,
+    /// Signs every request; `whsec_…` is base64 as in Standard Webhooks, anything else is taken as it is.
+    #[serde(default)]
+    pub secret: Option<SecretText>,
+    /// How long one call may take, from the first byte sent to the last received.
+    #[serde(default = "thirty")]
+    pub timeout: f64,
+    /// How long an endpoint that answered 202 may be silent before the job is taken for lost.
+    #[serde(default = "five_minutes")]
+    pub lease: f64,
+    /// `host:port` of private addresses that may be called all the same.
+    #[serde(default)]
+    pub allow: Vec<String>,
+    /// The most jobs of one call.
+    #[serde(default = "one")]
+    pub batch: usize,
+    /// The most redirects followed.
+    #[serde(default = "three")]
+    pub redirects: usize,
+    #[serde(default = "mebibyte")]
+    pub max_response_bytes: usize,
+    #[serde(skip)]
+    #[doc(hidden)]
+    pub lookup: Lookup,
+}
+
+fn post() -> String {
+    "POST".to_owned()
+}
+fn thirty() -> f64 {
+    30.0
+}
+fn five_minutes() -> f64 {
+    300.0
+}
+fn one() -> usize {
+    1
+}
+fn three() -> usize {
+    3
+}
+fn mebibyte() -> usize {
+    1024 * 1024
+}
+
+/// A text that is never printed: as it is, or where to find it.
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+pub enum SecretText {
+    Text(String),
+    Env {
+        /// The name of an environment variable of the worker.
+        env: String,
+    },
+    File {
+        /// The path of a file; white space at its end is left out.
+        file: String,
+    },
+}
+
+impl SecretText {
+    fn is_given(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+
+    fn read(&self, setting: &str) -> Result<String> {
+        match self {
+            Self::Text(text) => Ok(text.clone()),
+            Self::Env { env } => std::env::var(env)
+                .map_err(|_| Error::refused(setting, format!("the environment variable {env} is not set"))),
+            Self::File { file } => std::fs::read_to_string(file)
+                .map(|text| text.trim_end().to_owned())
+                .map_err(|error| Error::refused(setting, format!("{file} cannot be read: {error}"))),
+        }
+    }
+}
+
+impl From<&str> for SecretText {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretText")
+    }
+}
+
+/// Settings that can work.
+pub(super) struct Checked {
+    pub(super) url: Url,
+    pub(super) method: Method,
+    pub(super) headers: HeaderMap,
+    pub(super) key: Option<Key>,
+    pub(super) secrets: Vec<String>,
+    pub(super) timeout: Duration,
+    pub(super) lease: Duration,
+    pub(super) allow: Vec<(String, u16)>,
+    pub(super) batch: usize,
+    pub(super) redirects: usize,
+    pub(super) max_response_bytes: usize,
+    pub(super) lookup: Lookup,
+}
+
+const MOST_BATCH: usize = 500;
+/// Ours to set.
+const RESERVED: [&str; 8] = [
+    "host",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+    "idempotency-key",
+    "webhook-id",
+    "webhook-timestamp",
+    "webhook-signature",
+];
+
+impl HttpEndpoint {
+    /// The defaults with this address.
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            method: post(),
+            headers: BTreeMap::new(),
+            secret: None,
+            timeout: thirty(),
+            lease: five_minutes(),
+            allow: Vec::new(),
+            batch: one(),
+            redirects: three(),
+            max_response_bytes: mebibyte(),
+            lookup: Lookup::default(),
+        }
+    }
+
+    pub(super) fn check(&self, key: &str) -> Result<Checked> {
+        let named = |setting: &str| format!("http.{key}.{setting}");
+        let refused = |setting: &str, message: &str| Error::refused(named(setting), message);
+        let url = Url::parse(&self.url).map_err(|error| refused("url", &error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
+            return Err(refused("url", "must be an http or https address"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(refused("url", "must not hold a user or a password; use a header"));
+        }
+        let method = match self.method.to_ascii_uppercase().as_str() {
+            "POST" => Method::POST,
+            "PUT" => Method::PUT,
+            "PATCH" => Method::PATCH,
+            _ => return Err(refused("method", "must be POST, PUT or PATCH")),
+        };
+        let allow = self
+            .allow
+            .iter()
+            .enumerate()
+            .map(|(n, entry)| {
+                read_allowed(entry).ok_or_else(|| refused(&format!("allow.{n}"), "must be host:port"))
+            })
+            .collect::<Result<Vec<_>>>()?;
+        if let Some(ip) = literal(&url)
+            && !address::is_public(ip)
+            && !allow.contains(&place(&url))
+        {
+            let message =
+                format!("{ip} is not a public address; name it in `allow` as host:port if it is meant");
+            return Err(refused("url", &message));
+        }
+        let seconds = |setting: &str, value: f64, most: f64| {
+            let fits = (0.001..=most).contains(&value);
+            fits.then(|| Duration::from_secs_f64(value))
+                .ok_or_else(|| refused(setting, &format!("must be seconds between 0.001 and {most}")))
+        };
+        if self.batch == 0 || self.batch > MOST_BATCH {
+            return Err(refused("batch", &format!("must be between 1 and {MOST_BATCH}")));
+        }
+        if self.redirects > 10 {
+            return Err(refused("redirects", "must be between 0 and 10"));
+        }
+        let mut secrets = Vec::new();
+        let mut headers = HeaderMap::new();
+        for (name, value) in &self.headers {
+            let setting = format!("headers.{name}");
+            let parsed =
+                HeaderName::try_from(name.as_str()).map_err(|_| refused(&setting, "is no header name"))?;
+            if RESERVED.contains(&parsed.as_str()) {
+                return Err(refused(&setting, "is set by windlass"));
+            }
+            let text = value.read(&named(&setting))?;
+            let mut header = HeaderValue::from_str(&text)
+                .map_err(|_| refused(&setting, "holds a character that no header may"))?;
+            if !value.is_given() || crate::redact::is_secret_key(name) {
+                header.set_sensitive(true);
+                // The scheme before a credential is no secret, and the credential may appear without it.
+                secrets.extend(text.split_whitespace().last().map(str::to_owned));
+                secrets.push(text);
+            }
+            headers.insert(parsed, header);
+        }
+        let key = match &self.secret {
+            None => None,
+            Some(secret) => {
+                let text = secret.read(&named("secret"))?;
+                let key = Key::new(&text).map_err(|message| refused("secret", message))?;
+                secrets.push(text);
+                Some(key)
+            }
+        };
+        Ok(Checked {
+            url,
+            method,
+            headers,
+            key,
+            secrets,
+            timeout: seconds("timeout", self.timeout, 86_400.0)?,
+            lease: seconds("lease", self.lease.max(1.0), 86_400.0)?,
+            allow,
+            batch: self.batch,
+            redirects: self.redirects,
+            max_response_bytes: self.max_response_bytes,
+            lookup: self.lookup.clone(),
+        })
+    }
+}
+
+/// The address itself, where the URL names no host but an address, in whatever notation.
+pub(super) fn literal(url: &Url) -> Option<IpAddr> {
+    url.host_str()?.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+/// The host and port that a connection for this URL is made to.
+pub(super) fn place(url: &Url) -> (String, u16) {
+    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
+    (host.to_ascii_lowercase(), url.port_or_known_default().unwrap_or_default())
+}
+
+fn read_allowed(entry: &str) -> Option<(String, u16)> {
+    let (host, port) = entry.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    // Read as a URL would be, so that the two compare equal.
+    let url = Url::parse(&format!("http://{host}:{port}/")).ok()?;
+    (url.path() == "/" && url.username().is_empty()).then(|| (place(&url).0, port))
+}

@@ -1,0 +1,288 @@
+//! Jobs that are run by calling an endpoint: a real server on a real socket answers, and the rows say what came of it.
+
+mod bounds;
+mod refuse;
+mod server;
+
+use std::time::Duration;
+
+use base64::Engine;
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use windlass::{
+    Beat, DEFAULT_TENANT, Definition, Done, Duty, Held, HttpEndpoint, NewJob, Pull, Puller, State, Worker,
+};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{attempts, count, job, soon, status, until, worker};
+use server::{Reply, Request, Server};
+
+/// An endpoint on this machine, which is only called because it is allowed by name.
+pub(super) fn endpoint(server: &Server, path: &str) -> HttpEndpoint {
+    HttpEndpoint { allow: vec![server.place()], timeout: 20.0, ..HttpEndpoint::new(server.url(path)) }
+}
+
+pub(super) async fn start(queue: &TestQueue, key: &str, endpoint: &HttpEndpoint) -> Worker {
+    queue.define(&Definition::new(key).backoff(soon())).await.unwrap();
+    worker(queue).http(key, endpoint).unwrap().start().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_sent_signed_and_its_answer_is_the_result() {
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let server = Server::start(|_| Reply::json(200, &json!({"tags": ["news"], "n": 1}))).await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let endpoint = HttpEndpoint {
+        secret: Some(secret.into()),
+        headers: [("x-shard".to_owned(), "7".into())].into(),
+        ..endpoint(&server, "/tag?x=1")
+    };
+    let worker = start(&queue, "ai-tagging", &endpoint).await;
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let new = NewJob::new("ai-tagging").payload(&json!({"post": 1})).subject("post", "1").trace(trace);
+    let id = queue.enqueue(&new).await.unwrap().id;
+    let row = until(&client, id, "succeeded").await;
+    assert_eq!(row["result"], json!({"tags": ["news"], "n": 1}));
+
+    let requests = server.requests();
+    let [request] = &requests[..] else { panic!("called {} times", requests.len()) };
+    assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/tag?x=1"));
+    let name = format!("{id}:1");
+    assert_eq!(
+        (request.header("idempotency-key"), request.header("webhook-id")),
+        (name.as_str(), name.as_str())
+    );
+    assert_eq!((request.header("x-shard"), request.header("content-type")), ("7", "application/json"));
+    assert!(request.header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
+    let timestamp: i64 = request.header("webhook-timestamp").parse().unwrap();
+    assert!((jiff::Timestamp::now().as_second() - timestamp).abs() < 60);
+    assert_eq!(request.header("webhook-signature"), signature(secret, &name, timestamp, &request.body));
+    let body = request.json();
+    assert_eq!(
+        (&body["id"], &body["tenant_id"], &body["attempt"], &body["payload"], &body["definition_key"]),
+        (&json!(id), &json!(DEFAULT_TENANT), &json!(1), &json!({"post": 1}), &json!("ai-tagging"))
+    );
+    assert!(body["fence"].as_str().is_some_and(|fence| fence.len() > 40) && body["deadline"].is_string());
+    assert_eq!((&body["subject_type"], &body["subject_id"]), (&json!("post"), &json!("1")));
+    worker.stop().await.unwrap();
+}
+
+/// As an endpoint would check it.
+fn signature(secret: &str, id: &str, timestamp: i64, body: &[u8]) -> String {
+    let encoding = base64::engine::general_purpose::STANDARD;
+    let key = encoding.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
+    let mut mac = Hmac::<sha2::Sha256>::new_from_slice(&key).unwrap();
+    mac.update(format!("{id}.{timestamp}.").as_bytes());
+    mac.update(body);
+    format!("v1,{}", encoding.encode(mac.finalize().into_bytes()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_retries_snoozes_or_fails_the_job_by_its_status() {
+    let server = Server::start(|request: &Request| {
+        let payload = &request.json()["payload"];
+        let answers: Vec<u64> =
+            payload.as_array().unwrap().iter().map(|code| code.as_u64().unwrap()).collect();
+        let attempt = usize::try_from(request.json()["attempt"].as_u64().unwrap()).unwrap();
+        let status = u16::try_from(answers[attempt - 1]).unwrap();
+        let reply = Reply::json(status, &json!({"why": "as asked"}));
+        if status == 429 { reply.header("retry-after", "0") } else { reply }
+    })
+    .await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = start(&queue, "called", &endpoint(&server, "/")).await;
+    let put = async |codes: &[u16]| {
+        let new = NewJob::new("called").payload(&codes).max_attempts(3);
+        queue.enqueue(&new).await.unwrap().id
+    };
+    let recovers = put(&[500, 429, 503, 200]).await;
+    let fails = put(&[404]).await;
+    let gives_up = put(&[500, 502, 504]).await;
+    until(&client, recovers, "succeeded").await;
+    assert_eq!(attempts(&client, recovers).await, ["failed", "snoozed", "failed", "succeeded"]);
+    let row = until(&client, fails, "failed").await;
+    assert_eq!(row["last_error"], json!(r#"the endpoint answered 404 Not Found: {"why":"as asked"}"#));
+    until(&client, gives_up, "dead_letter").await;
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_body_says_follows_happens_with_the_success() {
+    let server = Server::start(|_| {
+        Reply::json(200, &json!({"windlass": {"next": [{"definition_key": "enrich", "payload": {"v": 2}}], "artifact": "s3://x"}}))
+    })
+    .await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("enrich")).await.unwrap();
+    let worker = start(&queue, "scrape", &endpoint(&server, "/")).await;
+    let id = queue.enqueue(&NewJob::new("scrape")).await.unwrap().id;
+    let row = until(&client, id, "succeeded").await;
+    assert_eq!((&row["result"], &row["artifact"]), (&Value::Null, &json!("s3://x")));
+    let next = "select count(*) from windlass.jobs where definition_key = 'enrich' and parent_id is not null and payload = '{\"v\": 2}'";
+    assert_eq!(count(&client, next).await, 1);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_accepted_job_runs_until_its_endpoint_ends_it() {
+    let server = Server::start(|_| Reply::json(202, &json!({"windlass": {"lease_seconds": 600}}))).await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = start(&queue, "slow", &endpoint(&server, "/")).await;
+    let id = queue.enqueue(&NewJob::new("slow").max_attempts(2)).await.unwrap().id;
+    let handed =
+        "select count(*) from windlass.jobs where status = 'running' and claimed_by_worker = 'endpoint/slow'";
+    eventually("it is the endpoint's", async || count(&client, handed).await == 1).await;
+    eventually("the slot is free", async || worker.running() == 0).await;
+    // It outlives the worker that called.
+    worker.stop().await.unwrap();
+    crate::support::keeper(&queue).run_once(Duty::Reap).await.unwrap();
+    assert_eq!(status(&client, id).await, "running");
+
+    let pull = Pull::start(queue.queue()).await.unwrap();
+    let puller = Puller { tenant: Some(DEFAULT_TENANT), name: "endpoint".to_owned() };
+    let fence = server.requests()[0].json()["fence"].as_str().unwrap().to_owned();
+    let beat = Beat { percent: Some(50.0), log: vec!["half".to_owned()], ..Beat::default() };
+    assert!(matches!(pull.heartbeat(&puller, id, &fence, &beat).await.unwrap(), Held::Held(_)));
+    let log = queue.read_log(DEFAULT_TENANT, id, windlass::LogPosition::default()).await.unwrap();
+    assert!(format!("{log:?}").contains("half\\n"), "{log:?}");
+    let done = Done::new().result(&"later");
+    assert_eq!(pull.complete(&puller, id, &fence, done).await.unwrap(), Held::Held(State::Succeeded));
+    assert_eq!(job(&client, id).await["result"], json!("later"));
+    assert_eq!(pull.complete(&puller, id, &fence, Done::new()).await.unwrap(), Held::LeaseLost);
+    pull.stop().await;
+}
+
+/// An endpoint may be quicker with its word than with its 202.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_ends_the_job_before_it_answers_is_heard() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let pull = Pull::start(queue.queue()).await.unwrap();
+    let server = Server::start_async(move |request: Request| {
+        let pull = pull.clone();
+        async move {
+            let body = request.json();
+            let (id, fence) =
+                (body["id"].as_str().unwrap().parse().unwrap(), body["fence"].as_str().unwrap());
+            let puller = Puller { tenant: None, name: "endpoint".to_owned() };
+            assert!(matches!(
+                pull.heartbeat(&puller, id, fence, &Beat::default()).await.unwrap(),
+                Held::Held(_)
+            ));
+            let done = Done::new().result(&"quick");
+            assert_eq!(pull.complete(&puller, id, fence, done).await.unwrap(), Held::Held(State::Succeeded));
+            Reply::json(202, &json!({}))
+        }
+    })
+    .await;
+    let worker = start(&queue, "quick", &endpoint(&server, "/")).await;
+    let id = queue.enqueue(&NewJob::new("quick")).await.unwrap().id;
+    let row = until(&client, id, "succeeded").await;
+    assert_eq!(row["result"], json!("quick"));
+    worker.stop().await.unwrap();
+    assert_eq!(attempts(&client, id).await, ["succeeded"]);
+    assert_eq!(count(&client, "select count(*) from windlass.remote_lease").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_accepted_job_whose_endpoint_falls_silent_is_taken_back() {
+    let server = Server::start(|request: &Request| match request.json()["attempt"].as_i64() {
+        Some(1) => Reply::json(202, &json!({"windlass": {"lease_seconds": 1}})),
+        _ => Reply::json(200, &json!("second")),
+    })
+    .await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = start(&queue, "forgetful", &endpoint(&server, "/")).await;
+    let id = queue.enqueue(&NewJob::new("forgetful")).await.unwrap().id;
+    until(&client, id, "succeeded").await;
+    assert_eq!(attempts(&client, id).await, ["lost", "succeeded"]);
+    worker.stop().await.unwrap();
+}
+
+/// Seed 000's ten posts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_one_call_with_an_outcome_for_each_job() {
+    let server = Server::start(|request: &Request| {
+        let body = request.json();
+        let outcomes: Vec<Value> = body["jobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|job| {
+                let n = job["payload"]["n"].as_i64().unwrap();
+                match n % 5 {
+                    4 => json!({"id": job["id"], "error": "bad post", "retryable": false}),
+                    _ => json!({"id": job["id"], "result": {"n": n}}),
+                }
+            })
+            .collect();
+        Reply::json(200, &json!({"outcomes": outcomes}))
+    })
+    .await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("tag")).await.unwrap();
+    let posts: Vec<_> = (0..20).map(|n| NewJob::new("tag").payload(&json!({"n": n}))).collect();
+    let ids: Vec<_> = queue.enqueue_many(&posts).await.unwrap().into_iter().map(|job| job.id).collect();
+    let endpoint = HttpEndpoint { batch: 10, ..endpoint(&server, "/") };
+    let worker = worker(&queue).concurrency(20).http("tag", &endpoint).unwrap().start().await.unwrap();
+    for (n, id) in ids.iter().enumerate() {
+        let row = until(&client, *id, if n % 5 == 4 { "failed" } else { "succeeded" }).await;
+        assert!(n % 5 == 4 || row["result"] == json!({"n": n}), "{row}");
+    }
+    let requests = server.requests();
+    assert!(requests.len() < 10, "twenty jobs took {} calls", requests.len());
+    assert!(requests.iter().all(|request| request.json()["jobs"].as_array().unwrap().len() <= 10));
+    worker.stop().await.unwrap();
+}
+
+/// Within a heartbeat, and the endpoint sees its caller hang up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_gives_up_the_call() {
+    let server = Server::start(|_| Reply::never()).await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = start(&queue, "endless", &endpoint(&server, "/")).await;
+    let id = queue.enqueue(&NewJob::new("endless")).await.unwrap().id;
+    eventually("it is being called", async || !server.requests().is_empty()).await;
+    let began = std::time::Instant::now();
+    queue.cancel(DEFAULT_TENANT, id).await.unwrap();
+    until(&client, id, "canceled").await;
+    assert!(began.elapsed() < Duration::from_secs(4), "it took {:?}", began.elapsed());
+    assert_eq!(attempts(&client, id).await, ["canceled"]);
+    eventually("the connection is closed", async || server.open_connections() == 0).await;
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_that_comes_back_is_not_kept() {
+    let server = Server::start(|request: &Request| {
+        let seen = request.header("authorization").to_owned();
+        match request.json()["payload"].as_str() {
+            Some("echo") => Reply::json(200, &json!({"you sent": seen})),
+            _ => Reply::text(400, &format!("refused {seen}")),
+        }
+    })
+    .await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let endpoint = HttpEndpoint {
+        headers: [("authorization".to_owned(), "Bearer sesame-open-7731".into())].into(),
+        ..endpoint(&server, "/")
+    };
+    let worker = start(&queue, "telling", &endpoint).await;
+    let echoed = queue.enqueue(&NewJob::new("telling").payload(&"echo")).await.unwrap().id;
+    let refused = queue.enqueue(&NewJob::new("telling").payload(&"no")).await.unwrap().id;
+    until(&client, echoed, "succeeded").await;
+    until(&client, refused, "failed").await;
+    assert!(
+        server.requests().iter().all(|request| request.header("authorization") == "Bearer sesame-open-7731")
+    );
+    assert!(!crate::support::everything(&client).await.contains("sesame"));
+    worker.stop().await.unwrap();
+}

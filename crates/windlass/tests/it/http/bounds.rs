@@ -1,0 +1,129 @@
+//! What an endpoint can make us do is bounded: how much we read, how long we wait, where we are sent.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass::{HttpEndpoint, NewJob, SecretText};
+use windlass_testing::TestQueue;
+
+use super::server::{Reply, Request, Server};
+use super::{endpoint, start};
+use crate::support::{attempts, until, worker};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_without_an_end_is_not_read_to_it() {
+    let server = Server::start(|_| Reply::endless()).await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker =
+        start(&queue, "flood", &HttpEndpoint { max_response_bytes: 100_000, ..endpoint(&server, "/") }).await;
+    let id = queue.enqueue(&NewJob::new("flood")).await.unwrap().id;
+    let row = until(&client, id, "failed").await;
+    assert_eq!(row["last_error"], json!("the answer is larger than 100000 bytes"));
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_without_an_answer_ends_with_its_time() {
+    let server = Server::start(|_| Reply::never()).await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = start(&queue, "mute", &HttpEndpoint { timeout: 0.2, ..endpoint(&server, "/") }).await;
+    let id = queue.enqueue(&NewJob::new("mute").max_attempts(2)).await.unwrap().id;
+    let row = until(&client, id, "dead_letter").await;
+    assert_eq!(row["last_error"], json!("no answer within 0.2 s"));
+    assert_eq!(attempts(&client, id).await, ["failed", "failed"]);
+    worker.stop().await.unwrap();
+}
+
+/// Followed while the request stays the same, and its credentials stay at home.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_redirect_is_followed_a_few_times_and_takes_no_credentials_along() {
+    let other = Server::start(|_| Reply::json(200, &json!("there"))).await;
+    let there = other.url("/there");
+    let server = Server::start(move |request: &Request| match request.path.as_str() {
+        "/away" => Reply::redirect(307, &there),
+        "/see-other" => Reply::redirect(303, &there),
+        _ => Reply::redirect(308, "/round"),
+    })
+    .await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let to = |path: &str| HttpEndpoint {
+        headers: [("authorization".to_owned(), "Bearer sesame-open".into())].into(),
+        allow: vec![server.place(), other.place()],
+        ..endpoint(&server, path)
+    };
+    let mut building = worker(&queue);
+    for (key, path) in [("away", "/away"), ("round", "/round"), ("see-other", "/see-other")] {
+        building = building.http(key, &to(path)).unwrap();
+    }
+    let worker = building.start().await.unwrap();
+    let ids = queue.enqueue_many(&["away", "round", "see-other"].map(NewJob::new)).await.unwrap();
+    let row = until(&client, ids[0].id, "succeeded").await;
+    assert_eq!(row["result"], json!("there"));
+    let [moved] = &other.requests()[..] else { panic!("only one leads there") };
+    assert_eq!((moved.header("authorization"), moved.method.as_str()), ("", "POST"));
+    assert_eq!(moved.json()["id"], json!(ids[0].id), "with the same body");
+    let row = until(&client, ids[1].id, "failed").await;
+    assert_eq!(row["last_error"], json!("the endpoint redirects: more than 3 redirects"));
+    let row = until(&client, ids[2].id, "failed").await;
+    assert!(row["last_error"].as_str().unwrap().contains("lose the request's body"), "{row}");
+    worker.stop().await.unwrap();
+}
+
+/// F-29: many jobs whose endpoint is down do not all call it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_keeps_failing_is_left_alone() {
+    let server = Server::start(|_| Reply::text(500, "down")).await;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = start(&queue, "down", &endpoint(&server, "/")).await;
+    let jobs: Vec<_> = (0..200).map(|_| NewJob::new("down").max_attempts(100)).collect();
+    queue.enqueue_many(&jobs).await.unwrap();
+    let snoozed = "select count(*) from windlass.job_attempts where status = 'snoozed'";
+    windlass_testing::eventually("jobs are put off uncharged", async || {
+        crate::support::count(&client, snoozed).await > 0
+    })
+    .await;
+    assert!(server.connections() < 40, "{} calls were made", server.connections());
+    worker.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_cannot_work_are_refused_by_their_name() {
+    let queue = TestQueue::create().await;
+    let good = || HttpEndpoint::new("https://example.org/jobs");
+    let header = |name: &str, value: SecretText| [(name.to_owned(), value)].into();
+    let missing = SecretText::Env { env: "WINDLASS_NO_SUCH_VARIABLE".to_owned() };
+    let bad = [
+        ("url", HttpEndpoint::new("not a url")),
+        ("url", HttpEndpoint::new("ftp://example.org/")),
+        ("url", HttpEndpoint::new("file:///etc/passwd")),
+        ("url", HttpEndpoint::new("https://user:word@example.org/")),
+        ("method", HttpEndpoint { method: "GET".to_owned(), ..good() }),
+        ("allow.0", HttpEndpoint { allow: vec!["localhost".to_owned()], ..good() }),
+        ("allow.0", HttpEndpoint { allow: vec!["localhost:0".to_owned()], ..good() }),
+        ("allow.1", HttpEndpoint { allow: vec!["a:1".to_owned(), "b/c:2".to_owned()], ..good() }),
+        ("timeout", HttpEndpoint { timeout: 0.0, ..good() }),
+        ("timeout", HttpEndpoint { timeout: f64::NAN, ..good() }),
+        ("lease", HttpEndpoint { lease: 1e9, ..good() }),
+        ("batch", HttpEndpoint { batch: 0, ..good() }),
+        ("redirects", HttpEndpoint { redirects: 99, ..good() }),
+        ("secret", HttpEndpoint { secret: Some("short".into()), ..good() }),
+        ("secret", HttpEndpoint { secret: Some(missing.clone()), ..good() }),
+        ("headers.x-a", HttpEndpoint { headers: header("x-a", "a\nb".into()), ..good() }),
+        ("headers.x a", HttpEndpoint { headers: header("x a", "b".into()), ..good() }),
+        ("headers.Webhook-Id", HttpEndpoint { headers: header("Webhook-Id", "b".into()), ..good() }),
+        ("headers.x-a", HttpEndpoint { headers: header("x-a", missing), ..good() }),
+    ];
+    for (setting, endpoint) in bad {
+        match worker(&queue).http("k", &endpoint) {
+            Err(windlass::Error::Refused { field, .. }) => assert_eq!(field, format!("http.k.{setting}")),
+            other => panic!("{setting}: {other:?}"),
+        }
+    }
+    let shown = format!("{:?}", HttpEndpoint { secret: Some("a secret of some length".into()), ..good() });
+    assert!(!shown.contains("a secret"), "{shown}");
+    let _ = Arc::new(worker(&queue).http("k", &good()).unwrap());
+}
