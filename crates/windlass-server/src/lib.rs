@@ -4,5 +4,9 @@
 
 pub mod api;
 pub mod auth;
+pub mod cli;
+pub mod config;
 pub mod http;
+mod logs;
+pub mod metrics;
 pub mod server;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
 
+use crate::doctor::facts::Installed;
 use crate::error::{Error, Result};
 use crate::store::database::Settings;
 use crate::store::{connect, schema};
@@ -83,6 +84,14 @@ pub(crate) async fn check(client: &impl tokio_postgres::GenericClient) -> Result
     Err(Error::SchemaVersion { found, oldest: OLDEST_SCHEMA, newest: NEWEST_SCHEMA, advice })
 }
 
+/// What the books should say: version 0 stands for the functions.
+pub(crate) fn expected() -> Vec<Installed> {
+    let of = |version, name: &str, sql: &str| Installed { version, name: name.to_owned(), checksum: digest(sql) };
+    let functions = of(0, "functions", &functions());
+    let migrations = schema::MIGRATIONS.iter().map(|one| of(one.version, one.name, one.sql));
+    std::iter::once(functions).chain(migrations).collect()
+}
+
 async fn lock(client: &Client) -> Result<()> {
     let started = Instant::now();
     loop {
@@ -151,7 +160,7 @@ fn record(migration: &schema::Migration) -> String {
     )
 }
 
-fn functions() -> String {
+pub(crate) fn functions() -> String {
     schema::FUNCTIONS.join("\n")
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod audit;
 pub(crate) mod connect;
 pub(crate) mod database;
 pub(crate) mod definition;
+pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod job;
 pub(crate) mod keeper;
@@ -38,6 +39,7 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         token::STATEMENTS,
         audit::STATEMENTS,
         request::STATEMENTS,
+        doctor::STATEMENTS,
     ];
     all.iter().copied().flatten().map(|statement| (statement.text, statement.types)).collect()
 }

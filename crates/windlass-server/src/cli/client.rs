@@ -1,0 +1,326 @@
+//! The API as the commands use it: over HTTP to a server, or to the same routes within this process on a database that was
+//! named directly. One road for both, so that a command cannot behave differently by the door it takes.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Request, StatusCode, header};
+use bytes::{Bytes, BytesMut};
+use futures_util::{Stream, StreamExt};
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::exit::{Exit, Failure};
+use super::print;
+
+/// How long the server may take to answer a call that is no stream.
+const PATIENCE: Duration = Duration::from_secs(60);
+const MOST_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+
+/// Where a token is looked for when none is named: `windlass up` writes it there.
+pub(crate) const DEFAULT_TOKEN_FILE: &str = ".windlass/admin-token";
+
+type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>;
+
+pub(crate) struct Client {
+    door: Door,
+    tenant: Option<String>,
+}
+
+enum Door {
+    Server { http: reqwest::Client, url: String, token: Option<String> },
+    Database(Box<axum::Router>),
+}
+
+/// An answer before its body.
+struct Answer {
+    status: StatusCode,
+    chunks: Chunks,
+}
+
+impl Client {
+    pub(crate) fn to_server(url: &str, token: Option<String>) -> Result<Self, Failure> {
+        let http = reqwest::Client::builder()
+            .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(Duration::from_secs(5))
+            .build()
+            .map_err(|error| Failure::usage(format!("cannot speak HTTP: {error}")))?;
+        let url = url.trim_end_matches('/').to_owned();
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err(Failure::usage(format!("--server {url}: must be an http:// or https:// URL")));
+        }
+        Ok(Self { door: Door::Server { http, url, token }, tenant: None })
+    }
+
+    /// The routes of this program on a database, with every right: whoever has the database's password has them anyway.
+    pub(crate) fn to_database(routes: axum::Router) -> Self {
+        Self { door: Door::Database(Box::new(routes)), tenant: None }
+    }
+
+    /// Names the tenant by its id or its slug.
+    pub(crate) async fn for_tenant(mut self, name: Option<&str>) -> Result<Self, Failure> {
+        let Some(name) = name else { return Ok(self) };
+        if name.parse::<uuid::Uuid>().is_ok() {
+            self.tenant = Some(name.to_owned());
+            return Ok(self);
+        }
+        let found = self.all("/api/v1/admin/tenants", &[]).await?;
+        let known = found.iter().find(|tenant| print::at(tenant, "slug") == name);
+        let Some(tenant) = known else {
+            let failure = Failure::new(Exit::Missing, format!("there is no tenant {name:?}"));
+            return Err(failure.advise("`windlass tenants list` shows those there are"));
+        };
+        self.tenant = Some(print::text(print::at(tenant, "id")));
+        Ok(self)
+    }
+
+    pub(crate) async fn get(&self, path: &str, query: &[(&str, String)]) -> Result<Value, Failure> {
+        self.call(Method::GET, &with_query(path, query), None).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Result<Value, Failure> {
+        self.call(Method::POST, path, Some(body)).await
+    }
+
+    pub(crate) async fn patch(&self, path: &str, body: Value) -> Result<Value, Failure> {
+        self.call(Method::PATCH, path, Some(body)).await
+    }
+
+    pub(crate) async fn delete(&self, path: &str) -> Result<Value, Failure> {
+        self.call(Method::DELETE, path, None).await
+    }
+
+    /// Every item of a list, page by page.
+    pub(crate) async fn all(&self, path: &str, query: &[(&str, String)]) -> Result<Vec<Value>, Failure> {
+        let mut items = Vec::new();
+        let mut cursor: Option<String> = None;
+        loop {
+            let mut query = query.to_vec();
+            query.extend(cursor.map(|cursor| ("cursor", cursor)));
+            let page = self.get(path, &query).await?;
+            items.extend(list_of(&page));
+            cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
+            if cursor.is_none() {
+                return Ok(items);
+            }
+        }
+    }
+
+    /// Server-sent events, as they come: name and data.
+    pub(crate) async fn events(&self, path: &str) -> Result<Events, Failure> {
+        let answer = self.send(Method::GET, path, None, Some("text/event-stream")).await?;
+        let Answer { status, chunks } = answer;
+        if !status.is_success() {
+            return Err(refusal(status, &whole(chunks).await?));
+        }
+        Ok(Events { chunks, text: BytesMut::new() })
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+        let exchange = async {
+            let Answer { status, chunks } = self.send(method, path, body, None).await?;
+            Ok::<_, Failure>((status, whole(chunks).await?))
+        };
+        let (status, text) = tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| {
+            Failure::new(Exit::Unreachable, format!("no answer within {} s", PATIENCE.as_secs()))
+        })??;
+        if !status.is_success() {
+            return Err(refusal(status, &text));
+        }
+        if text.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&text)
+            .map_err(|error| Failure::new(Exit::Internal, format!("the server's answer to {path} is no JSON: {error}")))
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        accept: Option<&'static str>,
+    ) -> Result<Answer, Failure> {
+        let mut request = Request::builder().method(method).header(header::ACCEPT, accept.unwrap_or("application/json"));
+        if let Some(tenant) = &self.tenant {
+            request = request.header("x-tenant-id", tenant);
+        }
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        match &self.door {
+            Door::Database(routes) => {
+                let request = request.uri(path).body(Body::from(body)).map_err(unsendable)?;
+                let Ok(response) = routes.as_ref().clone().oneshot(request).await;
+                let status = response.status();
+                let chunks = response.into_body().into_data_stream();
+                Ok(Answer { status, chunks: Box::pin(chunks.map(|chunk| chunk.map_err(broken))) })
+            }
+            Door::Server { http, url, token } => {
+                if let Some(token) = token {
+                    request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+                }
+                let request = request.uri(format!("{url}{path}")).body(body).map_err(unsendable)?;
+                let request = reqwest::Request::try_from(request).map_err(unsendable)?;
+                let response = http.execute(request).await.map_err(|error| unreachable(url, &error))?;
+                let status = response.status();
+                Ok(Answer { status, chunks: Box::pin(response.bytes_stream().map(|chunk| chunk.map_err(broken))) })
+            }
+        }
+    }
+}
+
+/// The items of a list's answer: the array itself, or the one array in the object.
+pub(crate) fn list_of(page: &Value) -> Vec<Value> {
+    match page {
+        Value::Array(items) => items.clone(),
+        Value::Object(fields) => fields.values().find_map(Value::as_array).cloned().unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
+
+/// The token of the flag, of a file that was named, or of the file that `windlass up` wrote here.
+pub(crate) fn token(given: Option<&str>, file: Option<&Path>) -> Result<Option<String>, Failure> {
+    if let Some(token) = given {
+        return Ok(Some(token.trim().to_owned()));
+    }
+    let path = file.map_or_else(|| PathBuf::from(DEFAULT_TOKEN_FILE), Path::to_owned);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(Some(text.trim().to_owned())),
+        Err(_) if file.is_none() => Ok(None),
+        Err(error) => Err(Failure::usage(format!("cannot read the token in {}: {error}", path.display()))),
+    }
+}
+
+/// A stream of server-sent events.
+pub(crate) struct Events {
+    chunks: Chunks,
+    text: BytesMut,
+}
+
+impl Events {
+    pub(crate) async fn next(&mut self) -> Result<Option<(String, String)>, Failure> {
+        loop {
+            if let Some(end) = self.text.windows(2).position(|pair| pair == b"\n\n") {
+                let block = self.text.split_to(end + 2);
+                if let Some(event) = parse_event(&String::from_utf8_lossy(&block)) {
+                    return Ok(Some(event));
+                }
+                continue;
+            }
+            match self.chunks.next().await {
+                Some(chunk) => self.text.extend_from_slice(&chunk?),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Comments and bare retries are no events.
+fn parse_event(block: &str) -> Option<(String, String)> {
+    let field = |name: &'static str| {
+        block.lines().filter_map(move |line| line.strip_prefix(name)?.strip_prefix(':')).map(|rest| rest.strip_prefix(' ').unwrap_or(rest))
+    };
+    let data: Vec<&str> = field("data").collect();
+    let name = field("event").next().unwrap_or("message").to_owned();
+    (!data.is_empty()).then(|| (name, data.join("\n")))
+}
+
+async fn whole(mut chunks: Chunks) -> Result<BytesMut, Failure> {
+    let mut text = BytesMut::new();
+    while let Some(chunk) = chunks.next().await {
+        text.extend_from_slice(&chunk?);
+        if text.len() > MOST_ANSWER_BYTES {
+            return Err(Failure::new(Exit::Internal, "the answer is too large; narrow the question"));
+        }
+    }
+    Ok(text)
+}
+
+pub(crate) fn with_query(path: &str, query: &[(&str, String)]) -> String {
+    if query.is_empty() {
+        return path.to_owned();
+    }
+    let mut url = reqwest::Url::parse("http://x/").expect("a constant URL parses");
+    url.query_pairs_mut().extend_pairs(query);
+    format!("{path}?{}", url.query().unwrap_or_default())
+}
+
+/// What a problem+json answer says, with what to do about it.
+fn refusal(status: StatusCode, body: &[u8]) -> Failure {
+    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    let said = ["detail", "title"].iter().find_map(|key| problem.get(*key).and_then(Value::as_str));
+    let mut message = said.map_or_else(|| format!("the server answered {status}"), str::to_owned);
+    for error in problem.get("errors").and_then(Value::as_array).into_iter().flatten() {
+        let (pointer, what) = (print::text(print::at(error, "pointer")), print::text(print::at(error, "message")));
+        message.push_str(&format!("\n  {pointer}: {what}"));
+    }
+    let (exit, advice) = match status.as_u16() {
+        401 => (
+            Exit::Denied,
+            Some("give a token: --token-file FILE or WINDLASS_TOKEN (`windlass up` writes one to its directory)"),
+        ),
+        403 => (Exit::Denied, Some("use a token whose role may do this (`windlass tokens list` shows roles)")),
+        404 => (Exit::Missing, None),
+        409 | 412 => (Exit::Conflict, None),
+        400 | 413 | 415 | 422 => (Exit::Usage, None),
+        429 => (Exit::Unreachable, Some("wait a moment: this token sends more than its rate")),
+        _ => (Exit::Internal, None),
+    };
+    let failure = Failure::new(exit, message);
+    match advice {
+        Some(advice) => failure.advise(advice),
+        None => failure,
+    }
+}
+
+fn unreachable(url: &str, error: &reqwest::Error) -> Failure {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    Failure::new(Exit::Unreachable, format!("cannot reach {url}: {cause}"))
+        .advise("start one with `windlass up`, or name it with --server URL or WINDLASS_SERVER")
+}
+
+fn unsendable(error: impl std::fmt::Display) -> Failure {
+    Failure::usage(format!("this cannot be sent: {error}"))
+}
+
+fn broken(error: impl std::fmt::Display) -> Failure {
+    Failure::new(Exit::Unreachable, format!("the answer broke off: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+    use serde_json::json;
+
+    use super::{Exit, list_of, parse_event, refusal, with_query};
+
+    #[test]
+    fn a_refusal_keeps_what_the_server_said_of_each_field() {
+        let body = json!({"type": "/problems/invalid", "detail": "the job is refused",
+            "errors": [{"pointer": "/payload/model", "message": "is required"}]});
+        let failure = refusal(StatusCode::UNPROCESSABLE_ENTITY, body.to_string().as_bytes());
+        assert_eq!(failure.exit, Exit::Usage);
+        assert_eq!(failure.message, "the job is refused\n  /payload/model: is required");
+        let plain = refusal(StatusCode::BAD_GATEWAY, b"<html>");
+        assert_eq!((plain.exit, plain.message.contains("502")), (Exit::Internal, true));
+    }
+
+    #[test]
+    fn events_have_a_name_and_data_and_comments_are_none() {
+        assert_eq!(parse_event("event: log\ndata: a\ndata: b\n\n"), Some(("log".into(), "a\nb".into())));
+        assert_eq!(parse_event(": still here\n\n"), None);
+    }
+
+    #[test]
+    fn queries_are_encoded_and_lists_found() {
+        assert_eq!(with_query("/a", &[("q", "x y&z".into())]), "/a?q=x+y%26z");
+        assert_eq!(list_of(&json!({"items": [1], "next_cursor": null})), [json!(1)]);
+    }
+}

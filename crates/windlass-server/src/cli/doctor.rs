@@ -1,0 +1,60 @@
+//! `windlass doctor`.
+
+use clap::Args;
+use serde_json::{Value, json};
+use windlass::Severity;
+
+use super::Global;
+use super::exit::{Exit, Failure};
+use super::print::{self, Show};
+
+/// Examines the database and says what is wrong and what to do.
+///
+/// It looks at the server's version and the settings durability rests on, schema drift, the oldest transaction and who holds
+/// it, bloat, silent workers, stuck jobs and lost notifications. It changes nothing. Exit code 1 means that it found a danger.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass doctor --database-url postgresql://app@db/app\n  \
+    windlass doctor --strict --json   # in a cron job: warnings count too")]
+pub struct Doctor {
+    /// Ends with code 1 on warnings too
+    #[arg(long)]
+    strict: bool,
+
+    /// Leaves out what is fine
+    #[arg(long)]
+    quiet: bool,
+}
+
+impl Doctor {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let sourced = global.load(&[])?;
+        let findings = windlass::examine(&global.database(&sourced.configuration)?).await?;
+        let worst = findings.iter().map(|finding| finding.severity).max().unwrap_or(Severity::Fine);
+        let shown: Vec<Value> = findings
+            .iter()
+            .filter(|finding| !self.quiet || finding.severity != Severity::Fine)
+            .map(|finding| json!(finding))
+            .collect();
+        if global.json {
+            print::json(&json!({"worst": worst, "findings": shown}))?;
+        } else {
+            let columns = [
+                ("", Show::With(|row| mark(row).to_owned())),
+                ("CHECK", Show::Plain("check")),
+                ("FOUND", Show::Plain("found")),
+                ("TRY", Show::Plain("advice")),
+            ];
+            print::table(&shown, &columns, "nothing to report")?;
+        }
+        let limit = if self.strict { Severity::Warning } else { Severity::Danger };
+        Ok(if worst >= limit { Exit::Negative } else { Exit::Success })
+    }
+}
+
+fn mark(row: &Value) -> &'static str {
+    match row.get("severity").and_then(Value::as_str) {
+        Some("fine") => "ok",
+        Some("warning") => "warn",
+        _ => "DANGER",
+    }
+}

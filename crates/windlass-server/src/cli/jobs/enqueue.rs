@@ -1,0 +1,117 @@
+//! `windlass jobs enqueue`.
+
+use std::io::Read;
+
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::wait;
+use crate::cli::Global;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::print;
+
+/// Enqueues a job.
+///
+/// Prints its id; with --wait it follows the job to its end, and the exit code says how that was.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass jobs enqueue sync-dropbox --payload '{\"provider_id\": \"…\"}' --tenant acme\n  \
+    windlass jobs enqueue recompute-trained-tags --set model=siglip --in 5m --dedupe-key nightly\n  \
+    generate | windlass jobs enqueue import --payload - --wait")]
+pub struct Enqueue {
+    /// The definition's key
+    #[arg(value_name = "KEY")]
+    definition_key: String,
+
+    /// The payload as JSON; `-` reads it from standard input
+    #[arg(long, short, value_name = "JSON")]
+    payload: Option<String>,
+
+    /// Sets one field of the payload; the value is JSON where it can be, else text
+    #[arg(long, short, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+
+    /// Lower runs first
+    #[arg(long)]
+    priority: Option<i32>,
+
+    /// Not before this instant, such as 2026-02-16T10:30:00Z
+    #[arg(long, value_name = "INSTANT", conflicts_with = "delay")]
+    at: Option<Timestamp>,
+
+    /// Not before this time has passed, such as 90s, 5m or 2h
+    #[arg(long = "in", value_name = "SPAN", value_parser = span)]
+    delay: Option<SignedDuration>,
+
+    /// While a job with this key waits or runs, no second one is made
+    #[arg(long, value_name = "KEY")]
+    dedupe_key: Option<String>,
+
+    /// Groups jobs of one request
+    #[arg(long, value_name = "ID")]
+    correlation_id: Option<String>,
+
+    /// Waits for its end with a progress bar
+    #[arg(long, short)]
+    wait: bool,
+}
+
+impl Enqueue {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let client = global.client().await?;
+        let mut body = Map::from_iter([
+            ("definition_key".to_owned(), json!(self.definition_key)),
+            ("payload".to_owned(), self.payload()?),
+        ]);
+        let due = self.at.or_else(|| self.delay.and_then(|delay| Timestamp::now().checked_add(delay).ok()));
+        let optional = [
+            ("priority", self.priority.map(|priority| json!(priority))),
+            ("scheduled_for", due.map(|due| json!(due.to_string()))),
+            ("dedupe_key", self.dedupe_key.as_ref().map(|key| json!(key))),
+            ("correlation_id", self.correlation_id.as_ref().map(|id| json!(id))),
+        ];
+        body.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        let job = client.post("/api/v1/jobs", Value::Object(body)).await?;
+        let id = print::text(print::at(&job, "id"));
+        if self.wait {
+            return wait::until_ended(&client, &[id], None, global.json).await;
+        }
+        if global.json {
+            print::json(&job)?;
+        } else {
+            print::line(&id)?;
+        }
+        Ok(Exit::Success)
+    }
+
+    fn payload(&self) -> Result<Value, Failure> {
+        let text = match self.payload.as_deref() {
+            Some("-") => {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text)?;
+                text
+            }
+            Some(text) => text.to_owned(),
+            None => "{}".to_owned(),
+        };
+        let mut payload: Value = serde_json::from_str(&text).map_err(|error| {
+            Failure::usage(format!("--payload is no JSON: {error}")).advise("quote it: --payload '{\"name\": \"value\"}'")
+        })?;
+        for pair in &self.set {
+            let Some((name, value)) = pair.split_once('=') else {
+                return Err(Failure::usage(format!("--set {pair}: must be NAME=VALUE")));
+            };
+            let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
+            match payload.as_object_mut() {
+                Some(fields) => fields.insert(name.to_owned(), value),
+                None => return Err(Failure::usage("--set needs a payload that is an object")),
+            };
+        }
+        Ok(payload)
+    }
+}
+
+/// `90s`, `5m`, `2h`, `1h30m`.
+pub(super) fn span(text: &str) -> Result<SignedDuration, String> {
+    text.parse::<SignedDuration>().map_err(|_| "must be a span such as 90s, 5m or 2h".to_owned())
+}

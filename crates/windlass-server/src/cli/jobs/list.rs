@@ -1,0 +1,123 @@
+//! `windlass jobs list`.
+
+use clap::Args;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::cli::Global;
+use crate::cli::client::{list_of};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::print::{self, Show};
+
+/// Which jobs are meant; all given conditions must hold.
+#[derive(Debug, Args, Default)]
+pub(super) struct Which {
+    /// Of this status: queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled
+    #[arg(long, value_name = "STATUS")]
+    pub(super) status: Option<String>,
+
+    /// Of this definition
+    #[arg(long, value_name = "KEY")]
+    pub(super) definition: Option<String>,
+
+    /// In this queue
+    #[arg(long)]
+    pub(super) queue: Option<String>,
+
+    /// From this source: manual, event, schedule, system
+    #[arg(long)]
+    pub(super) source: Option<String>,
+
+    /// With this tag
+    #[arg(long)]
+    pub(super) tag: Option<String>,
+
+    /// With this correlation id
+    #[arg(long, value_name = "ID")]
+    pub(super) correlation_id: Option<String>,
+
+    /// Created at this instant or later
+    #[arg(long, value_name = "INSTANT")]
+    pub(super) created_after: Option<Timestamp>,
+
+    /// Created before this instant
+    #[arg(long, value_name = "INSTANT")]
+    pub(super) created_before: Option<Timestamp>,
+}
+
+impl Which {
+    pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
+        let instant = |at: Option<Timestamp>| at.map(|at| at.to_string());
+        let all = [
+            ("status", self.status.clone()),
+            ("definition_key", self.definition.clone()),
+            ("queue", self.queue.clone()),
+            ("source", self.source.clone()),
+            ("tag", self.tag.clone()),
+            ("correlation_id", self.correlation_id.clone()),
+            ("created_after", instant(self.created_after)),
+            ("created_before", instant(self.created_before)),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.fields().is_empty()
+    }
+
+    pub(super) fn as_filter(&self) -> Value {
+        Value::Object(self.fields().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect())
+    }
+}
+
+/// Lists jobs, newest first.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass jobs list --tenant acme --status dead_letter\n  \
+    windlass jobs list --definition sync-dropbox --limit 20\n  windlass jobs list --json | jq -r '.items[].id'")]
+pub struct List {
+    #[command(flatten)]
+    which: Which,
+
+    /// At most this many
+    #[arg(long, default_value_t = 50)]
+    limit: u16,
+
+    /// Goes on after the page that gave this
+    #[arg(long)]
+    cursor: Option<String>,
+}
+
+impl List {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let mut query = self.which.fields();
+        query.push(("limit", self.limit.to_string()));
+        query.extend(self.cursor.clone().map(|cursor| ("cursor", cursor)));
+        let page = global.client().await?.get("/api/v1/jobs", &query).await?;
+        if global.json {
+            print::json(&page)?;
+            return Ok(Exit::Success);
+        }
+        print::table(
+            &list_of(&page),
+            &[
+                ("ID", Show::Plain("id")),
+                ("COMMAND", Show::Plain("definition_key")),
+                ("STATUS", Show::Plain("status")),
+                ("TRIES", Show::With(tries)),
+                ("QUEUED", Show::Age("queued_at")),
+                ("FINISHED", Show::Age("finished_at")),
+                ("SOURCE", Show::Plain("source")),
+                ("ERROR", Show::Cut("last_error", 40)),
+            ],
+            "no jobs; `windlass jobs enqueue KEY` makes one",
+        )?;
+        if let Some(cursor) = page.get("next_cursor").and_then(Value::as_str) {
+            print::note(format!("more: --cursor {cursor}"));
+        }
+        Ok(Exit::Success)
+    }
+}
+
+pub(super) fn tries(job: &Value) -> String {
+    format!("{}/{}", print::text(print::at(job, "attempt_count")), print::text(print::at(job, "max_attempts")))
+}

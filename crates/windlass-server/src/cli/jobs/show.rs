@@ -1,0 +1,101 @@
+//! `windlass jobs show`.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::list::tries;
+use crate::cli::Global;
+use crate::cli::client::list_of;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::print::{self, at, text};
+
+/// Shows one job with its attempts, and why it waits if it does.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  windlass jobs show 0199…\n  windlass jobs show 0199… --json | jq .attempts")]
+pub struct Show {
+    /// The job's id
+    id: String,
+}
+
+const ENDED: [&str; 4] = ["succeeded", "failed", "dead_letter", "canceled"];
+
+impl Show {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let client = global.client().await?;
+        let path = format!("/api/v1/jobs/{}", self.id);
+        let job = client.get(&path, &[]).await?;
+        let attempts = list_of(&client.get(&format!("{path}/attempts"), &[]).await?);
+        let is_waiting = !ENDED.contains(&text(at(&job, "status")).as_str());
+        let why = if is_waiting { client.get(&format!("{path}/why"), &[]).await? } else { Value::Null };
+        if global.json {
+            print::json(&json!({"job": job, "attempts": attempts, "why": why}))?;
+            return Ok(Exit::Success);
+        }
+        print_job(&job, &why)?;
+        for attempt in &attempts {
+            print_attempt(attempt)?;
+        }
+        Ok(Exit::Success)
+    }
+}
+
+fn print_job(job: &Value, why: &Value) -> Result<(), Failure> {
+    let when = |key: &str| {
+        let instant = text(at(job, key));
+        if instant.is_empty() { instant } else { format!("{instant} ({})", print::age(at(job, key))) }
+    };
+    let json_of = |key: &str| match at(job, key) {
+        Value::Null => String::new(),
+        value => serde_json::to_string_pretty(value).unwrap_or_default(),
+    };
+    let reason = ["summary", "reason", "message", "detail"].iter().map(|key| text(at(why, key))).find(|text| !text.is_empty());
+    let subject = [text(at(job, "subject_type")), text(at(job, "subject_id"))].join(" ");
+    print::facts(&[
+        ("id", text(at(job, "id"))),
+        ("command", text(at(job, "definition_key"))),
+        ("status", text(at(job, "status"))),
+        ("why", reason.unwrap_or_default()),
+        ("error", text(at(job, "last_error"))),
+        ("reason", text(at(job, "reason"))),
+        ("tries", tries(job)),
+        ("progress", progress(job)),
+        ("tenant", text(at(job, "tenant_id"))),
+        ("queue", text(at(job, "queue"))),
+        ("priority", text(at(job, "priority"))),
+        ("source", text(at(job, "source"))),
+        ("subject", subject.trim().to_owned()),
+        ("tags", text(at(job, "tags"))),
+        ("dedupe key", text(at(job, "dedupe_key"))),
+        ("correlation", text(at(job, "correlation_id"))),
+        ("queued", when("queued_at")),
+        ("due", when("scheduled_for")),
+        ("started", when("started_at")),
+        ("finished", when("finished_at")),
+        ("worker", text(at(job, "claimed_by_worker"))),
+        ("payload", json_of("payload")),
+        ("result", json_of("result")),
+        ("artifact", json_of("artifact")),
+    ])
+}
+
+fn progress(job: &Value) -> String {
+    let percent = at(job, "progress_percent").as_f64().map(|percent| format!("{percent:.0} %")).unwrap_or_default();
+    format!("{percent} {}", text(at(job, "progress_message"))).trim().to_owned()
+}
+
+fn print_attempt(attempt: &Value) -> Result<(), Failure> {
+    let number = text(at(attempt, "attempt_no"));
+    print::line("")?;
+    print::line(format!(
+        "attempt {number}: {}{}, started {}",
+        text(at(attempt, "status")),
+        at(attempt, "exit_code").as_i64().map(|code| format!(" (exit code {code})")).unwrap_or_default(),
+        print::age(at(attempt, "started_at")),
+    ))?;
+    print::facts(&[
+        ("  worker", text(at(attempt, "worker_id"))),
+        ("  error", text(at(attempt, "error_text"))),
+        ("  stdout", text(at(attempt, "stdout_tail"))),
+        ("  stderr", text(at(attempt, "stderr_tail"))),
+    ])
+}

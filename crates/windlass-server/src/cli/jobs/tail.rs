@@ -1,0 +1,58 @@
+//! `windlass jobs tail`.
+
+use std::io::Write;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::cli::Global;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::print;
+
+/// Follows what a job prints, until it ends or ctrl-C.
+///
+/// What the job writes to standard error comes out on standard error here, too.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  windlass jobs tail 0199…")]
+pub struct Tail {
+    /// The job's id
+    id: String,
+}
+
+impl Tail {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let client = global.client().await?;
+        let mut events = client.events(&format!("/api/v1/jobs/{}/logs", self.id)).await?;
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event?,
+                _ = tokio::signal::ctrl_c() => return Ok(Exit::Interrupted),
+            };
+            let Some((name, data)) = event else { return Ok(Exit::Success) };
+            if name == "end" {
+                return Ok(Exit::Success);
+            }
+            if global.json {
+                print::line(&data)?;
+                continue;
+            }
+            let line: Value = serde_json::from_str(&data).unwrap_or(Value::String(data));
+            let text = line.get("text").or_else(|| line.get("line")).map_or_else(|| print::text(&line), print::text);
+            if line.get("stream").and_then(Value::as_str) == Some("stderr") {
+                write_out(&mut std::io::stderr(), &text)?;
+            } else {
+                write_out(&mut std::io::stdout(), &text)?;
+            }
+        }
+    }
+}
+
+/// Chunks carry their own line ends; a bare line gets one.
+fn write_out(out: &mut impl Write, text: &str) -> Result<(), Failure> {
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! `windlass openapi`.
+
+use clap::Args;
+
+use super::exit::{Exit, Failure};
+use super::print;
+
+/// Prints the OpenAPI 3.1 description of the HTTP API.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  windlass openapi > openapi.json")]
+pub struct Openapi {}
+
+impl Openapi {
+    #[expect(clippy::unused_self, reason = "every command is run the same way")]
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        print::json(&crate::http::openapi::document())?;
+        Ok(Exit::Success)
+    }
+}

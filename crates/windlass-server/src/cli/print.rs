@@ -1,0 +1,159 @@
+//! What people and scripts read: tables without ornament, JSON as the API gave it, ages instead of instants.
+
+use std::io::{self, Write};
+
+use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::exit::Failure;
+
+/// One line on standard output.
+pub(crate) fn line(text: impl AsRef<str>) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{}", text.as_ref())?;
+    Ok(())
+}
+
+/// One line for the person at the terminal, beside the output.
+pub(crate) fn note(text: impl AsRef<str>) {
+    // Nothing depends on it, and there is nowhere to say that it failed.
+    let _ = writeln!(io::stderr(), "{}", text.as_ref());
+}
+
+pub(crate) fn json(value: &Value) -> Result<(), Failure> {
+    serde_json::to_writer_pretty(io::stdout(), value).map_err(io::Error::from)?;
+    line("")
+}
+
+/// How a column gets its text from a row.
+pub(crate) enum Show {
+    /// The value as it is.
+    Plain(&'static str),
+    /// How long ago an instant was, or how long until it comes.
+    Age(&'static str),
+    /// The first line, cut to this many characters.
+    Cut(&'static str, usize),
+    /// Whatever else.
+    With(fn(&Value) -> String),
+}
+
+/// A table of JSON objects; a sentence where there is none.
+pub(crate) fn table(rows: &[Value], columns: &[(&str, Show)], if_empty: &str) -> Result<(), Failure> {
+    if rows.is_empty() {
+        note(if_empty);
+        return Ok(());
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(columns.iter().map(|(title, _)| Cell::new(title).add_attribute(Attribute::Bold)));
+    for row in rows {
+        table.add_row(columns.iter().map(|(_, show)| show.text(row)));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    for text in table.to_string().lines() {
+        line(text.trim_end())?;
+    }
+    Ok(())
+}
+
+/// `name  value` lines, for one thing.
+pub(crate) fn facts(facts: &[(&str, String)]) -> Result<(), Failure> {
+    let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+        let mut lines = value.lines();
+        line(format!("{name:width$}  {}", lines.next().unwrap_or_default()))?;
+        for rest in lines {
+            line(format!("{:width$}  {rest}", ""))?;
+        }
+    }
+    Ok(())
+}
+
+impl Show {
+    fn text(&self, row: &Value) -> String {
+        match self {
+            Self::Plain(key) => text(at(row, key)),
+            Self::Age(key) => age(at(row, key)),
+            Self::Cut(key, most) => cut(&text(at(row, key)), *most),
+            Self::With(show) => show(row),
+        }
+    }
+}
+
+/// A value in a row, by a key with dots.
+pub(crate) fn at<'a>(row: &'a Value, key: &str) -> &'a Value {
+    key.split('.').fold(row, |value, part| value.get(part).unwrap_or(&Value::Null))
+}
+
+/// A value as a person writes it.
+pub(crate) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// `3 min ago`, `in 12 s`; nothing for nothing.
+pub(crate) fn age(value: &Value) -> String {
+    let instant = value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
+    instant.map_or_else(String::new, |instant| since(instant, Timestamp::now()))
+}
+
+fn since(instant: Timestamp, now: Timestamp) -> String {
+    let seconds = now.as_second() - instant.as_second();
+    if seconds < 0 { format!("in {}", span(-seconds)) } else { format!("{} ago", span(seconds)) }
+}
+
+/// A span in its largest unit.
+pub(crate) fn span(seconds: i64) -> String {
+    match seconds {
+        ..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    if first.chars().count() <= most {
+        return first.to_owned();
+    }
+    let short: String = first.chars().take(most.saturating_sub(1)).collect();
+    format!("{short}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::{Show, at, cut, since, text};
+
+    #[test]
+    fn ages_tell_past_from_future_in_one_unit() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let of = |text: &str| since(text.parse().unwrap(), now);
+        assert_eq!(of("2026-03-01T11:58:30Z"), "90 s ago");
+        assert_eq!(of("2026-03-01T12:05:00Z"), "in 5 min");
+        assert_eq!(of("2026-02-01T12:00:00Z"), "28 d ago");
+    }
+
+    #[test]
+    fn a_column_reads_into_objects_and_shows_nothing_for_nothing() {
+        let row = json!({"a": {"b": 3}, "tags": ["x", "y"], "none": null});
+        assert_eq!(text(at(&row, "a.b")), "3");
+        assert_eq!(Show::Plain("tags").text(&row), "x, y");
+        assert_eq!(Show::Plain("a.c.d").text(&row) + &Show::Age("none").text(&row), "");
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character_and_a_line() {
+        assert_eq!(cut("äöüß", 3), "äö…");
+        assert_eq!(cut("one\ntwo", 10), "one");
+    }
+}

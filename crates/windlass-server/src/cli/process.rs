@@ -1,0 +1,151 @@
+//! The parts that `up`, `serve` and `keeper` are put together from.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use windlass::{Keeper, KeeperSettings, Queue, Settings};
+
+use super::exit::{Exit, Failure};
+use crate::config::Configuration;
+use crate::http::{self, App};
+use crate::server::{Running, Server};
+
+/// Ctrl-C and SIGTERM mean the same here.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+/// The routes of this program on a database, for commands that were given its URL.
+pub(crate) async fn routes(configuration: &Configuration, settings: Settings) -> Result<axum::Router, Failure> {
+    let app = app(configuration, settings).await?;
+    Ok(http::in_process(&app))
+}
+
+pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Result<App, Failure> {
+    let queue = Queue::connect(settings).await?;
+    Ok(App::new(queue, options(configuration)))
+}
+
+fn options(configuration: &Configuration) -> http::Options {
+    let limits = &configuration.limits;
+    http::Options {
+        max_body_bytes: limits.body_bytes,
+        header_timeout: Duration::from_secs(limits.header_seconds),
+        body_timeout: Duration::from_secs(limits.body_seconds),
+        request_timeout: Duration::from_secs(limits.request_seconds),
+        requests_per_minute: limits.requests_per_minute,
+        max_connections: limits.connections,
+        metrics: configuration.metrics.enabled,
+        metrics_tenants: configuration.metrics.tenants,
+        ..http::Options::default()
+    }
+}
+
+/// Binds the configured address and serves the app on it.
+pub(crate) async fn serve(app: App, configuration: &Configuration) -> Result<Running, Failure> {
+    let listen = configuration.http.listen;
+    let listener = TcpListener::bind(listen).await.map_err(|error| {
+        let failure = Failure::new(Exit::Unreachable, format!("cannot listen on {listen}: {error}"));
+        match error.kind() {
+            io::ErrorKind::AddrInUse => failure.advise("something else listens there: choose another with --listen 127.0.0.1:0"),
+            _ => failure.advise("choose an address of this machine with --listen"),
+        }
+    })?;
+    let tls = tls(configuration)?;
+    Ok(Server::start_with(app, listener, tls)?)
+}
+
+fn tls(configuration: &Configuration) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+    let http = &configuration.http;
+    let (Some(certificate), Some(key)) = (&http.tls_certificate, &http.tls_key) else { return Ok(None) };
+    let bad = |path: &Path, error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| bad(certificate, &error))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| bad(key, &error))?;
+    let mut tls = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, secret)
+        .map_err(|error| bad(certificate, &error))?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Some(Arc::new(tls)))
+}
+
+/// Tasks that run beside the rest, all ended by one token.
+pub(crate) struct Beside {
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Beside {
+    /// With the upkeep of the metrics, and their own address if one is configured.
+    pub(crate) async fn start(configuration: &Configuration, queue: &Queue) -> Result<Self, Failure> {
+        crate::metrics::recorder();
+        let stop = CancellationToken::new();
+        let mut tasks = vec![tokio::spawn(crate::metrics::upkeep(stop.clone()))];
+        if let Some(listen) = configuration.metrics.listen {
+            let listener = TcpListener::bind(listen).await.map_err(|error| {
+                Failure::new(Exit::Unreachable, format!("cannot listen on {listen} for metrics: {error}"))
+            })?;
+            let routes = crate::metrics::routes(queue.clone(), configuration.metrics.tenants);
+            let until = stop.clone();
+            tasks.push(tokio::spawn(async move {
+                let served = axum::serve(listener, routes).with_graceful_shutdown(until.cancelled_owned()).await;
+                if let Err(error) = served {
+                    tracing::error!(%error, "metrics are served no more");
+                }
+            }));
+        }
+        Ok(Self { stop, tasks })
+    }
+
+    pub(crate) fn keep(&mut self, queue: &Queue) {
+        let keeper = Keeper::new(queue.clone(), KeeperSettings::default());
+        self.tasks.push(tokio::spawn(keeper.run(self.stop.clone())));
+    }
+
+    pub(crate) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.push(tokio::spawn(task));
+    }
+
+    pub(crate) fn token(&self) -> CancellationToken {
+        self.stop.clone()
+    }
+
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        for task in self.tasks {
+            // A task that panicked has said so itself.
+            let _ = task.await;
+        }
+    }
+}
+
+/// The address as a person types it.
+pub(crate) fn address(configuration: &Configuration, bound: std::net::SocketAddr) -> String {
+    let scheme = if configuration.http.tls_certificate.is_some() { "https" } else { "http" };
+    format!("{scheme}://{bound}")
+}

@@ -1,0 +1,74 @@
+//! `windlass queues`.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Global;
+use super::exit::{Exit, Failure};
+use super::print::{self, Show, at};
+
+#[derive(Debug, Args)]
+pub struct Queues {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Lists queues with their depth
+    #[command(alias = "ls")]
+    List,
+    /// Lets workers start no more jobs of a queue; those that run go on
+    Pause {
+        /// The queue's name
+        queue: String,
+    },
+    /// Lets workers start jobs of a queue again
+    Resume {
+        /// The queue's name
+        queue: String,
+    },
+}
+
+const PATH: &str = "/api/v1/admin/queues";
+
+impl Queues {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let client = global.client().await?;
+        let (queue, verb) = match &self.verb {
+            Verb::List => {
+                let queues = client.all(PATH, &[]).await?;
+                if global.json {
+                    print::json(&Value::Array(queues))?;
+                } else {
+                    show(&queues)?;
+                }
+                return Ok(Exit::Success);
+            }
+            Verb::Pause { queue } => (queue, "pause"),
+            Verb::Resume { queue } => (queue, "resume"),
+        };
+        let answer = client.post(&format!("{PATH}/{queue}/{verb}"), json!({})).await?;
+        if global.json {
+            print::json(&answer)?;
+        } else {
+            print::line(format!("{queue}: {verb}d"))?;
+        }
+        Ok(Exit::Success)
+    }
+}
+
+fn show(queues: &[Value]) -> Result<(), Failure> {
+    print::table(
+        queues,
+        &[
+            ("QUEUE", Show::With(|queue| print::text(queue.get("name").unwrap_or(at(queue, "queue"))))),
+            ("STATE", Show::With(|queue| if at(queue, "is_paused") == true { "paused".into() } else { "open".into() })),
+            ("QUEUED", Show::Plain("queued")),
+            ("RUNNING", Show::Plain("running")),
+            ("SCHEDULED", Show::Plain("scheduled")),
+            ("DEAD LETTERS", Show::Plain("dead_letter")),
+        ],
+        "no queues yet; the first job of a definition makes its queue",
+    )
+}

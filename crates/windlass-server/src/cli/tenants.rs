@@ -1,0 +1,165 @@
+//! `windlass tenants`.
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::Global;
+use super::exit::{Exit, Failure};
+use super::print::{self, Show, at, text};
+
+#[derive(Debug, Args)]
+pub struct Tenants {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Lists tenants
+    #[command(alias = "ls")]
+    List,
+    /// Creates a tenant and prints its id
+    #[command(after_help = "Example:\n  windlass tenants create acme --name 'Acme Ltd' --weight 3")]
+    Create {
+        /// Its short name: lower-case letters, digits and dashes
+        slug: String,
+        /// Its name for people; the slug if not given
+        #[arg(long)]
+        name: Option<String>,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Changes a tenant
+    #[command(after_help = "Examples:\n  windlass tenants set acme --weight 5 --max-queued 10000\n  \
+        windlass tenants set acme --suspend")]
+    Set {
+        /// The tenant's slug or id
+        tenant: String,
+        /// Renames it
+        #[arg(long)]
+        name: Option<String>,
+        #[command(flatten)]
+        settings: Settings,
+        /// Takes no new jobs and runs none
+        #[arg(long, conflicts_with = "resume")]
+        suspend: bool,
+        /// Ends a suspension
+        #[arg(long)]
+        resume: bool,
+    },
+    /// Deletes a tenant and everything of it, in batches
+    #[command(after_help = "Example:\n  windlass tenants delete acme --yes")]
+    Delete {
+        /// The tenant's slug or id
+        tenant: String,
+        /// Deletes without asking
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+struct Settings {
+    /// Its share of the workers beside other tenants
+    #[arg(long)]
+    weight: Option<u16>,
+    /// The most jobs it may have waiting
+    #[arg(long, value_name = "JOBS")]
+    max_queued: Option<u64>,
+    /// The most requests per minute of all its tokens together
+    #[arg(long, value_name = "REQUESTS")]
+    requests_per_minute: Option<u32>,
+}
+
+impl Settings {
+    fn fields(&self) -> Map<String, Value> {
+        let all = [
+            ("weight", self.weight.map(|weight| json!(weight))),
+            ("max_queued", self.max_queued.map(|jobs| json!(jobs))),
+            ("requests_per_minute", self.requests_per_minute.map(|requests| json!(requests))),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+}
+
+const PATH: &str = "/api/v1/admin/tenants";
+
+impl Tenants {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let client = global.client().await?;
+        let answer = match &self.verb {
+            Verb::List => {
+                let tenants = client.all(PATH, &[]).await?;
+                if global.json {
+                    print::json(&Value::Array(tenants))?;
+                } else {
+                    show(&tenants)?;
+                }
+                return Ok(Exit::Success);
+            }
+            Verb::Create { slug, name, settings } => {
+                let mut body = settings.fields();
+                body.insert("slug".to_owned(), json!(slug));
+                body.insert("name".to_owned(), json!(name.as_ref().unwrap_or(slug)));
+                client.post(PATH, Value::Object(body)).await?
+            }
+            Verb::Set { tenant, name, settings, suspend, resume } => {
+                let mut body = settings.fields();
+                body.extend(name.as_ref().map(|name| ("name".to_owned(), json!(name))));
+                if *suspend || *resume {
+                    body.insert("is_suspended".to_owned(), json!(suspend));
+                }
+                if body.is_empty() {
+                    return Err(Failure::usage("what should change?").advise("`windlass tenants set --help` lists what can"));
+                }
+                let id = self.id_of(&client, tenant).await?;
+                client.patch(&format!("{PATH}/{id}"), Value::Object(body)).await?
+            }
+            Verb::Delete { tenant, yes } => {
+                if !yes {
+                    return Err(Failure::usage(format!("this deletes {tenant} with all its jobs and history for good"))
+                        .advise("the same with --yes"));
+                }
+                let id = self.id_of(&client, tenant).await?;
+                client.delete(&format!("{PATH}/{id}")).await?
+            }
+        };
+        if global.json {
+            print::json(&answer)?;
+        } else if let Verb::Create { .. } = self.verb {
+            print::line(text(at(&answer, "id")))?;
+        } else if let Verb::Delete { tenant, .. } = &self.verb {
+            print::line(format!("{tenant} is being deleted"))?;
+        } else {
+            show(std::slice::from_ref(&answer))?;
+        }
+        Ok(Exit::Success)
+    }
+
+    async fn id_of(&self, client: &super::Client, name: &str) -> Result<String, Failure> {
+        if name.parse::<uuid::Uuid>().is_ok() {
+            return Ok(name.to_owned());
+        }
+        let tenants = client.all(PATH, &[]).await?;
+        let found = tenants.iter().find(|tenant| text(at(tenant, "slug")) == name);
+        found.map(|tenant| text(at(tenant, "id"))).ok_or_else(|| {
+            Failure::new(Exit::Missing, format!("there is no tenant {name:?}")).advise("`windlass tenants list`")
+        })
+    }
+}
+
+fn show(tenants: &[Value]) -> Result<(), Failure> {
+    print::table(
+        tenants,
+        &[
+            ("SLUG", Show::Plain("slug")),
+            ("NAME", Show::Plain("name")),
+            ("ID", Show::Plain("id")),
+            ("WEIGHT", Show::Plain("weight")),
+            ("MAX QUEUED", Show::Plain("max_queued")),
+            ("STATE", Show::With(|tenant| if at(tenant, "is_suspended") == true { "suspended".into() } else { "active".into() })),
+            ("CREATED", Show::Age("created_at")),
+        ],
+        "no tenants; `windlass tenants create SLUG` makes one",
+    )
+}

@@ -1,0 +1,87 @@
+//! The demo: two tenants, a worker, and somebody who keeps asking for things.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use windlass::{NewJob, Queue, Worker};
+
+use super::handlers::{RecomputeTags, RecomputeZeroshot, SyncDropbox, TrainModels};
+use crate::cli::exit::Failure;
+use crate::config::Configuration;
+
+/// A tenant, and how many jobs it asks for at a time.
+pub(super) struct Tenant {
+    id: Uuid,
+    burst: u16,
+}
+
+/// Often enough that something moves on the page, seldom enough that one can read it.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Makes what is not there yet.
+pub(super) async fn prepare(queue: &Queue) -> Result<Vec<Tenant>, Failure> {
+    let acme = queue.ensure_tenant("acme", "Acme Pictures", 1).await?;
+    let bcg = queue.ensure_tenant("bcg", "BCG Archive", 1).await?;
+    Ok(vec![Tenant { id: acme, burst: 4 }, Tenant { id: bcg, burst: 1 }])
+}
+
+pub(super) async fn worker(queue: &Queue, configuration: &Configuration) -> Result<Worker, Failure> {
+    let worker = Worker::builder(queue)
+        .handler(SyncDropbox)
+        .handler(RecomputeTags)
+        .handler(RecomputeZeroshot)
+        .handler(TrainModels)
+        .concurrency(configuration.worker.concurrency)
+        .grace(Duration::from_secs(configuration.worker.grace_seconds.min(8)))
+        .metadata(json!({"role": "demo"}))
+        .without_keeper()
+        .start()
+        .await?;
+    Ok(worker)
+}
+
+/// Asks until told to stop.
+pub(super) async fn produce(queue: Queue, tenants: Vec<Tenant>, stop: CancellationToken) {
+    let mut turn = tokio::time::interval(EVERY);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = turn.tick() => {}
+        }
+        for tenant in &tenants {
+            if let Err(error) = ask(&queue, tenant).await {
+                tracing::warn!(%error, "the demo's jobs were not enqueued");
+            }
+        }
+    }
+}
+
+async fn ask(queue: &Queue, tenant: &Tenant) -> windlass::Result<()> {
+    let providers = (0..tenant.burst).map(|number| {
+        let provider = Uuid::new_v5(&tenant.id, &number.to_be_bytes());
+        NewJob::new("sync-dropbox")
+            .payload(&json!({"provider_id": provider, "path_prefix": "/"}))
+            .dedupe_key(format!("sync:{provider}"))
+            .subject("provider", provider.to_string())
+            .tag("sync")
+    });
+    let jobs: Vec<NewJob> = providers.map(|job| job.tenant(tenant.id)).collect();
+    for job in &jobs {
+        queue.enqueue(job).await?;
+    }
+    let labels = json!({"labels": ["sunset", "harbour"]});
+    queue.enqueue(&NewJob::new("recompute-zeroshot-tags").payload(&labels).tenant(tenant.id)).await?;
+
+    // Trained after the pictures of this round are in: blocked until the sync has succeeded.
+    let sync = NewJob::new("sync-dropbox").payload(&json!({"provider_id": Uuid::new_v4()})).tenant(tenant.id);
+    let sync = queue.enqueue(&sync.priority(200)).await?;
+    let keywords = rand::random_range(5..30_u16);
+    let train = NewJob::new("train-keyword-models").payload(&json!({"keywords": keywords})).tenant(tenant.id);
+    queue.enqueue(&train.depends_on(sync.id).tag("training")).await?;
+
+    let later = NewJob::new("recompute-trained-tags").payload(&json!({"model": "siglip"})).tenant(tenant.id);
+    queue.enqueue(&later.delay(Duration::from_secs(20)).priority(50)).await?;
+    Ok(())
+}

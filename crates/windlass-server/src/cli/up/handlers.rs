@@ -1,0 +1,149 @@
+//! What the demo's worker runs: the four commands of a picture library, one that polls another service, and one that fails
+//! for good now and then. Each is a few lines, as an application's would be.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use windlass::job::backoff::Kind;
+use windlass::{Backoff, Context, Definition, Done, Failure, Handler, NewJob, OnTimeout, State};
+
+/// Reads a provider's changes page by page, then has the new pictures tagged.
+pub(super) struct SyncDropbox;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sync {
+    #[schemars(extend("format" = "uuid"))]
+    pub(super) provider_id: String,
+    #[serde(default)]
+    pub(super) path_prefix: Option<String>,
+}
+
+impl Handler for SyncDropbox {
+    const KEY: &'static str = "sync-dropbox";
+    type Args = Sync;
+
+    async fn run(&self, job: &Context, sync: Sync) -> Result<Done, Failure> {
+        let pages = rand::random_range(4..12_u16);
+        let prefix = sync.path_prefix.as_deref().unwrap_or("/");
+        for page in 1..=pages {
+            step(job, 80, 250).await?;
+            job.progress(percent(page, pages), &format!("page {page} of {pages} below {prefix}"));
+        }
+        let pictures = u32::from(pages) * 25;
+        let tag = NewJob::new(RecomputeTags::KEY).payload(&json!({"model": "siglip"})).subject("provider", &*sync.provider_id);
+        Ok(Done::new().result(&json!({"pages": pages, "pictures": pictures})).then(tag))
+    }
+
+    fn definition(&self) -> Definition {
+        remembered(Self::KEY).description("Sync provider updates for tenant; chains a recompute of its tags")
+    }
+}
+
+/// The provider does not always answer: retried with backoff, a dead letter when it never does.
+pub(super) struct RecomputeTags;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Model {
+    pub(super) model: String,
+}
+
+impl Handler for RecomputeTags {
+    const KEY: &'static str = "recompute-trained-tags";
+    type Args = Model;
+
+    async fn run(&self, job: &Context, model: Model) -> Result<Done, Failure> {
+        step(job, 100, 600).await?;
+        if rand::random::<f64>() < 0.3 {
+            return Err(Failure::retry(format!("the service for {} answered 503", model.model)));
+        }
+        Ok(Done::new().result(&json!({"model": model.model, "tagged": rand::random_range(10..400)})))
+    }
+
+    fn definition(&self) -> Definition {
+        let backoff =
+            Backoff { kind: Kind::Exponential, base_seconds: 2.0, factor: 2.0, cap_seconds: 30.0, jitter: 0.3 };
+        remembered(Self::KEY).description("Recompute tags with a trained model; its service is sometimes away").backoff(backoff)
+    }
+}
+
+/// Starts an operation elsewhere and asks until it is done, without holding a slot in between.
+pub(super) struct RecomputeZeroshot;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Labels {
+    #[serde(default)]
+    pub(super) labels: Vec<String>,
+}
+
+impl Handler for RecomputeZeroshot {
+    const KEY: &'static str = "recompute-zeroshot-tags";
+    type Args = Labels;
+
+    async fn run(&self, job: &Context, labels: Labels) -> Result<Done, Failure> {
+        step(job, 50, 150).await?;
+        if job.attempt() < 4 {
+            job.progress(job.attempt() as f32 * 25.0, "waiting for the operation");
+            return Ok(Done::snooze(Duration::from_secs(2)));
+        }
+        Ok(Done::new().result(&json!({"labels": labels.labels.len()})))
+    }
+
+    fn definition(&self) -> Definition {
+        remembered(Self::KEY).description("Recompute tags without training; polls until the operation is done")
+    }
+}
+
+/// Long, with progress; can be canceled; once in a while its input is bad and no retry helps.
+pub(super) struct TrainModels;
+
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Training {
+    #[schemars(range(min = 1, max = 1000))]
+    pub(super) keywords: u16,
+}
+
+impl Handler for TrainModels {
+    const KEY: &'static str = "train-keyword-models";
+    type Args = Training;
+
+    async fn run(&self, job: &Context, training: Training) -> Result<Done, Failure> {
+        for keyword in 1..=training.keywords {
+            step(job, 150, 400).await?;
+            job.progress(percent(keyword, training.keywords), &format!("keyword {keyword} of {}", training.keywords));
+            if training.keywords % 13 == 0 && keyword > training.keywords / 2 {
+                return Err(Failure::permanent(format!("keyword {keyword} has no pictures to train on")));
+            }
+        }
+        Ok(Done::new().artifact(&format!("models/{}.bin", job.job_id())))
+    }
+
+    fn definition(&self) -> Definition {
+        remembered(Self::KEY)
+            .description("Train one model per keyword; a multiple of 13 keywords fails for good")
+            .timeout(Duration::from_secs(600), OnTimeout::Fail)
+    }
+}
+
+/// A day: a demo that is left on should not fill the disk.
+fn remembered(key: &str) -> Definition {
+    let ended = State::ALL.into_iter().filter(|state| state.is_terminal());
+    ended.fold(Definition::new(key), |definition, state| definition.retention(state, Duration::from_secs(24 * 3600)))
+}
+
+fn percent(part: u16, whole: u16) -> f32 {
+    100.0 * f32::from(part) / f32::from(whole.max(1))
+}
+
+/// Some work, unless the job is told to stop.
+async fn step(job: &Context, at_least: u64, at_most: u64) -> Result<(), Failure> {
+    tokio::select! {
+        () = job.stopped() => Err(Failure::retry("told to stop")),
+        () = tokio::time::sleep(Duration::from_millis(rand::random_range(at_least..=at_most))) => Ok(()),
+    }
+}

@@ -1,0 +1,90 @@
+//! `windlass workers`.
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Global;
+use super::exit::{Exit, Failure};
+use super::print::{self, Show, at, text};
+
+#[derive(Debug, Args)]
+pub struct Workers {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Lists workers; one that fell silent is marked stale
+    #[command(alias = "ls")]
+    List,
+    /// Lets a worker start no more jobs; those that run go on
+    Quiet {
+        /// The worker's id
+        worker: String,
+    },
+    /// Lets a quiet worker start jobs again
+    Resume {
+        /// The worker's id
+        worker: String,
+    },
+}
+
+const PATH: &str = "/api/v1/admin/workers";
+
+impl Workers {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let client = global.client().await?;
+        let (worker, verb) = match &self.verb {
+            Verb::List => {
+                let workers = client.all(PATH, &[]).await?;
+                if global.json {
+                    print::json(&Value::Array(workers))?;
+                } else {
+                    show(&workers)?;
+                }
+                return Ok(Exit::Success);
+            }
+            Verb::Quiet { worker } => (worker, "quiet"),
+            Verb::Resume { worker } => (worker, "resume"),
+        };
+        let answer = client.post(&format!("{PATH}/{worker}/{verb}"), json!({})).await?;
+        if global.json {
+            print::json(&answer)?;
+        } else {
+            print::line(format!("{worker}: {}", if verb == "quiet" { "will start no more jobs" } else { "starts jobs again" }))?;
+        }
+        Ok(Exit::Success)
+    }
+}
+
+fn show(workers: &[Value]) -> Result<(), Failure> {
+    print::table(
+        workers,
+        &[
+            ("WORKER", Show::Plain("worker_id")),
+            ("STATE", Show::With(state)),
+            ("SEEN", Show::Age("last_seen_at")),
+            ("RUNNING", Show::Plain("running_count")),
+            ("KEYS", Show::Cut("definition_keys", 40)),
+            ("QUEUES", Show::Plain("queues")),
+            ("VERSION", Show::Plain("version")),
+        ],
+        "no workers; `windlass worker` starts one",
+    )
+}
+
+fn state(worker: &Value) -> String {
+    let told = text(at(worker, "status"));
+    if !told.is_empty() {
+        return told;
+    }
+    let is = |key: &str| at(worker, key) == true;
+    let word = match (is("is_stale"), !at(worker, "stopped_at").is_null(), is("is_quiet")) {
+        (true, _, _) => "STALE",
+        (_, true, _) => "stopped",
+        (_, _, true) => "quiet",
+        _ => "alive",
+    };
+    word.to_owned()
+}

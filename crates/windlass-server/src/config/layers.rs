@@ -1,0 +1,370 @@
+//! Puts the settings together: flags, then the environment, then the file, then defaults. Every mistake is found and named
+//! with its place before anything is refused, because nobody likes to mend a file one error at a time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use confique::meta::{Expr, FieldKind, LeafKind, Meta};
+use confique::{Config, Layer};
+use toml::de::DeTable;
+
+use super::{Configuration, check};
+
+type Partial = <Configuration as Config>::Layer;
+
+/// Where settings come from, strongest first.
+#[derive(Debug, Default)]
+pub struct Sources<'a> {
+    /// Key, flag and value, such as `("http.listen", "--listen", "0.0.0.0:80")`.
+    pub flags: Vec<(&'static str, &'static str, String)>,
+    pub variables: HashMap<String, String>,
+    pub file: Option<&'a Path>,
+}
+
+impl Sources<'_> {
+    /// This process's environment.
+    #[must_use]
+    pub fn environment() -> HashMap<String, String> {
+        // A variable that is not text cannot be one of ours.
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    }
+}
+
+/// What is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    pub place: Place,
+    /// Empty where the file as a whole is meant.
+    pub key: String,
+    pub message: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    File { path: PathBuf, line: usize },
+    Variable(String),
+    Flag(&'static str),
+    /// Nobody set it, and it has to be set.
+    Nowhere,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Place::File { path, line } => write!(f, "{}:{line}: ", path.display())?,
+            Place::Variable(name) => write!(f, "{name}: ")?,
+            Place::Flag(flag) => write!(f, "{flag}: ")?,
+            Place::Nowhere => {}
+        }
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// A configuration, and where each setting that is not a default came from.
+#[derive(Debug)]
+pub struct Sourced {
+    pub configuration: Configuration,
+    pub places: HashMap<String, Place>,
+}
+
+/// Reads, lays over each other and checks; answers every mistake there is.
+pub fn load(sources: &Sources<'_>) -> Result<Sourced, Vec<Mistake>> {
+    let mut reading = Reading::default();
+    for (key, flag, value) in &sources.flags {
+        if let Some(leaf) = leaves().find(|leaf| leaf.key() == *key) {
+            reading.take_words(&leaf, value, Place::Flag(flag));
+        }
+    }
+    for leaf in leaves() {
+        if let Some(value) = sources.variables.get(leaf.variable).filter(|value| !value.is_empty()) {
+            reading.take_words(&leaf, value, Place::Variable(leaf.variable.to_owned()));
+        }
+    }
+    if let Some(path) = sources.file {
+        reading.take_file(path);
+    }
+    let Reading { layer, places, mut mistakes } = reading;
+    let layer = layer.unwrap_or_else(Partial::empty).with_fallback(Partial::default_values());
+    match Configuration::from_layer(layer) {
+        Ok(configuration) => {
+            mistakes.extend(check::check(&configuration, &places));
+            if mistakes.is_empty() { Ok(Sourced { configuration, places }) } else { Err(mistakes) }
+        }
+        Err(error) => {
+            mistakes.push(Mistake { place: Place::Nowhere, key: String::new(), message: error.to_string() });
+            Err(mistakes)
+        }
+    }
+}
+
+/// One setting, as declared.
+pub(super) struct Leaf {
+    section: &'static str,
+    name: &'static str,
+    pub(super) variable: &'static str,
+    pub(super) default: Option<String>,
+    pub(super) doc: &'static [&'static str],
+}
+
+impl Leaf {
+    pub(super) fn key(&self) -> String {
+        format!("{}.{}", self.section, self.name)
+    }
+}
+
+/// Every setting, in order. Sections are one level deep, and every setting has a variable; a test holds both.
+pub(super) fn leaves() -> impl Iterator<Item = Leaf> {
+    sections().flat_map(|(section, meta)| {
+        meta.fields.iter().filter_map(move |field| match field.kind {
+            FieldKind::Leaf { env, kind } => Some(Leaf {
+                section,
+                name: field.name,
+                variable: env.unwrap_or_default(),
+                default: match kind {
+                    LeafKind::Required { default } => default.map(|default| spell(&default)),
+                    LeafKind::Optional => None,
+                },
+                doc: field.doc,
+            }),
+            FieldKind::Nested { .. } => None,
+        })
+    })
+}
+
+fn sections() -> impl Iterator<Item = (&'static str, &'static Meta)> {
+    Configuration::META.fields.iter().filter_map(|field| match field.kind {
+        FieldKind::Nested { meta } => Some((field.name, meta)),
+        FieldKind::Leaf { .. } => None,
+    })
+}
+
+fn spell(value: &Expr) -> String {
+    match value {
+        Expr::Str(text) => (*text).to_owned(),
+        Expr::Float(number) => number.to_string(),
+        Expr::Integer(number) => number.to_string(),
+        Expr::Bool(value) => value.to_string(),
+        _ => String::new(),
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    layer: Option<Partial>,
+    places: HashMap<String, Place>,
+    mistakes: Vec<Mistake>,
+}
+
+impl Reading {
+    /// Lays a value under what is already there: whoever comes first wins.
+    fn keep(&mut self, leaf: &Leaf, value: Partial, place: Place) {
+        self.places.entry(leaf.key()).or_insert(place);
+        self.layer = Some(match self.layer.take() {
+            Some(layer) => layer.with_fallback(value),
+            None => value,
+        });
+    }
+
+    fn mistake(&mut self, place: Place, key: impl Into<String>, message: impl Into<String>) {
+        self.mistakes.push(Mistake { place, key: key.into(), message: message.into() });
+    }
+
+    /// A value in words, as flags and variables have it: taken as TOML where that fits the setting, else as text.
+    fn take_words(&mut self, leaf: &Leaf, words: &str, place: Place) {
+        let quoted = toml::Value::String(words.to_owned()).to_string();
+        match parse(leaf, words).or_else(|_| parse(leaf, &quoted)) {
+            Ok(value) => self.keep(leaf, value, place),
+            Err(message) => self.mistake(place, leaf.key(), message),
+        }
+    }
+
+    fn take_file(&mut self, path: &Path) {
+        let place = |line| Place::File { path: path.to_owned(), line };
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => return self.mistake(place(1), "", format!("cannot be read: {error}")),
+        };
+        let (table, errors) = DeTable::parse_recoverable(&text);
+        for error in &errors {
+            let line = error.span().map_or(1, |span| line_of(&text, span.start));
+            self.mistake(place(line), "", error.message().trim().to_owned());
+        }
+        if !errors.is_empty() {
+            return;
+        }
+        for (section, content) in table.get_ref() {
+            let line = line_of(&text, section.span().start);
+            let known = sections().find(|(name, _)| *name == section.get_ref().as_ref());
+            let Some((name, _)) = known else {
+                let all: Vec<&str> = sections().map(|(name, _)| name).collect();
+                self.mistake(place(line), section.get_ref().to_string(), unknown("section", section.get_ref(), &all));
+                continue;
+            };
+            let Some(entries) = content.get_ref().as_table() else {
+                self.mistake(place(line), name, format!("is a section: write [{name}] and its settings below"));
+                continue;
+            };
+            for (key, value) in entries {
+                let line = line_of(&text, key.span().start);
+                let Some(leaf) = leaves().find(|leaf| leaf.section == name && leaf.name == key.get_ref().as_ref()) else {
+                    let all: Vec<&str> = leaves().filter(|leaf| leaf.section == name).map(|leaf| leaf.name).collect();
+                    self.mistake(place(line), format!("{name}.{}", key.get_ref()), unknown("setting", key.get_ref(), &all));
+                    continue;
+                };
+                match parse(&leaf, &text[value.span()]) {
+                    Ok(value) => self.keep(&leaf, value, place(line)),
+                    Err(message) => self.mistake(place(line), leaf.key(), message),
+                }
+            }
+        }
+    }
+}
+
+/// A layer with this one setting, from a TOML value.
+fn parse(leaf: &Leaf, value: &str) -> Result<Partial, String> {
+    let document = format!("[{}]\n{} = {value}\n", leaf.section, leaf.name);
+    toml::from_str(&document).map_err(|error| error.message().trim().lines().next().unwrap_or_default().to_owned())
+}
+
+fn line_of(text: &str, offset: usize) -> usize {
+    text[..offset.min(text.len())].matches('\n').count() + 1
+}
+
+fn unknown(what: &str, name: &str, all: &[&str]) -> String {
+    let close = all.iter().find(|known| is_close(name, known));
+    match close {
+        Some(close) => format!("there is no such {what}; did you mean `{close}`?"),
+        None => format!("there is no such {what}; there are {}", all.join(", ")),
+    }
+}
+
+/// One letter too many, too few or wrong, or two swapped; or one name within the other.
+fn is_close(given: &str, known: &str) -> bool {
+    let (given, known) = (given.to_lowercase(), known.to_lowercase());
+    if given.len() > 2 && (known.contains(&given) || given.contains(&known)) {
+        return true;
+    }
+    let (a, b): (Vec<char>, Vec<char>) = (given.chars().collect(), known.chars().collect());
+    let start = a.iter().zip(&b).take_while(|(a, b)| a == b).count();
+    let room = a.len().min(b.len()) - start;
+    let end = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count().min(room);
+    let (left, right) = (&a[start..a.len() - end], &b[start..b.len() - end]);
+    left.len() <= 1 && right.len() <= 1 || (left.len() == 2 && right.len() == 2 && left[0] == right[1] && left[1] == right[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::path::Path;
+
+    use super::{Place, Sources, is_close, leaves, load};
+    use crate::config::{LogFormat, example, settings};
+
+    fn file(text: &str) -> tempfile::Written {
+        tempfile::Written::new(text)
+    }
+
+    /// A file that goes with its test.
+    mod tempfile {
+        use std::path::PathBuf;
+
+        pub(super) struct Written(pub(super) PathBuf);
+
+        impl Written {
+            pub(super) fn new(text: &str) -> Self {
+                let path = std::env::temp_dir().join(format!("windlass-{}.toml", uuid::Uuid::new_v4().simple()));
+                std::fs::write(&path, text).unwrap();
+                Self(path)
+            }
+        }
+
+        impl Drop for Written {
+            fn drop(&mut self) {
+                let _ = std::fs::remove_file(&self.0);
+            }
+        }
+    }
+
+    fn mistakes(sources: &Sources<'_>) -> Vec<String> {
+        load(sources).unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+        let file = file("[http]\nlisten = '127.0.0.1:1'\nstop_seconds = 7\n[worker]\nconcurrency = 3\n");
+        let variables = HashMap::from([
+            ("WINDLASS_LISTEN".to_owned(), "127.0.0.1:2".to_owned()),
+            ("WINDLASS_CONCURRENCY".to_owned(), "4".to_owned()),
+            ("WINDLASS_LOG_FORMAT".to_owned(), "json".to_owned()),
+        ]);
+        let flags = vec![("http.listen", "--listen", "127.0.0.1:3".to_owned())];
+        let loaded = load(&Sources { flags, variables, file: Some(&file.0) }).unwrap();
+        let configuration = loaded.configuration;
+        assert_eq!(configuration.http.listen.port(), 3);
+        assert_eq!(configuration.worker.concurrency, 4);
+        assert_eq!(configuration.http.stop_seconds, 7);
+        assert_eq!(configuration.database.connections, 8);
+        assert_eq!(configuration.logs.format, LogFormat::Json);
+        assert_eq!(loaded.places["http.listen"], Place::Flag("--listen"));
+    }
+
+    #[test]
+    fn every_mistake_is_named_with_file_line_and_key() {
+        let file = file("[http]\nlisten = 'nowhere'\nlisten_adress = 1\n\n[databse]\nurl = 'x'\n[worker]\nconcurrency = 'many'\n");
+        let variables = HashMap::from([("WINDLASS_METRICS".to_owned(), "perhaps".to_owned())]);
+        let found = mistakes(&Sources { variables, file: Some(&file.0), ..Sources::default() });
+        let path = file.0.display().to_string();
+        let expected = [
+            "WINDLASS_METRICS: metrics.enabled: ",
+            &format!("{path}:2: http.listen: "),
+            &format!("{path}:3: http.listen_adress: there is no such setting; did you mean `listen`?"),
+            &format!("{path}:5: databse: there is no such section; did you mean `database`?"),
+            &format!("{path}:8: worker.concurrency: "),
+        ];
+        assert_eq!(found.len(), expected.len(), "{found:#?}");
+        for start in expected {
+            assert!(found.iter().any(|mistake| mistake.starts_with(start)), "{start} in {found:#?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_toml_or_not_there_is_named_with_its_line() {
+        let file = file("[http]\nlisten = \n");
+        let found = mistakes(&Sources { file: Some(&file.0), ..Sources::default() });
+        assert!(found[0].starts_with(&format!("{}:2: ", file.0.display())), "{found:?}");
+        let found = mistakes(&Sources { file: Some(Path::new("/nowhere.toml")), ..Sources::default() });
+        assert!(found[0].contains("/nowhere.toml") && found[0].contains("cannot be read"), "{found:?}");
+    }
+
+    #[test]
+    fn the_example_is_a_valid_file_that_changes_nothing_and_shows_every_setting() {
+        let example = example();
+        let written = file(&example);
+        let loaded = load(&Sources { file: Some(&written.0), ..Sources::default() }).unwrap();
+        assert!(loaded.places.is_empty());
+        for setting in settings() {
+            let name = setting.key.split('.').next_back().unwrap();
+            assert!(example.contains(&format!("#{name} =")), "{}", setting.key);
+            assert!(example.contains(setting.variable), "{}", setting.key);
+        }
+    }
+
+    #[test]
+    fn every_setting_has_a_variable_of_its_own_and_says_what_it_means() {
+        let mut variables: Vec<&str> = leaves().map(|leaf| leaf.variable).collect();
+        assert!(leaves().all(|leaf| !leaf.variable.is_empty() && !leaf.doc.is_empty()));
+        variables.sort_unstable();
+        variables.dedup();
+        assert_eq!(variables.len(), leaves().count());
+    }
+
+    #[test]
+    fn close_names_are_recognised() {
+        assert!(is_close("databse", "database") && is_close("lisetn", "listen") && is_close("conections", "connections"));
+        assert!(!is_close("colour", "listen"));
+    }
+}

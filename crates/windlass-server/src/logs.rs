@@ -1,0 +1,49 @@
+//! What the process says of itself, on standard error: for a person when one is looking, as JSON when a machine is.
+
+use std::io::{self, IsTerminal};
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{LogFormat, Logs};
+
+/// Starts logging. A second start in one process changes nothing.
+pub fn start(logs: &Logs) {
+    let is_json = match logs.format {
+        LogFormat::Json => true,
+        LogFormat::Pretty => false,
+        LogFormat::Auto => !io::stderr().is_terminal(),
+    };
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter(logs, is_json)).with_writer(io::stderr);
+    // Somebody else may have installed one: a test, or whoever embeds this crate.
+    let _ = if is_json {
+        subscriber.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+    } else {
+        subscriber.with_target(false).try_init()
+    };
+}
+
+/// Moves of jobs are told by one module at debug, whatever the level of everything else.
+fn filter(logs: &Logs, is_json: bool) -> EnvFilter {
+    let filter = EnvFilter::try_new(&logs.filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    if !logs.jobs.unwrap_or(is_json) {
+        return filter;
+    }
+    match "windlass::telemetry=debug".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filter;
+    use crate::config::{LogFormat, Logs};
+
+    #[test]
+    fn moves_of_jobs_are_told_to_machines_unless_somebody_says_otherwise() {
+        let logs = |jobs| Logs { format: LogFormat::Auto, filter: "warn".to_owned(), jobs };
+        assert!(filter(&logs(None), true).to_string().contains("windlass::telemetry=debug"));
+        assert!(!filter(&logs(None), false).to_string().contains("telemetry"));
+        assert!(!filter(&logs(Some(false)), true).to_string().contains("telemetry"));
+    }
+}

@@ -1,0 +1,113 @@
+//! What the doctor asks. Each question is one statement that only reads; what an answer means is decided elsewhere.
+
+use tokio_postgres::Client;
+
+use super::database::{Statement, query_unnamed};
+use crate::doctor::facts::{Damage, Holder, Installed, Server, Stuck, Table, Worker};
+use crate::error::Result;
+
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&SERVER, &HOLDERS, &MIGRATIONS, &FUNCTIONS, &DAMAGE, &TABLES, &WORKERS, &STUCK, &LISTENERS];
+
+static SERVER: Statement = Statement { text: include_str!("sql/doctor/server.sql"), types: &[] };
+static HOLDERS: Statement = Statement { text: include_str!("sql/doctor/holders.sql"), types: &[] };
+static MIGRATIONS: Statement = Statement { text: include_str!("sql/doctor/migrations.sql"), types: &[] };
+static FUNCTIONS: Statement = Statement { text: include_str!("sql/doctor/functions.sql"), types: &[] };
+static DAMAGE: Statement = Statement { text: include_str!("sql/doctor/damage.sql"), types: &[] };
+static TABLES: Statement = Statement { text: include_str!("sql/doctor/tables.sql"), types: &[] };
+static WORKERS: Statement = Statement { text: include_str!("sql/doctor/workers.sql"), types: &[] };
+static STUCK: Statement = Statement { text: include_str!("sql/doctor/stuck.sql"), types: &[] };
+static LISTENERS: Statement = Statement { text: include_str!("sql/doctor/listeners.sql"), types: &[] };
+
+pub(crate) async fn server(client: &Client) -> Result<Server> {
+    let rows = query_unnamed(client, &SERVER, &[]).await?;
+    let row = rows.first().ok_or_else(crate::Error::unanswered)?;
+    let settings: Vec<String> = row.get("settings");
+    Ok(Server {
+        version: row.get("version"),
+        version_text: row.get("version_text"),
+        is_replica: row.get("is_replica"),
+        settings: settings
+            .iter()
+            .filter_map(|setting| setting.split_once('='))
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect(),
+        connections: row.get("connections"),
+        most_connections: row.get("most_connections"),
+        notification_queue: row.get("notification_queue"),
+        transaction_age: row.get("transaction_age"),
+        has_schema: row.get("has_schema"),
+        clock_ms: row.get("clock_ms"),
+    })
+}
+
+pub(crate) async fn holders(client: &Client) -> Result<Vec<Holder>> {
+    let rows = query_unnamed(client, &HOLDERS, &[]).await?;
+    let holders = rows.iter().map(|row| Holder {
+        kind: row.get("kind"),
+        who: row.get("who"),
+        age_seconds: row.get("age_seconds"),
+        doing: row.get("doing"),
+    });
+    Ok(holders.collect())
+}
+
+pub(crate) async fn migrations(client: &Client) -> Result<Vec<Installed>> {
+    let rows = query_unnamed(client, &MIGRATIONS, &[]).await?;
+    let installed = rows.iter().map(|row| Installed {
+        version: row.get(0),
+        name: row.get(1),
+        checksum: row.get(2),
+    });
+    Ok(installed.collect())
+}
+
+/// Names and bodies.
+pub(crate) async fn functions(client: &Client) -> Result<Vec<(String, String)>> {
+    let rows = query_unnamed(client, &FUNCTIONS, &[]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+pub(crate) async fn damage(client: &Client) -> Result<Vec<Damage>> {
+    let rows = query_unnamed(client, &DAMAGE, &[]).await?;
+    Ok(rows.iter().map(|row| Damage { kind: row.get(0), name: row.get(1) }).collect())
+}
+
+pub(crate) async fn tables(client: &Client) -> Result<Vec<Table>> {
+    let rows = query_unnamed(client, &TABLES, &[]).await?;
+    let tables = rows.iter().map(|row| Table {
+        name: row.get("name"),
+        live_rows: row.get("live_rows"),
+        dead_rows: row.get("dead_rows"),
+        bytes: row.get("bytes"),
+        vacuumed_seconds: row.get("vacuumed_seconds"),
+    });
+    Ok(tables.collect())
+}
+
+pub(crate) async fn workers(client: &Client) -> Result<Vec<Worker>> {
+    let rows = query_unnamed(client, &WORKERS, &[]).await?;
+    let workers = rows.iter().map(|row| Worker {
+        worker_id: row.get("worker_id"),
+        silent_seconds: row.get("silent_seconds"),
+        running_count: row.get("running_count"),
+        is_alive: row.get("is_alive"),
+    });
+    Ok(workers.collect())
+}
+
+pub(crate) async fn stuck(client: &Client) -> Result<Vec<Stuck>> {
+    let rows = query_unnamed(client, &STUCK, &[]).await?;
+    let stuck = rows.iter().map(|row| Stuck {
+        kind: row.get("kind"),
+        name: row.get("name"),
+        jobs: row.get("jobs"),
+        age_seconds: row.get("age_seconds"),
+    });
+    Ok(stuck.collect())
+}
+
+pub(crate) async fn listeners(client: &Client) -> Result<i64> {
+    let rows = query_unnamed(client, &LISTENERS, &[]).await?;
+    Ok(rows.first().map_or(0, |row| row.get(0)))
+}

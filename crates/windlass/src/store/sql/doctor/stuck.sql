@@ -1,0 +1,30 @@
+-- Work that somebody should have moved by now, one row per kind: the keeper's duties that are overdue, and jobs in line that
+-- no live worker knows how to run. Counters and small tables only; it reads no job's body.
+select 'promote' as kind, '' as name, count(*) as jobs, coalesce(extract(epoch from clock_timestamp() - min(d.due_at))::bigint, 0) as age_seconds
+  from windlass.deferred d where d.due_at < clock_timestamp() - interval '30 s'
+having count(*) > 0
+union all
+select 'expire', '', count(*), extract(epoch from clock_timestamp() - min(e.expires_at))::bigint
+  from windlass.expiry e where e.expires_at < clock_timestamp() - interval '60 s'
+having count(*) > 0
+union all
+select 'fold', '', count(*), 0 from windlass.tally having count(*) > 100000
+union all
+select 'reap', w.worker_id, w.running_count, extract(epoch from clock_timestamp() - w.lease_expires_at)::bigint
+  from windlass.job_workers w
+ where w.stopped_at is null and w.running_count > 0 and w.lease_expires_at < clock_timestamp() - interval '60 s'
+union all
+select 'unknown key', d.key, sum(c.queued)::bigint, 0
+  from windlass.job_counts c join windlass.job_definitions d on d.id = c.definition_id
+ where not exists (select from windlass.job_workers w where w.lease_expires_at > clock_timestamp() and d.key = any (w.definition_keys))
+ group by d.key
+having sum(c.queued) > 0
+union all
+select 'paused', q.name, coalesce((select sum(c.queued) from windlass.job_counts c where c.queue = q.name), 0)::bigint,
+       extract(epoch from clock_timestamp() - q.updated_at)::bigint
+  from windlass.queues q where q.is_paused
+union all
+select 'partition', to_char(w.week, 'YYYY-MM-DD'), 0, 0
+  from (select date_trunc('week', now() at time zone 'UTC') + interval '1 week' as week) w
+ where to_regclass('windlass.job_' || to_char(w.week, 'IYYY_"w"IW')) is null
+ order by 1, 2
