@@ -29,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::config::{Mistake, Secret, Sourced, Sources};
+use crate::config::{Mistake, Sourced, Sources};
 use client::Client;
 use exit::{Exit, Failure};
 
@@ -65,7 +65,13 @@ pub struct Global {
     pub database_url: Option<String>,
 
     /// The server to ask
-    #[arg(long, global = true, value_name = "URL", env = "WINDLASS_SERVER", default_value = "http://127.0.0.1:8080")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "WINDLASS_SERVER",
+        default_value = "http://127.0.0.1:8080"
+    )]
     pub server: String,
 
     /// The API token; better in WINDLASS_TOKEN or a file, since others on the machine can read a command line
@@ -183,7 +189,8 @@ impl Global {
     /// The settings, with flags of this command on top.
     fn load(&self, flags: &[(&'static str, &'static str, Option<String>)]) -> Result<Sourced, Failure> {
         let url = [("database.url", "--database-url", self.database_url.clone())];
-        let flags = url.iter().chain(flags).filter_map(|(key, flag, value)| Some((*key, *flag, value.clone()?)));
+        let flags =
+            url.iter().chain(flags).filter_map(|(key, flag, value)| Some((*key, *flag, value.clone()?)));
         let sources = Sources {
             flags: flags.collect(),
             variables: Sources::environment(),
@@ -196,11 +203,12 @@ impl Global {
     fn database(&self, configuration: &crate::config::Configuration) -> Result<windlass::Settings, Failure> {
         let database = &configuration.database;
         let url = database.url.as_ref().ok_or_else(|| {
-            Failure::usage("no database is named").advise("--database-url URL, DATABASE_URL, or `url` under [database] in the file")
+            Failure::usage("no database is named")
+                .advise("--database-url URL, DATABASE_URL, or `url` under [database] in the file")
         })?;
-        let settings = windlass::Settings::new(url.reveal())?.connections(database.connections);
+        let settings = windlass::Settings::new(url.expose())?.connections(database.connections);
         Ok(match &database.direct_url {
-            Some(direct) => settings.direct_url(direct.reveal())?,
+            Some(direct) => settings.direct_url(direct.expose())?,
             None => settings,
         })
     }

@@ -3,15 +3,15 @@
 
 mod check;
 mod layers;
-mod secret;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use confique::Config;
 
-pub use layers::{Mistake, Place, Sources, Sourced, load};
-pub use secret::Secret;
+use crate::auth::Secret;
+
+pub use layers::{Mistake, Place, Sourced, Sources, load};
 
 /// Settings of a windlass process. Each can also be given as a variable of the environment; a flag of the command wins over
 /// the variable, the variable over this file, and this file over the default. Times are in seconds.

@@ -15,7 +15,8 @@ use axum::http::Method;
 use axum::routing::MethodRouter;
 
 use crate::api;
-use crate::auth::Permission;
+use crate::auth::{Caller, Permission};
+use crate::metrics;
 
 pub use app::{App, Options};
 pub use extract::{Body, Id, IdempotencyKey, Query};
@@ -33,6 +34,8 @@ routes! {
     pages {
         get    "/api/openapi.json" Anyone    openapi::json;
         get    "/docs"             Anyone    openapi::page;
+        // Guards itself: callers on the same machine need no credential.
+        get    "/metrics"          Anyone    metrics::page;
     }
 }
 
@@ -70,6 +73,11 @@ pub fn router(app: &App) -> Router {
             Problem::of(ProblemKind::MethodNotAllowed, "this address does not take that method")
         });
     limits::around(router, app).with_state(app.clone())
+}
+
+/// The same service for a caller within this process, who needs no credential: whoever can call this has the database.
+pub fn in_process(app: &App, caller: Caller) -> Router {
+    router(app).layer(axum::Extension(guard::InProcess(caller)))
 }
 
 /// Turns the lines above into `table()` and into the list of documented handlers.

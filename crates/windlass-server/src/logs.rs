@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 use crate::config::{LogFormat, Logs};
 
 /// Starts logging. A second start in one process changes nothing.
-pub fn start(logs: &Logs) {
+pub(crate) fn start(logs: &Logs) {
     let is_json = match logs.format {
         LogFormat::Json => true,
         LogFormat::Pretty => false,

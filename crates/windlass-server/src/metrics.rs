@@ -27,8 +27,10 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-const SECONDS: &[f64] =
-    &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0];
+const SECONDS: &[f64] = &[
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0,
+    7200.0,
+];
 const SIZES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0];
 
 /// The recorder of this process, installed at the first call.
@@ -41,7 +43,9 @@ pub fn recorder() -> &'static PrometheusHandle {
         let recorder = builder.unwrap_or_else(|_| PrometheusBuilder::new()).build_recorder();
         let handle = recorder.handle();
         if metrics::set_global_recorder(recorder).is_err() {
-            tracing::warn!("another metrics recorder is installed; /metrics will not show what this process counts");
+            tracing::warn!(
+                "another metrics recorder is installed; /metrics will not show what this process counts"
+            );
         }
         for (name, meaning) in windlass::METRICS {
             describe(name, meaning);

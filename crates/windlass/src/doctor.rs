@@ -75,8 +75,11 @@ pub async fn examine(settings: &Settings) -> Result<Vec<Finding>> {
         facts.installed = ask::migrations(client).await?;
         let ours = migrate::functions();
         let bodies = ask::functions(client).await?;
-        facts.altered_functions =
-            bodies.into_iter().filter(|(_, body)| !ours.contains(body.as_str())).map(|(name, _)| name).collect();
+        facts.altered_functions = bodies
+            .into_iter()
+            .filter(|(_, body)| !ours.contains(body.as_str()))
+            .map(|(name, _)| name)
+            .collect();
         facts.damage = ask::damage(client).await?;
         facts.tables = ask::tables(client).await?;
         // A schema of another release may lack what these read; that it is another's is a finding of its own.
@@ -95,5 +98,7 @@ async fn is_heard(settings: &Settings) -> Result<bool> {
     let own = format!("windlass_{}", Uuid::new_v4().simple());
     connection.client.batch_execute(&format!("listen {own}")).await?;
     connect::open(&settings.direct).await?.client.batch_execute(&format!("notify {own}")).await?;
-    Ok(tokio::time::timeout(ECHO_WITHIN, connection.notifications.recv()).await.is_ok_and(|heard| heard.is_some()))
+    Ok(tokio::time::timeout(ECHO_WITHIN, connection.notifications.recv())
+        .await
+        .is_ok_and(|heard| heard.is_some()))
 }

@@ -86,7 +86,8 @@ pub(crate) async fn check(client: &impl tokio_postgres::GenericClient) -> Result
 
 /// What the books should say: version 0 stands for the functions.
 pub(crate) fn expected() -> Vec<Installed> {
-    let of = |version, name: &str, sql: &str| Installed { version, name: name.to_owned(), checksum: digest(sql) };
+    let of =
+        |version, name: &str, sql: &str| Installed { version, name: name.to_owned(), checksum: digest(sql) };
     let functions = of(0, "functions", &functions());
     let migrations = schema::MIGRATIONS.iter().map(|one| of(one.version, one.name, one.sql));
     std::iter::once(functions).chain(migrations).collect()

@@ -24,9 +24,22 @@ pub struct Caller {
 /// By which credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Who {
-    Token { id: String, name: String },
-    User { id: Uuid, email: String },
-    Jwt { issuer: String, subject: String },
+    Token {
+        id: String,
+        name: String,
+    },
+    User {
+        id: Uuid,
+        email: String,
+    },
+    Jwt {
+        issuer: String,
+        subject: String,
+    },
+    /// Somebody at a command line who has the database's address.
+    Local {
+        user: String,
+    },
 }
 
 impl Caller {
@@ -68,6 +81,7 @@ impl Caller {
     pub fn name(&self) -> String {
         match &self.who {
             Who::Token { id, .. } => format!("token:{id}"),
+            Who::Local { user } => format!("local:{}", windlass::text::storable(user.as_bytes(), 200)),
             Who::User { id, .. } => format!("user:{id}"),
             Who::Jwt { subject, .. } => {
                 format!("jwt:{}", windlass::text::storable(subject.as_bytes(), 200))
@@ -80,7 +94,7 @@ impl Caller {
         match &self.who {
             Who::User { id, .. } => Some(*id),
             Who::Jwt { subject, .. } => subject.parse().ok(),
-            Who::Token { .. } => None,
+            Who::Token { .. } | Who::Local { .. } => None,
         }
     }
 }

@@ -49,7 +49,8 @@ impl Audit {
             }
             Verb::Verify => {
                 let answer = client.get(&format!("{PATH}/verify"), &[]).await?;
-                let is_whole = ["is_whole", "ok", "valid", "is_valid"].iter().any(|key| at(&answer, key) == true);
+                let is_whole =
+                    ["is_whole", "ok", "valid", "is_valid"].iter().any(|key| at(&answer, key) == true);
                 if global.json {
                     print::json(&answer)?;
                 } else if is_whole {

@@ -132,8 +132,9 @@ impl Client {
         if text.is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&text)
-            .map_err(|error| Failure::new(Exit::Internal, format!("the server's answer to {path} is no JSON: {error}")))
+        serde_json::from_slice(&text).map_err(|error| {
+            Failure::new(Exit::Internal, format!("the server's answer to {path} is no JSON: {error}"))
+        })
     }
 
     async fn send(
@@ -143,7 +144,8 @@ impl Client {
         body: Option<Value>,
         accept: Option<&'static str>,
     ) -> Result<Answer, Failure> {
-        let mut request = Request::builder().method(method).header(header::ACCEPT, accept.unwrap_or("application/json"));
+        let mut request =
+            Request::builder().method(method).header(header::ACCEPT, accept.unwrap_or("application/json"));
         if let Some(tenant) = &self.tenant {
             request = request.header("x-tenant-id", tenant);
         }
@@ -167,7 +169,10 @@ impl Client {
                 let request = reqwest::Request::try_from(request).map_err(unsendable)?;
                 let response = http.execute(request).await.map_err(|error| unreachable(url, &error))?;
                 let status = response.status();
-                Ok(Answer { status, chunks: Box::pin(response.bytes_stream().map(|chunk| chunk.map_err(broken))) })
+                Ok(Answer {
+                    status,
+                    chunks: Box::pin(response.bytes_stream().map(|chunk| chunk.map_err(broken))),
+                })
             }
         }
     }
@@ -222,7 +227,10 @@ impl Events {
 /// Comments and bare retries are no events.
 fn parse_event(block: &str) -> Option<(String, String)> {
     let field = |name: &'static str| {
-        block.lines().filter_map(move |line| line.strip_prefix(name)?.strip_prefix(':')).map(|rest| rest.strip_prefix(' ').unwrap_or(rest))
+        block
+            .lines()
+            .filter_map(move |line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(|rest| rest.strip_prefix(' ').unwrap_or(rest))
     };
     let data: Vec<&str> = field("data").collect();
     let name = field("event").next().unwrap_or("message").to_owned();
@@ -255,15 +263,20 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let said = ["detail", "title"].iter().find_map(|key| problem.get(*key).and_then(Value::as_str));
     let mut message = said.map_or_else(|| format!("the server answered {status}"), str::to_owned);
     for error in problem.get("errors").and_then(Value::as_array).into_iter().flatten() {
-        let (pointer, what) = (print::text(print::at(error, "pointer")), print::text(print::at(error, "message")));
+        let (pointer, what) =
+            (print::text(print::at(error, "pointer")), print::text(print::at(error, "message")));
         message.push_str(&format!("\n  {pointer}: {what}"));
     }
     let (exit, advice) = match status.as_u16() {
         401 => (
             Exit::Denied,
-            Some("give a token: --token-file FILE or WINDLASS_TOKEN (`windlass up` writes one to its directory)"),
+            Some(
+                "give a token: --token-file FILE or WINDLASS_TOKEN (`windlass up` writes one to its directory)",
+            ),
         ),
-        403 => (Exit::Denied, Some("use a token whose role may do this (`windlass tokens list` shows roles)")),
+        403 => {
+            (Exit::Denied, Some("use a token whose role may do this (`windlass tokens list` shows roles)"))
+        }
         404 => (Exit::Missing, None),
         409 | 412 => (Exit::Conflict, None),
         400 | 413 | 415 | 422 => (Exit::Usage, None),

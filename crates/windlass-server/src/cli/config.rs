@@ -20,7 +20,9 @@ enum Verb {
     #[command(after_help = "Example:\n  windlass config example > windlass.toml")]
     Example,
     /// Checks the configuration that this environment and --config make, and names every mistake with its place
-    #[command(after_help = "Examples:\n  windlass config check --config windlass.toml\n  windlass config check --json")]
+    #[command(
+        after_help = "Examples:\n  windlass config check --config windlass.toml\n  windlass config check --json"
+    )]
     Check,
 }
 
@@ -35,7 +37,8 @@ impl Config {
 }
 
 fn check(global: &Global) -> Result<Exit, Failure> {
-    let flags = global.database_url.iter().map(|url| ("database.url", "--database-url", url.clone())).collect();
+    let flags =
+        global.database_url.iter().map(|url| ("database.url", "--database-url", url.clone())).collect();
     let sources = Sources { flags, variables: Sources::environment(), file: global.config.as_deref() };
     match crate::config::load(&sources) {
         Ok(sourced) => {
@@ -43,13 +46,17 @@ fn check(global: &Global) -> Result<Exit, Failure> {
                 sourced.places.iter().map(|(key, place)| (key, spell(place))).collect();
             places.sort();
             if global.json {
-                let set: Map<String, Value> = places.into_iter().map(|(key, place)| (key.clone(), json!(place))).collect();
+                let set: Map<String, Value> =
+                    places.into_iter().map(|(key, place)| (key.clone(), json!(place))).collect();
                 print::json(&json!({"ok": true, "set": set}))?;
             } else {
                 for (key, place) in &places {
                     print::line(format!("{key} from {place}"))?;
                 }
-                print::line(format!("no mistakes; {} settings given, the others have their defaults", places.len()))?;
+                print::line(format!(
+                    "no mistakes; {} settings given, the others have their defaults",
+                    places.len()
+                ))?;
             }
             Ok(Exit::Success)
         }

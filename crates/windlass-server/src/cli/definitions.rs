@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
-use super::client::Client;
 use super::Global;
+use super::client::Client;
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
@@ -93,14 +93,18 @@ impl Step {
     }
 
     async fn apply(&self, client: &Client) -> Result<(), Failure> {
-        let context = |failure: Failure| Failure { message: format!("{}: {}", self.key, failure.message), ..failure };
+        let context =
+            |failure: Failure| Failure { message: format!("{}: {}", self.key, failure.message), ..failure };
         match &self.there {
             None => {
                 client.post(PATH, Value::Object(self.wanted.clone())).await.map_err(context)?;
             }
             Some(id) if !self.differences.is_empty() => {
-                let changes: Map<String, Value> =
-                    self.differences.iter().map(|(field, _, wanted)| (field.clone(), wanted.clone())).collect();
+                let changes: Map<String, Value> = self
+                    .differences
+                    .iter()
+                    .map(|(field, _, wanted)| (field.clone(), wanted.clone()))
+                    .collect();
                 client.patch(&format!("{PATH}/{id}"), Value::Object(changes)).await.map_err(context)?;
             }
             Some(_) => {}
@@ -138,7 +142,9 @@ fn read(path: &Path) -> Result<Vec<Map<String, Value>>, Failure> {
         toml::from_str(&file).map_err(|error| bad(error.to_string()))?
     };
     let listed = document.get("definitions").and_then(Value::as_array).cloned();
-    let listed = listed.ok_or_else(|| bad("has no list `definitions`".to_owned()).advise("see `windlass definitions apply --help`"))?;
+    let listed = listed.ok_or_else(|| {
+        bad("has no list `definitions`".to_owned()).advise("see `windlass definitions apply --help`")
+    })?;
     let mut all: Vec<Map<String, Value>> = Vec::new();
     for (number, definition) in listed.into_iter().enumerate() {
         let Value::Object(fields) = definition else {
@@ -190,9 +196,21 @@ fn show(definitions: &[Value]) -> Result<(), Failure> {
         &[
             ("KEY", Show::Plain("key")),
             ("QUEUE", Show::Plain("queue")),
-            ("TIMEOUT", Show::With(|definition| at(definition, "timeout_seconds").as_i64().map(print::span).unwrap_or_default())),
+            (
+                "TIMEOUT",
+                Show::With(|definition| {
+                    at(definition, "timeout_seconds").as_i64().map(print::span).unwrap_or_default()
+                }),
+            ),
             ("TRIES", Show::Plain("max_attempts")),
-            ("ACTIVE", Show::With(|definition| if at(definition, "is_active") == false { "no".into() } else { "yes".into() })),
+            (
+                "ACTIVE",
+                Show::With(
+                    |definition| {
+                        if at(definition, "is_active") == false { "no".into() } else { "yes".into() }
+                    },
+                ),
+            ),
             ("DESCRIPTION", Show::Cut("description", 60)),
         ],
         "no definitions; `windlass definitions apply FILE` makes some",

@@ -56,7 +56,9 @@ impl Exit {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Success => "done",
-            Self::Negative => "the answer is no: a job did not succeed, the doctor found a danger, two things differ",
+            Self::Negative => {
+                "the answer is no: a job did not succeed, the doctor found a danger, two things differ"
+            }
             Self::Usage => "the command line, the configuration or the input is wrong",
             Self::Unreachable => "the server or the database cannot be reached or started",
             Self::Denied => "the credential is missing, unknown, or may not do this",
@@ -117,9 +119,9 @@ impl From<windlass::Error> for Failure {
             windlass::Error::SchemaVersion { .. } => {
                 failure.advise("`windlass migrate`, or `windlass doctor` to see what is there")
             }
-            _ if exit == Exit::Unreachable => {
-                failure.advise("check that the server runs and that the URL names it (--database-url, DATABASE_URL)")
-            }
+            _ if exit == Exit::Unreachable => failure.advise(
+                "check that the server runs and that the URL names it (--database-url, DATABASE_URL)",
+            ),
             _ => failure,
         }
     }
@@ -134,7 +136,8 @@ impl From<windlass::embedded::Error> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         // Whoever read our output has read enough.
-        let exit = if error.kind() == std::io::ErrorKind::BrokenPipe { Exit::Success } else { Exit::Internal };
+        let exit =
+            if error.kind() == std::io::ErrorKind::BrokenPipe { Exit::Success } else { Exit::Internal };
         Self::new(exit, error.to_string())
     }
 }

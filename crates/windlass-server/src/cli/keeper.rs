@@ -14,7 +14,9 @@ use super::process::{Beside, Signals};
 /// Every worker does it too unless told not to; a process of its own is for installations whose workers only pull over HTTP. As many as
 /// you like may run at once: each duty takes only what nobody else holds.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  windlass keeper --database-url postgresql://app@db/app\n  windlass keeper --once reap")]
+#[command(
+    after_help = "Examples:\n  windlass keeper --database-url postgresql://app@db/app\n  windlass keeper --once reap"
+)]
 pub struct Keeper {
     /// Does one duty once, says what it did, and ends: promote, reap, expire, unblock, fold, prune, partition, …
     #[arg(long, value_name = "DUTY")]
@@ -48,7 +50,11 @@ async fn once(global: &Global, queue: &Queue, name: &str) -> Result<Exit, Failur
     if global.json {
         print::json(&json!({"duty": name, "moved": round.moved, "is_full": round.is_full}))?;
     } else {
-        print::line(format!("{name}: moved {}{}", round.moved, if round.is_full { ", and there may be more" } else { "" }))?;
+        print::line(format!(
+            "{name}: moved {}{}",
+            round.moved,
+            if round.is_full { ", and there may be more" } else { "" }
+        ))?;
     }
     Ok(Exit::Success)
 }

@@ -38,8 +38,12 @@ impl Migrate {
         } else {
             let applied: Vec<String> = migrated.applied.iter().map(ToString::to_string).collect();
             let list = if applied.is_empty() { "none".to_owned() } else { applied.join(", ") };
-            let functions = if migrated.functions_installed { "functions installed" } else { "functions as they were" };
-            print::line(format!("migrations applied: {list}; {functions}; the schema is at version {}", windlass::NEWEST_SCHEMA))?;
+            let functions =
+                if migrated.functions_installed { "functions installed" } else { "functions as they were" };
+            print::line(format!(
+                "migrations applied: {list}; {functions}; the schema is at version {}",
+                windlass::NEWEST_SCHEMA
+            ))?;
         }
         Ok(Exit::Success)
     }

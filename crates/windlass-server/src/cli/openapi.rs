@@ -13,7 +13,7 @@ pub struct Openapi {}
 impl Openapi {
     #[expect(clippy::unused_self, reason = "every command is run the same way")]
     pub(super) fn run(&self) -> Result<Exit, Failure> {
-        print::json(&crate::http::openapi::document())?;
+        print::json(&serde_json::to_value(crate::http::document()).map_err(std::io::Error::from)?)?;
         Ok(Exit::Success)
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn table(rows: &[Value], columns: &[(&str, Show)], if_empty: &str) ->
         return Ok(());
     }
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(columns.iter().map(|(title, _)| Cell::new(title).add_attribute(Attribute::Bold)));
     for row in rows {
         table.add_row(columns.iter().map(|(_, show)| show.text(row)));

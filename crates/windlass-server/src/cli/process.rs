@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::{Keeper, KeeperSettings, Queue, Settings};
 
 use super::exit::{Exit, Failure};
+use crate::auth::{Caller, Role, Who};
 use crate::config::Configuration;
 use crate::http::{self, App};
 use crate::server::{Running, Server};
@@ -36,14 +37,25 @@ impl Signals {
 }
 
 /// The routes of this program on a database, for commands that were given its URL.
-pub(crate) async fn routes(configuration: &Configuration, settings: Settings) -> Result<axum::Router, Failure> {
+pub(crate) async fn routes(
+    configuration: &Configuration,
+    settings: Settings,
+) -> Result<axum::Router, Failure> {
     let app = app(configuration, settings).await?;
-    Ok(http::in_process(&app))
+    Ok(http::in_process(&app, local_caller()))
 }
 
 pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Result<App, Failure> {
     let queue = Queue::connect(settings).await?;
     Ok(App::new(queue, options(configuration)))
+}
+
+/// Every right: whoever has the database's password has them anyway.
+fn local_caller() -> Caller {
+    let user =
+        std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
+    let who = Who::Local { user };
+    Caller { who, role: Role::SuperAdmin, tenant: None, scopes: None, from_address: None, request_id: None }
 }
 
 fn options(configuration: &Configuration) -> http::Options {
@@ -57,7 +69,6 @@ fn options(configuration: &Configuration) -> http::Options {
         max_connections: limits.connections,
         metrics: configuration.metrics.enabled,
         metrics_tenants: configuration.metrics.tenants,
-        ..http::Options::default()
     }
 }
 
@@ -67,7 +78,9 @@ pub(crate) async fn serve(app: App, configuration: &Configuration) -> Result<Run
     let listener = TcpListener::bind(listen).await.map_err(|error| {
         let failure = Failure::new(Exit::Unreachable, format!("cannot listen on {listen}: {error}"));
         match error.kind() {
-            io::ErrorKind::AddrInUse => failure.advise("something else listens there: choose another with --listen 127.0.0.1:0"),
+            io::ErrorKind::AddrInUse => {
+                failure.advise("something else listens there: choose another with --listen 127.0.0.1:0")
+            }
             _ => failure.advise("choose an address of this machine with --listen"),
         }
     })?;
@@ -81,7 +94,8 @@ fn tls(configuration: &Configuration) -> Result<Option<Arc<rustls::ServerConfig>
 
     let http = &configuration.http;
     let (Some(certificate), Some(key)) = (&http.tls_certificate, &http.tls_key) else { return Ok(None) };
-    let bad = |path: &Path, error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
+    let bad =
+        |path: &Path, error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
         .map_err(|error| bad(certificate, &error))?;
@@ -113,7 +127,8 @@ impl Beside {
             let routes = crate::metrics::routes(queue.clone(), configuration.metrics.tenants);
             let until = stop.clone();
             tasks.push(tokio::spawn(async move {
-                let served = axum::serve(listener, routes).with_graceful_shutdown(until.cancelled_owned()).await;
+                let served =
+                    axum::serve(listener, routes).with_graceful_shutdown(until.cancelled_owned()).await;
                 if let Err(error) = served {
                     tracing::error!(%error, "metrics are served no more");
                 }

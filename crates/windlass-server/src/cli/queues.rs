@@ -63,7 +63,12 @@ fn show(queues: &[Value]) -> Result<(), Failure> {
         queues,
         &[
             ("QUEUE", Show::With(|queue| print::text(queue.get("name").unwrap_or(at(queue, "queue"))))),
-            ("STATE", Show::With(|queue| if at(queue, "is_paused") == true { "paused".into() } else { "open".into() })),
+            (
+                "STATE",
+                Show::With(
+                    |queue| if at(queue, "is_paused") == true { "paused".into() } else { "open".into() },
+                ),
+            ),
             ("QUEUED", Show::Plain("queued")),
             ("RUNNING", Show::Plain("running")),
             ("SCHEDULED", Show::Plain("scheduled")),

@@ -14,8 +14,10 @@ use super::process::{self, Beside, Signals};
 /// It needs a migrated database and keeps nothing itself: run as many as you like behind one address. Jobs are run by
 /// `windlass worker`, or by applications that embed a worker.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  windlass serve --database-url postgresql://app@db/app --listen 0.0.0.0:8080\n  \
-    windlass serve --config /etc/windlass.toml --migrate --keep")]
+#[command(
+    after_help = "Examples:\n  windlass serve --database-url postgresql://app@db/app --listen 0.0.0.0:8080\n  \
+    windlass serve --config /etc/windlass.toml --migrate --keep"
+)]
 pub struct Serve {
     /// Where to serve, such as 0.0.0.0:8080; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]

@@ -110,15 +110,18 @@ impl Tenants {
                     body.insert("is_suspended".to_owned(), json!(suspend));
                 }
                 if body.is_empty() {
-                    return Err(Failure::usage("what should change?").advise("`windlass tenants set --help` lists what can"));
+                    return Err(Failure::usage("what should change?")
+                        .advise("`windlass tenants set --help` lists what can"));
                 }
                 let id = self.id_of(&client, tenant).await?;
                 client.patch(&format!("{PATH}/{id}"), Value::Object(body)).await?
             }
             Verb::Delete { tenant, yes } => {
                 if !yes {
-                    return Err(Failure::usage(format!("this deletes {tenant} with all its jobs and history for good"))
-                        .advise("the same with --yes"));
+                    return Err(Failure::usage(format!(
+                        "this deletes {tenant} with all its jobs and history for good"
+                    ))
+                    .advise("the same with --yes"));
                 }
                 let id = self.id_of(&client, tenant).await?;
                 client.delete(&format!("{PATH}/{id}")).await?
@@ -143,7 +146,8 @@ impl Tenants {
         let tenants = client.all(PATH, &[]).await?;
         let found = tenants.iter().find(|tenant| text(at(tenant, "slug")) == name);
         found.map(|tenant| text(at(tenant, "id"))).ok_or_else(|| {
-            Failure::new(Exit::Missing, format!("there is no tenant {name:?}")).advise("`windlass tenants list`")
+            Failure::new(Exit::Missing, format!("there is no tenant {name:?}"))
+                .advise("`windlass tenants list`")
         })
     }
 }
@@ -157,7 +161,12 @@ fn show(tenants: &[Value]) -> Result<(), Failure> {
             ("ID", Show::Plain("id")),
             ("WEIGHT", Show::Plain("weight")),
             ("MAX QUEUED", Show::Plain("max_queued")),
-            ("STATE", Show::With(|tenant| if at(tenant, "is_suspended") == true { "suspended".into() } else { "active".into() })),
+            (
+                "STATE",
+                Show::With(|tenant| {
+                    if at(tenant, "is_suspended") == true { "suspended".into() } else { "active".into() }
+                }),
+            ),
             ("CREATED", Show::Age("created_at")),
         ],
         "no tenants; `windlass tenants create SLUG` makes one",

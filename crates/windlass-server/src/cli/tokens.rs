@@ -65,18 +65,22 @@ impl Tokens {
                 }
             }
             Verb::Create { name, role, scope, expires_in_days } => {
-                let mut body = Map::from_iter([("name".to_owned(), json!(name)), ("role".to_owned(), json!(role))]);
+                let mut body =
+                    Map::from_iter([("name".to_owned(), json!(name)), ("role".to_owned(), json!(role))]);
                 if !scope.is_empty() {
                     body.insert("scopes".to_owned(), json!(scope));
                 }
                 let expires = expires_in_days.and_then(|days| {
-                    jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_hours(i64::from(days) * 24)).ok()
+                    jiff::Timestamp::now()
+                        .checked_add(jiff::SignedDuration::from_hours(i64::from(days) * 24))
+                        .ok()
                 });
                 body.extend(expires.map(|at| ("expires_at".to_owned(), json!(at.to_string()))));
                 reveal(global, &client.post(PATH, Value::Object(body)).await?)?;
             }
             Verb::Rotate { id, overlap_seconds } => {
-                let body = overlap_seconds.map_or_else(|| json!({}), |seconds| json!({"overlap_seconds": seconds}));
+                let body =
+                    overlap_seconds.map_or_else(|| json!({}), |seconds| json!({"overlap_seconds": seconds}));
                 reveal(global, &client.post(&format!("{PATH}/{id}/rotate"), body).await?)?;
             }
             Verb::Revoke { id } => {

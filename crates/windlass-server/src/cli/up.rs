@@ -27,7 +27,9 @@ use crate::server::Running;
 /// database named (--database-url, DATABASE_URL or the file) it uses that and starts none. The super-admin's token is
 /// written to DIR/admin-token, readable by you alone; the other commands find it there.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  windlass up\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo")]
+#[command(
+    after_help = "Examples:\n  windlass up\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
+)]
 pub struct Up {
     /// Where its Postgres, and the admin's token, are kept
     #[arg(long, value_name = "DIR", default_value = ".windlass")]
@@ -52,7 +54,8 @@ struct Everything {
 
 impl Up {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
-        let mut configuration = global.load(&[("http.listen", "--listen", self.listen.clone())])?.configuration;
+        let mut configuration =
+            global.load(&[("http.listen", "--listen", self.listen.clone())])?.configuration;
         quieten(&mut configuration);
         crate::logs::start(&configuration.logs);
         let mut signals = Signals::new()?;
@@ -112,7 +115,8 @@ impl Up {
 
     /// Three things to try.
     fn explain(&self, address: &str, token_file: &Path, postgres: Option<&Postgres>) {
-        let server = if address == "http://127.0.0.1:8080" { String::new() } else { format!(" --server {address}") };
+        let server =
+            if address == "http://127.0.0.1:8080" { String::new() } else { format!(" --server {address}") };
         let token = if token_file == Path::new(super::client::DEFAULT_TOKEN_FILE) {
             String::new()
         } else {
@@ -126,7 +130,9 @@ impl Up {
         print::note("three things to try, here in a second terminal:");
         print::note(format!("  1  open {address} and sign in with the token"));
         if self.no_demo {
-            print::note(format!("  2  windlass definitions apply FILE{server}{token}    (see its --help for the file)"));
+            print::note(format!(
+                "  2  windlass definitions apply FILE{server}{token}    (see its --help for the file)"
+            ));
         } else {
             print::note(format!(
                 "  2  windlass jobs enqueue train-keyword-models --set keywords=12 --wait --tenant {tenant}{server}{token}"

@@ -52,7 +52,10 @@ impl Workers {
         if global.json {
             print::json(&answer)?;
         } else {
-            print::line(format!("{worker}: {}", if verb == "quiet" { "will start no more jobs" } else { "starts jobs again" }))?;
+            print::line(format!(
+                "{worker}: {}",
+                if verb == "quiet" { "will start no more jobs" } else { "starts jobs again" }
+            ))?;
         }
         Ok(Exit::Success)
     }

@@ -14,7 +14,7 @@ pub(super) fn check(configuration: &Configuration, places: &HashMap<String, Plac
 
     let database = &configuration.database;
     for (key, url) in [("database.url", &database.url), ("database.direct_url", &database.direct_url)] {
-        if let Some(Err(error)) = url.as_ref().map(|url| windlass::Settings::new(url.reveal())) {
+        if let Some(Err(error)) = url.as_ref().map(|url| windlass::Settings::new(url.expose())) {
             mistake(key, error.to_string());
         }
     }
@@ -59,13 +59,18 @@ pub(super) fn check(configuration: &Configuration, places: &HashMap<String, Plac
     if auth.jwt_secret.is_some() && auth.jwks_url.is_some() {
         mistake("auth.jwks_url", "a secret is set too; choose one of `jwt_secret` and `jwks_url`".to_owned());
     }
-    if auth.jwt_secret.as_ref().is_some_and(|secret| secret.reveal().len() < 32) {
+    if auth.jwt_secret.as_ref().is_some_and(|secret| secret.expose().len() < 32) {
         mistake("auth.jwt_secret", "must have at least 32 characters".to_owned());
     }
     if auth.jwt_secret.is_some() || auth.jwks_url.is_some() {
-        for (key, value) in [("auth.jwt_issuer", &auth.jwt_issuer), ("auth.jwt_audience", &auth.jwt_audience)] {
+        for (key, value) in [("auth.jwt_issuer", &auth.jwt_issuer), ("auth.jwt_audience", &auth.jwt_audience)]
+        {
             if value.is_none() {
-                mistake(key, "must be set for tokens to be accepted: a token made for someone else is no token".to_owned());
+                mistake(
+                    key,
+                    "must be set for tokens to be accepted: a token made for someone else is no token"
+                        .to_owned(),
+                );
             }
         }
     }
@@ -82,7 +87,9 @@ pub(super) fn check(configuration: &Configuration, places: &HashMap<String, Plac
 }
 
 fn readable(path: &Path) -> Result<(), String> {
-    std::fs::File::open(path).map(|_| ()).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    std::fs::File::open(path)
+        .map(|_| ())
+        .map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
 #[cfg(test)]
@@ -90,7 +97,8 @@ mod tests {
     use crate::config::{Sources, load};
 
     fn mistakes(variables: &[(&str, &str)]) -> Vec<String> {
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let variables =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let loaded = load(&Sources { variables, ..Sources::default() });
         loaded.map_or_else(|all| all.iter().map(ToString::to_string).collect(), |_| Vec::new())
     }
@@ -107,7 +115,10 @@ mod tests {
 
     #[test]
     fn a_mistake_in_a_secret_does_not_print_it() {
-        for found in mistakes(&[("DATABASE_URL", "postgresql://u:hunter2@/x?sslmode=sometimes"), ("WINDLASS_JWT_SECRET", "hunter2")]) {
+        for found in mistakes(&[
+            ("DATABASE_URL", "postgresql://u:hunter2@/x?sslmode=sometimes"),
+            ("WINDLASS_JWT_SECRET", "hunter2"),
+        ]) {
             assert!(!found.contains("hunter2"), "{found}");
         }
     }

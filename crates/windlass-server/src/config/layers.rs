@@ -27,7 +27,9 @@ impl Sources<'_> {
     #[must_use]
     pub fn environment() -> HashMap<String, String> {
         // A variable that is not text cannot be one of ours.
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+        std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect()
     }
 }
 
@@ -42,7 +44,10 @@ pub struct Mistake {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    File { path: PathBuf, line: usize },
+    File {
+        path: PathBuf,
+        line: usize,
+    },
     Variable(String),
     Flag(&'static str),
     /// Nobody set it, and it has to be set.
@@ -201,18 +206,33 @@ impl Reading {
             let known = sections().find(|(name, _)| *name == section.get_ref().as_ref());
             let Some((name, _)) = known else {
                 let all: Vec<&str> = sections().map(|(name, _)| name).collect();
-                self.mistake(place(line), section.get_ref().to_string(), unknown("section", section.get_ref(), &all));
+                self.mistake(
+                    place(line),
+                    section.get_ref().to_string(),
+                    unknown("section", section.get_ref(), &all),
+                );
                 continue;
             };
             let Some(entries) = content.get_ref().as_table() else {
-                self.mistake(place(line), name, format!("is a section: write [{name}] and its settings below"));
+                self.mistake(
+                    place(line),
+                    name,
+                    format!("is a section: write [{name}] and its settings below"),
+                );
                 continue;
             };
             for (key, value) in entries {
                 let line = line_of(&text, key.span().start);
-                let Some(leaf) = leaves().find(|leaf| leaf.section == name && leaf.name == key.get_ref().as_ref()) else {
-                    let all: Vec<&str> = leaves().filter(|leaf| leaf.section == name).map(|leaf| leaf.name).collect();
-                    self.mistake(place(line), format!("{name}.{}", key.get_ref()), unknown("setting", key.get_ref(), &all));
+                let Some(leaf) =
+                    leaves().find(|leaf| leaf.section == name && leaf.name == key.get_ref().as_ref())
+                else {
+                    let all: Vec<&str> =
+                        leaves().filter(|leaf| leaf.section == name).map(|leaf| leaf.name).collect();
+                    self.mistake(
+                        place(line),
+                        format!("{name}.{}", key.get_ref()),
+                        unknown("setting", key.get_ref(), &all),
+                    );
                     continue;
                 };
                 match parse(&leaf, &text[value.span()]) {
@@ -227,7 +247,8 @@ impl Reading {
 /// A layer with this one setting, from a TOML value.
 fn parse(leaf: &Leaf, value: &str) -> Result<Partial, String> {
     let document = format!("[{}]\n{} = {value}\n", leaf.section, leaf.name);
-    toml::from_str(&document).map_err(|error| error.message().trim().lines().next().unwrap_or_default().to_owned())
+    toml::from_str(&document)
+        .map_err(|error| error.message().trim().lines().next().unwrap_or_default().to_owned())
 }
 
 fn line_of(text: &str, offset: usize) -> usize {
@@ -253,7 +274,8 @@ fn is_close(given: &str, known: &str) -> bool {
     let room = a.len().min(b.len()) - start;
     let end = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count().min(room);
     let (left, right) = (&a[start..a.len() - end], &b[start..b.len() - end]);
-    left.len() <= 1 && right.len() <= 1 || (left.len() == 2 && right.len() == 2 && left[0] == right[1] && left[1] == right[0])
+    left.len() <= 1 && right.len() <= 1
+        || (left.len() == 2 && right.len() == 2 && left[0] == right[1] && left[1] == right[0])
 }
 
 #[cfg(test)]
@@ -276,7 +298,8 @@ mod tests {
 
         impl Written {
             pub(super) fn new(text: &str) -> Self {
-                let path = std::env::temp_dir().join(format!("windlass-{}.toml", uuid::Uuid::new_v4().simple()));
+                let path =
+                    std::env::temp_dir().join(format!("windlass-{}.toml", uuid::Uuid::new_v4().simple()));
                 std::fs::write(&path, text).unwrap();
                 Self(path)
             }
@@ -314,7 +337,9 @@ mod tests {
 
     #[test]
     fn every_mistake_is_named_with_file_line_and_key() {
-        let file = file("[http]\nlisten = 'nowhere'\nlisten_adress = 1\n\n[databse]\nurl = 'x'\n[worker]\nconcurrency = 'many'\n");
+        let file = file(
+            "[http]\nlisten = 'nowhere'\nlisten_adress = 1\n\n[databse]\nurl = 'x'\n[worker]\nconcurrency = 'many'\n",
+        );
         let variables = HashMap::from([("WINDLASS_METRICS".to_owned(), "perhaps".to_owned())]);
         let found = mistakes(&Sources { variables, file: Some(&file.0), ..Sources::default() });
         let path = file.0.display().to_string();
@@ -364,7 +389,11 @@ mod tests {
 
     #[test]
     fn close_names_are_recognised() {
-        assert!(is_close("databse", "database") && is_close("lisetn", "listen") && is_close("conections", "connections"));
+        assert!(
+            is_close("databse", "database")
+                && is_close("lisetn", "listen")
+                && is_close("conections", "connections")
+        );
         assert!(!is_close("colour", "listen"));
     }
 }

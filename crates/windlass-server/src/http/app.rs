@@ -38,6 +38,9 @@ pub struct Options {
     pub requests_per_minute: u32,
     /// Open connections at once.
     pub max_connections: usize,
+    /// Whether `/metrics` is served, and how many tenants have series of their own in it.
+    pub metrics: bool,
+    pub metrics_tenants: usize,
 }
 
 impl Default for Options {
@@ -49,6 +52,8 @@ impl Default for Options {
             request_timeout: Duration::from_secs(30),
             requests_per_minute: 60_000,
             max_connections: 10_000,
+            metrics: true,
+            metrics_tenants: 0,
         }
     }
 }

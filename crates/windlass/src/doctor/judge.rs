@@ -62,23 +62,31 @@ fn settings(facts: &Facts, findings: &mut Vec<Finding>) {
     let before = findings.len();
     for (name, value) in &facts.server.settings {
         let found = format!("{name} = {value}");
-        let change = |to: &str| format!("`alter system set {name} = {to}` and reload, or a restart where the server asks for it");
+        let change = |to: &str| {
+            format!("`alter system set {name} = {to}` and reload, or a restart where the server asks for it")
+        };
         let finding = match (name.as_str(), value.as_str()) {
-            ("fsync", "off") => danger("durability", format!("{found}: a power cut can destroy the database"), change("on")),
+            ("fsync", "off") => {
+                danger("durability", format!("{found}: a power cut can destroy the database"), change("on"))
+            }
             ("full_page_writes", "off") => {
                 danger("durability", format!("{found}: a power cut can tear pages"), change("on"))
             }
             ("synchronous_commit", "off") => warning(
                 "durability",
-                format!("{found}: jobs of the last moment before a crash are lost though their enqueue was answered"),
+                format!(
+                    "{found}: jobs of the last moment before a crash are lost though their enqueue was answered"
+                ),
                 change("on"),
             ),
             ("zero_damaged_pages" | "ignore_checksum_failure", "on") => {
                 danger("durability", format!("{found}: damage is passed over in silence"), change("off"))
             }
-            ("autovacuum" | "track_counts", "off") => {
-                danger("durability", format!("{found}: dead rows stay, and every claim gets slower"), change("on"))
-            }
+            ("autovacuum" | "track_counts", "off") => danger(
+                "durability",
+                format!("{found}: dead rows stay, and every claim gets slower"),
+                change("on"),
+            ),
             ("default_transaction_read_only", "on") => {
                 danger("durability", format!("{found}: nothing can be enqueued or settled"), change("off"))
             }
@@ -87,7 +95,8 @@ fn settings(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(finding);
     }
     if findings.len() == before {
-        findings.push(fine("durability", "fsync, full_page_writes, synchronous_commit and autovacuum are on"));
+        findings
+            .push(fine("durability", "fsync, full_page_writes, synchronous_commit and autovacuum are on"));
     }
 }
 
@@ -95,7 +104,11 @@ fn limits(facts: &Facts, findings: &mut Vec<Finding>) {
     let server = &facts.server;
     let used = format!("{} of {} connections in use", server.connections, server.most_connections);
     findings.push(if server.connections * 10 >= server.most_connections * 9 {
-        danger("connections", used, "raise max_connections, put a pooler in front, or lower `database.connections`")
+        danger(
+            "connections",
+            used,
+            "raise max_connections, put a pooler in front, or lower `database.connections`",
+        )
     } else if server.connections * 4 >= server.most_connections * 3 {
         warning("connections", used, "plan for a pooler or a higher max_connections before the next workers")
     } else {
@@ -129,7 +142,9 @@ fn holders(facts: &Facts, findings: &mut Vec<Finding>) {
         let advice = match holder.kind.as_str() {
             "prepared transaction" => "commit or roll it back by its name (`rollback prepared '…'`)",
             "replication slot" => "start its consumer, or drop the slot with `pg_drop_replication_slot`",
-            _ => "end it in its program, or with `select pg_terminate_backend(PID)`; set idle_in_transaction_session_timeout",
+            _ => {
+                "end it in its program, or with `select pg_terminate_backend(PID)`; set idle_in_transaction_session_timeout"
+            }
         };
         let is_forgotten = age.is_none_or(|age| age >= FORGOTTEN_TRANSACTION_SECONDS);
         findings.push(if is_forgotten {
@@ -140,7 +155,9 @@ fn holders(facts: &Facts, findings: &mut Vec<Finding>) {
     }
     if findings.len() == before {
         let oldest = facts.holders.iter().filter_map(|holder| holder.age_seconds).max();
-        let oldest = oldest.map_or("no transaction is open".to_owned(), |age| format!("the oldest transaction is {} old", spell(age)));
+        let oldest = oldest.map_or("no transaction is open".to_owned(), |age| {
+            format!("the oldest transaction is {} old", spell(age))
+        });
         findings.push(fine("transactions", oldest));
     }
 }
@@ -155,7 +172,9 @@ fn schema(facts: &Facts, findings: &mut Vec<Finding>) {
             format!("migration {} ({})", expected.version, expected.name)
         };
         match installed {
-            None => findings.push(danger("schema", format!("{what} is not installed"), "run `windlass migrate`")),
+            None => {
+                findings.push(danger("schema", format!("{what} is not installed"), "run `windlass migrate`"))
+            }
             Some(one) if one.checksum == expected.checksum => {}
             Some(_) if expected.version == 0 => findings.push(warning(
                 "schema",
@@ -192,7 +211,10 @@ fn schema(facts: &Facts, findings: &mut Vec<Finding>) {
         findings.push(danger("schema", format!("{} {}", damage.kind, damage.name), advice));
     }
     if findings.len() == before {
-        findings.push(fine("schema", format!("version {newest}, as this release expects, and nothing changed by hand")));
+        findings.push(fine(
+            "schema",
+            format!("version {newest}, as this release expects, and nothing changed by hand"),
+        ));
     }
 }
 
@@ -212,7 +234,10 @@ fn bloat(facts: &Facts, findings: &mut Vec<Finding>) {
                 table.live_rows,
                 table.bytes / (1024 * 1024)
             ),
-            format!("end what holds them (see transactions), then `vacuum (verbose) windlass.{}`", table.name),
+            format!(
+                "end what holds them (see transactions), then `vacuum (verbose) windlass.{}`",
+                table.name
+            ),
         ));
     }
     if findings.len() == before {
@@ -223,7 +248,11 @@ fn bloat(facts: &Facts, findings: &mut Vec<Finding>) {
 fn workers(facts: &Facts, findings: &mut Vec<Finding>) {
     let alive = facts.workers.iter().filter(|worker| worker.is_alive).count();
     if alive == 0 {
-        findings.push(warning("workers", "no worker is alive", "start one: `windlass worker`, or an application that embeds one"));
+        findings.push(warning(
+            "workers",
+            "no worker is alive",
+            "start one: `windlass worker`, or an application that embeds one",
+        ));
     } else {
         findings.push(fine("workers", format!("{alive} alive")));
     }
@@ -252,11 +281,25 @@ fn stuck_one(stuck: &Stuck) -> Finding {
     let (jobs, age) = (stuck.jobs, spell(stuck.age_seconds));
     let keeper = "no keeper does this duty: run `windlass keeper`, or a worker without `--no-keeper`; its log says why it fails";
     match stuck.kind.as_str() {
-        "promote" => danger("stuck jobs", format!("{jobs} jobs are due since up to {age} and were not promoted"), keeper),
-        "expire" => danger("stuck jobs", format!("{jobs} deadlines passed up to {age} ago and nothing happened"), keeper),
+        "promote" => danger(
+            "stuck jobs",
+            format!("{jobs} jobs are due since up to {age} and were not promoted"),
+            keeper,
+        ),
+        "expire" => danger(
+            "stuck jobs",
+            format!("{jobs} deadlines passed up to {age} ago and nothing happened"),
+            keeper,
+        ),
         "fold" => warning("stuck jobs", format!("{jobs} counter rows wait to be folded"), keeper),
-        "reap" => danger("stuck jobs", format!("{jobs} jobs of {}, dead since {age}, were not taken back", stuck.name), keeper),
-        "partition" => warning("partitions", format!("next week's (from {}) is not there yet", stuck.name), keeper),
+        "reap" => danger(
+            "stuck jobs",
+            format!("{jobs} jobs of {}, dead since {age}, were not taken back", stuck.name),
+            keeper,
+        ),
+        "partition" => {
+            warning("partitions", format!("next week's (from {}) is not there yet", stuck.name), keeper)
+        }
         "paused" => warning(
             "paused queues",
             format!("queue {} is paused since {age}, with {jobs} jobs in line", stuck.name),
@@ -265,7 +308,10 @@ fn stuck_one(stuck: &Stuck) -> Finding {
         _ => danger(
             "stuck jobs",
             format!("{jobs} jobs of {} are in line and no live worker knows that key", stuck.name),
-            format!("start a worker that has `{}`, or cancel them: `windlass jobs cancel --definition {}`", stuck.name, stuck.name),
+            format!(
+                "start a worker that has `{}`, or cancel them: `windlass jobs cancel --definition {}`",
+                stuck.name, stuck.name
+            ),
         ),
     }
 }
@@ -318,7 +364,8 @@ mod tests {
     use super::{Severity, judge, spell};
 
     fn healthy() -> Facts {
-        let server = Server { version: 150_000, most_connections: 100, has_schema: true, ..Server::default() };
+        let server =
+            Server { version: 150_000, most_connections: 100, has_schema: true, ..Server::default() };
         Facts { server, is_heard: true, ..Facts::default() }
     }
 

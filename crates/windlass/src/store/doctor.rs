@@ -54,11 +54,8 @@ pub(crate) async fn holders(client: &Client) -> Result<Vec<Holder>> {
 
 pub(crate) async fn migrations(client: &Client) -> Result<Vec<Installed>> {
     let rows = query_unnamed(client, &MIGRATIONS, &[]).await?;
-    let installed = rows.iter().map(|row| Installed {
-        version: row.get(0),
-        name: row.get(1),
-        checksum: row.get(2),
-    });
+    let installed =
+        rows.iter().map(|row| Installed { version: row.get(0), name: row.get(1), checksum: row.get(2) });
     Ok(installed.collect())
 }
 

@@ -12,7 +12,7 @@ use crate::cli::print;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass jobs cancel 0199…\n  \
     windlass jobs cancel --status queued --definition sync-dropbox --dry-run")]
-pub struct Cancel {
+pub(super) struct Cancel {
     #[command(flatten)]
     act: Act,
 }
@@ -21,7 +21,7 @@ pub struct Cancel {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass jobs retry 0199…\n  \
     windlass jobs retry --status dead_letter --definition sync-dropbox")]
-pub struct Retry {
+pub(super) struct Retry {
     #[command(flatten)]
     act: Act,
 }
@@ -70,13 +70,22 @@ impl Act {
                 Ok(Exit::Success)
             }
             (has_no_ids, _) => {
-                let mut body = if has_no_ids { json!({"filter": self.which.as_filter()}) } else { json!({"ids": self.ids}) };
+                let mut body = if has_no_ids {
+                    json!({"filter": self.which.as_filter()})
+                } else {
+                    json!({"ids": self.ids})
+                };
                 body["dry_run"] = json!(self.dry_run);
                 let answer = client.post(&format!("/api/v1/jobs/bulk/{verb}"), body).await?;
                 if global.json {
                     print::json(&answer)?;
                 } else {
-                    let count = answer.as_object().into_iter().flatten().find_map(|(_, value)| value.as_u64()).unwrap_or(0);
+                    let count = answer
+                        .as_object()
+                        .into_iter()
+                        .flatten()
+                        .find_map(|(_, value)| value.as_u64())
+                        .unwrap_or(0);
                     let would = if self.dry_run { "would touch" } else { "touched" };
                     print::line(format!("{verb}: {would} {count} jobs"))?;
                 }

@@ -15,10 +15,12 @@ use crate::cli::print;
 ///
 /// Prints its id; with --wait it follows the job to its end, and the exit code says how that was.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  windlass jobs enqueue sync-dropbox --payload '{\"provider_id\": \"…\"}' --tenant acme\n  \
+#[command(
+    after_help = "Examples:\n  windlass jobs enqueue sync-dropbox --payload '{\"provider_id\": \"…\"}' --tenant acme\n  \
     windlass jobs enqueue recompute-trained-tags --set model=siglip --in 5m --dedupe-key nightly\n  \
-    generate | windlass jobs enqueue import --payload - --wait")]
-pub struct Enqueue {
+    generate | windlass jobs enqueue import --payload - --wait"
+)]
+pub(super) struct Enqueue {
     /// The definition's key
     #[arg(value_name = "KEY")]
     definition_key: String,
@@ -95,7 +97,8 @@ impl Enqueue {
             None => "{}".to_owned(),
         };
         let mut payload: Value = serde_json::from_str(&text).map_err(|error| {
-            Failure::usage(format!("--payload is no JSON: {error}")).advise("quote it: --payload '{\"name\": \"value\"}'")
+            Failure::usage(format!("--payload is no JSON: {error}"))
+                .advise("quote it: --payload '{\"name\": \"value\"}'")
         })?;
         for pair in &self.set {
             let Some((name, value)) = pair.split_once('=') else {

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::cli::Global;
-use crate::cli::client::{list_of};
+use crate::cli::client::list_of;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print::{self, Show};
 
@@ -66,7 +66,9 @@ impl Which {
     }
 
     pub(super) fn as_filter(&self) -> Value {
-        Value::Object(self.fields().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect())
+        Value::Object(
+            self.fields().into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect(),
+        )
     }
 }
 
@@ -74,7 +76,7 @@ impl Which {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass jobs list --tenant acme --status dead_letter\n  \
     windlass jobs list --definition sync-dropbox --limit 20\n  windlass jobs list --json | jq -r '.items[].id'")]
-pub struct List {
+pub(super) struct List {
     #[command(flatten)]
     which: Which,
 
@@ -119,5 +121,9 @@ impl List {
 }
 
 pub(super) fn tries(job: &Value) -> String {
-    format!("{}/{}", print::text(print::at(job, "attempt_count")), print::text(print::at(job, "max_attempts")))
+    format!(
+        "{}/{}",
+        print::text(print::at(job, "attempt_count")),
+        print::text(print::at(job, "max_attempts"))
+    )
 }

@@ -11,8 +11,10 @@ use crate::cli::print::{self, at, text};
 
 /// Shows one job with its attempts, and why it waits if it does.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  windlass jobs show 0199…\n  windlass jobs show 0199… --json | jq .attempts")]
-pub struct Show {
+#[command(
+    after_help = "Examples:\n  windlass jobs show 0199…\n  windlass jobs show 0199… --json | jq .attempts"
+)]
+pub(super) struct Show {
     /// The job's id
     id: String,
 }
@@ -48,7 +50,10 @@ fn print_job(job: &Value, why: &Value) -> Result<(), Failure> {
         Value::Null => String::new(),
         value => serde_json::to_string_pretty(value).unwrap_or_default(),
     };
-    let reason = ["summary", "reason", "message", "detail"].iter().map(|key| text(at(why, key))).find(|text| !text.is_empty());
+    let reason = ["summary", "reason", "message", "detail"]
+        .iter()
+        .map(|key| text(at(why, key)))
+        .find(|text| !text.is_empty());
     let subject = [text(at(job, "subject_type")), text(at(job, "subject_id"))].join(" ");
     print::facts(&[
         ("id", text(at(job, "id"))),
@@ -79,7 +84,8 @@ fn print_job(job: &Value, why: &Value) -> Result<(), Failure> {
 }
 
 fn progress(job: &Value) -> String {
-    let percent = at(job, "progress_percent").as_f64().map(|percent| format!("{percent:.0} %")).unwrap_or_default();
+    let percent =
+        at(job, "progress_percent").as_f64().map(|percent| format!("{percent:.0} %")).unwrap_or_default();
     format!("{percent} {}", text(at(job, "progress_message"))).trim().to_owned()
 }
 

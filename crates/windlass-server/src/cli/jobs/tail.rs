@@ -14,7 +14,7 @@ use crate::cli::print;
 /// What the job writes to standard error comes out on standard error here, too.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  windlass jobs tail 0199…")]
-pub struct Tail {
+pub(super) struct Tail {
     /// The job's id
     id: String,
 }
@@ -37,7 +37,8 @@ impl Tail {
                 continue;
             }
             let line: Value = serde_json::from_str(&data).unwrap_or(Value::String(data));
-            let text = line.get("text").or_else(|| line.get("line")).map_or_else(|| print::text(&line), print::text);
+            let text =
+                line.get("text").or_else(|| line.get("line")).map_or_else(|| print::text(&line), print::text);
             if line.get("stream").and_then(Value::as_str) == Some("stderr") {
                 write_out(&mut std::io::stderr(), &text)?;
             } else {

@@ -21,8 +21,10 @@ const EVERY: Duration = Duration::from_millis(250);
 ///
 /// On a terminal it shows how far they are. Ends with 0 if all succeeded and with 1 if one did not.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  windlass jobs wait 0199…\n  windlass jobs wait $A $B --timeout 10m && echo done")]
-pub struct Wait {
+#[command(
+    after_help = "Examples:\n  windlass jobs wait 0199…\n  windlass jobs wait $A $B --timeout 10m && echo done"
+)]
+pub(super) struct Wait {
     /// The jobs' ids
     #[arg(required = true)]
     ids: Vec<String>,
@@ -73,8 +75,11 @@ pub(super) async fn until_ended(
         if timeout.is_some_and(|timeout| started.elapsed() >= timeout) {
             bar.finish_and_clear();
             let left = ids.len() - ended.len();
-            return Err(Failure::new(Exit::Negative, format!("{left} of {} jobs have not ended; the last is {word}", ids.len()))
-                .advise("`windlass jobs show ID` says why it waits"));
+            return Err(Failure::new(
+                Exit::Negative,
+                format!("{left} of {} jobs have not ended; the last is {word}", ids.len()),
+            )
+            .advise("`windlass jobs show ID` says why it waits"));
         }
         tokio::select! {
             () = tokio::time::sleep(EVERY) => {}
@@ -115,7 +120,8 @@ fn bar(jobs: usize) -> ProgressBar {
     }
     let bar = ProgressBar::with_draw_target(Some(100), ProgressDrawTarget::stderr());
     let jobs = if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") };
-    let style = ProgressStyle::with_template(&format!("{jobs} {{bar:30}} {{pos:>3}} % {{elapsed}} {{wide_msg}}"));
+    let style =
+        ProgressStyle::with_template(&format!("{jobs} {{bar:30}} {{pos:>3}} % {{elapsed}} {{wide_msg}}"));
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
     bar
 }

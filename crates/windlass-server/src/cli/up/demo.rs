@@ -60,7 +60,8 @@ pub(super) async fn produce(queue: Queue, tenants: Vec<Tenant>, stop: Cancellati
 
 async fn ask(queue: &Queue, tenant: &Tenant) -> windlass::Result<()> {
     let providers = (0..tenant.burst).map(|number| {
-        let provider = Uuid::new_v5(&tenant.id, &number.to_be_bytes());
+        // The same ones in every round, so that a sync that still runs is not started twice.
+        let provider = Uuid::from_u128(tenant.id.as_u128() ^ u128::from(number));
         NewJob::new("sync-dropbox")
             .payload(&json!({"provider_id": provider, "path_prefix": "/"}))
             .dedupe_key(format!("sync:{provider}"))

@@ -33,7 +33,9 @@ impl Handler for SyncDropbox {
             job.progress(percent(page, pages), &format!("page {page} of {pages} below {prefix}"));
         }
         let pictures = u32::from(pages) * 25;
-        let tag = NewJob::new(RecomputeTags::KEY).payload(&json!({"model": "siglip"})).subject("provider", &*sync.provider_id);
+        let tag = NewJob::new(RecomputeTags::KEY)
+            .payload(&json!({"model": "siglip"}))
+            .subject("provider", &*sync.provider_id);
         Ok(Done::new().result(&json!({"pages": pages, "pictures": pictures})).then(tag))
     }
 
@@ -64,9 +66,16 @@ impl Handler for RecomputeTags {
     }
 
     fn definition(&self) -> Definition {
-        let backoff =
-            Backoff { kind: Kind::Exponential, base_seconds: 2.0, factor: 2.0, cap_seconds: 30.0, jitter: 0.3 };
-        remembered(Self::KEY).description("Recompute tags with a trained model; its service is sometimes away").backoff(backoff)
+        let backoff = Backoff {
+            kind: Kind::Exponential,
+            base_seconds: 2.0,
+            factor: 2.0,
+            cap_seconds: 30.0,
+            jitter: 0.3,
+        };
+        remembered(Self::KEY)
+            .description("Recompute tags with a trained model; its service is sometimes away")
+            .backoff(backoff)
     }
 }
 
@@ -94,7 +103,8 @@ impl Handler for RecomputeZeroshot {
     }
 
     fn definition(&self) -> Definition {
-        remembered(Self::KEY).description("Recompute tags without training; polls until the operation is done")
+        remembered(Self::KEY)
+            .description("Recompute tags without training; polls until the operation is done")
     }
 }
 
@@ -115,7 +125,10 @@ impl Handler for TrainModels {
     async fn run(&self, job: &Context, training: Training) -> Result<Done, Failure> {
         for keyword in 1..=training.keywords {
             step(job, 150, 400).await?;
-            job.progress(percent(keyword, training.keywords), &format!("keyword {keyword} of {}", training.keywords));
+            job.progress(
+                percent(keyword, training.keywords),
+                &format!("keyword {keyword} of {}", training.keywords),
+            );
             if training.keywords % 13 == 0 && keyword > training.keywords / 2 {
                 return Err(Failure::permanent(format!("keyword {keyword} has no pictures to train on")));
             }
@@ -133,7 +146,9 @@ impl Handler for TrainModels {
 /// A day: a demo that is left on should not fill the disk.
 fn remembered(key: &str) -> Definition {
     let ended = State::ALL.into_iter().filter(|state| state.is_terminal());
-    ended.fold(Definition::new(key), |definition, state| definition.retention(state, Duration::from_secs(24 * 3600)))
+    ended.fold(Definition::new(key), |definition, state| {
+        definition.retention(state, Duration::from_secs(24 * 3600))
+    })
 }
 
 fn percent(part: u16, whole: u16) -> f32 {

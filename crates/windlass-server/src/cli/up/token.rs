@@ -1,0 +1,42 @@
+//! The super-admin's token of `windlass up`, kept in a file that only its owner reads.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use axum::http::{HeaderMap, HeaderValue, header};
+
+use crate::auth::{Role, create_admin_token};
+use crate::cli::exit::Failure;
+use crate::http::App;
+
+pub(super) const NAME: &str = "admin-token";
+
+/// The token of last time if it still opens this database, else a new one.
+pub(super) async fn ensure(app: &App, directory: &Path) -> Result<PathBuf, Failure> {
+    let path = directory.join(NAME);
+    if let Ok(token) = fs::read_to_string(&path)
+        && is_valid(app, token.trim()).await
+    {
+        return Ok(path);
+    }
+    let token = create_admin_token(app.queue(), "windlass up").await?;
+    write(&path, &token.expose())
+        .map_err(|error| Failure::usage(format!("cannot write {}: {error}", path.display())))?;
+    Ok(path)
+}
+
+async fn is_valid(app: &App, token: &str) -> bool {
+    let mut headers = HeaderMap::new();
+    let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}")) else { return false };
+    headers.insert(header::AUTHORIZATION, value);
+    app.authenticator().authenticate(&headers).await.is_ok_and(|known| known.caller.role == Role::SuperAdmin)
+}
+
+/// Made with its mode, so that at no moment anybody else can read it; and anew, so that an older file's mode does not count.
+fn write(path: &Path, token: &str) -> std::io::Result<()> {
+    let _ = fs::remove_file(path);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    writeln!(file, "{token}")
+}

@@ -1,0 +1,120 @@
+//! Every command explains itself, and wrong input is refused with the right code and what to do.
+
+use clap::Command;
+use windlass_server::cli::exit::Exit;
+use windlass_server::cli::tree;
+use windlass_testing::{TestQueue, migrated};
+
+use super::run;
+
+/// Every command below this one, with the words to reach it.
+pub(super) fn commands(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
+    let mut found = Vec::new();
+    for child in command.get_subcommands().filter(|child| child.get_name() != "help" && !child.is_hide_set()) {
+        let words: Vec<String> = words.iter().cloned().chain([child.get_name().to_owned()]).collect();
+        found.push((words.clone(), child.clone()));
+        found.extend(commands(child, &words));
+    }
+    found
+}
+
+#[test]
+fn every_command_and_every_option_says_what_it_is_for() {
+    tree().debug_assert();
+    let all = commands(&tree(), &[]);
+    assert!(all.len() > 30, "{}", all.len());
+    for (words, command) in all {
+        assert!(command.get_about().is_some(), "{words:?} has no description");
+        for argument in command.get_arguments() {
+            assert!(argument.get_help().is_some(), "{words:?}: {} is not explained", argument.get_id());
+        }
+    }
+}
+
+#[tokio::test]
+async fn help_is_printed_on_standard_output_and_lists_the_exit_codes() {
+    let help = run(&["--help"]).await.expect(0);
+    for exit in Exit::ALL {
+        assert!(help.out.contains(&format!("{:>3}  {}", exit.code(), exit.meaning())), "{}", help.out);
+    }
+    for words in [vec!["jobs", "enqueue", "--help"], vec!["definitions", "apply", "--help"], vec!["up", "--help"]] {
+        let help = run(&words).await.expect(0);
+        assert!(help.out.contains("Example") || help.out.contains("The file"), "{words:?}: {}", help.out);
+    }
+}
+
+#[tokio::test]
+async fn wrong_words_end_with_code_2_and_name_the_word() {
+    for (arguments, named) in [
+        (vec!["job"], "jobs"),
+        (vec!["jobs", "list", "--colour"], "--colour"),
+        (vec!["jobs", "enqueue", "x", "--payload", "{"], "--payload"),
+        (vec!["jobs", "enqueue", "x", "--in", "soon"], "5m"),
+        (vec!["jobs", "cancel"], "--status"),
+        (vec!["--server", "localhost", "summary"], "http://"),
+        (vec!["keeper", "--once", "dust"], "no database is named"),
+        (vec!["migrate"], "--database-url"),
+        (vec!["definitions", "apply", "/nowhere.toml"], "/nowhere.toml"),
+    ] {
+        let ran = run(&arguments).await.expect(2);
+        assert!(ran.err.contains(named), "{arguments:?}: {}", ran.err);
+        assert!(ran.out.is_empty(), "{}", ran.out);
+    }
+}
+
+#[tokio::test]
+async fn a_server_or_a_database_that_is_not_there_ends_with_code_3_and_says_what_to_try() {
+    let ran = run(&["summary", "--server", "http://127.0.0.1:1"]).await.expect(3);
+    assert!(ran.err.contains("cannot reach http://127.0.0.1:1") && ran.err.contains("windlass up"), "{}", ran.err);
+    let ran = run(&["doctor", "--database-url", "postgresql://nobody:hunter2@127.0.0.1:1/x"]).await.expect(3);
+    assert!(ran.err.contains("try:") && !ran.err.contains("hunter2"), "{}", ran.err);
+}
+
+#[tokio::test]
+async fn the_configuration_is_checked_as_a_whole() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("mistaken.toml");
+    std::fs::write(&file, "[http]\nlisten = 'x'\nspeed = 1\n").unwrap();
+    let path = file.to_str().unwrap();
+    let ran = run(&["config", "check", "--config", path]).await.expect(2);
+    assert!(ran.err.contains("2 mistakes"), "{}", ran.err);
+    assert!(ran.err.contains(&format!("{path}:2: http.listen:")) && ran.err.contains(&format!("{path}:3: http.speed:")));
+    let ran = run(&["config", "check", "--config", path, "--json"]).await.expect(2);
+    assert_eq!(ran.json()["mistakes"].as_array().unwrap().len(), 2);
+
+    std::fs::write(&file, run(&["config", "example"]).await.expect(0).out).unwrap();
+    run(&["config", "check", "--config", path]).await.expect(0);
+}
+
+#[tokio::test]
+async fn completions_and_sql_are_printed_without_anything_else() {
+    assert!(run(&["completions", "bash"]).await.expect(0).out.contains("_windlass()"));
+    assert!(run(&["completions", "tcsh"]).await.expect(2).err.contains("tcsh"));
+    let sql = run(&["migrate", "--print-sql"]).await.expect(0).out;
+    assert!(sql.contains("create table windlass.job"));
+    let openapi = run(&["openapi"]).await.expect(0).json();
+    assert!(openapi["openapi"].as_str().unwrap().starts_with("3.1"));
+}
+
+#[tokio::test]
+async fn the_doctor_finds_a_healthy_queue_fine_and_a_broken_one_not() {
+    let queue = TestQueue::create().await;
+    let ran = run(&["doctor", "--json", "--database-url", queue.url()]).await.expect(0);
+    assert_ne!(ran.json()["worst"], "danger");
+
+    let client = queue.client().await;
+    let broken = "drop function windlass.fold_tallies; delete from windlass.migration where version = 3";
+    client.batch_execute(broken).await.unwrap();
+    let ran = run(&["doctor", "--quiet", "--database-url", queue.url()]).await.expect(1);
+    assert!(ran.out.contains("DANGER") && ran.out.contains("windlass migrate"), "{}", ran.out);
+}
+
+#[tokio::test]
+async fn a_database_is_migrated_once_and_kept_by_hand() {
+    let database = migrated().await;
+    let ran = run(&["migrate", "--database-url", database.url()]).await.expect(0);
+    assert!(ran.out.contains("nothing to do"), "{}", ran.out);
+    let ran = run(&["keeper", "--once", "promote", "--json", "--database-url", database.url()]).await.expect(0);
+    assert_eq!(ran.json()["duty"], "promote");
+    let ran = run(&["keeper", "--once", "dust", "--database-url", database.url()]).await.expect(2);
+    assert!(ran.err.contains("promote, reap"), "{}", ran.err);
+}

@@ -1,0 +1,3 @@
+//! Whole processes: started, used, stopped and killed. They run one at a time.
+
+mod up;

@@ -1,0 +1,152 @@
+//! `windlass up`, from an empty directory to finished jobs, and nothing left behind.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use uuid::Uuid;
+use windlass_testing::{eventually, migrated};
+
+use crate::cli::{Ran, run, windlass};
+
+#[tokio::test]
+async fn up_on_an_empty_directory_runs_jobs_and_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let mut up = Up::start(&scratch, &[]).await;
+
+    let token = scratch.0.join("data/admin-token");
+    let mode = fs::metadata(&token).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "nobody else may read the token");
+
+    let enqueued = ["jobs", "enqueue", "train-keyword-models", "--set", "keywords=2", "--tenant", "acme"];
+    let id = up.ask(&enqueued).await.expect(0).out.trim().to_owned();
+    let waited = up.ask(&["jobs", "wait", &id, "--tenant", "acme", "--timeout", "60s"]).await.expect(0);
+    assert_eq!(waited.out.trim(), format!("{id} succeeded"));
+    let shown = up.ask(&["jobs", "show", &id, "--tenant", "acme", "--json"]).await.expect(0).json();
+    assert_eq!(shown["job"]["status"], "succeeded");
+    assert_eq!(shown["attempts"][0]["attempt_no"], 1);
+
+    let failing = ["jobs", "enqueue", "train-keyword-models", "--set", "keywords=13", "--tenant", "acme", "--wait"];
+    let failed = up.ask(&failing).await.expect(1);
+    assert!(failed.out.contains("has no pictures to train on"), "{failed:?}");
+
+    let metrics = reqwest::get(format!("{}/metrics", up.address)).await.unwrap().text().await.unwrap();
+    assert!(metrics.contains("windlass_jobs{queue=\"default\",status=\"succeeded\"}"), "{metrics}");
+
+    let code = up.interrupt().await;
+    assert_eq!(code, 0, "{}", up.said());
+    assert!(!scratch.0.join("data/postgres/postmaster.pid").exists(), "its Postgres must have stopped with it");
+}
+
+#[tokio::test]
+async fn up_goes_on_where_it_was_with_the_same_token() {
+    let scratch = Scratch::new();
+    let mut up = Up::start(&scratch, &["--no-demo"]).await;
+    let token = fs::read_to_string(scratch.0.join("data/admin-token")).unwrap();
+    up.ask(&["tenants", "create", "shop"]).await.expect(0);
+    up.interrupt().await;
+
+    let mut again = Up::start(&scratch, &["--no-demo"]).await;
+    assert_eq!(fs::read_to_string(scratch.0.join("data/admin-token")).unwrap(), token);
+    let tenants = again.ask(&["tenants", "list", "--json"]).await.expect(0).json();
+    let slugs: Vec<&str> = tenants.as_array().unwrap().iter().filter_map(|tenant| tenant["slug"].as_str()).collect();
+    assert!(slugs.contains(&"shop") && !slugs.contains(&"acme"), "{slugs:?}");
+    assert_eq!(again.interrupt().await, 0);
+}
+
+#[tokio::test]
+async fn up_on_a_given_database_starts_none_and_a_second_signal_ends_it_at_once() {
+    let (scratch, database) = (Scratch::new(), migrated().await);
+    let mut up = Up::start(&scratch, &["--database-url", database.url()]).await;
+    assert!(!scratch.0.join("data/postgres").exists());
+    let long = ["jobs", "enqueue", "train-keyword-models", "--set", "keywords=900", "--tenant", "acme"];
+    let id = up.ask(&long).await.expect(0).out.trim().to_owned();
+    eventually("the long job runs", async || {
+        up.ask(&["jobs", "show", &id, "--tenant", "acme", "--json"]).await.json()["job"]["status"] == "running"
+    })
+    .await;
+    up.signal();
+    eventually("it says that it stops", async || up.said().contains("ctrl-C again")).await;
+    assert_eq!(up.interrupt().await, 130, "{}", up.said());
+}
+
+#[tokio::test]
+async fn serve_needs_a_migrated_database_and_says_so() {
+    let server = windlass_testing::TestServer::shared().await;
+    let ran = run(&["serve", "--database-url", &server.url(), "--listen", "127.0.0.1:0"]).await;
+    assert!(ran.code != 0 && ran.err.contains("windlass migrate"), "{ran:?}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let database = migrated().await;
+    let address = taken.local_addr().unwrap().to_string();
+    let ran = run(&["serve", "--database-url", database.url(), "--listen", &address]).await.expect(3);
+    assert!(ran.err.contains("--listen"), "{}", ran.err);
+}
+
+/// A `windlass up` of one test.
+struct Up {
+    child: Child,
+    address: String,
+    token_file: PathBuf,
+    words: PathBuf,
+}
+
+impl Up {
+    async fn start(scratch: &Scratch, more: &[&str]) -> Self {
+        let words = scratch.0.join("words");
+        let (data, token_file) = (scratch.0.join("data"), scratch.0.join("data/admin-token"));
+        let mut command = windlass(&["up", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().unwrap()]);
+        command.args(more).stdout(Stdio::piped()).stderr(fs::File::create(&words).unwrap());
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let first = lines.next_line().await.unwrap();
+        let said = fs::read_to_string(&words).unwrap();
+        let first = first.unwrap_or_else(|| panic!("it ended before it was ready: {said}"));
+        let address = first.strip_prefix("ready: ").unwrap_or_else(|| panic!("{first:?} is not the ready line")).to_owned();
+        Self { child, address, token_file, words }
+    }
+
+    /// Another command, against this one.
+    async fn ask(&self, arguments: &[&str]) -> Ran {
+        let mut command: Command = windlass(arguments);
+        command.args(["--server", &self.address, "--token-file", self.token_file.to_str().unwrap()]);
+        Ran::of(command.output().await.unwrap())
+    }
+
+    fn signal(&self) {
+        let id = i32::try_from(self.child.id().unwrap()).unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
+    }
+
+    /// As ctrl-C does; answers the exit code.
+    async fn interrupt(&mut self) -> i32 {
+        self.signal();
+        self.child.wait().await.unwrap().code().unwrap_or(-1)
+    }
+
+    fn said(&self) -> String {
+        let mut text = String::new();
+        fs::File::open(&self.words).unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+}
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,92 @@
+//! The doctor, on databases that have what it looks for.
+
+use windlass::{Definition, Finding, NewJob, Severity, Worker};
+use windlass_testing::{TestQueue, TestServer, eventually, settings};
+
+use crate::support;
+
+async fn examine(queue: &TestQueue) -> Vec<Finding> {
+    windlass::examine(&settings(queue.url())).await.unwrap()
+}
+
+async fn found(queue: &TestQueue, check: &str) -> Vec<(Severity, String)> {
+    let findings = examine(queue).await.into_iter().filter(|finding| finding.check == check);
+    findings.map(|finding| (finding.severity, finding.found)).collect()
+}
+
+#[tokio::test]
+async fn a_fresh_queue_has_nothing_dangerous() {
+    let queue = TestQueue::create().await;
+    let findings = examine(&queue).await;
+    let dangers: Vec<&Finding> = findings.iter().filter(|finding| finding.severity == Severity::Danger).collect();
+    assert!(dangers.is_empty(), "{dangers:#?}");
+    for check in ["server", "durability", "connections", "transactions", "schema", "bloat", "workers", "stuck jobs", "listen"] {
+        assert!(findings.iter().any(|finding| finding.check == check), "{check} is not looked at: {findings:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_without_the_schema_is_told_to_migrate() {
+    let findings = windlass::examine(&settings(&TestServer::shared().await.url())).await.unwrap();
+    let schema = findings.iter().find(|finding| finding.check == "schema").unwrap();
+    assert_eq!(schema.severity, Severity::Danger);
+    assert!(schema.advice.as_ref().unwrap().contains("windlass migrate"));
+}
+
+#[tokio::test]
+async fn drift_is_found_a_changed_function_an_unguarded_table_a_lost_migration() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    client
+        .batch_execute(
+            "create or replace function windlass.fold_tallies(most integer) returns integer language sql as 'select 0';
+             alter table windlass.live no force row level security;",
+        )
+        .await
+        .unwrap();
+    let schema = found(&queue, "schema").await;
+    assert!(schema.iter().all(|(severity, _)| *severity == Severity::Danger), "{schema:?}");
+    assert!(schema.iter().any(|(_, found)| found.contains("fold_tallies")), "{schema:?}");
+    assert!(schema.iter().any(|(_, found)| found == "unguarded table live"), "{schema:?}");
+
+    client.batch_execute("delete from windlass.migration where version = 2").await.unwrap();
+    let schema = found(&queue, "schema").await;
+    assert!(schema.iter().any(|(_, found)| found.contains("migration 2")), "{schema:?}");
+}
+
+#[tokio::test]
+async fn jobs_that_no_live_worker_knows_are_named_with_their_key() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("orphan")).await.unwrap();
+    queue.enqueue(&NewJob::new("orphan")).await.unwrap();
+    let stuck = found(&queue, "stuck jobs").await;
+    assert!(stuck.iter().any(|(severity, found)| *severity == Severity::Danger && found.contains("orphan")), "{stuck:?}");
+}
+
+#[tokio::test]
+async fn overdue_duties_and_paused_queues_are_found() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("later")).await.unwrap();
+    queue.enqueue(&NewJob::new("later").delay(std::time::Duration::from_secs(600))).await.unwrap();
+    let client = queue.client().await;
+    client.batch_execute("update windlass.deferred set due_at = now() - interval '5 min'").await.unwrap();
+    queue.set_paused("default", true).await.unwrap();
+    let stuck = found(&queue, "stuck jobs").await;
+    assert!(stuck.iter().any(|(severity, found)| *severity == Severity::Danger && found.contains("promoted")), "{stuck:?}");
+    let paused = found(&queue, "paused queues").await;
+    assert!(paused.len() == 1 && paused[0].1.contains("default"), "{paused:?}");
+}
+
+#[tokio::test]
+async fn a_worker_that_fell_silent_is_stale_and_one_that_said_goodbye_is_not() {
+    let queue = TestQueue::create().await;
+    let worker = Worker::builder(&queue).handler(support::Quick).start().await.unwrap();
+    eventually("it listens", async || found(&queue, "listen").await[0].1.contains("1 sessions listen")).await;
+    assert!(found(&queue, "stale workers").await.is_empty());
+    let client = queue.client().await;
+    worker.stop().await.unwrap();
+    assert!(found(&queue, "stale workers").await.is_empty(), "it said goodbye");
+    let silent = "update windlass.job_workers set last_seen_at = now() - interval '1 min', lease_expires_at = now() - interval '30 s'";
+    client.batch_execute(silent).await.unwrap();
+    assert_eq!(found(&queue, "stale workers").await.len(), 1);
+}
