@@ -11,6 +11,7 @@ use crate::queue::Queue;
 use crate::store;
 use crate::store::database::{CONFLICT_TRIES, conflict_pause};
 use crate::store::enqueue::{Route, Routed};
+use crate::telemetry;
 
 /// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if that commits.
 pub async fn enqueue<C: tokio_postgres::GenericClient + Sync>(client: &C, job: &NewJob) -> Result<Enqueued> {
@@ -21,6 +22,12 @@ pub async fn enqueue<C: tokio_postgres::GenericClient + Sync>(client: &C, job: &
 impl Queue {
     /// Enqueues one job and answers once it is durable.
     pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued> {
+        let enqueued = self.enqueue_one(job).await?;
+        telemetry::enqueued([(job, &enqueued)]);
+        Ok(enqueued)
+    }
+
+    async fn enqueue_one(&self, job: &NewJob) -> Result<Enqueued> {
         let route = self.checked_route(job).await?;
         if job.options.needs_a_guard() || route.0.has_start_deadline {
             return store::enqueue::door(&self.database().session().await?, job).await;
@@ -32,6 +39,12 @@ impl Queue {
 
     /// Enqueues many jobs in one transaction: all of them or none. Answers in the order given.
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
+        let enqueued = self.enqueue_all(jobs).await?;
+        telemetry::enqueued(jobs.iter().zip(&enqueued));
+        Ok(enqueued)
+    }
+
+    async fn enqueue_all(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
         let mut answers: Vec<Option<Enqueued>> = vec![None; jobs.len()];
         let mut plain = Vec::with_capacity(jobs.len());
         let mut guarded = Vec::new();

@@ -10,18 +10,29 @@ use tokio::sync::broadcast;
 use uuid::Uuid;
 
 use crate::job::state::{Actor, AttemptOutcome, State};
+use crate::new_job::{Enqueued, NewJob};
 
 /// Metric names, with what they count. `docs/telemetry.md` lists the same, and a test compares the two.
 pub const METRICS: &[(&str, &str)] = &[
     ("windlass_attempts_total", "attempts ended, by definition_key and outcome"),
     ("windlass_claimed_total", "jobs claimed, by definition_key"),
     ("windlass_claim_batch_size", "jobs per claim that found any"),
+    (
+        "windlass_database_seconds",
+        "time the database took to answer, by call: claim, settle, enqueue, heartbeat, keep, read",
+    ),
     ("windlass_database_errors_total", "database errors met by the engine, by part"),
+    (
+        "windlass_enqueued_total",
+        "jobs this process enqueued, by definition_key; those of a SQL door are not seen here",
+    ),
+    ("windlass_finished_total", "jobs that ended in this worker, by definition_key and status"),
     ("windlass_heartbeats_total", "heartbeats, by result: granted, refused, failed"),
     ("windlass_keeper_moved_total", "jobs moved or rows tidied by a keeper duty, by duty"),
     ("windlass_lease_lost_total", "endings refused because the lease was lost"),
     ("windlass_queue_seconds", "time from due to claimed, by definition_key"),
     ("windlass_reaped_total", "jobs taken from silent workers"),
+    ("windlass_retries_total", "attempts that failed and are tried again, by definition_key"),
     ("windlass_run_seconds", "time an attempt ran, by definition_key"),
     ("windlass_running", "slots taken in this worker"),
     ("windlass_settle_batch_size", "endings per settle statement"),
@@ -86,6 +97,8 @@ pub(crate) struct Meters {
     pub(crate) queue_seconds: Histogram,
     pub(crate) run_seconds: Histogram,
     attempts: [Counter; AttemptOutcome::ALL.len()],
+    retries: Counter,
+    finished: [(State, Counter); 4],
 }
 
 impl Meters {
@@ -95,6 +108,11 @@ impl Meters {
             claimed: metrics::counter!("windlass_claimed_total", "definition_key" => key()),
             queue_seconds: metrics::histogram!("windlass_queue_seconds", "definition_key" => key()),
             run_seconds: metrics::histogram!("windlass_run_seconds", "definition_key" => key()),
+            retries: metrics::counter!("windlass_retries_total", "definition_key" => key()),
+            finished: [State::Succeeded, State::Failed, State::DeadLetter, State::Canceled].map(|state| {
+                let labels = [("definition_key", key()), ("status", state.as_str().to_owned())];
+                (state, metrics::counter!("windlass_finished_total", &labels))
+            }),
             attempts: AttemptOutcome::ALL.map(|outcome| {
                 metrics::counter!("windlass_attempts_total", "definition_key" => key(), "outcome" => outcome.as_str())
             }),
@@ -104,6 +122,16 @@ impl Meters {
     pub(crate) fn attempt(&self, outcome: AttemptOutcome) {
         let position = usize::try_from(outcome.code() - 1).unwrap_or(0);
         self.attempts[position].increment(1);
+    }
+
+    /// What became of the job.
+    pub(crate) fn moved(&self, outcome: AttemptOutcome, to: State) {
+        if matches!(outcome, AttemptOutcome::Failed | AttemptOutcome::Timeout) && !to.is_terminal() {
+            self.retries.increment(1);
+        }
+        if let Some((_, counter)) = self.finished.iter().find(|(state, _)| *state == to) {
+            counter.increment(1);
+        }
     }
 }
 
@@ -116,6 +144,43 @@ impl std::fmt::Debug for Meters {
 pub(crate) fn database_error(part: &'static str, error: &crate::Error) {
     metrics::counter!("windlass_database_errors_total", "part" => part).increment(1);
     tracing::warn!(part, %error, "the database did not answer as hoped; trying again");
+}
+
+/// Counts jobs that came in. Duplicates did not.
+pub(crate) fn enqueued<'a>(jobs: impl IntoIterator<Item = (&'a NewJob, &'a Enqueued)>) {
+    let mut new: Vec<(&str, u64)> = Vec::new();
+    for (job, _) in jobs.into_iter().filter(|(_, enqueued)| !enqueued.is_duplicate) {
+        match new.iter_mut().find(|(key, _)| *key == job.definition_key) {
+            Some((_, count)) => *count += 1,
+            None => new.push((&job.definition_key, 1)),
+        }
+    }
+    for (key, count) in new {
+        metrics::counter!("windlass_enqueued_total", "definition_key" => key.to_owned()).increment(count);
+    }
+}
+
+/// How long a statement took. What it is for is told by the function it calls; the labels are few.
+pub(crate) fn database_time(statement: &str, took: std::time::Duration) {
+    let called = statement.split_once("windlass.").map_or("", |(_, rest)| rest);
+    let name =
+        called.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_').next().unwrap_or_default();
+    let call = match name {
+        "claim" | "unclaim" | "active_lanes" => "claim",
+        "settle" => "settle",
+        "heartbeat" => "heartbeat",
+        "promote"
+        | "lost_jobs"
+        | "reap"
+        | "expire"
+        | "unblock_all"
+        | "fold_tallies"
+        | "prune"
+        | "maintain_partitions" => "keep",
+        name if name.starts_with("enqueue") => "enqueue",
+        _ => "read",
+    };
+    metrics::histogram!("windlass_database_seconds", "call" => call).record(took.as_secs_f64());
 }
 
 pub(crate) fn heartbeat(result: &'static str) {

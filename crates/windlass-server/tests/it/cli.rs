@@ -12,7 +12,9 @@ use tokio::process::Command;
 pub(crate) fn windlass(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).env_remove("DATABASE_URL");
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("WINDLASS_") && name != "WINDLASS_POSTGRES_SOURCE") {
+    for (name, _) in std::env::vars()
+        .filter(|(name, _)| name.starts_with("WINDLASS_") && name != "WINDLASS_POSTGRES_SOURCE")
+    {
         command.env_remove(name);
     }
     command.current_dir(env!("CARGO_TARGET_TMPDIR"));

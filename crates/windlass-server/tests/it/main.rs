@@ -1,4 +1,7 @@
 //! The server as its users meet it: over a socket, on a real Postgres.
 
+mod cli;
 mod health;
+mod metrics;
+mod process;
 mod support;

@@ -162,6 +162,13 @@ impl Answer {
         if self.text.is_empty() { Value::Null } else { self.json() }
     }
 
+    /// The text of an answer that is no JSON.
+    #[track_caller]
+    pub(crate) fn expect_text(&self, status: u16) -> &str {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        &self.text
+    }
+
     /// A problem of this status and kind.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, kind: &str) -> Value {

@@ -9,7 +9,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use futures_util::FutureExt;
@@ -20,6 +20,7 @@ use tokio_postgres::{Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::{Error, Result};
+use crate::telemetry;
 
 /// Where the database is, and how this process uses it.
 #[derive(Clone)]
@@ -232,6 +233,13 @@ impl Session {
     }
 
     async fn query_once(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
+        let started = Instant::now();
+        let answer = self.send(statement, params).await;
+        telemetry::database_time(statement.text, started.elapsed());
+        answer
+    }
+
+    async fn send(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
         if self.prepared.load(Ordering::Relaxed) {
             let prepared = self.object().prepare_typed_cached(statement.text, statement.types).await?;
             Ok(self.object().query(&prepared, params).await?)

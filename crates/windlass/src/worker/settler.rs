@@ -193,6 +193,7 @@ impl Settler {
                 (one.outcome, one.next)
             };
             one.meters.attempt(outcome);
+            one.meters.moved(outcome, next);
             one.meters.run_seconds.record(one.ran.as_secs_f64());
             if is_heard {
                 self.events.tell(Transition {

@@ -18,10 +18,24 @@ async fn found(queue: &TestQueue, check: &str) -> Vec<(Severity, String)> {
 async fn a_fresh_queue_has_nothing_dangerous() {
     let queue = TestQueue::create().await;
     let findings = examine(&queue).await;
-    let dangers: Vec<&Finding> = findings.iter().filter(|finding| finding.severity == Severity::Danger).collect();
+    let dangers: Vec<&Finding> =
+        findings.iter().filter(|finding| finding.severity == Severity::Danger).collect();
     assert!(dangers.is_empty(), "{dangers:#?}");
-    for check in ["server", "durability", "connections", "transactions", "schema", "bloat", "workers", "stuck jobs", "listen"] {
-        assert!(findings.iter().any(|finding| finding.check == check), "{check} is not looked at: {findings:#?}");
+    for check in [
+        "server",
+        "durability",
+        "connections",
+        "transactions",
+        "schema",
+        "bloat",
+        "workers",
+        "stuck jobs",
+        "listen",
+    ] {
+        assert!(
+            findings.iter().any(|finding| finding.check == check),
+            "{check} is not looked at: {findings:#?}"
+        );
     }
 }
 
@@ -60,7 +74,10 @@ async fn jobs_that_no_live_worker_knows_are_named_with_their_key() {
     queue.define(&Definition::new("orphan")).await.unwrap();
     queue.enqueue(&NewJob::new("orphan")).await.unwrap();
     let stuck = found(&queue, "stuck jobs").await;
-    assert!(stuck.iter().any(|(severity, found)| *severity == Severity::Danger && found.contains("orphan")), "{stuck:?}");
+    assert!(
+        stuck.iter().any(|(severity, found)| *severity == Severity::Danger && found.contains("orphan")),
+        "{stuck:?}"
+    );
 }
 
 #[tokio::test]
@@ -72,7 +89,10 @@ async fn overdue_duties_and_paused_queues_are_found() {
     client.batch_execute("update windlass.deferred set due_at = now() - interval '5 min'").await.unwrap();
     queue.set_paused("default", true).await.unwrap();
     let stuck = found(&queue, "stuck jobs").await;
-    assert!(stuck.iter().any(|(severity, found)| *severity == Severity::Danger && found.contains("promoted")), "{stuck:?}");
+    assert!(
+        stuck.iter().any(|(severity, found)| *severity == Severity::Danger && found.contains("promoted")),
+        "{stuck:?}"
+    );
     let paused = found(&queue, "paused queues").await;
     assert!(paused.len() == 1 && paused[0].1.contains("default"), "{paused:?}");
 }
@@ -80,7 +100,7 @@ async fn overdue_duties_and_paused_queues_are_found() {
 #[tokio::test]
 async fn a_worker_that_fell_silent_is_stale_and_one_that_said_goodbye_is_not() {
     let queue = TestQueue::create().await;
-    let worker = Worker::builder(&queue).handler(support::Quick).start().await.unwrap();
+    let worker = Worker::builder(&queue).handler(support::Acting).start().await.unwrap();
     eventually("it listens", async || found(&queue, "listen").await[0].1.contains("1 sessions listen")).await;
     assert!(found(&queue, "stale workers").await.is_empty());
     let client = queue.client().await;

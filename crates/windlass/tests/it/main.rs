@@ -4,6 +4,7 @@ mod access;
 mod claim;
 mod copy;
 mod demo;
+mod doctor;
 mod documents;
 mod embedded;
 mod enqueue;

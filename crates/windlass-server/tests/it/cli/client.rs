@@ -20,7 +20,8 @@ async fn both(server: &TestServer, arguments: &[&str]) -> [Ran; 2] {
 }
 
 async fn define(queue: &TestQueue, key: &str) {
-    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});
+    let schema =
+        json!({"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": false});
     queue.define(&Definition::new(key).arg_schema(schema)).await.unwrap();
 }
 
@@ -64,7 +65,9 @@ async fn what_the_server_refuses_ends_with_its_own_code_and_names_the_field() {
     for refused in both(&server, &["jobs", "enqueue", "count", "--set", "n=x", "--tenant", "acme"]).await {
         assert!(refused.expect(2).err.contains("/n"));
     }
-    for missing in both(&server, &["jobs", "show", &uuid::Uuid::new_v4().to_string(), "--tenant", "acme"]).await {
+    for missing in
+        both(&server, &["jobs", "show", &uuid::Uuid::new_v4().to_string(), "--tenant", "acme"]).await
+    {
         missing.expect(5);
     }
     for missing in both(&server, &["jobs", "list", "--tenant", "nobody"]).await {
@@ -82,7 +85,8 @@ async fn what_the_server_refuses_ends_with_its_own_code_and_names_the_field() {
 #[tokio::test]
 async fn tenants_tokens_queues_workers_and_the_audit_trail_are_managed_from_the_command_line() {
     let server = TestServer::start().await;
-    let [created, clash] = both(&server, &["tenants", "create", "shop", "--name", "The Shop", "--weight", "3"]).await;
+    let [created, clash] =
+        both(&server, &["tenants", "create", "shop", "--name", "The Shop", "--weight", "3"]).await;
     let id = created.expect(0).out.trim().to_owned();
     assert!(id.parse::<uuid::Uuid>().is_ok(), "{id}");
     clash.expect(6);

@@ -10,7 +10,8 @@ use super::run;
 /// Every command below this one, with the words to reach it.
 pub(super) fn commands(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
     let mut found = Vec::new();
-    for child in command.get_subcommands().filter(|child| child.get_name() != "help" && !child.is_hide_set()) {
+    for child in command.get_subcommands().filter(|child| child.get_name() != "help" && !child.is_hide_set())
+    {
         let words: Vec<String> = words.iter().cloned().chain([child.get_name().to_owned()]).collect();
         found.push((words.clone(), child.clone()));
         found.extend(commands(child, &words));
@@ -37,7 +38,9 @@ async fn help_is_printed_on_standard_output_and_lists_the_exit_codes() {
     for exit in Exit::ALL {
         assert!(help.out.contains(&format!("{:>3}  {}", exit.code(), exit.meaning())), "{}", help.out);
     }
-    for words in [vec!["jobs", "enqueue", "--help"], vec!["definitions", "apply", "--help"], vec!["up", "--help"]] {
+    for words in
+        [vec!["jobs", "enqueue", "--help"], vec!["definitions", "apply", "--help"], vec!["up", "--help"]]
+    {
         let help = run(&words).await.expect(0);
         assert!(help.out.contains("Example") || help.out.contains("The file"), "{words:?}: {}", help.out);
     }
@@ -65,7 +68,11 @@ async fn wrong_words_end_with_code_2_and_name_the_word() {
 #[tokio::test]
 async fn a_server_or_a_database_that_is_not_there_ends_with_code_3_and_says_what_to_try() {
     let ran = run(&["summary", "--server", "http://127.0.0.1:1"]).await.expect(3);
-    assert!(ran.err.contains("cannot reach http://127.0.0.1:1") && ran.err.contains("windlass up"), "{}", ran.err);
+    assert!(
+        ran.err.contains("cannot reach http://127.0.0.1:1") && ran.err.contains("windlass up"),
+        "{}",
+        ran.err
+    );
     let ran = run(&["doctor", "--database-url", "postgresql://nobody:hunter2@127.0.0.1:1/x"]).await.expect(3);
     assert!(ran.err.contains("try:") && !ran.err.contains("hunter2"), "{}", ran.err);
 }
@@ -77,7 +84,10 @@ async fn the_configuration_is_checked_as_a_whole() {
     let path = file.to_str().unwrap();
     let ran = run(&["config", "check", "--config", path]).await.expect(2);
     assert!(ran.err.contains("2 mistakes"), "{}", ran.err);
-    assert!(ran.err.contains(&format!("{path}:2: http.listen:")) && ran.err.contains(&format!("{path}:3: http.speed:")));
+    assert!(
+        ran.err.contains(&format!("{path}:2: http.listen:"))
+            && ran.err.contains(&format!("{path}:3: http.speed:"))
+    );
     let ran = run(&["config", "check", "--config", path, "--json"]).await.expect(2);
     assert_eq!(ran.json()["mistakes"].as_array().unwrap().len(), 2);
 
@@ -113,7 +123,8 @@ async fn a_database_is_migrated_once_and_kept_by_hand() {
     let database = migrated().await;
     let ran = run(&["migrate", "--database-url", database.url()]).await.expect(0);
     assert!(ran.out.contains("nothing to do"), "{}", ran.out);
-    let ran = run(&["keeper", "--once", "promote", "--json", "--database-url", database.url()]).await.expect(0);
+    let ran =
+        run(&["keeper", "--once", "promote", "--json", "--database-url", database.url()]).await.expect(0);
     assert_eq!(ran.json()["duty"], "promote");
     let ran = run(&["keeper", "--once", "dust", "--database-url", database.url()]).await.expect(2);
     assert!(ran.err.contains("promote, reap"), "{}", ran.err);

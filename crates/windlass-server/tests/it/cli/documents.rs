@@ -16,7 +16,8 @@ fn the_documented_commands_are_the_commands() {
     for (words, command) in commands(&tree(), &[]) {
         let about = command.get_about().map(ToString::to_string).unwrap_or_default();
         let arguments: Vec<String> = command.get_positionals().map(ToString::to_string).collect();
-        let line = ["windlass".to_owned()].into_iter().chain(words).chain(arguments).collect::<Vec<_>>().join(" ");
+        let line =
+            ["windlass".to_owned()].into_iter().chain(words).chain(arguments).collect::<Vec<_>>().join(" ");
         let _ = writeln!(table, "| `{line}` | {} |", cell(&about));
     }
     check("cli.md", "cli-commands", &table);
@@ -26,17 +27,39 @@ fn the_documented_commands_are_the_commands() {
 fn the_documented_options_are_the_options() {
     let mut table = String::from("| command | option | meaning |\n|---|---|---|\n");
     let everywhere = |command: &Command, words: &str, table: &mut String| {
-        for argument in command.get_arguments().filter(|argument| !argument.is_positional() && !argument.is_hide_set()) {
+        for argument in
+            command.get_arguments().filter(|argument| !argument.is_positional() && !argument.is_hide_set())
+        {
             if matches!(argument.get_id().as_str(), "help" | "version") {
                 continue;
             }
             let long = argument.get_long().unwrap_or_default();
-            let value = argument.get_action().takes_values().then(|| argument.get_value_names().map(|names| format!(" {}", names.join(" ")))).flatten();
-            let variable = argument.get_env().map(|name| format!(" (or `{}`)", name.to_string_lossy())).unwrap_or_default();
-            let default: Vec<String> = argument.get_default_values().iter().map(|value| value.to_string_lossy().into_owned()).collect();
-            let default = if default.is_empty() || !argument.get_action().takes_values() { String::new() } else { format!("; default `{}`", default.join(" ")) };
+            let value = argument
+                .get_action()
+                .takes_values()
+                .then(|| argument.get_value_names().map(|names| format!(" {}", names.join(" "))))
+                .flatten();
+            let variable = argument
+                .get_env()
+                .map(|name| format!(" (or `{}`)", name.to_string_lossy()))
+                .unwrap_or_default();
+            let default: Vec<String> = argument
+                .get_default_values()
+                .iter()
+                .map(|value| value.to_string_lossy().into_owned())
+                .collect();
+            let default = if default.is_empty() || !argument.get_action().takes_values() {
+                String::new()
+            } else {
+                format!("; default `{}`", default.join(" "))
+            };
             let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(table, "| {words} | `--{long}{}`{variable} | {}{default} |", value.unwrap_or_default(), cell(&help));
+            let _ = writeln!(
+                table,
+                "| {words} | `--{long}{}`{variable} | {}{default} |",
+                value.unwrap_or_default(),
+                cell(&help)
+            );
         }
     };
     everywhere(&tree(), "every", &mut table);

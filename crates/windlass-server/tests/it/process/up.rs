@@ -31,7 +31,8 @@ async fn up_on_an_empty_directory_runs_jobs_and_leaves_nothing_behind() {
     assert_eq!(shown["job"]["status"], "succeeded");
     assert_eq!(shown["attempts"][0]["attempt_no"], 1);
 
-    let failing = ["jobs", "enqueue", "train-keyword-models", "--set", "keywords=13", "--tenant", "acme", "--wait"];
+    let failing =
+        ["jobs", "enqueue", "train-keyword-models", "--set", "keywords=13", "--tenant", "acme", "--wait"];
     let failed = up.ask(&failing).await.expect(1);
     assert!(failed.out.contains("has no pictures to train on"), "{failed:?}");
 
@@ -40,7 +41,10 @@ async fn up_on_an_empty_directory_runs_jobs_and_leaves_nothing_behind() {
 
     let code = up.interrupt().await;
     assert_eq!(code, 0, "{}", up.said());
-    assert!(!scratch.0.join("data/postgres/postmaster.pid").exists(), "its Postgres must have stopped with it");
+    assert!(
+        !scratch.0.join("data/postgres/postmaster.pid").exists(),
+        "its Postgres must have stopped with it"
+    );
 }
 
 #[tokio::test]
@@ -54,7 +58,8 @@ async fn up_goes_on_where_it_was_with_the_same_token() {
     let mut again = Up::start(&scratch, &["--no-demo"]).await;
     assert_eq!(fs::read_to_string(scratch.0.join("data/admin-token")).unwrap(), token);
     let tenants = again.ask(&["tenants", "list", "--json"]).await.expect(0).json();
-    let slugs: Vec<&str> = tenants.as_array().unwrap().iter().filter_map(|tenant| tenant["slug"].as_str()).collect();
+    let slugs: Vec<&str> =
+        tenants.as_array().unwrap().iter().filter_map(|tenant| tenant["slug"].as_str()).collect();
     assert!(slugs.contains(&"shop") && !slugs.contains(&"acme"), "{slugs:?}");
     assert_eq!(again.interrupt().await, 0);
 }
@@ -67,7 +72,8 @@ async fn up_on_a_given_database_starts_none_and_a_second_signal_ends_it_at_once(
     let long = ["jobs", "enqueue", "train-keyword-models", "--set", "keywords=900", "--tenant", "acme"];
     let id = up.ask(&long).await.expect(0).out.trim().to_owned();
     eventually("the long job runs", async || {
-        up.ask(&["jobs", "show", &id, "--tenant", "acme", "--json"]).await.json()["job"]["status"] == "running"
+        up.ask(&["jobs", "show", &id, "--tenant", "acme", "--json"]).await.json()["job"]["status"]
+            == "running"
     })
     .await;
     up.signal();
@@ -106,7 +112,10 @@ impl Up {
         let first = lines.next_line().await.unwrap();
         let said = fs::read_to_string(&words).unwrap();
         let first = first.unwrap_or_else(|| panic!("it ended before it was ready: {said}"));
-        let address = first.strip_prefix("ready: ").unwrap_or_else(|| panic!("{first:?} is not the ready line")).to_owned();
+        let address = first
+            .strip_prefix("ready: ")
+            .unwrap_or_else(|| panic!("{first:?} is not the ready line"))
+            .to_owned();
         Self { child, address, token_file, words }
     }
 

@@ -1,0 +1,140 @@
+//! `/metrics`, as Prometheus meets it.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use windlass::{Definition, NewJob};
+use windlass_server::auth::Role;
+use windlass_server::http::Options;
+use windlass_server::metrics;
+
+use crate::support::TestServer;
+
+#[tokio::test]
+async fn depths_are_told_by_queue_and_status_and_by_the_largest_tenants_only() {
+    let server = TestServer::start_with(Options { metrics_tenants: 2, ..Options::default() }).await;
+    server.queue.define(&Definition::new("count").queue("night")).await.unwrap();
+    for number in 1..=5_usize {
+        let tenant = server.queue.tenant(&format!("tenant-{number}")).await;
+        let jobs = vec![NewJob::new("count").tenant(tenant); number];
+        server.queue.enqueue_many(&jobs).await.unwrap();
+    }
+    let text = server.anonymous().get("/metrics").await.text;
+    assert!(text.contains("windlass_jobs{queue=\"night\",status=\"queued\"} 15"), "{text}");
+    assert!(text.contains("windlass_tenant_jobs{tenant=\"other\",status=\"queued\"} 6"), "{text}");
+    let tenants: BTreeSet<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("windlass_tenant_jobs{"))
+        .filter_map(|line| line.split('"').nth(1))
+        .collect();
+    assert_eq!(tenants.len(), 3, "two by name and the others together: {tenants:?}");
+}
+
+/// X-26.
+#[tokio::test]
+async fn ten_thousand_tenants_do_not_make_ten_thousand_series() {
+    let server = TestServer::start_with(Options { metrics_tenants: 20, ..Options::default() }).await;
+    server.queue.define(&Definition::new("count")).await.unwrap();
+    let client = server.queue.client().await;
+    let many = "insert into windlass.tenants (id, slug, name) select gen_random_uuid(), 't' || n, 't' || n from generate_series(1, 10000) n;
+        insert into windlass.lane (tenant_id, definition_id, queue, priority)
+          select t.id, d.id, 'default', 100 from windlass.tenants t, windlass.job_definitions d where t.slug like 't%';
+        insert into windlass.tally (tenant_id, lane, queued) select n.tenant_id, n.id, 1 from windlass.lane n";
+    client.batch_execute(many).await.unwrap();
+    let text = server.anonymous().get("/metrics").await.text;
+    let series = text.lines().filter(|line| line.starts_with("windlass_tenant_jobs{")).count();
+    assert_eq!(series, 21 * windlass::State::ALL.len());
+    let plain = TestServer::start().await.anonymous().get("/metrics").await.text;
+    assert!(!plain.contains("windlass_tenant_jobs"), "no tenant is named unless asked for");
+}
+
+#[tokio::test]
+async fn only_callers_on_this_machine_and_credentials_that_may_read_metrics() {
+    let server = TestServer::start().await;
+    server.anonymous().get("/metrics").await.expect_text(200);
+    let passed_on = server.anonymous().with("x-forwarded-for", "203.0.113.9");
+    passed_on.get("/metrics").await.problem(401, "unauthorized");
+    let viewer = server
+        .client(server.queue.tenant("acme").await, Role::Viewer)
+        .await
+        .with("x-forwarded-for", "203.0.113.9");
+    viewer.get("/metrics").await.problem(403, "forbidden");
+    server.admin.with("x-forwarded-for", "203.0.113.9").get("/metrics").await.expect_text(200);
+
+    let off = TestServer::start_with(Options { metrics: false, ..Options::default() }).await;
+    off.anonymous().get("/metrics").await.problem(404, "not-found");
+}
+
+#[tokio::test]
+async fn promtool_finds_nothing_wrong_with_the_metrics() {
+    let server = TestServer::start_with(Options { metrics_tenants: 5, ..Options::default() }).await;
+    server.queue.define(&Definition::new("count")).await.unwrap();
+    server.queue.enqueue(&NewJob::new("count")).await.unwrap();
+    let text = server.anonymous().get("/metrics").await.text;
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool is in Debian's package prometheus; ./dev test installs it");
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.trim().is_empty(), "{said}");
+}
+
+#[test]
+fn promtool_accepts_the_alert_rules() {
+    let output = Command::new("promtool").args(["check", "rules"]).arg(deploy("alerts.yml")).output();
+    let output = output.expect("promtool is in Debian's package prometheus; ./dev test installs it");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn the_dashboard_and_the_alerts_ask_for_metrics_that_exist() {
+    let known: BTreeSet<&str> =
+        windlass::METRICS.iter().chain(metrics::METRICS).map(|(name, _)| *name).collect();
+    for file in ["alerts.yml", "grafana-dashboard.json"] {
+        let text = std::fs::read_to_string(deploy(file)).unwrap();
+        let asked = names(&text);
+        assert!(asked.len() >= 5, "{file} asks for {asked:?}");
+        for name in asked {
+            let base =
+                ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
+            assert!(
+                known.contains(base) || known.contains(name.as_str()),
+                "{file} asks for {name}, which nobody tells"
+            );
+        }
+    }
+    let dashboard = std::fs::read_to_string(deploy("grafana-dashboard.json")).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    assert!(dashboard["panels"].as_array().unwrap().len() >= 8);
+}
+
+#[test]
+fn the_documented_series_of_the_server_are_its_series() {
+    let text = std::fs::read_to_string(root().join("docs/telemetry.md")).unwrap();
+    let (_, below) = text.split_once("<!-- checked: server-metrics -->").unwrap();
+    for (name, meaning) in metrics::METRICS {
+        assert!(below.contains(&format!("| `{name}` | gauge | {meaning} |")), "{name}");
+    }
+}
+
+/// Words that begin with our prefix.
+fn names(text: &str) -> BTreeSet<String> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.filter(|word| word.starts_with("windlass_")).map(str::to_owned).collect()
+}
+
+fn deploy(file: &str) -> PathBuf {
+    root().join("deploy").join(file)
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
