@@ -88,6 +88,11 @@ impl Client {
         self.call(Method::PATCH, path, Some(body)).await
     }
 
+    /// Only if nobody changed it since this version was seen.
+    pub(crate) async fn patch_if(&self, path: &str, version: &str, body: Value) -> Result<Value, Failure> {
+        self.exchange(Method::PATCH, path, Some(body), (!version.is_empty()).then_some(version)).await
+    }
+
     pub(crate) async fn delete(&self, path: &str) -> Result<Value, Failure> {
         self.call(Method::DELETE, path, None).await
     }
@@ -110,7 +115,7 @@ impl Client {
 
     /// Server-sent events, as they come: name and data.
     pub(crate) async fn events(&self, path: &str) -> Result<Events, Failure> {
-        let answer = self.send(Method::GET, path, None, Some("text/event-stream")).await?;
+        let answer = self.send(Method::GET, path, None, None).await?;
         let Answer { status, chunks } = answer;
         if !status.is_success() {
             return Err(refusal(status, &whole(chunks).await?));
@@ -119,8 +124,18 @@ impl Client {
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value, Failure> {
+        self.exchange(method, path, body, None).await
+    }
+
+    async fn exchange(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<Value>,
+        version: Option<&str>,
+    ) -> Result<Value, Failure> {
         let exchange = async {
-            let Answer { status, chunks } = self.send(method, path, body, None).await?;
+            let Answer { status, chunks } = self.send(method, path, body, version).await?;
             Ok::<_, Failure>((status, whole(chunks).await?))
         };
         let (status, text) = tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| {
@@ -142,10 +157,12 @@ impl Client {
         method: Method,
         path: &str,
         body: Option<Value>,
-        accept: Option<&'static str>,
+        version: Option<&str>,
     ) -> Result<Answer, Failure> {
-        let mut request =
-            Request::builder().method(method).header(header::ACCEPT, accept.unwrap_or("application/json"));
+        let mut request = Request::builder().method(method);
+        if let Some(version) = version {
+            request = request.header(header::IF_MATCH, format!("\"{version}\""));
+        }
         if let Some(tenant) = &self.tenant {
             request = request.header("x-tenant-id", tenant);
         }

@@ -48,8 +48,8 @@ const PATH: &str = "/api/v1/admin/jobs/definitions";
 struct Step {
     key: String,
     wanted: Map<String, Value>,
-    /// The id of the one that is there, and what differs: field, there, wanted.
-    there: Option<String>,
+    /// The id and version of the one that is there, and what differs: field, there, wanted.
+    there: Option<(String, String)>,
     differences: Vec<(String, Value, Value)>,
 }
 
@@ -99,13 +99,15 @@ impl Step {
             None => {
                 client.post(PATH, Value::Object(self.wanted.clone())).await.map_err(context)?;
             }
-            Some(id) if !self.differences.is_empty() => {
+            Some((id, version)) if !self.differences.is_empty() => {
                 let changes: Map<String, Value> = self
                     .differences
                     .iter()
                     .map(|(field, _, wanted)| (field.clone(), wanted.clone()))
                     .collect();
-                client.patch(&format!("{PATH}/{id}"), Value::Object(changes)).await.map_err(context)?;
+                // Only what was compared is changed: an edit by somebody else in between is a conflict.
+                let path = format!("{PATH}/{id}");
+                client.patch_if(&path, version, Value::Object(changes)).await.map_err(context)?;
             }
             Some(_) => {}
         }
@@ -119,7 +121,12 @@ async fn plan(client: &Client, wanted: Vec<Map<String, Value>>) -> Result<Vec<St
         let key = wanted.get("key").map(text).unwrap_or_default();
         let same = there.iter().find(|known| text(at(known, "key")) == key);
         let differences = same.map_or_else(Vec::new, |known| differences(known, &wanted));
-        Step { key, there: same.map(|known| text(at(known, "id"))), differences, wanted }
+        Step {
+            key,
+            there: same.map(|known| (text(at(known, "id")), text(at(known, "version")))),
+            differences,
+            wanted,
+        }
     };
     Ok(wanted.into_iter().map(step).collect())
 }

@@ -3,7 +3,6 @@
 mod access;
 mod claim;
 mod copy;
-mod demo;
 mod doctor;
 mod documents;
 mod embedded;

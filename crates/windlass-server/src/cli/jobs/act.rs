@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::list::Which;
 use crate::cli::Global;
+use crate::cli::client::Client;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
@@ -70,27 +71,47 @@ impl Act {
                 Ok(Exit::Success)
             }
             (has_no_ids, _) => {
-                let mut body = if has_no_ids {
+                let which = if has_no_ids {
                     json!({"filter": self.which.as_filter()})
                 } else {
                     json!({"ids": self.ids})
                 };
-                body["dry_run"] = json!(self.dry_run);
-                let answer = client.post(&format!("/api/v1/jobs/bulk/{verb}"), body).await?;
-                if global.json {
-                    print::json(&answer)?;
-                } else {
-                    let count = answer
-                        .as_object()
-                        .into_iter()
-                        .flatten()
-                        .find_map(|(_, value)| value.as_u64())
-                        .unwrap_or(0);
-                    let would = if self.dry_run { "would touch" } else { "touched" };
-                    print::line(format!("{verb}: {would} {count} jobs"))?;
-                }
-                Ok(Exit::Success)
+                self.run_many(global, &client, verb, which).await
             }
+        }
+    }
+
+    /// A call takes a thousand jobs at most; what it changed no longer fits, so the next call meets others.
+    async fn run_many(
+        &self,
+        global: &Global,
+        client: &Client,
+        verb: &str,
+        mut body: Value,
+    ) -> Result<Exit, Failure> {
+        body["dry_run"] = json!(self.dry_run);
+        let (mut matched, mut changed) = (0, 0);
+        loop {
+            let answer = client.post(&format!("/api/v1/jobs/{verb}"), body.clone()).await?;
+            let count = |key: &str| print::at(&answer, key).as_u64().unwrap_or(0);
+            matched += count("matched");
+            changed += count("changed");
+            let goes_on = print::at(&answer, "has_more") == true && count("changed") > 0;
+            if goes_on {
+                continue;
+            }
+            let has_more = print::at(&answer, "has_more") == true;
+            if global.json {
+                print::json(
+                    &json!({"dry_run": self.dry_run, "matched": matched, "changed": changed, "has_more": has_more}),
+                )?;
+            } else if self.dry_run {
+                let more = if has_more { " or more" } else { "" };
+                print::line(format!("{verb}: would meet {matched}{more} jobs"))?;
+            } else {
+                print::line(format!("{verb}: {changed} of {matched} jobs"))?;
+            }
+            return Ok(Exit::Success);
         }
     }
 }

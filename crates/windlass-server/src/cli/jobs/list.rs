@@ -75,7 +75,7 @@ impl Which {
 /// Lists jobs, newest first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass jobs list --tenant acme --status dead_letter\n  \
-    windlass jobs list --definition sync-dropbox --limit 20\n  windlass jobs list --json | jq -r '.items[].id'")]
+    windlass jobs list --definition sync-dropbox --limit 20\n  windlass jobs list --json | jq -r '.jobs[].id'")]
 pub(super) struct List {
     #[command(flatten)]
     which: Which,

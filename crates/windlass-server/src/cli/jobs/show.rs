@@ -50,16 +50,13 @@ fn print_job(job: &Value, why: &Value) -> Result<(), Failure> {
         Value::Null => String::new(),
         value => serde_json::to_string_pretty(value).unwrap_or_default(),
     };
-    let reason = ["summary", "reason", "message", "detail"]
-        .iter()
-        .map(|key| text(at(why, key)))
-        .find(|text| !text.is_empty());
+    let reason = [text(at(why, "reason.message")), text(at(why, "reason.remedy"))].join("\n");
     let subject = [text(at(job, "subject_type")), text(at(job, "subject_id"))].join(" ");
     print::facts(&[
         ("id", text(at(job, "id"))),
         ("command", text(at(job, "definition_key"))),
         ("status", text(at(job, "status"))),
-        ("why", reason.unwrap_or_default()),
+        ("why", reason.trim().to_owned()),
         ("error", text(at(job, "last_error"))),
         ("reason", text(at(job, "reason"))),
         ("tries", tries(job)),

@@ -38,7 +38,7 @@ async fn jobs_are_enqueued_listed_shown_canceled_and_retried_through_both_doors(
         }
         let [canceled, again] = both(&server, &["jobs", "cancel", &id, "--tenant", "acme"]).await;
         assert!(canceled.expect(0).out.contains("canceled"));
-        again.expect(0);
+        assert!(again.expect(6).err.contains("ended"));
         let [retried, too_soon] = both(&server, &["jobs", "retry", &id, "--tenant", "acme"]).await;
         retried.expect(0);
         too_soon.expect(6);
