@@ -3,5 +3,4 @@
 mod cli;
 mod health;
 mod metrics;
-mod process;
 mod support;

@@ -173,7 +173,7 @@ fn schema(facts: &Facts, findings: &mut Vec<Finding>) {
         };
         match installed {
             None => {
-                findings.push(danger("schema", format!("{what} is not installed"), "run `windlass migrate`"))
+                findings.push(danger("schema", format!("{what} is not installed"), "run `windlass migrate`"));
             }
             Some(one) if one.checksum == expected.checksum => {}
             Some(_) if expected.version == 0 => findings.push(warning(

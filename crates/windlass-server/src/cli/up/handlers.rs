@@ -129,7 +129,7 @@ impl Handler for TrainModels {
                 percent(keyword, training.keywords),
                 &format!("keyword {keyword} of {}", training.keywords),
             );
-            if training.keywords % 13 == 0 && keyword > training.keywords / 2 {
+            if training.keywords.is_multiple_of(13) && keyword > training.keywords / 2 {
                 return Err(Failure::permanent(format!("keyword {keyword} has no pictures to train on")));
             }
         }
