@@ -1,5 +1,7 @@
 //! The server as its users meet it: over a socket, on a real Postgres.
 
+#![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
+
 mod cli;
 mod health;
 mod metrics;
