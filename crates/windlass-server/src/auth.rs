@@ -5,6 +5,7 @@
 mod authenticator;
 mod bootstrap;
 mod caller;
+mod password;
 mod role;
 mod secret;
 mod token;
@@ -12,6 +13,7 @@ mod token;
 pub use authenticator::{Authenticated, Authenticator};
 pub use bootstrap::create_admin_token;
 pub use caller::{Caller, Who};
+pub use password::{hash_password, verify_password};
 pub use role::{Permission, Role};
 pub use secret::Secret;
 pub use token::{Kind, TokenSecret};

@@ -3,12 +3,15 @@
 //! from this table.
 
 mod app;
+mod changes;
 mod extract;
 mod guard;
 mod health;
+mod idempotent;
 mod limits;
 mod openapi;
 mod problem;
+mod time;
 
 use axum::Router;
 use axum::http::Method;
@@ -19,16 +22,63 @@ use crate::auth::{Caller, Permission};
 use crate::metrics;
 
 pub use app::{App, Options};
+pub use changes::{Change, changes};
+pub(crate) use extract::expected_version;
 pub use extract::{Body, Id, IdempotencyKey, Query};
+pub(crate) use idempotent::{keep, replay};
 pub use openapi::document;
 pub use problem::{Fault, Problem, ProblemKind};
+pub use time::Time;
 
 routes! {
     // Documented in OpenAPI; answers are JSON, failures problems.
     api {
         get    "/health/live"      Anyone    health::live;
         get    "/health/ready"     Anyone    health::ready;
-        get    "/api/v1/jobs"      ReadJobs  api::jobs::list;
+        get    "/api/v1/me"        SignedIn  api::me::read;
+
+        get    "/api/v1/jobs"                      ReadJobs    api::jobs::list::list;
+        post   "/api/v1/jobs"                      WriteJobs   api::jobs::enqueue::enqueue;
+        post   "/api/v1/jobs/bulk"                 WriteJobs   api::jobs::enqueue::enqueue_many;
+        get    "/api/v1/jobs/summary"              ReadJobs    api::jobs::list::summary;
+        get    "/api/v1/jobs/stream"               ReadJobs    api::jobs::streams::watch;
+        get    "/api/v1/jobs/definitions"          ReadJobs    api::definitions::list_active;
+        post   "/api/v1/jobs/cancel"               WriteJobs   api::jobs::bulk::cancel;
+        post   "/api/v1/jobs/retry"                WriteJobs   api::jobs::bulk::retry;
+        post   "/api/v1/jobs/delete"               DeleteJobs  api::jobs::bulk::delete;
+        get    "/api/v1/jobs/{job_id}"             ReadJobs    api::jobs::one::read;
+        get    "/api/v1/jobs/{job_id}/attempts"    ReadJobs    api::jobs::one::attempts;
+        get    "/api/v1/jobs/{job_id}/logs"        ReadJobs    api::jobs::streams::logs;
+        get    "/api/v1/jobs/{job_id}/why"         ReadJobs    api::jobs::one::why;
+        post   "/api/v1/jobs/{job_id}/cancel"      WriteJobs   api::jobs::one::cancel;
+        post   "/api/v1/jobs/{job_id}/retry"       WriteJobs   api::jobs::one::retry;
+
+        get    "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::list;
+        post   "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::create;
+        get    "/api/v1/admin/jobs/definitions/{definition_id}"  Administer  api::definitions::read;
+        patch  "/api/v1/admin/jobs/definitions/{definition_id}"  Administer  api::definitions::change;
+        get    "/api/v1/admin/tenants"                           Administer  api::admin::tenants::list;
+        post   "/api/v1/admin/tenants"                           Administer  api::admin::tenants::create;
+        get    "/api/v1/admin/tenants/{tenant_id}"               Administer  api::admin::tenants::read;
+        patch  "/api/v1/admin/tenants/{tenant_id}"               Administer  api::admin::tenants::change;
+        delete "/api/v1/admin/tenants/{tenant_id}"               Administer  api::admin::tenants::delete;
+        get    "/api/v1/admin/queues"                            Administer  api::admin::operations::queues;
+        post   "/api/v1/admin/queues/{queue}/pause"              Administer  api::admin::operations::pause;
+        post   "/api/v1/admin/queues/{queue}/resume"             Administer  api::admin::operations::resume;
+        get    "/api/v1/admin/workers"                           Administer  api::admin::operations::workers;
+        post   "/api/v1/admin/workers/{worker_id}/quiet"         Administer  api::admin::operations::quiet;
+        post   "/api/v1/admin/workers/{worker_id}/resume"        Administer  api::admin::operations::unquiet;
+        get    "/api/v1/admin/limits"                            Administer  api::admin::operations::limits;
+        patch  "/api/v1/admin/limits/{tenant_id}"                Administer  api::admin::operations::change_limits;
+        get    "/api/v1/admin/summary"                           Administer  api::admin::operations::summary;
+        get    "/api/v1/admin/tokens"                            ManageTokens   api::admin::tokens::list;
+        post   "/api/v1/admin/tokens"                            ManageTokens   api::admin::tokens::create;
+        post   "/api/v1/admin/tokens/{token_id}/rotate"          ManageTokens   api::admin::tokens::rotate;
+        delete "/api/v1/admin/tokens/{token_id}"                 ManageTokens   api::admin::tokens::revoke;
+        get    "/api/v1/admin/members"                           ManageMembers  api::admin::members::list;
+        post   "/api/v1/admin/members"                           ManageMembers  api::admin::members::put;
+        delete "/api/v1/admin/members/{user_id}"                 ManageMembers  api::admin::members::remove;
+        get    "/api/v1/admin/audit"                             ReadAudit      api::admin::audit::list;
     }
     // For people: not in OpenAPI, and whoever has not signed in is sent to where they can.
     pages {

@@ -74,15 +74,18 @@ create table windlass.api_tokens (
 );
 create index api_tokens_by_id on windlass.api_tokens (id);
 
--- A signed-in browser. Only the hash of what its cookie holds is kept.
+-- A signed-in browser: of a person, or of whoever showed a token. Only the hash of what its cookie holds is kept.
+-- chosen_tenant: the one it looks at, where it may look at several.
 create table windlass.sessions (
   secret_hash bytea primary key,
-  user_id uuid not null references windlass.users (id) on delete cascade,
+  user_id uuid references windlass.users (id) on delete cascade,
+  token_id text,
+  chosen_tenant uuid,
   created_at timestamptz not null default now(),
-  seen_at timestamptz not null default now(),
   expires_at timestamptz not null,
   from_address text,
-  user_agent text
+  user_agent text,
+  constraint sessions_of_one check ((user_id is null) <> (token_id is null))
 );
 create index sessions_by_user on windlass.sessions (user_id);
 create index sessions_by_expiry on windlass.sessions (expires_at);
@@ -111,6 +114,7 @@ alter table windlass.audit
   add column xid xid8 not null default pg_current_xact_id(),
   add constraint audit_outcome_known check (outcome in ('done', 'denied'));
 create index audit_by_xid on windlass.audit (xid, id);
+create index audit_by_id on windlass.audit (id);
 
 -- The chain of each tenant's audit rows: hash = sha256(hash before it, the row). A row is written once.
 create table windlass.audit_seals (

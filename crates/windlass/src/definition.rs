@@ -171,6 +171,38 @@ impl Definition {
     }
 }
 
+/// The same checks for fields that come as JSON. Their names and types are the caller's to hold to; what the database's own
+/// constraints refuse is refused there.
+pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()> {
+    if let Some(schema) = fields.get("arg_schema") {
+        validator(&schema.to_string())?;
+    }
+    if let Some(backoff) = fields.get("backoff") {
+        let backoff: Backoff = serde_json::from_value(backoff.clone())
+            .map_err(|error| Error::refused("backoff", error.to_string()))?;
+        backoff.validate().map_err(|invalid| {
+            Error::refused(format!("backoff.{}", invalid.field), format!("must be {}", invalid.expected))
+        })?;
+    }
+    if let Some(unique) = fields.get("uniqueness") {
+        serde_json::from_value::<Unique>(unique.clone())
+            .map_err(|error| Error::refused("uniqueness", error.to_string()))?;
+    }
+    let ranges = [
+        ("timeout_seconds", 1, 604_800),
+        ("max_attempts", 1, 1000),
+        ("max_lost", 1, 1000),
+        ("max_snoozes", 0, 32_000),
+    ];
+    for (field, least, most) in ranges {
+        let given = fields.get(field).and_then(Value::as_i64);
+        if given.is_some_and(|given| !(least..=most).contains(&given)) {
+            return Err(Error::refused(field, format!("must be between {least} and {most}")));
+        }
+    }
+    Ok(())
+}
+
 /// What a worker needs to know of a definition while it runs its jobs.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Policies {

@@ -108,7 +108,7 @@ impl Queue {
         session.commit().await
     }
 
-    async fn checked_route(
+    pub(crate) async fn checked_route(
         &self,
         job: &NewJob,
     ) -> Result<std::sync::Arc<(Route, Option<jsonschema::Validator>)>> {
@@ -123,7 +123,7 @@ impl Queue {
         Ok(route)
     }
 
-    fn routed<'a>(&self, route: &Route, job: &'a NewJob) -> Result<Routed<'a>> {
+    pub(crate) fn routed<'a>(&self, route: &Route, job: &'a NewJob) -> Result<Routed<'a>> {
         Ok(Routed {
             tenant: route.tenant,
             job: job.options.id.unwrap_or_else(|| self.new_id()),

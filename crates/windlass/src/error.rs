@@ -160,6 +160,7 @@ impl Refusal<'_> {
             "WL006" => Error::IdempotencyConflict { existing: detail() },
             "WL009" => Error::RequestKeyTaken { key: detail() },
             "WL010" => Error::QuotaReached { most: detail() },
+            "WL011" => Error::Changed { what: "definition" },
             "23505" => Error::Taken { what: taken(self.constraint?)? },
             "23514" => {
                 Error::refused(self.constraint.unwrap_or("value"), "is outside of what the database allows")

@@ -9,6 +9,9 @@ use crate::new_job::Source;
 /// The most jobs of one page.
 pub(crate) const LARGEST_PAGE: u16 = 1000;
 
+/// How deep an offset may go: what is left out is read all the same.
+pub(crate) const FURTHEST_OFFSET: u16 = 10_000;
+
 /// How far a job's id may be from its creation: ids are made by clocks that differ a little from the database's.
 const ID_SLACK: SignedDuration = SignedDuration::from_hours(24);
 
@@ -29,6 +32,9 @@ pub struct Filter {
     pub(crate) created_before: Option<Timestamp>,
     pub(crate) older_than: Option<Uuid>,
     pub(crate) limit: u16,
+    pub(crate) offset: u16,
+    pub(crate) held_by: Option<String>,
+    pub(crate) mentions: Option<String>,
 }
 
 impl Filter {
@@ -49,6 +55,9 @@ impl Filter {
             created_before: None,
             older_than: None,
             limit: 100,
+            offset: 0,
+            held_by: None,
+            mentions: None,
         }
     }
 
@@ -127,6 +136,28 @@ impl Filter {
     #[must_use]
     pub fn limit(mut self, jobs: u16) -> Self {
         self.limit = jobs.clamp(1, LARGEST_PAGE);
+        self
+    }
+
+    /// Leaves out the first so many: for few pages. [`Filter::older_than`] goes on at any depth for the same price.
+    #[must_use]
+    pub fn offset(mut self, jobs: u16) -> Self {
+        self.offset = jobs.min(FURTHEST_OFFSET);
+        self
+    }
+
+    /// Held at this moment by the worker with this id; no other condition is looked at then but the tenant and the ids.
+    #[must_use]
+    pub fn held_by(mut self, worker_id: impl Into<String>) -> Self {
+        self.held_by = Some(worker_id.into());
+        self
+    }
+
+    /// That mention this text in their subject, keys, tags or payload, among the newest ten thousand. No other condition is
+    /// looked at then but the tenant and the ids.
+    #[must_use]
+    pub fn mentions(mut self, text: impl Into<String>) -> Self {
+        self.mentions = Some(text.into());
         self
     }
 

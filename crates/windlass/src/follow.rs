@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::act::Looking;
 use crate::error::{Error, Result};
 use crate::log::{LogChunk, LogPage, LogPosition};
 use crate::queue::Queue;
@@ -28,6 +29,14 @@ impl Queue {
     /// Follows a job's log from the position until the job ends.
     pub fn follow_log(&self, tenant: Uuid, job: Uuid, after: LogPosition) -> LogFollower {
         LogFollower { queue: self.clone(), tenant, job, after, is_over: false }
+    }
+}
+
+impl Looking {
+    /// What the job printed after the position, as a caller sees it.
+    pub async fn read_log(&self, tenant: Uuid, job: Uuid, after: LogPosition) -> Result<LogPage> {
+        let page = store::log::read_in(&self.session, tenant, job, after, PAGE).await?;
+        page.ok_or(Error::UnknownJob { job })
     }
 }
 

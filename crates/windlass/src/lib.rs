@@ -21,10 +21,12 @@ mod keeper;
 mod list;
 mod listen;
 mod log;
+mod manage;
 mod migrate;
 mod new_job;
 mod operator;
 mod pull;
+mod overview;
 mod queue;
 mod record;
 pub mod redact;
@@ -34,6 +36,8 @@ mod store;
 mod telemetry;
 pub mod text;
 mod token;
+mod verbs;
+mod why;
 pub mod worker;
 
 pub use act::{Acting, Actor, Looking, Reach};
@@ -50,10 +54,14 @@ pub use job::state::{AttemptOutcome, State};
 pub use job::unique::Unique;
 pub use keeper::{Duty, Keeper, KeeperSettings, Round};
 pub use log::{LogChunk, LogPage, LogPosition, LogStream};
+pub use manage::{
+    Account, AuditEntry, AuditQuery, Fields, Member, Membership, SessionOf, SignedIn, Tenant, WorkerRecord,
+};
 pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
 pub use new_job::{Enqueued, IfUnmet, NewJob, Source};
 pub use operator::Canceled;
 pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
+pub use overview::{Overview, Summary};
 pub use queue::Queue;
 pub use record::{Attempt, CapableWorker, Counts, Job, Page};
 #[cfg(feature = "sqlx-08")]
@@ -67,6 +75,8 @@ pub use telemetry::{METRICS, Transition};
 pub use token::{KnownToken, NewToken, Token};
 #[cfg(feature = "http-jobs")]
 pub use worker::http::{HttpEndpoint, Lookup, SecretText};
+pub use verbs::{Bulk, Placed};
+pub use why::{Reason, Why};
 pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handler, Worker, WorkerBuilder};
 
 /// The tenant of applications that have only one.

@@ -37,24 +37,13 @@ impl Queue {
 
     /// Cancels a job: at once if it waits, by request if it runs.
     pub async fn cancel(&self, tenant: Uuid, job: Uuid) -> Result<Canceled> {
-        match store::job::cancel(self.database(), tenant, job).await?.as_str() {
-            "canceled" => Ok(Canceled::Now),
-            "requested" => Ok(Canceled::Requested),
-            "finished" => Ok(Canceled::AlreadyFinished),
-            _ => Err(Error::UnknownJob { job }),
-        }
+        read_canceled(job, &store::job::cancel(self.database(), tenant, job).await?)
     }
 
     /// Runs a finished job once more, with a fresh budget. `actor` is recorded. Answers its new state.
     pub async fn retry(&self, tenant: Uuid, job: Uuid, actor: &str) -> Result<State> {
         let (answer, holder) = store::job::retry(self.database(), tenant, job, actor).await?;
-        match (answer.as_str(), holder) {
-            ("queued", _) => Ok(State::Queued),
-            ("blocked", _) => Ok(State::Blocked),
-            ("not_finished", _) => Err(Error::NotFinished { job }),
-            ("duplicate", Some(holder)) => Err(Error::DedupeSlotTaken { job, holder }),
-            _ => Err(Error::UnknownJob { job }),
-        }
+        read_retried(job, &answer, holder)
     }
 
     /// Deletes jobs whole, whatever their state. Answers how many there were.
@@ -106,5 +95,24 @@ impl Queue {
     pub async fn define(&self, definition: &Definition) -> Result<Uuid> {
         definition.check()?;
         store::definition::define(self.database(), definition).await
+    }
+}
+
+pub(crate) fn read_canceled(job: Uuid, answer: &str) -> Result<Canceled> {
+    match answer {
+        "canceled" => Ok(Canceled::Now),
+        "requested" => Ok(Canceled::Requested),
+        "finished" => Ok(Canceled::AlreadyFinished),
+        _ => Err(Error::UnknownJob { job }),
+    }
+}
+
+pub(crate) fn read_retried(job: Uuid, answer: &str, holder: Option<Uuid>) -> Result<State> {
+    match (answer, holder) {
+        ("queued", _) => Ok(State::Queued),
+        ("blocked", _) => Ok(State::Blocked),
+        ("not_finished", _) => Err(Error::NotFinished { job }),
+        ("duplicate", Some(holder)) => Err(Error::DedupeSlotTaken { job, holder }),
+        _ => Err(Error::UnknownJob { job }),
     }
 }

@@ -12,6 +12,8 @@ pub(crate) mod job;
 pub(crate) mod keeper;
 pub(crate) mod list;
 pub(crate) mod log;
+pub(crate) mod manage;
+pub(crate) mod overview;
 pub(crate) mod param;
 pub(crate) mod remote;
 pub(crate) mod request;
@@ -36,6 +38,8 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         remote::STATEMENTS,
         tenant::STATEMENTS,
         definition::STATEMENTS,
+        overview::STATEMENTS,
+        manage::STATEMENTS,
         token::STATEMENTS,
         audit::STATEMENTS,
         request::STATEMENTS,

@@ -50,6 +50,11 @@ impl Authenticator {
         self.by_token(&token).await
     }
 
+    /// Asks the database again the next time: for what this process itself has just revoked.
+    pub fn forget(&self, token_id: &str) {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(token_id);
+    }
+
     async fn by_token(&self, token: &TokenSecret) -> Result<Authenticated, Problem> {
         let known = self.token(token.id()).await?;
         // Compared also when there is none, so that both take the same time.

@@ -67,6 +67,11 @@ impl Caller {
         }
     }
 
+    /// For what belongs to no tenant: definitions, queues, tenants themselves. Only routes for super-admins use it.
+    pub fn global_reach(&self) -> Reach {
+        if self.role == Role::SuperAdmin { Reach::Everything } else { self.reach() }
+    }
+
     /// As the audit trail names them.
     pub fn actor(&self) -> Actor {
         Actor {

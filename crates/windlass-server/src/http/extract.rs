@@ -136,6 +136,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
+            return Err(Problem::invalid("?", "holds the NUL character, which cannot be stored"));
+        }
         let parsed = axum::extract::Query::<T>::try_from_uri(&parts.uri);
         parsed.map(|query| Self(query.0)).map_err(|rejection| {
             let mut cause: &dyn std::error::Error = &rejection;
@@ -169,6 +172,15 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
         let id = text.ok().and_then(|text| Uuid::try_parse(&text).ok());
         id.map(Self).ok_or_else(|| Problem::not_found("id"))
     }
+}
+
+/// The version that If-Match names; none for no header and for `*`.
+pub(crate) fn expected_version(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(given) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    let text =
+        given.to_str().map_err(|_| Problem::of(ProblemKind::BadRequest, "If-Match is not readable"))?;
+    let tag = text.trim().trim_start_matches("W/").trim_matches('"');
+    Ok((tag != "*").then(|| tag.to_owned()))
 }
 
 /// The Idempotency-Key of a request that creates.

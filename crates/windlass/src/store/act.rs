@@ -18,15 +18,23 @@ pub(crate) async fn write(db: &Database, tenant: Option<Uuid>) -> Result<Session
 /// A transaction that only reads, in one snapshot, planned as scope.sql says.
 pub(crate) async fn read(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
     let mut session = db.session().await?;
-    session
-        .begin_with(&format!(
-            "begin isolation level repeatable read, read only; {}; set local plan_cache_mode = force_custom_plan; \
-             set local enable_seqscan = off; set local enable_hashjoin = off; set local enable_mergejoin = off; \
-             set local enable_bitmapscan = off; set local jit = off",
-            scope(tenant)
-        ))
-        .await?;
+    let begin = "begin isolation level repeatable read, read only";
+    session.begin_with(&format!("{begin}; {}; {PLANNED}", scope(tenant))).await?;
     Ok(session)
+}
+
+/// As scope.sql says.
+const PLANNED: &str = "set local plan_cache_mode = force_custom_plan; set local enable_seqscan = off; \
+    set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off";
+
+/// Makes the rest of a transaction plan as one that only reads.
+pub(crate) async fn plan_as_a_list(session: &Session) -> Result<()> {
+    session.batch(PLANNED).await
+}
+
+/// The words that begin a transaction of a caller's, for what is sent whole.
+pub(crate) fn begin_text(tenant: Uuid) -> String {
+    format!("begin; {}", scope(Some(tenant)))
 }
 
 /// Set for the transaction alone, so that nothing of it is left on the connection. `audited` tells the functions that write

@@ -1,6 +1,6 @@
 //! The audit trail in the database.
 
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
@@ -26,25 +26,38 @@ pub(crate) static RECORD: Statement = Statement {
     ],
 };
 
+/// An act in the form that the statement's parameters take.
+pub(crate) struct Entry<'a> {
+    owner: Uuid,
+    by: &'a Actor,
+    act: &'a Act,
+    outcome: &'static str,
+}
+
+impl<'a> Entry<'a> {
+    pub(crate) fn of(owner: Uuid, by: &'a Actor, act: &'a Act) -> Self {
+        Self { owner, by, act, outcome: if act.is_denied { "denied" } else { "done" } }
+    }
+
+    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 10] {
+        let (by, act) = (self.by, self.act);
+        [
+            &self.owner,
+            &by.name,
+            &by.role,
+            &by.from_address,
+            &by.request_id,
+            &act.action,
+            &act.target,
+            &self.outcome,
+            &act.before,
+            &act.after,
+        ]
+    }
+}
+
 pub(crate) async fn record(session: &Session, owner: Uuid, by: &Actor, act: &Act) -> Result<()> {
-    let outcome = if act.is_denied { "denied" } else { "done" };
-    session
-        .query(
-            &RECORD,
-            &[
-                &owner,
-                &by.name,
-                &by.role,
-                &by.from_address,
-                &by.request_id,
-                &act.action,
-                &act.target,
-                &outcome,
-                &act.before,
-                &act.after,
-            ],
-        )
-        .await?;
+    session.query(&RECORD, &Entry::of(owner, by, act).params()).await?;
     Ok(())
 }
 

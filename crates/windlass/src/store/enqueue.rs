@@ -1,16 +1,23 @@
 //! The ways a job enters the database: routed (checked here, one statement) and through the SQL door.
 
+use std::collections::HashMap;
+
+use jiff::Timestamp;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::{JsonOut, JsonText};
-use crate::error::Result;
+use super::{act, audit};
+use crate::act::Actor;
+use crate::audit::Act;
+use crate::error::{Error, Result};
 use crate::job::state::State;
 use crate::new_job::{Enqueued, IfUnmet, NewJob};
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&ROUTE, &ROUTED, &ROUTED_MANY, &COPIED, &DOOR];
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&ROUTE, &ROUTED, &ROUTED_MANY, &COPIED, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
 
 /// What is known of a (tenant, definition, queue, priority) and needed to enqueue without asking again.
 #[derive(Debug)]
@@ -64,6 +71,70 @@ pub(crate) async fn routed(db: &Database, new: &Routed<'_>) -> Result<()> {
     db.query(&ROUTED, &[&new.tenant, &new.job, &new.lane, &new.max_attempts, &JsonText(new.payload), &extra])
         .await?;
     Ok(())
+}
+
+static QUEUED_AT: Statement =
+    Statement { text: include_str!("sql/job/queued_at.sql"), types: &[Type::UUID, Type::UUID] };
+
+/// Since when a job is there.
+pub(crate) async fn queued_at(session: &Session, tenant: Uuid, job: Uuid) -> Result<Timestamp> {
+    let rows = session.query(&QUEUED_AT, &[&tenant, &job]).await?;
+    rows.first().map(|row| row.get(0)).ok_or(Error::UnknownJob { job })
+}
+
+static QUEUED_AT_EACH: Statement =
+    Statement { text: include_str!("sql/job/queued_at_each.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
+
+pub(crate) async fn queued_at_each(
+    session: &Session,
+    tenant: Uuid,
+    jobs: &[Uuid],
+) -> Result<HashMap<Uuid, Timestamp>> {
+    let rows = session.query(&QUEUED_AT_EACH, &[&tenant, &jobs]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+/// A whole transaction of a caller's in one round trip: begun, enqueued, audited, committed. What follows a refused
+/// statement is refused too, and its commit is a rollback. None behind a pooler, where the caller has to go step by step.
+pub(crate) async fn routed_as(
+    db: &Database,
+    tenant: Uuid,
+    new: &Routed<'_>,
+    by: &Actor,
+    act: &Act,
+) -> Result<Option<Timestamp>> {
+    let mut session = db.session().await?;
+    // Named first: otherwise the commit could overtake a statement that is still being named.
+    let (Some(routed), Some(queued_at), Some(record)) = (
+        session.named(&ROUTED).await?,
+        session.named(&QUEUED_AT).await?,
+        session.named(&audit::RECORD).await?,
+    ) else {
+        return Ok(None);
+    };
+    let begin = act::begin_text(tenant);
+    let (payload, extra) = (JsonText(new.payload), new.extra.as_deref().map(JsonText));
+    let enqueue: [&(dyn ToSql + Sync); 6] =
+        [&new.tenant, &new.job, &new.lane, &new.max_attempts, &payload, &extra];
+    let look: [&(dyn ToSql + Sync); 2] = [&new.tenant, &new.job];
+    let entry = audit::Entry::of(tenant, by, act);
+    let entry = entry.params();
+    session.asking(true);
+    let client = session.client();
+    let (begun, enqueued, at, recorded, committed) = tokio::join!(
+        client.batch_execute(&begin),
+        client.query(&routed, &enqueue),
+        client.query(&queued_at, &look),
+        client.query(&record, &entry),
+        client.batch_execute("commit"),
+    );
+    session.asking(false);
+    begun?;
+    enqueued?;
+    let at = at?;
+    recorded?;
+    committed?;
+    at.first().map(|row| Some(row.get(0))).ok_or(Error::UnknownJob { job: new.job })
 }
 
 static ROUTED_MANY: Statement = Statement {

@@ -8,7 +8,8 @@ use super::param::JsonText;
 use crate::error::Result;
 use crate::job::claimed::Fence;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&SETTLE, &PROGRESS, &CANCEL, &RETRY, &PURGE, &PURGE_SUBJECT];
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&SETTLE, &PROGRESS, &CANCEL, &RETRY, &PURGE, &PURGE_SUBJECT, &CANCEL_EACH, &RETRY_EACH];
 
 /// One attempt's end, ready to be written: the fence it was run under and what was decided, as the statement reads it.
 #[derive(Debug, Clone)]
@@ -142,7 +143,12 @@ static CANCEL: Statement =
     Statement { text: "select windlass.cancel($1, $2)", types: &[Type::UUID, Type::UUID] };
 
 pub(crate) async fn cancel(db: &Database, tenant: Uuid, job: Uuid) -> Result<String> {
-    Ok(db.query_one(&CANCEL, &[&tenant, &job]).await?.get(0))
+    cancel_in(&db.session().await?, tenant, job).await
+}
+
+/// Inside whatever transaction is open, as all that end in `_in`.
+pub(crate) async fn cancel_in(session: &Session, tenant: Uuid, job: Uuid) -> Result<String> {
+    Ok(session.query(&CANCEL, &[&tenant, &job]).await?[0].get(0))
 }
 
 static RETRY: Statement = Statement {
@@ -156,15 +162,55 @@ pub(crate) async fn retry(
     job: Uuid,
     actor: &str,
 ) -> Result<(String, Option<Uuid>)> {
-    let row = db.query_one(&RETRY, &[&tenant, &job, &actor]).await?;
-    Ok((row.get(0), row.get(1)))
+    retry_in(&db.session().await?, tenant, job, actor).await
+}
+
+pub(crate) async fn retry_in(
+    session: &Session,
+    tenant: Uuid,
+    job: Uuid,
+    actor: &str,
+) -> Result<(String, Option<Uuid>)> {
+    let rows = session.query(&RETRY, &[&tenant, &job, &actor]).await?;
+    Ok((rows[0].get(0), rows[0].get(1)))
 }
 
 static PURGE: Statement =
     Statement { text: "select windlass.purge($1, $2)", types: &[Type::UUID, Type::UUID_ARRAY] };
 
 pub(crate) async fn purge(db: &Database, tenant: Uuid, jobs: &[Uuid]) -> Result<i32> {
-    Ok(db.query_one(&PURGE, &[&tenant, &jobs]).await?.get(0))
+    purge_in(&db.session().await?, tenant, jobs).await
+}
+
+pub(crate) async fn purge_in(session: &Session, tenant: Uuid, jobs: &[Uuid]) -> Result<i32> {
+    Ok(session.query(&PURGE, &[&tenant, &jobs]).await?[0].get(0))
+}
+
+static CANCEL_EACH: Statement =
+    Statement { text: include_str!("sql/job/cancel_each.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
+
+pub(crate) async fn cancel_each(
+    session: &Session,
+    tenant: Uuid,
+    jobs: &[Uuid],
+) -> Result<Vec<(Uuid, String)>> {
+    let rows = session.query(&CANCEL_EACH, &[&tenant, &jobs]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+static RETRY_EACH: Statement = Statement {
+    text: include_str!("sql/job/retry_each.sql"),
+    types: &[Type::UUID, Type::UUID_ARRAY, Type::TEXT],
+};
+
+pub(crate) async fn retry_each(
+    session: &Session,
+    tenant: Uuid,
+    jobs: &[Uuid],
+    actor: &str,
+) -> Result<Vec<(Uuid, String)>> {
+    let rows = session.query(&RETRY_EACH, &[&tenant, &jobs, &actor]).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 static PURGE_SUBJECT: Statement = Statement {

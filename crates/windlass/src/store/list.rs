@@ -19,6 +19,8 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &PICK_DEFERRED,
     &PICK_BLOCKED,
     &PICK_FINISHED,
+    &PICK_HELD,
+    &PICK_SEARCH,
     &READ,
     &ATTEMPTS,
     &COUNT,
@@ -46,6 +48,10 @@ pub(crate) async fn ids(db: &Database, filter: &Filter) -> Result<Vec<Uuid>> {
     let ids = pick(&session, filter).await?;
     session.commit().await?;
     Ok(ids)
+}
+
+pub(crate) async fn ids_in(session: &Session, filter: &Filter) -> Result<Vec<Uuid>> {
+    pick(session, filter).await
 }
 
 static READ: Statement =
@@ -152,9 +158,27 @@ static PICK_BLOCKED: Statement =
 static PICK_FINISHED: Statement =
     Statement { text: include_str!("sql/job/pick_finished.sql"), types: pick_types![INT2] };
 
+static PICK_HELD: Statement = Statement {
+    text: include_str!("sql/job/pick_held.sql"),
+    types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT],
+};
+static PICK_SEARCH: Statement = Statement {
+    text: include_str!("sql/job/pick_search.sql"),
+    types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT],
+};
+
 async fn pick(session: &Session, filter: &Filter) -> Result<Vec<Uuid>> {
     let (from, below) = (filter.lowest_id(), filter.highest_id());
-    let limit = i64::from(filter.limit);
+    let limit = i64::from(filter.limit) + i64::from(filter.offset);
+    let by_text = match (&filter.held_by, &filter.mentions) {
+        (Some(worker), _) => Some((&PICK_HELD, worker)),
+        (_, Some(text)) => Some((&PICK_SEARCH, text)),
+        _ => None,
+    };
+    if let Some((statement, text)) = by_text {
+        let rows = session.query(statement, &[&filter.tenant, &below, &from, &limit, text]).await?;
+        return Ok(rows.iter().skip(usize::from(filter.offset)).map(|row| row.get(0)).collect());
+    }
     let source = filter.source.map(crate::new_job::Source::code);
     let state = filter.state.map(State::code);
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![
@@ -199,7 +223,8 @@ async fn pick(session: &Session, filter: &Filter) -> Result<Vec<Uuid>> {
             &PICK_FINISHED
         }
     };
-    Ok(session.query(statement, &params).await?.iter().map(|row| row.get(0)).collect())
+    let rows = session.query(statement, &params).await?;
+    Ok(rows.iter().skip(usize::from(filter.offset)).map(|row| row.get(0)).collect())
 }
 
 fn read_job(row: &Row) -> Job {

@@ -3,7 +3,7 @@
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::database::{Database, Statement};
+use super::database::{Database, Session, Statement};
 use super::job::Columns;
 use super::list::begin;
 use crate::error::Result;
@@ -79,9 +79,21 @@ pub(crate) async fn read(
     most: i64,
 ) -> Result<Option<LogPage>> {
     let session = begin(db, Some(tenant)).await?;
+    let page = read_in(&session, tenant, job, after, most).await?;
+    session.commit().await?;
+    Ok(page)
+}
+
+/// The same inside an open transaction.
+pub(crate) async fn read_in(
+    session: &Session,
+    tenant: Uuid,
+    job: Uuid,
+    after: LogPosition,
+    most: i64,
+) -> Result<Option<LogPage>> {
     let standing = session.query(&STANDING, &[&tenant, &job]).await?;
     let rows = session.query(&READ, &[&tenant, &job, &after.attempt, &after.chunk, &most]).await?;
-    session.commit().await?;
     if !standing[0].get::<_, bool>(0) {
         return Ok(None);
     }

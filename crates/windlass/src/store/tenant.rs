@@ -33,16 +33,24 @@ static PAUSE: Statement =
     Statement { text: "select windlass.set_paused($1, $2)", types: &[Type::TEXT, Type::BOOL] };
 
 pub(crate) async fn set_paused(db: &Database, queue: &str, paused: bool) -> Result<()> {
-    db.query(&PAUSE, &[&queue, &paused]).await?;
-    Ok(())
+    set_paused_in(&db.session().await?, queue, paused).await
+}
+
+pub(crate) async fn set_paused_in(session: &Session, queue: &str, paused: bool) -> Result<()> {
+    session.query(&PAUSE, &[&queue, &paused]).await.map(drop)
 }
 
 static CLOCK: Statement = Statement { text: "select clock_timestamp()", types: &[] };
 
+/// The database's clock.
+pub(crate) async fn now(session: &Session) -> Result<Timestamp> {
+    Ok(session.query(&CLOCK, &[]).await?[0].get(0))
+}
+
 /// The database's clock minus ours, in milliseconds, give or take half a round trip.
 pub(crate) async fn clock_offset(session: &Session) -> Result<i64> {
     let before = Timestamp::now();
-    let theirs: Timestamp = session.query(&CLOCK, &[]).await?[0].get(0);
+    let theirs = now(session).await?;
     let after = Timestamp::now();
     Ok(theirs.as_millisecond() - (before.as_millisecond() + after.as_millisecond()) / 2)
 }

@@ -84,7 +84,11 @@ static QUIET: Statement =
     Statement { text: "select windlass.set_quiet($1, $2)", types: &[Type::TEXT, Type::BOOL] };
 
 pub(crate) async fn set_quiet(db: &Database, worker_id: &str, is_quiet: bool) -> Result<bool> {
-    Ok(db.query_one(&QUIET, &[&worker_id, &is_quiet]).await?.get(0))
+    set_quiet_in(&db.session().await?, worker_id, is_quiet).await
+}
+
+pub(crate) async fn set_quiet_in(session: &Session, worker_id: &str, is_quiet: bool) -> Result<bool> {
+    Ok(session.query(&QUIET, &[&worker_id, &is_quiet]).await?[0].get(0))
 }
 
 static KNOWING: Statement = Statement { text: include_str!("sql/worker/knowing.sql"), types: &[Type::TEXT] };

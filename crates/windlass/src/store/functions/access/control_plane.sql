@@ -19,9 +19,22 @@ begin
 end
 $$;
 
-grant execute on function windlass.state_name, windlass.state_code, windlass.outcome_name, windlass.source_name, windlass.source_code,
-  windlass.current_tenant, windlass.state_of to windlass_admin;
 grant execute on function windlass.find_token, windlass.create_token, windlass.tokens_of, windlass.revoke_token, windlass.retire_token,
-  windlass.record_audit, windlass.remember_request, windlass.answer_request to windlass_api, windlass_admin;
-grant execute on function windlass.verify_audit to windlass_admin;
-grant execute on function windlass.seal_audit to windlass_worker;
+  windlass.record_audit, windlass.remember_request, windlass.answer_request, windlass.shown_definition,
+  windlass.put_member, windlass.members_of, windlass.remove_member,
+  windlass.create_session, windlass.find_session, windlass.choose_tenant, windlass.end_session, windlass.find_user
+  to windlass_api;
+-- Whatever the api may call the admin may call.
+do $$
+declare
+  callable text;
+begin
+  for callable in select p.oid::regprocedure::text from pg_proc p where p.pronamespace = 'windlass'::regnamespace
+      and p.prokind = 'f' and has_function_privilege('windlass_api', p.oid, 'execute') loop
+    execute format('grant execute on function %s to windlass_admin', callable);
+  end loop;
+end
+$$;
+grant execute on function windlass.verify_audit, windlass.create_definition, windlass.change_definition,
+  windlass.create_tenant, windlass.change_tenant, windlass.mark_tenant_deleting, windlass.shown_tenant, windlass.put_user to windlass_admin;
+grant execute on function windlass.seal_audit, windlass.purge_deleted_tenants to windlass_worker;

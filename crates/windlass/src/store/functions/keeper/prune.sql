@@ -42,6 +42,7 @@ begin
     exit when gone >= most;
   end loop;
   delete from windlass.idempotency i where i.created_at < clock_timestamp() - interval '7 days';
+  delete from windlass.request_keys k where k.created_at < clock_timestamp() - interval '7 days';
   delete from windlass.dedupe d where d.until < clock_timestamp() - interval '1 day';
   delete from windlass.job_log o where o.at < clock_timestamp() - interval '7 days';
   delete from windlass.job_workers w where w.stopped_at < clock_timestamp() - interval '90 days';

@@ -19,6 +19,9 @@ begin
     delete from windlass.idempotency i where i.tenant_id = tenant;
     delete from windlass.ordering o where o.tenant_id = tenant;
     delete from windlass.job_triggers t where t.tenant_id = tenant;
+    delete from windlass.members m where m.tenant_id = tenant;
+    delete from windlass.api_tokens k where k.tenant_id = tenant;
+    delete from windlass.request_keys k where k.tenant_id = tenant;
     delete from windlass.tally t where t.tenant_id = tenant;
     delete from windlass.total t where t.tenant_id = tenant;
     delete from windlass.lane l where l.tenant_id = tenant;

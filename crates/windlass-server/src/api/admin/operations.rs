@@ -1,0 +1,240 @@
+//! Queues, workers, limits, and the summary across tenants.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use uuid::Uuid;
+use windlass::{Act, Tenant, WorkerRecord};
+
+use super::tenants::{apply, check_limits, given, object};
+use crate::api::schema;
+use crate::auth::Caller;
+use crate::http::{App, Body, Id, Problem};
+
+/// A queue and what waits in it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Queue {
+    #[schema(example = "default")]
+    name: String,
+    is_paused: bool,
+    #[schema(value_type = schema::Summary)]
+    summary: windlass::Summary,
+}
+
+/// Every queue.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Queues {
+    queues: Vec<Queue>,
+}
+
+/// List queues
+#[utoipa::path(get, path = "/api/v1/admin/queues", tag = "operations", responses((status = 200, body = Queues)))]
+pub(crate) async fn queues(State(app): State<App>, caller: Caller) -> Result<Json<Queues>, Problem> {
+    let looking = app.queue().look(caller.global_reach()).await?;
+    let names = looking.queues().await?;
+    let mut overview = looking.overview().await?;
+    looking.end().await?;
+    let queues = names.into_iter().map(|(name, is_paused)| {
+        let summary = overview.queues.remove(&name).unwrap_or_default();
+        Queue { name, is_paused, summary }
+    });
+    Ok(Json(Queues { queues: queues.collect() }))
+}
+
+/// A queue that was paused or resumed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct QueueState {
+    name: String,
+    is_paused: bool,
+}
+
+/// Pause a queue
+///
+/// Workers take nothing more from it within a second or so; what runs goes on.
+#[utoipa::path(post, path = "/api/v1/admin/queues/{queue}/pause", tag = "operations", params(("queue" = String, Path)), responses((status = 200, body = QueueState)))]
+pub(crate) async fn pause(
+    app: State<App>,
+    caller: Caller,
+    name: Path<String>,
+) -> Result<Json<QueueState>, Problem> {
+    set_paused(app, caller, name, true).await
+}
+
+/// Resume a queue
+#[utoipa::path(post, path = "/api/v1/admin/queues/{queue}/resume", tag = "operations", params(("queue" = String, Path)), responses((status = 200, body = QueueState)))]
+pub(crate) async fn resume(
+    app: State<App>,
+    caller: Caller,
+    name: Path<String>,
+) -> Result<Json<QueueState>, Problem> {
+    set_paused(app, caller, name, false).await
+}
+
+async fn set_paused(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    is_paused: bool,
+) -> Result<Json<QueueState>, Problem> {
+    let mut letters = name.bytes();
+    let is_name = letters.next().is_some_and(|first| first.is_ascii_alphanumeric())
+        && letters.all(|b| b.is_ascii_alphanumeric() || b"._:-".contains(&b))
+        && name.len() <= 100;
+    if !is_name {
+        return Err(Problem::not_found("queue"));
+    }
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
+    acting.set_paused(&name, is_paused).await?;
+    let action = if is_paused { "queue.pause" } else { "queue.resume" };
+    acting.commit(&Act::new(action, &name).after(&json!({"is_paused": is_paused}))).await?;
+    Ok(Json(QueueState { name, is_paused }))
+}
+
+/// Every worker that lives, and those that stopped within a day.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Workers {
+    #[schema(value_type = Vec<schema::Worker>)]
+    workers: Vec<WorkerRecord>,
+}
+
+/// List workers
+#[utoipa::path(get, path = "/api/v1/admin/workers", tag = "operations", responses((status = 200, body = Workers)))]
+pub(crate) async fn workers(State(app): State<App>, caller: Caller) -> Result<Json<Workers>, Problem> {
+    let looking = app.queue().look(caller.global_reach()).await?;
+    let workers = looking.workers().await?;
+    looking.end().await?;
+    Ok(Json(Workers { workers }))
+}
+
+/// A worker that was asked to be quiet, or to go on.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WorkerState {
+    worker_id: String,
+    is_quiet: bool,
+}
+
+/// Ask a worker to take nothing new
+///
+/// It finishes what it has. It hears of it with its next heartbeat.
+#[utoipa::path(post, path = "/api/v1/admin/workers/{worker_id}/quiet", tag = "operations", params(("worker_id" = String, Path)), responses((status = 200, body = WorkerState)))]
+pub(crate) async fn quiet(
+    app: State<App>,
+    caller: Caller,
+    id: Path<String>,
+) -> Result<Json<WorkerState>, Problem> {
+    set_quiet(app, caller, id, true).await
+}
+
+/// Let a worker take jobs again
+#[utoipa::path(post, path = "/api/v1/admin/workers/{worker_id}/resume", tag = "operations", params(("worker_id" = String, Path)), responses((status = 200, body = WorkerState)))]
+pub(crate) async fn unquiet(
+    app: State<App>,
+    caller: Caller,
+    id: Path<String>,
+) -> Result<Json<WorkerState>, Problem> {
+    set_quiet(app, caller, id, false).await
+}
+
+async fn set_quiet(
+    State(app): State<App>,
+    caller: Caller,
+    Path(worker_id): Path<String>,
+    is_quiet: bool,
+) -> Result<Json<WorkerState>, Problem> {
+    if worker_id.contains('\0') {
+        return Err(Problem::not_found("worker"));
+    }
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
+    acting.set_quiet(&worker_id, is_quiet).await?;
+    let action = if is_quiet { "worker.quiet" } else { "worker.resume" };
+    acting.commit(&Act::new(action, &worker_id).after(&json!({"is_quiet": is_quiet}))).await?;
+    Ok(Json(WorkerState { worker_id, is_quiet }))
+}
+
+/// What a tenant may have and do.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct TenantLimits {
+    tenant_id: Uuid,
+    slug: String,
+    /// The most jobs that have not ended; none is no limit.
+    max_queued: Option<i64>,
+    requests_per_minute: Option<i32>,
+}
+
+/// What holds for everyone, and what for each tenant.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Limits {
+    max_body_bytes: usize,
+    requests_per_minute_of_a_credential: u32,
+    request_timeout_seconds: u64,
+    tenants: Vec<TenantLimits>,
+}
+
+/// List limits
+#[utoipa::path(get, path = "/api/v1/admin/limits", tag = "operations", responses((status = 200, body = Limits)))]
+pub(crate) async fn limits(State(app): State<App>, caller: Caller) -> Result<Json<Limits>, Problem> {
+    let looking = app.queue().look(caller.global_reach()).await?;
+    let tenants = looking.tenants().await?;
+    looking.end().await?;
+    let options = app.options();
+    Ok(Json(Limits {
+        max_body_bytes: options.max_body_bytes,
+        requests_per_minute_of_a_credential: options.requests_per_minute,
+        request_timeout_seconds: options.request_timeout.as_secs(),
+        tenants: tenants
+            .into_iter()
+            .map(|tenant| TenantLimits {
+                tenant_id: tenant.id,
+                slug: tenant.slug,
+                max_queued: tenant.max_queued,
+                requests_per_minute: tenant.requests_per_minute,
+            })
+            .collect(),
+    }))
+}
+
+/// A tenant's limits; null takes one away, and what is not given stays.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LimitsChange {
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 0, maximum = 1_000_000_000, value_type = Option<u32>)]
+    max_queued: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 10_000_000, value_type = Option<u32>)]
+    requests_per_minute: Option<Option<u32>>,
+}
+
+/// Change a tenant's limits
+#[utoipa::path(patch, path = "/api/v1/admin/limits/{tenant_id}", tag = "operations", params(("tenant_id" = Uuid, Path)), request_body = LimitsChange, responses((status = 200, body = schema::Tenant)))]
+pub(crate) async fn change_limits(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    body: Body<LimitsChange>,
+) -> Result<Json<Tenant>, Problem> {
+    let change = body.value;
+    check_limits(change.max_queued.flatten(), change.requests_per_minute.flatten())?;
+    let mut fields = object(json!({}));
+    if let Some(limit) = change.max_queued {
+        fields.insert("max_queued".to_owned(), json!(limit));
+    }
+    if let Some(limit) = change.requests_per_minute {
+        fields.insert("requests_per_minute".to_owned(), json!(limit));
+    }
+    apply(&app, &caller, id, "tenant.limits", &fields).await
+}
+
+/// How all tenants' jobs stand
+#[utoipa::path(get, path = "/api/v1/admin/summary", tag = "operations", responses((status = 200, body = schema::Overview)))]
+pub(crate) async fn summary(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Json<windlass::Overview>, Problem> {
+    let looking = app.queue().look(caller.global_reach()).await?;
+    let overview = looking.overview().await?;
+    looking.end().await?;
+    Ok(Json(overview))
+}

@@ -1,0 +1,226 @@
+//! Tenants: made, changed, suspended, limited and deleted by super-admins.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use uuid::Uuid;
+use windlass::{Act, Fields, Tenant};
+
+use crate::api::schema;
+use crate::auth::Caller;
+use crate::http::{App, Body, Id, IdempotencyKey, Problem, keep, replay};
+
+/// A tenant to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewTenant {
+    #[schema(min_length = 1, max_length = 200, example = "Acme Ltd")]
+    name: String,
+    /// Lower case, short, for people and addresses.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]*$", example = "acme")]
+    slug: String,
+    /// Its share of workers beside other tenants.
+    #[schema(minimum = 1, maximum = 1000, example = 1)]
+    weight: Option<u16>,
+    /// For people's eyes and for schedules that name none.
+    #[schema(example = "Europe/Berlin")]
+    timezone: Option<String>,
+    /// The most jobs that have not ended.
+    #[schema(minimum = 0, maximum = 1_000_000_000)]
+    max_queued: Option<u32>,
+    /// Of all its credentials together.
+    #[schema(minimum = 1, maximum = 10_000_000)]
+    requests_per_minute: Option<u32>,
+}
+
+/// What to change. A limit that is given as null is taken away.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TenantChange {
+    #[schema(min_length = 1, max_length = 200)]
+    name: Option<String>,
+    #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]*$")]
+    slug: Option<String>,
+    status: Option<TenantStatus>,
+    #[schema(minimum = 1, maximum = 1000)]
+    weight: Option<u16>,
+    timezone: Option<String>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 0, maximum = 1_000_000_000, value_type = Option<u32>)]
+    max_queued: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 10_000_000, value_type = Option<u32>)]
+    requests_per_minute: Option<Option<u32>>,
+}
+
+/// A suspended tenant takes no new jobs.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TenantStatus {
+    Active,
+    Suspended,
+}
+
+/// Tells null from nothing.
+pub(crate) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u32>>, D::Error> {
+    Option::<u32>::deserialize(from).map(Some)
+}
+
+/// The tenants.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Tenants {
+    #[schema(value_type = Vec<schema::Tenant>)]
+    tenants: Vec<Tenant>,
+}
+
+/// List tenants
+#[utoipa::path(get, path = "/api/v1/admin/tenants", tag = "tenants", responses((status = 200, body = Tenants)))]
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Tenants>, Problem> {
+    let looking = app.queue().look(caller.global_reach()).await?;
+    let tenants = looking.tenants().await?;
+    looking.end().await?;
+    Ok(Json(Tenants { tenants }))
+}
+
+/// Read a tenant
+///
+/// While it is being deleted, `purged_jobs` says how far that has come; once it is gone, this is 404.
+#[utoipa::path(get, path = "/api/v1/admin/tenants/{tenant_id}", tag = "tenants", params(("tenant_id" = Uuid, Path)), responses((status = 200, body = schema::Tenant)))]
+pub(crate) async fn read(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+) -> Result<Json<Tenant>, Problem> {
+    let looking = app.queue().look(caller.global_reach()).await?;
+    let found = looking.tenants().await?.into_iter().find(|tenant| tenant.id == id);
+    looking.end().await?;
+    found.map(Json).ok_or_else(|| Problem::not_found("tenant"))
+}
+
+/// Create a tenant
+#[utoipa::path(post, path = "/api/v1/admin/tenants", tag = "tenants", request_body = NewTenant, responses((status = 201, body = schema::Tenant)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    key: IdempotencyKey,
+    body: Body<NewTenant>,
+) -> Result<Response, Problem> {
+    let new = body.value;
+    check(Some(&new.name), Some(&new.slug), new.weight, new.timezone.as_deref())?;
+    check_limits(new.max_queued, new.requests_per_minute)?;
+    let fields = object(json!({
+        "name": new.name, "slug": new.slug, "weight": new.weight, "timezone": new.timezone,
+        "max_queued": new.max_queued, "requests_per_minute": new.requests_per_minute,
+    }));
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
+    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
+        return Ok(again);
+    }
+    let made = acting.create_tenant(&fields).await?;
+    keep(&acting, &key, StatusCode::CREATED, &json!(made)).await?;
+    acting.commit(&Act::new("tenant.create", made.id).after(&made)).await?;
+    Ok((StatusCode::CREATED, Json(made)).into_response())
+}
+
+/// Change a tenant
+#[utoipa::path(patch, path = "/api/v1/admin/tenants/{tenant_id}", tag = "tenants", params(("tenant_id" = Uuid, Path)), request_body = TenantChange, responses((status = 200, body = schema::Tenant)))]
+pub(crate) async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    body: Body<TenantChange>,
+) -> Result<Json<Tenant>, Problem> {
+    let change = body.value;
+    check(change.name.as_deref(), change.slug.as_deref(), change.weight, change.timezone.as_deref())?;
+    check_limits(change.max_queued.flatten(), change.requests_per_minute.flatten())?;
+    let mut fields = object(json!({
+        "name": change.name, "slug": change.slug, "status": change.status, "weight": change.weight, "timezone": change.timezone,
+    }));
+    fields.retain(|_, value| !value.is_null());
+    if let Some(limit) = change.max_queued {
+        fields.insert("max_queued".to_owned(), json!(limit));
+    }
+    if let Some(limit) = change.requests_per_minute {
+        fields.insert("requests_per_minute".to_owned(), json!(limit));
+    }
+    apply(&app, &caller, id, "tenant.change", &fields).await
+}
+
+/// Changes fields of a tenant and writes it down.
+pub(crate) async fn apply(
+    app: &App,
+    caller: &Caller,
+    id: Uuid,
+    action: &'static str,
+    fields: &Fields,
+) -> Result<Json<Tenant>, Problem> {
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
+    let before = acting.tenant_record(id).await?;
+    let after = acting.change_tenant(id, fields).await?;
+    acting.commit(&Act::new(action, id).before(&before).after(&after)).await?;
+    Ok(Json(after))
+}
+
+/// Delete a tenant
+///
+/// It takes no more jobs from now on and its credentials end; its jobs go in batches, and the tenant with the last of them.
+#[utoipa::path(delete, path = "/api/v1/admin/tenants/{tenant_id}", tag = "tenants", params(("tenant_id" = Uuid, Path)), responses((status = 202, body = schema::Tenant)))]
+pub(crate) async fn delete(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
+    let before = acting.tenant_record(id).await?;
+    let after = acting.delete_tenant(id).await?;
+    acting.commit(&Act::new("tenant.delete", id).before(&before).after(&after)).await?;
+    Ok((StatusCode::ACCEPTED, Json(after)).into_response())
+}
+
+fn check(
+    name: Option<&str>,
+    slug: Option<&str>,
+    weight: Option<u16>,
+    zone: Option<&str>,
+) -> Result<(), Problem> {
+    if name.is_some_and(|name| name.trim().is_empty() || name.chars().count() > 200) {
+        return Err(Problem::invalid("/name", "must have 1 to 200 characters"));
+    }
+    let is_slug = |slug: &str| {
+        let mut letters = slug.bytes();
+        let first = letters.next().is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        first
+            && slug.len() <= 63
+            && letters.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-')
+    };
+    if slug.is_some_and(|slug| !is_slug(slug)) {
+        return Err(Problem::invalid(
+            "/slug",
+            "must be 1 to 63 of a-z, 0-9, - and _, the first a letter or digit",
+        ));
+    }
+    if weight.is_some_and(|weight| !(1..=1000).contains(&weight)) {
+        return Err(Problem::invalid("/weight", "must be between 1 and 1000"));
+    }
+    if zone.is_some_and(|zone| jiff::tz::TimeZone::get(zone).is_err()) {
+        return Err(Problem::invalid("/timezone", "must be the name of a time zone, such as Europe/Berlin"));
+    }
+    Ok(())
+}
+
+pub(crate) fn check_limits(max_queued: Option<u32>, requests: Option<u32>) -> Result<(), Problem> {
+    if max_queued.is_some_and(|most| most > 1_000_000_000) {
+        return Err(Problem::invalid("/max_queued", "must be at most 1000000000"));
+    }
+    if requests.is_some_and(|most| !(1..=10_000_000).contains(&most)) {
+        return Err(Problem::invalid("/requests_per_minute", "must be between 1 and 10000000"));
+    }
+    Ok(())
+}
+
+pub(crate) fn object(value: Value) -> Fields {
+    match value {
+        Value::Object(fields) => fields,
+        _ => Fields::new(),
+    }
+}

@@ -1,0 +1,269 @@
+//! Definitions: super-admins manage them, everyone who may enqueue sees those that are active.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::ToSchema;
+use uuid::Uuid;
+use windlass::{Act, Fields};
+
+use crate::auth::Caller;
+use crate::http::{App, Body, Id, IdempotencyKey, Problem, ProblemKind, keep, replay};
+
+/// What a kind of job is.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "answers are the library's own JSON; this is its description")]
+pub(crate) struct Definition {
+    id: Uuid,
+    #[schema(example = "sync-dropbox")]
+    key: String,
+    description: String,
+    /// JSON Schema of the payload.
+    arg_schema: Value,
+    timeout_seconds: i32,
+    max_attempts: i32,
+    is_active: bool,
+    queue: String,
+    priority: i32,
+    min_priority: i32,
+    max_priority: i32,
+    max_lost: i32,
+    max_snoozes: i32,
+    start_deadline_seconds: Option<i32>,
+    on_timeout: String,
+    on_lost: String,
+    backoff: Value,
+    uniqueness: Value,
+    /// Seconds that a job of each final status is kept.
+    retention: Value,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+    /// Changes with every change; the ETag.
+    version: String,
+}
+
+/// Fields of a definition. What is not given keeps its value, or has the default.
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct DefinitionFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 2000)]
+    description: Option<String>,
+    /// JSON Schema of the payload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>, example = json!({"type": "object", "properties": {"provider_id": {"type": "string", "format": "uuid"}}, "required": ["provider_id"], "additionalProperties": false}))]
+    arg_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 604_800, example = 3600)]
+    timeout_seconds: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000, example = 3)]
+    max_attempts: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    is_active: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 100, pattern = "^[A-Za-z0-9][A-Za-z0-9._:-]*$")]
+    queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1000)]
+    priority: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1000)]
+    min_priority: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 1000)]
+    max_priority: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    max_lost: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 32000)]
+    max_snoozes: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 315_360_000)]
+    start_deadline_seconds: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<RetryOrFail>)]
+    on_timeout: Option<RetryOrFail>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<RetryOrFail>)]
+    on_lost: Option<RetryOrFail>,
+    /// `{kind, base_seconds, factor, cap_seconds, jitter}`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    backoff: Option<Value>,
+    /// `"active"`, `"forever"` or `{"window_seconds": 60}`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Value>)]
+    uniqueness: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retention: Option<Retention>,
+}
+
+/// What to do with a job that ran too long, or whose worker died.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RetryOrFail {
+    Retry,
+    Fail,
+}
+
+/// Seconds that a job of each final status is kept; for ever, if not given.
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Retention {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    succeeded: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_letter: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    canceled: Option<u32>,
+}
+
+/// A definition to be: its key, and fields.
+#[derive(Debug, Deserialize, ToSchema)]
+#[schema(example = json!({"key": "sync-dropbox", "description": "Sync provider updates for tenant",
+    "arg_schema": {"type": "object", "properties": {"provider_id": {"type": "string", "format": "uuid"}}, "required": ["provider_id"], "additionalProperties": false},
+    "timeout_seconds": 3600, "max_attempts": 3}))]
+pub(crate) struct NewDefinition {
+    #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
+    key: String,
+    #[serde(flatten)]
+    fields: DefinitionFields,
+}
+
+/// Every definition.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Definitions {
+    #[schema(value_type = Vec<Definition>)]
+    definitions: Vec<Value>,
+}
+
+/// List definitions
+#[utoipa::path(get, path = "/api/v1/admin/jobs/definitions", tag = "definitions", responses((status = 200, body = Definitions)))]
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Definitions>, Problem> {
+    let looking = app.queue().look(caller.reach()).await?;
+    let definitions = looking.definitions().await?;
+    looking.end().await?;
+    Ok(Json(Definitions { definitions }))
+}
+
+/// List the definitions that jobs can be enqueued of
+#[utoipa::path(get, path = "/api/v1/jobs/definitions", tag = "definitions", responses((status = 200, body = Definitions)))]
+pub(crate) async fn list_active(app: State<App>, caller: Caller) -> Result<Json<Definitions>, Problem> {
+    let Json(mut all) = list(app, caller).await?;
+    all.definitions.retain(|definition| definition["is_active"] == true);
+    Ok(Json(all))
+}
+
+/// Read a definition
+#[utoipa::path(get, path = "/api/v1/admin/jobs/definitions/{definition_id}", tag = "definitions",
+    params(("definition_id" = Uuid, Path)),
+    responses((status = 200, body = Definition, headers(("ETag" = String, description = "The definition's version")))))]
+pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
+    let looking = app.queue().look(caller.reach()).await?;
+    let definition = looking.definition(id).await?;
+    looking.end().await?;
+    Ok(answer(StatusCode::OK, &definition))
+}
+
+/// Create a definition
+#[utoipa::path(post, path = "/api/v1/admin/jobs/definitions", tag = "definitions", request_body = NewDefinition,
+    responses((status = 201, body = Definition, headers(("ETag" = String, description = "The definition's version")))))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    key: IdempotencyKey,
+    body: Body<NewDefinitionStrict>,
+) -> Result<Response, Problem> {
+    let NewDefinitionStrict(new) = body.value;
+    let mut fields = fields(&new.fields)?;
+    fields.insert("key".to_owned(), json!(new.key));
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
+    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
+        return Ok(again);
+    }
+    let made = acting.create_definition(&fields).await?;
+    keep(&acting, &key, StatusCode::CREATED, &made).await?;
+    acting.commit(&Act::new("definition.create", &new.key).after(&made)).await?;
+    Ok(answer(StatusCode::CREATED, &made))
+}
+
+/// Change a definition
+///
+/// With `If-Match`, only if nobody changed it since: 412 otherwise.
+#[utoipa::path(patch, path = "/api/v1/admin/jobs/definitions/{definition_id}", tag = "definitions", request_body = DefinitionFields,
+    params(("definition_id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The version that was seen")),
+    responses((status = 200, body = Definition, headers(("ETag" = String, description = "The definition's version"))),
+              (status = 412, description = "It was changed in the meantime")))]
+pub(crate) async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    headers: HeaderMap,
+    body: Body<DefinitionFields>,
+) -> Result<Response, Problem> {
+    let fields = fields(&body.value)?;
+    let expected = crate::http::expected_version(&headers)?;
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
+    let before = acting.definition(id).await?;
+    let changed = acting.change_definition(id, &fields, expected.as_deref()).await?;
+    let act = Act::new("definition.change", before["key"].as_str().unwrap_or_default())
+        .before(&before)
+        .after(&changed);
+    acting.commit(&act).await?;
+    Ok(answer(StatusCode::OK, &changed))
+}
+
+/// `flatten` and `deny_unknown_fields` do not go together, so the key is taken out first.
+pub(crate) struct NewDefinitionStrict(NewDefinition);
+
+impl<'de> Deserialize<'de> for NewDefinitionStrict {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        use serde::de::Error as _;
+        let mut fields = Fields::deserialize(from)?;
+        let key = fields.remove("key").ok_or_else(|| D::Error::missing_field("key"))?;
+        let key = key.as_str().ok_or_else(|| D::Error::custom("key must be text"))?.to_owned();
+        let fields = DefinitionFields::deserialize(Value::from(fields)).map_err(D::Error::custom)?;
+        Ok(Self(NewDefinition { key, fields }))
+    }
+}
+
+fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
+    let invalid = |field: &str, message: &str| Err(Problem::invalid(format!("/{field}"), message));
+    if given.description.as_ref().is_some_and(|text| text.len() > 2000) {
+        return invalid("description", "has at most 2000 bytes");
+    }
+    for (field, given) in [
+        ("priority", given.priority),
+        ("min_priority", given.min_priority),
+        ("max_priority", given.max_priority),
+    ] {
+        if given.is_some_and(|priority| priority > 1000) {
+            return invalid(field, "must be between 0 and 1000");
+        }
+    }
+    if given.start_deadline_seconds.is_some_and(|seconds| !(1..=315_360_000).contains(&seconds)) {
+        return invalid("start_deadline_seconds", "must be between 1 and 315360000");
+    }
+    match serde_json::to_value(given) {
+        Ok(Value::Object(fields)) => Ok(fields),
+        _ => Err(Problem::of(ProblemKind::BadRequest, "the fields cannot be read")),
+    }
+}
+
+fn answer(status: StatusCode, definition: &Value) -> Response {
+    let version = definition["version"].as_str().unwrap_or_default();
+    let mut response = (status, Json(definition)).into_response();
+    if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {
+        response.headers_mut().insert(header::ETAG, tag);
+    }
+    response
+}

@@ -1,0 +1,322 @@
+//! Enqueueing: one job, or many with a result for each.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::time::Duration;
+use utoipa::ToSchema;
+use uuid::Uuid;
+use windlass::{Act, IfUnmet, NewJob, Placed, State as JobState, Unique};
+
+use crate::auth::Caller;
+use crate::http::{App, Body, Fault, IdempotencyKey, Problem, Time, keep, replay};
+
+/// A job to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewJobBody {
+    /// Which definition it is a job of.
+    #[schema(min_length = 1, max_length = 500, example = "recompute-trained-tags")]
+    definition_key: String,
+    /// What the definition's `arg_schema` allows; an empty object, if not given.
+    #[schema(value_type = Option<Object>, example = json!({"model": "siglip"}))]
+    payload: Option<Box<RawValue>>,
+    /// Lower runs first among the tenant's own jobs; held to the definition's bounds.
+    #[schema(minimum = 0, maximum = 1000, example = 100)]
+    priority: Option<u16>,
+    /// The earliest start.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    scheduled_for: Option<Time>,
+    /// The same, counted from now.
+    #[schema(minimum = 0, maximum = 315_360_000)]
+    delay_seconds: Option<u32>,
+    /// One job per key, as the definition's uniqueness says.
+    #[schema(min_length = 1, max_length = 500, example = "tenant:bcg:training:daily")]
+    dedupe_key: Option<String>,
+    /// How long the dedupe key holds, if not as the definition says.
+    #[schema(value_type = Option<Object>)]
+    uniqueness: Option<Unique>,
+    /// Jobs with the same key run one after the other.
+    #[schema(min_length = 1, max_length = 500)]
+    ordering_key: Option<String>,
+    /// Jobs that must end first.
+    #[schema(max_items = 100)]
+    #[serde(default)]
+    depends_on: Vec<Uuid>,
+    /// What becomes of this job if one it waits for does not succeed.
+    if_unmet: Option<Unmet>,
+    /// The queue, if not the definition's.
+    #[schema(min_length = 1, max_length = 100)]
+    queue: Option<String>,
+    /// What the job is about, together with `subject_id`.
+    #[schema(min_length = 1, max_length = 500)]
+    subject_type: Option<String>,
+    #[schema(min_length = 1, max_length = 500)]
+    subject_id: Option<String>,
+    #[schema(max_items = 20)]
+    #[serde(default)]
+    tags: Vec<String>,
+    /// Groups the jobs of one request or event.
+    #[schema(min_length = 1, max_length = 500)]
+    correlation_id: Option<String>,
+    #[schema(minimum = 1, maximum = 1000)]
+    max_attempts: Option<u16>,
+    /// The instant by which the job must have ended.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    deadline: Option<Time>,
+    /// A W3C traceparent.
+    #[schema(min_length = 1, max_length = 500)]
+    trace: Option<String>,
+}
+
+/// What becomes of a job when one it waits for ends without success.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Unmet {
+    Cancel,
+    Run,
+    Wait,
+}
+
+/// A job that is there now, or was there before.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobCreated {
+    #[schema(example = "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09")]
+    id: Uuid,
+    tenant_id: Uuid,
+    #[schema(value_type = String, example = "queued")]
+    status: JobState,
+    #[schema(example = "recompute-trained-tags")]
+    definition_key: String,
+    #[schema(value_type = String, format = DateTime)]
+    queued_at: jiff::Timestamp,
+}
+
+const MOST_DEPENDENCIES: usize = 100;
+const LONGEST_DELAY: u32 = 315_360_000;
+
+impl NewJobBody {
+    fn job(self, caller: &Caller) -> Result<NewJob, Problem> {
+        if self.priority.is_some_and(|priority| priority > 1000) {
+            return Err(Problem::invalid("/priority", "must be between 0 and 1000"));
+        }
+        if self.delay_seconds.is_some_and(|delay| delay > LONGEST_DELAY) {
+            return Err(Problem::invalid("/delay_seconds", format!("must be at most {LONGEST_DELAY}")));
+        }
+        if self.depends_on.len() > MOST_DEPENDENCIES {
+            return Err(Problem::invalid("/depends_on", format!("are at most {MOST_DEPENDENCIES}")));
+        }
+        if self.subject_type.is_some() != self.subject_id.is_some() {
+            return Err(Problem::invalid("/subject_id", "goes with subject_type"));
+        }
+        let mut job = NewJob::new(self.definition_key).tenant(caller.tenant());
+        if let Some(payload) = self.payload {
+            job = job.payload_json(payload.get());
+        }
+        if let (Some(kind), Some(id)) = (self.subject_type, self.subject_id) {
+            job = job.subject(kind, id);
+        }
+        job = self.depends_on.into_iter().fold(job, NewJob::depends_on);
+        job = self.tags.into_iter().fold(job, NewJob::tag);
+        job = set(job, caller.user_id(), NewJob::created_by);
+        job = set(job, self.priority.map(i32::from), NewJob::priority);
+        job = set(job, self.scheduled_for.map(|at| at.0), NewJob::scheduled_for);
+        job = set(job, self.delay_seconds.map(|delay| Duration::from_secs(delay.into())), NewJob::delay);
+        job = set(job, self.dedupe_key, NewJob::dedupe_key);
+        job = set(job, self.uniqueness, NewJob::unique);
+        job = set(job, self.ordering_key, NewJob::ordering_key);
+        job = set(job, self.if_unmet.map(Into::into), NewJob::if_unmet);
+        job = set(job, self.queue, NewJob::queue);
+        job = set(job, self.correlation_id, NewJob::correlation_id);
+        job = set(job, self.max_attempts, NewJob::max_attempts);
+        job = set(job, self.deadline.map(|at| at.0), NewJob::deadline);
+        Ok(set(job, self.trace, NewJob::trace))
+    }
+}
+
+fn set<T>(job: NewJob, value: Option<T>, with: impl FnOnce(NewJob, T) -> NewJob) -> NewJob {
+    match value {
+        Some(value) => with(job, value),
+        None => job,
+    }
+}
+
+impl From<Unmet> for IfUnmet {
+    fn from(unmet: Unmet) -> Self {
+        match unmet {
+            Unmet::Cancel => Self::Cancel,
+            Unmet::Run => Self::Run,
+            Unmet::Wait => Self::Wait,
+        }
+    }
+}
+
+/// Enqueue a job
+///
+/// Answers 201 once the job is durable, and 200 with the job that holds the dedupe key if there is one.
+#[utoipa::path(
+    post, path = "/api/v1/jobs", tag = "jobs", request_body = NewJobBody,
+    responses((status = 201, body = JobCreated), (status = 200, body = JobCreated, description = "A job with this dedupe key is there already"))
+)]
+pub(crate) async fn enqueue(
+    State(app): State<App>,
+    caller: Caller,
+    key: IdempotencyKey,
+    body: Body<NewJobBody>,
+) -> Result<Response, Problem> {
+    let definition_key = body.value.definition_key.clone();
+    let job = body.value.job(&caller)?;
+    let tenant = caller.tenant();
+    if key.0.is_none() {
+        let placed = app.queue().enqueue_as(tenant, &caller.actor(), &job).await?;
+        let created = created(&app, &caller, definition_key, placed).await?;
+        return answer(status_of(&placed), &created);
+    }
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
+        return Ok(again);
+    }
+    let placed = acting.enqueue(&job).await?;
+    let mut created = JobCreated::of(tenant, definition_key, placed);
+    if placed.enqueued.is_duplicate
+        && let Some(known) = acting.job(created.id).await?
+    {
+        created.definition_key = known.definition_key;
+    }
+    keep(&acting, &key, status_of(&placed), &to_value(&created)?).await?;
+    let act = Act::new("job.enqueue", created.id)
+        .after(&serde_json::json!({"definition_key": created.definition_key, "status": created.status}));
+    acting.commit(&act).await?;
+    answer(status_of(&placed), &created)
+}
+
+impl JobCreated {
+    fn of(tenant_id: Uuid, definition_key: String, placed: Placed) -> Self {
+        let Placed { enqueued, queued_at } = placed;
+        Self { id: enqueued.id, tenant_id, status: enqueued.state, definition_key, queued_at }
+    }
+}
+
+fn status_of(placed: &Placed) -> StatusCode {
+    if placed.enqueued.is_duplicate { StatusCode::OK } else { StatusCode::CREATED }
+}
+
+/// The holder of a dedupe key may be a job of another definition.
+async fn created(app: &App, caller: &Caller, key: String, placed: Placed) -> Result<JobCreated, Problem> {
+    let mut created = JobCreated::of(caller.tenant(), key, placed);
+    if placed.enqueued.is_duplicate {
+        let looking = app.queue().look(caller.reach()).await?;
+        if let Some(known) = looking.job(caller.tenant(), created.id).await? {
+            created.definition_key = known.definition_key;
+        }
+        looking.end().await?;
+    }
+    Ok(created)
+}
+
+fn answer(status: StatusCode, created: &JobCreated) -> Result<Response, Problem> {
+    let mut response = (status, Json(created)).into_response();
+    if let Ok(place) = HeaderValue::from_str(&format!("/api/v1/jobs/{}", created.id)) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+fn to_value(value: &impl Serialize) -> Result<serde_json::Value, Problem> {
+    serde_json::to_value(value).map_err(|error| Problem::invalid("", error.to_string()))
+}
+
+/// Jobs to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewJobs {
+    #[schema(min_items = 1, max_items = 1000)]
+    jobs: Vec<NewJobBody>,
+}
+
+/// What became of each, in the order given.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobsCreated {
+    /// How many are there now.
+    created: usize,
+    results: Vec<JobResult>,
+}
+
+/// One of many: the job, or why there is none.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct JobResult {
+    /// 201, 200 for a duplicate, or the status of the problem.
+    #[schema(example = 201)]
+    status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job: Option<JobCreated>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<Fault>,
+}
+
+impl From<Problem> for JobResult {
+    fn from(problem: Problem) -> Self {
+        let status = problem.kind.status().as_u16();
+        Self { status, job: None, detail: Some(problem.detail), errors: problem.errors }
+    }
+}
+
+const MOST_JOBS: usize = 1000;
+
+/// Enqueue many jobs
+///
+/// Those that can be enqueued are, in one transaction; each has its own result.
+#[utoipa::path(
+    post, path = "/api/v1/jobs/bulk", tag = "jobs", request_body = NewJobs,
+    responses((status = 200, body = JobsCreated))
+)]
+pub(crate) async fn enqueue_many(
+    State(app): State<App>,
+    caller: Caller,
+    key: IdempotencyKey,
+    body: Body<NewJobs>,
+) -> Result<Response, Problem> {
+    if body.value.jobs.is_empty() || body.value.jobs.len() > MOST_JOBS {
+        return Err(Problem::invalid("/jobs", format!("must be 1 to {MOST_JOBS} jobs")));
+    }
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
+        return Ok(again);
+    }
+    let keys: Vec<String> = body.value.jobs.iter().map(|job| job.definition_key.clone()).collect();
+    let jobs: Vec<Result<NewJob, Problem>> =
+        body.value.jobs.into_iter().map(|job| job.job(&caller)).collect();
+    let valid: Vec<NewJob> = jobs.iter().filter_map(|job| job.as_ref().ok().cloned()).collect();
+    let mut placed = acting.enqueue_each(&valid).await?.into_iter();
+    let results: Vec<JobResult> = jobs
+        .into_iter()
+        .zip(keys)
+        .map(|(job, key)| {
+            match job.and_then(|_| placed.next().map_or_else(lost, |one| one.map_err(Problem::from))) {
+                Ok(placed) => JobResult {
+                    status: status_of(&placed).as_u16(),
+                    job: Some(JobCreated::of(caller.tenant(), key, placed)),
+                    detail: None,
+                    errors: Vec::new(),
+                },
+                Err(problem) => problem.into(),
+            }
+        })
+        .collect();
+    let created = results.iter().filter(|result| result.status == 201).count();
+    let answer = to_value(&JobsCreated { created, results })?;
+    keep(&acting, &key, StatusCode::OK, &answer).await?;
+    acting
+        .commit(&Act::new("job.enqueue_many", created).after(&serde_json::json!({"created": created})))
+        .await?;
+    Ok(Json(answer).into_response())
+}
+
+fn lost() -> Result<Placed, Problem> {
+    Err(Problem::of(crate::http::ProblemKind::Internal, "the job has no result"))
+}

@@ -1,0 +1,185 @@
+//! Which jobs: the same conditions in a list's address and in the body of a verb on many.
+
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+use windlass::{Filter, Source, State};
+
+use crate::auth::Caller;
+use crate::http::{Problem, Time};
+
+/// A job's status.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Status {
+    Scheduled,
+    Blocked,
+    Queued,
+    Running,
+    Succeeded,
+    Failed,
+    DeadLetter,
+    Canceled,
+}
+
+/// Where a job comes from.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum JobSource {
+    Manual,
+    Event,
+    Schedule,
+    System,
+}
+
+/// Jobs that fit all that is given.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FilterBody {
+    status: Option<Status>,
+    source: Option<JobSource>,
+    definition_key: Option<String>,
+    queue: Option<String>,
+    /// `type:id`
+    subject: Option<String>,
+    tag: Option<String>,
+    correlation_id: Option<String>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Time>,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Time>,
+}
+
+/// The conditions of a list, and where in it to look.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    #[param(inline)]
+    status: Option<Status>,
+    #[param(inline)]
+    source: Option<JobSource>,
+    definition_key: Option<String>,
+    queue: Option<String>,
+    /// `type:id`
+    #[param(example = "post:42")]
+    subject: Option<String>,
+    tag: Option<String>,
+    correlation_id: Option<String>,
+    /// Held at this moment by the worker with this id.
+    worker: Option<String>,
+    /// An id, or text to look for in subjects, keys, tags and payloads of the newest jobs.
+    q: Option<String>,
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_after: Option<Time>,
+    #[param(value_type = Option<String>, format = DateTime)]
+    created_before: Option<Time>,
+    /// Jobs per page: 100, if not given.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u16>,
+    /// Leaves out the first so many. `cursor` goes on at any depth for the same price.
+    #[param(minimum = 0, maximum = 10000)]
+    offset: Option<u16>,
+    /// `next_cursor` of the page before.
+    cursor: Option<Uuid>,
+}
+
+impl FilterBody {
+    pub(crate) fn filter(self, caller: &Caller, place: &str) -> Result<Filter, Problem> {
+        let mut filter = Filter::new(caller.tenant());
+        if let Some(status) = self.status {
+            filter = filter.state(status.into());
+        }
+        if let Some(source) = self.source {
+            filter = filter.source(source.into());
+        }
+        if let Some(key) = self.definition_key {
+            filter = filter.definition_key(key);
+        }
+        if let Some(queue) = self.queue {
+            filter = filter.queue(queue);
+        }
+        if let Some(subject) = self.subject {
+            let pair = subject.split_once(':').filter(|(kind, id)| !kind.is_empty() && !id.is_empty());
+            let (kind, id) =
+                pair.ok_or_else(|| Problem::invalid(format!("{place}subject"), "must be type:id"))?;
+            filter = filter.subject(kind, id);
+        }
+        if let Some(tag) = self.tag {
+            filter = filter.tag(tag);
+        }
+        if let Some(id) = self.correlation_id {
+            filter = filter.correlation_id(id);
+        }
+        if let Some(at) = self.created_after {
+            filter = filter.created_after(at.0);
+        }
+        if let Some(at) = self.created_before {
+            filter = filter.created_before(at.0);
+        }
+        Ok(filter)
+    }
+}
+
+impl ListQuery {
+    pub(crate) fn filter(self, caller: &Caller) -> Result<Filter, Problem> {
+        let conditions = FilterBody {
+            status: self.status,
+            source: self.source,
+            definition_key: self.definition_key,
+            queue: self.queue,
+            subject: self.subject,
+            tag: self.tag,
+            correlation_id: self.correlation_id,
+            created_after: self.created_after,
+            created_before: self.created_before,
+        };
+        let mut filter = conditions.filter(caller, "?")?;
+        let limit = self.limit.unwrap_or(100);
+        if !(1..=1000).contains(&limit) {
+            return Err(Problem::invalid("?limit", "must be between 1 and 1000"));
+        }
+        let offset = self.offset.unwrap_or(0);
+        if offset > 10_000 {
+            return Err(Problem::invalid("?offset", "must be at most 10000; use the cursor to go deeper"));
+        }
+        if let Some(worker) = self.worker {
+            filter = filter.held_by(worker);
+        }
+        filter = match self.q.map(|text| (Uuid::try_parse(&text), text)) {
+            Some((Ok(id), _)) => filter.ids([id]),
+            Some((Err(_), text)) if !text.trim().is_empty() => filter.mentions(text.trim()),
+            _ => filter,
+        };
+        if let Some(cursor) = self.cursor {
+            filter = filter.older_than(cursor);
+        }
+        Ok(filter.limit(limit).offset(offset))
+    }
+}
+
+impl From<Status> for State {
+    fn from(status: Status) -> Self {
+        match status {
+            Status::Scheduled => Self::Scheduled,
+            Status::Blocked => Self::Blocked,
+            Status::Queued => Self::Queued,
+            Status::Running => Self::Running,
+            Status::Succeeded => Self::Succeeded,
+            Status::Failed => Self::Failed,
+            Status::DeadLetter => Self::DeadLetter,
+            Status::Canceled => Self::Canceled,
+        }
+    }
+}
+
+impl From<JobSource> for Source {
+    fn from(source: JobSource) -> Self {
+        match source {
+            JobSource::Manual => Self::Manual,
+            JobSource::Event => Self::Event,
+            JobSource::Schedule => Self::Schedule,
+            JobSource::System => Self::System,
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The library's values as the OpenAPI document describes them. The library knows no OpenAPI; a test compares these fields with
+//! what is really answered.
+
+#![allow(dead_code, reason = "read by the document's generator alone")]
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// A job with the status it has now.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Job {
+    id: Uuid,
+    tenant_id: Uuid,
+    definition_id: Uuid,
+    #[schema(example = "sync-dropbox")]
+    definition_key: String,
+    /// manual, event, schedule or system
+    source: String,
+    source_ref: Option<String>,
+    /// scheduled, blocked, queued, running, succeeded, failed, dead_letter or canceled
+    #[schema(example = "succeeded")]
+    status: String,
+    priority: i32,
+    #[schema(value_type = Value)]
+    payload: serde_json::Value,
+    dedupe_key: Option<String>,
+    correlation_id: Option<String>,
+    #[schema(format = DateTime)]
+    scheduled_for: String,
+    #[schema(format = DateTime)]
+    queued_at: String,
+    /// The first start of any attempt.
+    #[schema(format = DateTime)]
+    started_at: Option<String>,
+    #[schema(format = DateTime)]
+    last_started_at: Option<String>,
+    #[schema(format = DateTime)]
+    finished_at: Option<String>,
+    attempt_count: i32,
+    max_attempts: i32,
+    #[schema(format = DateTime)]
+    lease_expires_at: Option<String>,
+    /// The worker that runs it, or that ended it.
+    claimed_by_worker: Option<String>,
+    last_error: Option<String>,
+    created_by: Option<Uuid>,
+    queue: String,
+    #[schema(value_type = Value)]
+    result: Option<serde_json::Value>,
+    #[schema(value_type = Value)]
+    artifact: Option<serde_json::Value>,
+    progress_percent: Option<f32>,
+    progress_message: Option<String>,
+    subject_type: Option<String>,
+    subject_id: Option<String>,
+    tags: Vec<String>,
+    trace: Option<String>,
+    parent_id: Option<Uuid>,
+    ordering_key: Option<String>,
+    #[schema(format = DateTime)]
+    deadline: Option<String>,
+    #[schema(format = DateTime)]
+    cancel_requested_at: Option<String>,
+    /// Why it ended as it did, where that is not plain: poison, expired, dependency, …
+    reason: Option<String>,
+}
+
+/// One attempt of a job.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Attempt {
+    id: Uuid,
+    tenant_id: Uuid,
+    job_id: Uuid,
+    attempt_no: i32,
+    worker_id: Option<String>,
+    pid: Option<i32>,
+    #[schema(format = DateTime)]
+    started_at: Option<String>,
+    #[schema(format = DateTime)]
+    finished_at: Option<String>,
+    exit_code: Option<i32>,
+    /// The signal that ended it, if one did.
+    signal: Option<i32>,
+    /// The most memory it held, in kilobytes.
+    max_rss_kb: Option<i64>,
+    /// running, succeeded, failed, timeout, canceled, lost, snoozed or released
+    status: String,
+    stdout_tail: Option<String>,
+    stderr_tail: Option<String>,
+    error_text: Option<String>,
+    reason: Option<String>,
+}
+
+/// Why a job is not running.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Why {
+    status: String,
+    /// The first of `reasons`.
+    reason: Reason,
+    reasons: Vec<Reason>,
+}
+
+/// One thing that keeps a job from running, or says that nothing does.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Reason {
+    /// Stable, such as not_due, waits_for_job, queue_paused, no_worker_knows_key, behind_others_in_line, running, finished.
+    #[schema(example = "no_worker_knows_key")]
+    code: String,
+    #[schema(example = "no live worker knows \"sync-dropbox\"")]
+    message: String,
+    /// What would change it.
+    #[schema(example = "start a worker with a handler or a command for \"sync-dropbox\"")]
+    remedy: String,
+}
+
+/// Jobs by status.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct StatusCounts {
+    scheduled: i64,
+    blocked: i64,
+    queued: i64,
+    running: i64,
+    succeeded: i64,
+    failed: i64,
+    dead_letter: i64,
+    canceled: i64,
+}
+
+/// Jobs by status, and how long the oldest has waited.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Summary {
+    queued: i64,
+    running: i64,
+    scheduled: i64,
+    blocked: i64,
+    succeeded: i64,
+    failed: i64,
+    dead_letter: i64,
+    canceled: i64,
+    oldest_queued_age_seconds: Option<f64>,
+}
+
+/// How a tenant's jobs stand.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct TenantSummary {
+    tenant_id: Uuid,
+    counts: StatusCounts,
+    running: i64,
+    /// None, if none is queued.
+    oldest_queued_age_seconds: Option<f64>,
+    queues: std::collections::BTreeMap<String, Summary>,
+    definitions: std::collections::BTreeMap<String, Summary>,
+}
+
+/// How all tenants' jobs stand.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Overview {
+    all: Summary,
+    tenants: std::collections::BTreeMap<Uuid, Summary>,
+    queues: std::collections::BTreeMap<String, Summary>,
+    definitions: std::collections::BTreeMap<String, Summary>,
+}
+
+/// A tenant.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Tenant {
+    id: Uuid,
+    #[schema(example = "acme")]
+    slug: String,
+    #[schema(example = "Acme Ltd")]
+    name: String,
+    /// active, suspended or deleting
+    status: String,
+    weight: i32,
+    timezone: String,
+    max_queued: Option<i64>,
+    requests_per_minute: Option<i32>,
+    /// How many of its jobs are gone, while it is being deleted.
+    purged_jobs: i64,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+}
+
+/// An API token, without its secret.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Token {
+    /// All zeroes for the installation's own.
+    tenant_id: Uuid,
+    id: String,
+    /// api, worker or admin
+    kind: String,
+    name: String,
+    role: String,
+    scopes: Option<Vec<String>>,
+    created_by: String,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    expires_at: Option<String>,
+    #[schema(format = DateTime)]
+    revoked_at: Option<String>,
+    #[schema(format = DateTime)]
+    last_used_at: Option<String>,
+    replaced_by: Option<String>,
+}
+
+/// A person with a role in a tenant.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Member {
+    tenant_id: Uuid,
+    user_id: Uuid,
+    email: String,
+    name: String,
+    role: String,
+    is_active: bool,
+    has_password: bool,
+    #[schema(format = DateTime)]
+    created_at: String,
+}
+
+/// A worker process.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Worker {
+    worker_id: String,
+    hostname: String,
+    version: String,
+    /// None named means all.
+    queues: Vec<String>,
+    definition_keys: Vec<String>,
+    #[schema(format = DateTime)]
+    started_at: String,
+    #[schema(format = DateTime)]
+    last_seen_at: String,
+    #[schema(format = DateTime)]
+    lease_expires_at: String,
+    lease_seconds: i32,
+    running_count: i32,
+    is_quiet: bool,
+    #[schema(format = DateTime)]
+    stopped_at: Option<String>,
+    #[schema(value_type = Value)]
+    metadata: serde_json::Value,
+    /// Its lease has run out and it did not say goodbye.
+    is_stale: bool,
+    seen_seconds_ago: f64,
+}
+
+/// One row of the audit trail.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AuditEntry {
+    id: i64,
+    #[schema(format = DateTime)]
+    at: String,
+    tenant_id: Uuid,
+    #[schema(example = "token:4f0c9be1a7d2e853")]
+    actor: String,
+    role: Option<String>,
+    #[schema(example = "job.cancel")]
+    action: String,
+    target: String,
+    /// done or denied
+    outcome: String,
+    from_address: Option<String>,
+    request_id: Option<String>,
+    #[schema(value_type = Value)]
+    detail: serde_json::Value,
+    #[schema(value_type = Value)]
+    before: Option<serde_json::Value>,
+    #[schema(value_type = Value)]
+    after: Option<serde_json::Value>,
+}

@@ -1,0 +1,24 @@
+//! Instants as they come from outside: RFC 3339, within what the database can hold and people can mean.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, de};
+use utoipa::ToSchema;
+
+/// An instant between 1970 and 9999.
+#[derive(Debug, Clone, Copy, serde::Serialize, ToSchema)]
+#[schema(value_type = String, format = DateTime, example = "2026-02-16T10:30:00Z")]
+pub struct Time(pub Timestamp);
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let at: Timestamp =
+            text.parse().map_err(|_| de::Error::custom("must be an instant such as 2026-02-16T10:30:00Z"))?;
+        let latest = 253_402_300_799; // the last second of the year 9999
+        if (0..=latest).contains(&at.as_second()) {
+            Ok(Self(at))
+        } else {
+            Err(de::Error::custom("must lie between the years 1970 and 9999"))
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! `/api/v1/jobs`, as seed 004 has it and as the design adds to it.
+
+use serde_json::{Value, json};
+use windlass::{Duty, Keeper, KeeperSettings, NewJob};
+use windlass_server::auth::Role;
+
+use crate::support::{Client, TestServer};
+
+/// A server with one definition, a tenant, and an operator of it.
+async fn server() -> (TestServer, Client, uuid::Uuid) {
+    let server = TestServer::start().await;
+    let body = json!({
+        "key": "recompute-trained-tags",
+        "arg_schema": {"type": "object", "properties": {"model": {"type": "string"}, "provider_id": {"type": "string", "format": "uuid"}}, "additionalProperties": false},
+        "timeout_seconds": 3600, "max_attempts": 3
+    });
+    server.admin.post("/api/v1/admin/jobs/definitions", &body).await.expect(201);
+    let tenant = server.queue.tenant("bcg").await;
+    let operator = server.client(tenant, Role::Operator).await;
+    (server, operator, tenant)
+}
+
+async fn enqueue(client: &Client, body: Value) -> String {
+    client.post("/api/v1/jobs", &body).await.expect(201)["id"].as_str().unwrap().to_owned()
+}
+
+fn plain() -> Value {
+    json!({"definition_key": "recompute-trained-tags", "payload": {"model": "siglip"}})
+}
+
+#[tokio::test]
+async fn an_enqueue_is_answered_as_seed_004_has_it() {
+    let (server, operator, tenant) = server().await;
+    let body = json!({
+        "definition_key": "recompute-trained-tags", "payload": {"model": "siglip"}, "priority": 100,
+        "scheduled_for": "2026-02-16T10:30:00Z", "dedupe_key": "tenant:bcg:training:daily"
+    });
+    let answer = operator.post("/api/v1/jobs", &body).await;
+    let created = answer.expect(201);
+    let mut names: Vec<&String> = created.as_object().unwrap().keys().collect();
+    names.sort();
+    assert_eq!(names, ["definition_key", "id", "queued_at", "status", "tenant_id"]);
+    assert_eq!(created["status"], "queued");
+    assert_eq!(created["tenant_id"], tenant.to_string());
+    let id = created["id"].as_str().unwrap();
+    assert_eq!(answer.header("location"), Some(format!("/api/v1/jobs/{id}").as_str()));
+
+    let again = operator.post("/api/v1/jobs", &body).await.expect(200);
+    assert_eq!(again, created, "the holder of the dedupe key answers");
+
+    let job = operator.get(&format!("/api/v1/jobs/{id}")).await.expect(200);
+    assert_eq!((&job["status"], &job["dedupe_key"]), (&json!("queued"), &body["dedupe_key"]));
+    assert_eq!(job["queued_at"], created["queued_at"]);
+    drop(server);
+}
+
+#[tokio::test]
+async fn bad_input_is_refused_with_its_place() {
+    let (server, operator, _) = server().await;
+    let refused = [
+        (json!({"definition_key": "recompute-trained-tags", "tenant_id": "x"}), "/tenant_id"),
+        (json!({"definition_key": "recompute-trained-tags", "status": "running"}), "/status"),
+        (json!({"definition_key": "recompute-trained-tags", "payload": {"nodel": 1}}), "/payload"),
+        (
+            json!({"definition_key": "recompute-trained-tags", "payload": {"provider_id": "-x"}}),
+            "/payload/provider_id",
+        ),
+        (json!({"definition_key": "nothing"}), "/definition_key"),
+        (json!({"definition_key": "recompute-trained-tags", "priority": 1001}), "/priority"),
+        (json!({"definition_key": "recompute-trained-tags", "priority": "high"}), "/priority"),
+        (json!({"definition_key": "recompute-trained-tags", "scheduled_for": "tomorrow"}), "/scheduled_for"),
+        (
+            json!({"definition_key": "recompute-trained-tags", "scheduled_for": "-009999-01-01T00:00:00Z"}),
+            "/scheduled_for",
+        ),
+        (json!({"definition_key": "recompute-trained-tags", "dedupe_key": ""}), "/dedupe_key"),
+        (json!({"definition_key": "recompute-trained-tags", "depends_on": ["7"]}), "/depends_on/0"),
+        (
+            json!({"definition_key": "recompute-trained-tags", "payload": {"model": "a\u{0}b"}}),
+            "/payload/model",
+        ),
+        (json!({}), ""),
+        (json!([]), ""),
+    ];
+    for (body, pointer) in refused {
+        let problem = operator.post("/api/v1/jobs", &body).await.problem(422, "invalid");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}: {problem}");
+    }
+    let raw = |body: &'static str, kind: &'static str| {
+        operator.request(reqwest::Method::POST, "/api/v1/jobs").header("content-type", kind).body(body).send()
+    };
+    assert_eq!(raw("{", "application/json").await.unwrap().status(), 400);
+    assert_eq!(raw("{}", "text/plain").await.unwrap().status(), 415);
+    assert_eq!(raw("a=b", "application/x-www-form-urlencoded").await.unwrap().status(), 415);
+    let deep = format!("{{\"definition_key\":\"a\",\"payload\":{}{}}}", "[".repeat(60), "]".repeat(60));
+    let answer = operator
+        .request(reqwest::Method::POST, "/api/v1/jobs")
+        .header("content-type", "application/json")
+        .body(deep);
+    assert_eq!(answer.send().await.unwrap().status(), 422);
+    assert_eq!(operator.get("/api/v1/jobs").await.expect(200)["jobs"], json!([]), "nothing was enqueued");
+    drop(server);
+}
+
+#[tokio::test]
+async fn an_idempotency_key_answers_the_same_again_and_refuses_another_body() {
+    let (server, operator, _) = server().await;
+    let keyed = operator.with("idempotency-key", "k1");
+    let first = keyed.post("/api/v1/jobs", &plain()).await;
+    let created = first.expect(201);
+    let again = keyed.post("/api/v1/jobs", &plain()).await;
+    assert_eq!(again.expect(201), created);
+    assert_eq!(
+        (first.header("idempotency-replayed"), again.header("idempotency-replayed")),
+        (None, Some("true"))
+    );
+    keyed
+        .post("/api/v1/jobs", &json!({"definition_key": "recompute-trained-tags"}))
+        .await
+        .problem(409, "conflict");
+    keyed.post("/api/v1/jobs/bulk", &json!({"jobs": [plain()]})).await.problem(409, "conflict");
+    assert_eq!(operator.get("/api/v1/jobs").await.expect(200)["jobs"].as_array().unwrap().len(), 1);
+
+    // At once: one of them makes the job, the others wait for it and answer the same.
+    let racing = operator.with("idempotency-key", "k2");
+    let body = plain();
+    let answers = futures_util::future::join_all((0..8).map(|_| racing.post("/api/v1/jobs", &body))).await;
+    let ids: std::collections::BTreeSet<String> =
+        answers.iter().map(|answer| answer.expect(201)["id"].to_string()).collect();
+    assert_eq!(ids.len(), 1);
+    // Another tenant's key of the same name is another key.
+    let other = server.client(server.queue.tenant("other").await, Role::Operator).await;
+    let theirs = other.with("idempotency-key", "k1").post("/api/v1/jobs", &plain()).await.expect(201);
+    assert_ne!(theirs["id"], created["id"]);
+}
+
+#[tokio::test]
+async fn many_are_enqueued_with_a_result_for_each() {
+    let (server, operator, _) = server().await;
+    let jobs = json!({"jobs": [
+        plain(),
+        {"definition_key": "nothing"},
+        {"definition_key": "recompute-trained-tags", "dedupe_key": "d"},
+        {"definition_key": "recompute-trained-tags", "dedupe_key": "d"},
+        {"definition_key": "recompute-trained-tags", "depends_on": ["00000000-0000-7000-8000-00000000000f"]},
+        {"definition_key": "recompute-trained-tags", "payload": {"unknown": true}},
+    ]});
+    let answer = operator.post("/api/v1/jobs/bulk", &jobs).await.expect(200);
+    let statuses: Vec<u64> = answer["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| result["status"].as_u64().unwrap())
+        .collect();
+    assert_eq!(statuses, [201, 422, 201, 200, 422, 422], "{answer}");
+    assert_eq!(answer["created"], 2);
+    assert_eq!(answer["results"][3]["job"]["id"], answer["results"][2]["job"]["id"]);
+    operator.post("/api/v1/jobs/bulk", &json!({"jobs": []})).await.problem(422, "invalid");
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_list_is_filtered_and_paged_by_offset_and_by_cursor() {
+    let (server, operator, _) = server().await;
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        let body = json!({"definition_key": "recompute-trained-tags", "payload": {"model": format!("m{number}")},
+            "tags": [format!("t{}", number % 2)], "subject_type": "post", "subject_id": number.to_string(), "correlation_id": "c"});
+        ids.push(enqueue(&operator, body).await);
+    }
+    ids.reverse();
+    let list = async |query: &str| -> Vec<String> {
+        let page = operator.get(&format!("/api/v1/jobs?{query}")).await.expect(200);
+        page["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(list("").await, ids);
+    assert_eq!(list("limit=2&offset=1").await, ids[1..3]);
+    assert_eq!(list("status=queued&limit=2&offset=2").await, ids[2..4]);
+    assert_eq!(list("tag=t0").await.len(), 3);
+    assert_eq!(list("subject=post:3").await, ids[1..2]);
+    assert_eq!(list("correlation_id=c&status=running").await, Vec::<String>::new());
+    assert_eq!(list("q=M3").await, ids[1..2], "text of a payload, whatever its case");
+    assert_eq!(list(&format!("q={}", ids[4])).await, ids[4..]);
+    assert_eq!(list("worker=nobody").await, Vec::<String>::new());
+    assert_eq!(list("created_before=2000-01-01T00:00:00Z").await, Vec::<String>::new());
+    let first = operator.get("/api/v1/jobs?limit=3").await.expect(200);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    assert_eq!(list(&format!("limit=3&cursor={cursor}")).await, ids[3..]);
+    for (query, place) in [
+        ("limit=0", "?limit"),
+        ("limit=9999", "?limit"),
+        ("status=lost", "?status"),
+        ("offset=20000", "?offset"),
+        ("subject=post", "?subject"),
+        ("colour=red", "?colour"),
+        ("created_after=now", "?created_after"),
+        ("tag=%00", "?"),
+    ] {
+        let problem = operator.get(&format!("/api/v1/jobs?{query}")).await.problem(422, "invalid");
+        assert_eq!(problem["errors"][0]["pointer"], place, "{query}");
+    }
+    drop(server);
+}
+
+#[tokio::test]
+async fn a_job_is_canceled_and_run_once_more() {
+    let (server, operator, tenant) = server().await;
+    let id = enqueue(&operator, plain()).await;
+    let path = format!("/api/v1/jobs/{id}");
+    let retry = operator.post(&format!("{path}/retry"), &json!({})).await;
+    retry.problem(409, "conflict");
+    assert_eq!(operator.post(&format!("{path}/cancel"), &json!({})).await.expect(200)["status"], "canceled");
+    operator.post(&format!("{path}/cancel"), &json!({})).await.problem(409, "conflict");
+    assert_eq!(operator.post(&format!("{path}/retry"), &json!({})).await.expect(200)["status"], "queued");
+    assert_eq!(operator.get(&format!("{path}/attempts")).await.expect(200)["attempts"], json!([]));
+    let audit = server.queue.client().await;
+    let rows = audit
+        .query("select action, before ->> 'status', after ->> 'status' from windlass.audit where tenant_id = $1 and target = $2 order by id", &[&tenant, &id])
+        .await
+        .unwrap();
+    let acts: Vec<(String, Option<String>, Option<String>)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        acts,
+        [
+            ("job.enqueue".to_owned(), None, some("queued")),
+            ("job.cancel".to_owned(), some("queued"), some("canceled")),
+            ("job.retry".to_owned(), some("canceled"), some("queued")),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn verbs_on_many_say_what_they_would_do_and_then_do_it() {
+    let (server, operator, tenant) = server().await;
+    let mut ids = Vec::new();
+    for tag in ["a", "a", "b"] {
+        ids.push(
+            enqueue(&operator, json!({"definition_key": "recompute-trained-tags", "tags": [tag]})).await,
+        );
+    }
+    let foreign = server.queue.enqueue(&NewJob::new("recompute-trained-tags")).await.unwrap().id.to_string();
+    let dry = operator
+        .post("/api/v1/jobs/cancel", &json!({"filter": {"tag": "a"}, "dry_run": true}))
+        .await
+        .expect(200);
+    assert_eq!((&dry["matched"], &dry["changed"]), (&json!(2), &json!(0)));
+    let done = operator.post("/api/v1/jobs/cancel", &json!({"filter": {"tag": "a"}})).await.expect(200);
+    assert_eq!(
+        (&done["matched"], &done["changed"], &done["has_more"]),
+        (&json!(2), &json!(2), &json!(false))
+    );
+    let by_id =
+        operator.post("/api/v1/jobs/retry", &json!({"ids": [ids[0], ids[2], foreign]})).await.expect(200);
+    let outcomes: std::collections::BTreeMap<&str, &str> = by_id["results"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|result| (result["id"].as_str().unwrap(), result["outcome"].as_str().unwrap()))
+        .collect();
+    assert_eq!(outcomes[ids[0].as_str()], "queued");
+    assert_eq!(outcomes[ids[2].as_str()], "not_finished");
+    assert_eq!(outcomes[foreign.as_str()], "missing");
+    operator.post("/api/v1/jobs/delete", &json!({"ids": []})).await.problem(403, "forbidden");
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let gone = admin.post("/api/v1/jobs/delete", &json!({"ids": [ids[1], foreign]})).await.expect(200);
+    assert_eq!(gone["changed"], 1);
+    operator.get(&format!("/api/v1/jobs/{}", ids[1])).await.problem(404, "not-found");
+    assert!(server.queue.job(windlass::DEFAULT_TENANT, foreign.parse().unwrap()).await.unwrap().is_some());
+    for body in [json!({}), json!({"ids": [], "filter": {}}), json!({"filter": {"colour": 1}})] {
+        operator.post("/api/v1/jobs/cancel", &body).await.problem(422, "invalid");
+    }
+}
+
+#[tokio::test]
+async fn the_summary_counts_by_status() {
+    let (server, operator, tenant) = server().await;
+    enqueue(&operator, plain()).await;
+    let id = enqueue(&operator, plain()).await;
+    operator.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({})).await.expect(200);
+    enqueue(&operator, json!({"definition_key": "recompute-trained-tags", "delay_seconds": 3600})).await;
+    Keeper::new(server.queue.queue().clone(), KeeperSettings::default()).run_once(Duty::Fold).await.unwrap();
+    enqueue(&operator, plain()).await;
+    let summary = operator.get("/api/v1/jobs/summary").await.expect(200);
+    assert_eq!(
+        summary["counts"],
+        json!({"scheduled": 1, "blocked": 0, "queued": 2, "running": 0, "succeeded": 0, "failed": 0, "dead_letter": 0, "canceled": 1})
+    );
+    assert!(summary["oldest_queued_age_seconds"].as_f64().unwrap() >= 0.0);
+    assert_eq!(summary["queues"]["default"]["queued"], 2);
+    assert_eq!(summary["tenant_id"], tenant.to_string());
+    let other = server.client(server.queue.tenant("other").await, Role::Viewer).await;
+    let theirs = other.get("/api/v1/jobs/summary").await.expect(200);
+    assert_eq!(
+        (&theirs["counts"]["queued"], &theirs["oldest_queued_age_seconds"]),
+        (&json!(0), &Value::Null)
+    );
+    let all = server.admin.get("/api/v1/admin/summary").await.expect(200);
+    assert_eq!(
+        (&all["all"]["queued"], &all["tenants"][tenant.to_string()]["canceled"]),
+        (&json!(2), &json!(1))
+    );
+}

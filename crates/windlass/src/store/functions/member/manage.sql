@@ -1,0 +1,77 @@
+-- A member of a tenant as it is shown.
+create or replace function windlass.shown_member(of_tenant uuid, of_user uuid) returns jsonb
+language sql stable
+as $$
+  select jsonb_build_object('tenant_id', m.tenant_id, 'user_id', m.user_id, 'email', u.email, 'name', u.name, 'role', m.role,
+           'is_active', u.is_active, 'has_password', u.password_hash is not null, 'created_at', m.created_at)
+    from windlass.members m join windlass.users u on u.id = m.user_id where m.tenant_id = of_tenant and m.user_id = of_user
+$$;
+
+-- Makes a person a member, or changes their role. A person who is not known yet is made, with the name and the password
+-- given; those of somebody who is known are theirs and stay. Locks the user's row, then the member's.
+create or replace function windlass.put_member(of_tenant uuid, fields jsonb) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  person uuid;
+begin
+  perform windlass.tenant_for(of_tenant);
+  insert into windlass.users (email, name, password_hash)
+    values (lower(fields ->> 'email'), coalesce(fields ->> 'name', ''), fields ->> 'password_hash')
+    on conflict (email) do nothing;
+  select u.id into person from windlass.users u where u.email = lower(fields ->> 'email');
+  insert into windlass.members as m (tenant_id, user_id, role) values (of_tenant, person, fields ->> 'role')
+    on conflict (tenant_id, user_id) do update set role = excluded.role, updated_at = now();
+  return windlass.shown_member(of_tenant, person);
+end
+$$;
+
+create or replace function windlass.members_of(of_tenant uuid) returns setof jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform windlass.tenant_for(of_tenant);
+  return query select windlass.shown_member(m.tenant_id, m.user_id) from windlass.members m
+    where m.tenant_id = of_tenant order by m.created_at, m.user_id;
+end
+$$;
+
+-- Answers the member that was, or null.
+create or replace function windlass.remove_member(of_tenant uuid, of_user uuid) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  was jsonb;
+begin
+  perform windlass.tenant_for(of_tenant);
+  was := windlass.shown_member(of_tenant, of_user);
+  delete from windlass.members m where m.tenant_id = of_tenant and m.user_id = of_user;
+  return was;
+end
+$$;
+
+-- A person by their address, for signing in; the hash of their password with it.
+create or replace function windlass.find_user(of_email text) returns jsonb
+language sql stable security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  select to_jsonb(u) from windlass.users u where u.email = lower(of_email)
+$$;
+
+-- Makes a person, or changes the one with this address: for operators, not for tenants.
+create or replace function windlass.put_user(fields jsonb) returns uuid
+language sql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  insert into windlass.users as u (email, name, password_hash, is_super_admin)
+    values (lower(fields ->> 'email'), coalesce(fields ->> 'name', ''), fields ->> 'password_hash', coalesce((fields ->> 'is_super_admin')::boolean, false))
+    on conflict (email) do update set name = excluded.name, password_hash = coalesce(excluded.password_hash, u.password_hash),
+      is_super_admin = excluded.is_super_admin, is_active = true, updated_at = now()
+  returning id
+$$;

@@ -1,0 +1,194 @@
+//! What operators manage: definitions, tenants, members, people, sessions, queues, workers, and the audit trail as it is read.
+//! Rows cross as JSON, in the form in which they are shown.
+
+use serde_json::Value;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use super::token::{from_json, optional};
+use crate::error::Result;
+use crate::manage::{Account, AuditEntry, AuditQuery, Member, SignedIn, Tenant, WorkerRecord};
+
+pub(crate) const STATEMENTS: &[&Statement] = &[
+    &DEFINITIONS,
+    &DEFINITION_CREATE,
+    &DEFINITION_CHANGE,
+    &DEFINITION,
+    &TENANTS,
+    &TENANT_CREATE,
+    &TENANT_CHANGE,
+    &TENANT_DELETE,
+    &TENANT,
+    &TENANTS_PURGE,
+    &MEMBER_PUT,
+    &MEMBERS,
+    &MEMBER_REMOVE,
+    &USER,
+    &USER_PUT,
+    &SESSION_CREATE,
+    &SESSION,
+    &SESSION_CHOOSE,
+    &SESSION_END,
+    &WORKERS,
+    &QUEUES,
+    &AUDIT,
+];
+
+macro_rules! statement {
+    ($name:ident, $text:expr $(, $ty:ident)*) => {
+        static $name: Statement = Statement { text: $text, types: &[$(Type::$ty),*] };
+    };
+}
+
+statement!(DEFINITIONS, include_str!("sql/definition/list.sql"));
+statement!(DEFINITION, "select windlass.shown_definition($1)", UUID);
+statement!(DEFINITION_CREATE, "select windlass.create_definition($1)", JSONB);
+statement!(DEFINITION_CHANGE, "select windlass.change_definition($1, $2, $3)", UUID, JSONB, TEXT);
+statement!(TENANTS, include_str!("sql/tenant/list.sql"));
+statement!(TENANT, "select windlass.shown_tenant($1)", UUID);
+statement!(TENANT_CREATE, "select windlass.create_tenant($1)", JSONB);
+statement!(TENANT_CHANGE, "select windlass.change_tenant($1, $2)", UUID, JSONB);
+statement!(TENANT_DELETE, "select windlass.mark_tenant_deleting($1)", UUID);
+statement!(TENANTS_PURGE, "select windlass.purge_deleted_tenants($1)", INT4);
+statement!(MEMBER_PUT, "select windlass.put_member($1, $2)", UUID, JSONB);
+statement!(MEMBERS, "select m from windlass.members_of($1) m", UUID);
+statement!(MEMBER_REMOVE, "select windlass.remove_member($1, $2)", UUID, UUID);
+statement!(USER, "select windlass.find_user($1)", TEXT);
+statement!(USER_PUT, "select windlass.put_user($1)", JSONB);
+statement!(
+    SESSION_CREATE,
+    "select windlass.create_session($1, $2, $3, $4, $5, $6)",
+    BYTEA,
+    UUID,
+    TEXT,
+    INT4,
+    TEXT,
+    TEXT
+);
+statement!(SESSION, "select windlass.find_session($1)", BYTEA);
+statement!(SESSION_CHOOSE, "select windlass.choose_tenant($1, $2)", BYTEA, UUID);
+statement!(SESSION_END, "select windlass.end_session($1)", BYTEA);
+statement!(WORKERS, include_str!("sql/worker/list.sql"));
+statement!(QUEUES, include_str!("sql/queue/list.sql"));
+statement!(AUDIT, include_str!("sql/audit/list.sql"), UUID, INT8, TEXT, TEXT, TEXT, TEXT, INT8);
+
+pub(crate) async fn definitions(session: &Session) -> Result<Vec<Value>> {
+    Ok(session.query(&DEFINITIONS, &[]).await?.iter().map(|row| row.get(0)).collect())
+}
+
+pub(crate) async fn definition(session: &Session, id: Uuid) -> Result<Option<Value>> {
+    optional(&session.query(&DEFINITION, &[&id]).await?)
+}
+
+pub(crate) async fn create_definition(session: &Session, fields: &Value) -> Result<Option<Value>> {
+    optional(&session.query(&DEFINITION_CREATE, &[&fields]).await?)
+}
+
+pub(crate) async fn change_definition(
+    session: &Session,
+    id: Uuid,
+    fields: &Value,
+    expected: Option<&str>,
+) -> Result<Option<Value>> {
+    optional(&session.query(&DEFINITION_CHANGE, &[&id, &fields, &expected]).await?)
+}
+
+pub(crate) async fn tenants(session: &Session) -> Result<Vec<Tenant>> {
+    session.query(&TENANTS, &[]).await?.iter().map(|row| from_json(row.get(0))).collect()
+}
+
+pub(crate) async fn tenant(session: &Session, id: Uuid) -> Result<Option<Tenant>> {
+    optional(&session.query(&TENANT, &[&id]).await?)
+}
+
+pub(crate) async fn create_tenant(session: &Session, fields: &Value) -> Result<Option<Tenant>> {
+    optional(&session.query(&TENANT_CREATE, &[&fields]).await?)
+}
+
+pub(crate) async fn change_tenant(session: &Session, id: Uuid, fields: &Value) -> Result<Option<Tenant>> {
+    optional(&session.query(&TENANT_CHANGE, &[&id, &fields]).await?)
+}
+
+pub(crate) async fn mark_tenant_deleting(session: &Session, id: Uuid) -> Result<Option<Tenant>> {
+    optional(&session.query(&TENANT_DELETE, &[&id]).await?)
+}
+
+/// One batch; how many jobs went, or none if there is no tenant to delete.
+pub(crate) async fn purge_deleted_tenants(db: &Database, most: i32) -> Result<Option<u64>> {
+    let purged: i32 = db.query_one(&TENANTS_PURGE, &[&most]).await?.get(0);
+    Ok(u64::try_from(purged).ok())
+}
+
+pub(crate) async fn put_member(session: &Session, tenant: Uuid, fields: &Value) -> Result<Option<Member>> {
+    optional(&session.query(&MEMBER_PUT, &[&tenant, &fields]).await?)
+}
+
+pub(crate) async fn members(session: &Session, tenant: Uuid) -> Result<Vec<Member>> {
+    session.query(&MEMBERS, &[&tenant]).await?.iter().map(|row| from_json(row.get(0))).collect()
+}
+
+pub(crate) async fn remove_member(session: &Session, tenant: Uuid, user: Uuid) -> Result<Option<Member>> {
+    optional(&session.query(&MEMBER_REMOVE, &[&tenant, &user]).await?)
+}
+
+pub(crate) async fn account(db: &Database, email: &str) -> Result<Option<Account>> {
+    optional(&db.query(&USER, &[&email]).await?)
+}
+
+pub(crate) async fn put_user(session: &Session, fields: &Value) -> Result<Uuid> {
+    Ok(session.query(&USER_PUT, &[&fields]).await?[0].get(0))
+}
+
+/// Of a person or of a token, whichever is given.
+pub(crate) struct NewSession<'a> {
+    pub(crate) hash: &'a [u8],
+    pub(crate) user: Option<Uuid>,
+    pub(crate) token: Option<&'a str>,
+    pub(crate) seconds: i32,
+    pub(crate) from_address: Option<&'a str>,
+    pub(crate) user_agent: Option<&'a str>,
+}
+
+pub(crate) async fn create_session(db: &Database, new: &NewSession<'_>) -> Result<()> {
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&new.hash, &new.user, &new.token, &new.seconds, &new.from_address, &new.user_agent];
+    db.query(&SESSION_CREATE, &params).await?;
+    Ok(())
+}
+
+pub(crate) async fn session(db: &Database, hash: &[u8]) -> Result<Option<SignedIn>> {
+    optional(&db.query(&SESSION, &[&hash]).await?)
+}
+
+pub(crate) async fn choose_tenant(db: &Database, hash: &[u8], tenant: Uuid) -> Result<()> {
+    db.query(&SESSION_CHOOSE, &[&hash, &tenant]).await.map(drop)
+}
+
+pub(crate) async fn end_session(db: &Database, hash: &[u8]) -> Result<()> {
+    db.query(&SESSION_END, &[&hash]).await.map(drop)
+}
+
+pub(crate) async fn workers(session: &Session) -> Result<Vec<WorkerRecord>> {
+    session.query(&WORKERS, &[]).await?.iter().map(|row| from_json(row.get(0))).collect()
+}
+
+/// Names, and whether they are paused.
+pub(crate) async fn queues(session: &Session) -> Result<Vec<(String, bool)>> {
+    Ok(session.query(&QUEUES, &[]).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+pub(crate) async fn audit(
+    session: &Session,
+    tenant: Option<Uuid>,
+    query: &AuditQuery,
+) -> Result<Vec<AuditEntry>> {
+    let (before, limit) = (query.before.unwrap_or(i64::MAX), i64::from(query.limit));
+    let rows = session
+        .query(
+            &AUDIT,
+            &[&tenant, &before, &query.actor, &query.action, &query.target, &query.outcome, &limit],
+        )
+        .await?;
+    rows.iter().map(|row| from_json(row.get(0))).collect()
+}

@@ -1,0 +1,3 @@
+-- Since when a job is there.
+-- Index: job_pkey.
+select b.created_at from windlass.job b where b.tenant_id = $1 and b.id = $2

@@ -1,0 +1,5 @@
+-- Every queue that a definition or a lane names, and those that were ever paused.
+select n.name, coalesce(q.is_paused, false)
+  from (select d.queue as name from windlass.job_definitions d union select l.queue from windlass.lane l union select p.name from windlass.queues p) n
+  left join windlass.queues q on q.name = n.name
+ order by n.name

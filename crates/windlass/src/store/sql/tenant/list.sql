@@ -1,0 +1,3 @@
+-- The tenants that this role may see, by their slug.
+-- Index: tenants_slug_unique.
+select to_jsonb(t) from windlass.tenants t order by t.slug

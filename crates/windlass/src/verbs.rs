@@ -1,0 +1,188 @@
+//! What callers do to jobs, inside their own transaction: enqueue, cancel, retry, delete, one or many.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::act::{Acting, Actor, Reach};
+use crate::audit::Act;
+use crate::error::{Error, Result};
+use crate::filter::Filter;
+use crate::job::state::State;
+use crate::new_job::{Enqueued, NewJob};
+use crate::operator::{Canceled, read_canceled, read_retried};
+use crate::queue::Queue;
+use crate::store;
+
+/// A job that was enqueued, and since when it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Placed {
+    pub enqueued: Enqueued,
+    pub queued_at: Timestamp,
+}
+
+/// What a verb on many did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Bulk {
+    /// Of each, what came of it: `canceled`, `requested`, `queued`, `deleted`, `finished`, `missing`, …
+    pub outcomes: Vec<(Uuid, String)>,
+    /// More match than one call takes.
+    pub has_more: bool,
+}
+
+impl Bulk {
+    /// How many were changed.
+    pub fn changed(&self) -> usize {
+        let changes = ["canceled", "requested", "queued", "blocked", "deleted"];
+        self.outcomes.iter().filter(|(_, outcome)| changes.contains(&outcome.as_str())).count()
+    }
+}
+
+/// Jobs of one verb on many: one transaction, so not too many.
+pub(crate) const MOST_AT_ONCE: u16 = 1000;
+
+impl Queue {
+    /// Enqueues one job of a caller's and writes it into the audit trail, in one round trip where it can: a transaction that
+    /// is sent whole before its first answer is waited for.
+    pub async fn enqueue_as(&self, tenant: Uuid, actor: &Actor, job: &NewJob) -> Result<Placed> {
+        let route = self.checked_route(job).await?;
+        if !job.options.needs_a_guard() && !route.0.has_start_deadline {
+            let routed = self.routed(&route.0, job)?;
+            let act = enqueued_act(routed.job, &job.definition_key, State::Queued);
+            if let Some(queued_at) =
+                store::enqueue::routed_as(self.database(), tenant, &routed, actor, &act).await?
+            {
+                let enqueued = Enqueued { id: routed.job, state: State::Queued, is_duplicate: false };
+                return Ok(Placed { enqueued, queued_at });
+            }
+        }
+        let acting = self.act(Reach::Tenant(tenant), actor).await?;
+        let placed = acting.enqueue(job).await?;
+        let act = enqueued_act(placed.enqueued.id, &job.definition_key, placed.enqueued.state);
+        acting.commit(&act).await?;
+        Ok(placed)
+    }
+}
+
+/// The payload is not in it: it may hold what nobody should read.
+fn enqueued_act(id: Uuid, definition_key: &str, state: State) -> Act {
+    Act::new("job.enqueue", id).after(&json!({"definition_key": definition_key, "status": state}))
+}
+
+impl Acting {
+    /// Enqueues one job. The tenant is this transaction's.
+    pub async fn enqueue(&self, job: &NewJob) -> Result<Placed> {
+        let route = self.queue.checked_route(job).await?;
+        let enqueued = if job.options.needs_a_guard() || route.0.has_start_deadline {
+            store::enqueue::door(&self.session, job).await?
+        } else {
+            let routed = self.queue.routed(&route.0, job)?;
+            store::enqueue::routed_many(&self.session, std::slice::from_ref(&routed)).await?;
+            Enqueued { id: routed.job, state: State::Queued, is_duplicate: false }
+        };
+        let queued_at = store::enqueue::queued_at(&self.session, route.0.tenant, enqueued.id).await?;
+        Ok(Placed { enqueued, queued_at })
+    }
+
+    /// Enqueues many, each with its own answer: what is refused does not keep the others out. Plain jobs go in one statement;
+    /// those with keys go one by one, each behind a savepoint.
+    pub async fn enqueue_each(&self, jobs: &[NewJob]) -> Result<Vec<Result<Placed>>> {
+        let mut answers: Vec<Option<Result<Enqueued>>> = vec![None; jobs.len()];
+        let mut plain = Vec::new();
+        let mut guarded = Vec::new();
+        let mut tenant = None;
+        for (position, job) in jobs.iter().enumerate() {
+            let route = match self.queue.checked_route(job).await {
+                Ok(route) => route,
+                Err(error) if error.is_transient() => return Err(error),
+                Err(error) => {
+                    answers[position] = Some(Err(error));
+                    continue;
+                }
+            };
+            tenant = Some(route.0.tenant);
+            if job.options.needs_a_guard() || route.0.has_start_deadline {
+                guarded.push(position);
+                continue;
+            }
+            answers[position] = Some(self.queue.routed(&route.0, job).map(|routed| {
+                let enqueued = Enqueued { id: routed.job, state: State::Queued, is_duplicate: false };
+                plain.push(routed);
+                enqueued
+            }));
+        }
+        if !plain.is_empty() {
+            store::enqueue::routed_many(&self.session, &plain).await?;
+        }
+        // In the order of their keys, as every batch takes them.
+        guarded.sort_by_key(|&position| {
+            let options = &jobs[position].options;
+            (&options.idempotency_key, &options.dedupe_key, &options.ordering_key, position)
+        });
+        for position in guarded {
+            self.session.batch("savepoint one").await?;
+            let answer = store::enqueue::door(&self.session, &jobs[position]).await;
+            let after = if answer.is_ok() { "release one" } else { "rollback to one" };
+            self.session.batch(after).await?;
+            answers[position] = Some(answer);
+        }
+        let ids: Vec<Uuid> = answers.iter().flatten().flatten().map(|enqueued| enqueued.id).collect();
+        let since = match tenant {
+            Some(tenant) => store::enqueue::queued_at_each(&self.session, tenant, &ids).await?,
+            None => std::collections::HashMap::new(),
+        };
+        let placed = |enqueued: Enqueued| {
+            let queued_at = since.get(&enqueued.id).copied().ok_or(Error::UnknownJob { job: enqueued.id })?;
+            Ok(Placed { enqueued, queued_at })
+        };
+        Ok(answers.into_iter().flatten().map(|answer| answer.and_then(placed)).collect())
+    }
+
+    pub async fn cancel(&self, job: Uuid) -> Result<Canceled> {
+        let tenant = self.tenant(job)?;
+        read_canceled(job, &store::job::cancel_in(&self.session, tenant, job).await?)
+    }
+
+    /// Runs a finished job once more, with a fresh budget.
+    pub async fn retry(&self, job: Uuid) -> Result<State> {
+        let tenant = self.tenant(job)?;
+        let (answer, holder) = store::job::retry_in(&self.session, tenant, job, &self.actor.name).await?;
+        read_retried(job, &answer, holder)
+    }
+
+    /// Cancels what matches, a thousand at most.
+    pub async fn cancel_many(&self, filter: &Filter) -> Result<Bulk> {
+        let (ids, has_more) = self.matching(filter).await?;
+        let outcomes = store::job::cancel_each(&self.session, filter.tenant, &ids).await?;
+        Ok(Bulk { outcomes, has_more })
+    }
+
+    /// Runs what matches once more, a thousand at most; what has not ended is left alone.
+    pub async fn retry_many(&self, filter: &Filter) -> Result<Bulk> {
+        let (ids, has_more) = self.matching(filter).await?;
+        let outcomes = store::job::retry_each(&self.session, filter.tenant, &ids, &self.actor.name).await?;
+        Ok(Bulk { outcomes, has_more })
+    }
+
+    /// Deletes what matches whole, whatever its state, a thousand at most.
+    pub async fn delete_many(&self, filter: &Filter) -> Result<Bulk> {
+        let (ids, has_more) = self.matching(filter).await?;
+        store::job::purge_in(&self.session, filter.tenant, &ids).await?;
+        let outcomes = ids.into_iter().map(|id| (id, "deleted".to_owned())).collect();
+        Ok(Bulk { outcomes, has_more })
+    }
+
+    /// The ids that a verb on many would meet, and whether there are more.
+    pub async fn matching(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
+        store::act::plan_as_a_list(&self.session).await?;
+        let mut ids = store::list::ids_in(&self.session, &filter.clone().limit(MOST_AT_ONCE)).await?;
+        ids.truncate(usize::from(MOST_AT_ONCE));
+        let has_more = ids.len() == usize::from(MOST_AT_ONCE);
+        Ok((ids, has_more))
+    }
+
+    fn tenant(&self, job: Uuid) -> Result<Uuid> {
+        self.reach.tenant().ok_or(Error::UnknownJob { job })
+    }
+}
