@@ -2,3 +2,4 @@
 //! what it answered.
 
 pub(crate) mod jobs;
+pub(crate) mod worker;

@@ -29,6 +29,14 @@ routes! {
         get    "/health/live"      Anyone    health::live;
         get    "/health/ready"     Anyone    health::ready;
         get    "/api/v1/jobs"      ReadJobs  api::jobs::list;
+        // The worker protocol.
+        post   "/api/v1/worker/register"                Work  api::worker::register;
+        post   "/api/v1/worker/jobs/claim"              Work  api::worker::claim;
+        post   "/api/v1/worker/jobs/{job_id}/heartbeat" Work  api::worker::heartbeat;
+        post   "/api/v1/worker/jobs/{job_id}/complete"  Work  api::worker::complete;
+        post   "/api/v1/worker/jobs/{job_id}/fail"      Work  api::worker::fail;
+        post   "/api/v1/worker/jobs/{job_id}/snooze"    Work  api::worker::snooze;
+        post   "/api/v1/worker/jobs/{job_id}/release"   Work  api::worker::release;
     }
     // For people: not in OpenAPI, and whoever has not signed in is sent to where they can.
     pages {
