@@ -5,3 +5,4 @@ pub(crate) mod definitions;
 pub(crate) mod jobs;
 pub(crate) mod me;
 pub(crate) mod schema;
+pub(crate) mod worker;

@@ -79,6 +79,14 @@ routes! {
         post   "/api/v1/admin/members"                           ManageMembers  api::admin::members::put;
         delete "/api/v1/admin/members/{user_id}"                 ManageMembers  api::admin::members::remove;
         get    "/api/v1/admin/audit"                             ReadAudit      api::admin::audit::list;
+        // The worker protocol.
+        post   "/api/v1/worker/register"                Work  api::worker::register;
+        post   "/api/v1/worker/jobs/claim"              Work  api::worker::claim;
+        post   "/api/v1/worker/jobs/{job_id}/heartbeat" Work  api::worker::heartbeat;
+        post   "/api/v1/worker/jobs/{job_id}/complete"  Work  api::worker::complete;
+        post   "/api/v1/worker/jobs/{job_id}/fail"      Work  api::worker::fail;
+        post   "/api/v1/worker/jobs/{job_id}/snooze"    Work  api::worker::snooze;
+        post   "/api/v1/worker/jobs/{job_id}/release"   Work  api::worker::release;
     }
     // For people: not in OpenAPI, and whoever has not signed in is sent to where they can.
     pages {

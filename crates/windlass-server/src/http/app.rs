@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
-use windlass::Queue;
+use windlass::{Pull, Queue};
 
 use super::limits::Rates;
 use crate::auth::Authenticator;
@@ -21,6 +22,7 @@ struct Inner {
     options: Options,
     authenticator: Authenticator,
     rates: Rates,
+    pull: OnceCell<Pull>,
     stopping: CancellationToken,
 }
 
@@ -67,6 +69,7 @@ impl App {
                 options,
                 authenticator,
                 rates: Rates::default(),
+                pull: OnceCell::new(),
                 stopping: CancellationToken::new(),
             }),
         }
@@ -82,6 +85,11 @@ impl App {
 
     pub fn authenticator(&self) -> &Authenticator {
         &self.inner.authenticator
+    }
+
+    /// The service behind the worker protocol, started when the first worker asks for it.
+    pub async fn pull(&self) -> windlass::Result<&Pull> {
+        self.inner.pull.get_or_try_init(|| Pull::start(&self.inner.queue)).await
     }
 
     /// Told when the server stops: streams and long polls end then.

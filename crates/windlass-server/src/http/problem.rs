@@ -83,7 +83,7 @@ impl ProblemKind {
             Self::MethodNotAllowed => "method-not-allowed",
             Self::RequestTimeout => "request-timeout",
             Self::Conflict => "conflict",
-            Self::LeaseLost => "lease-lost",
+            Self::LeaseLost => "lease_lost",
             Self::PreconditionFailed => "precondition-failed",
             Self::BodyTooLarge => "body-too-large",
             Self::UnsupportedMediaType => "unsupported-media-type",

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
 mod cli;
+mod clients;
 mod health;
 mod metrics;
 mod jobs;
 mod support;
+mod worker;

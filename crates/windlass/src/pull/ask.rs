@@ -10,7 +10,7 @@ use crate::store;
 use crate::store::remote::{PRESENT, Said};
 use crate::text;
 
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const LONGEST_LEASE: Duration = Duration::from_secs(86_400);
 const MOST_JOBS: usize = 100;
 const MOST_NAMES: usize = 1000;

@@ -11,7 +11,7 @@ const PURE_MODULES: &[&str] =
     &["job", "tenant", "definition", "trigger", "cron", "template", "redact", "json", "text", "worker/fair"];
 
 /// They act through the store and hold no statement.
-const ABOVE_THE_STORE: &[&str] = &["enqueue", "worker", "keeper"];
+const ABOVE_THE_STORE: &[&str] = &["enqueue", "worker", "keeper", "pull"];
 
 /// The same, in the crate of the server.
 const SERVER: &str = "crates/windlass-server/src/";

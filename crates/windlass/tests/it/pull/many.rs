@@ -23,7 +23,7 @@ async fn ten_thousand_who_wait_cost_little_and_a_job_wakes_one_of_them() {
         let pull = pull.clone();
         // A hundred workers with a hundred claims each, so that the test is about waiting and not about registering.
         let worker_id = Some(format!("w{}", n % 100));
-        let claim = Claim { worker_id, limit: 1, wait: Duration::from_secs(120), ..claim(&["remote"]) };
+        let claim = Claim { worker_id, limit: 1, wait: Duration::from_secs(60), ..claim(&["remote"]) };
         waiting.spawn(async move { pull.claim(&anyone(), claim).await.unwrap() });
     }
     let known = "select count(*) from windlass.job_workers where worker_id like 'remote/w%'";

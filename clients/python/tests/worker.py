@@ -1,0 +1,64 @@
+"""A worker of the tests: does what each definition's name says, until it is told to stop."""
+
+import os
+import sys
+
+from windlass import Client, Permanent, Retry, Snooze, Worker
+
+client = Client(os.environ["WINDLASS_URL"], token=os.environ["WINDLASS_TOKEN"])
+worker = Worker(client, concurrency=4, lease_seconds=3, worker_id="python-test", grace_seconds=1)
+
+
+@worker.handler("succeeds")
+def succeeds(job):
+    job.progress(50, "half")
+    job.log("hello from", job.definition_key)
+    job.artifact({"path": "/tmp/a"})
+    job.then("follows", {"n": job.payload["n"] + 1})
+    return {"n": job.payload["n"]}
+
+
+@worker.handler("follows")
+def follows(job):
+    return job.payload
+
+
+@worker.handler("fails_once")
+def fails_once(job):
+    if job.failures == 0:
+        raise RuntimeError("the first time")
+    return "the second time"
+
+
+@worker.handler("waits")
+def waits(job):
+    if job.attempt < 3:
+        raise Snooze(0.01)
+    return job.attempt
+
+
+@worker.handler("refuses")
+def refuses(job):
+    raise Permanent("never")
+
+
+@worker.handler("retries")
+def retries(job):
+    raise Retry("soon", after=0.01)
+
+
+@worker.handler("unwritable")
+def unwritable(job):
+    return {"a": object()}
+
+
+@worker.handler("hangs")
+def hangs(job):
+    job.progress(message="hanging")
+    while not job.canceled.wait(0.05):
+        pass
+    job.check()
+
+
+worker.run()
+print("stopped", file=sys.stderr)

@@ -1,0 +1,182 @@
+// The HTTP API, a method per call, over Node's own fetch.
+
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const ENDED = new Set(["succeeded", "failed", "dead_letter", "canceled"]);
+
+// How often a call is tried that may be sent again without harm.
+const TRIES = 5;
+
+/** The server refused. `status` is HTTP's, `kind` the last word of the problem's type, `errors` its list of places. */
+export class ApiError extends Error {
+  constructor(status, kind, detail, errors = []) {
+    super(`${status} ${kind}: ${detail}`);
+    this.name = new.target.name;
+    this.status = status;
+    this.kind = kind;
+    this.detail = detail;
+    this.errors = errors;
+  }
+}
+
+/** The attempt is not ours any more; whatever was said about it changed nothing. */
+export class LeaseLost extends ApiError {}
+
+/** The job that was waited for ended other than by success. */
+export class JobFailed extends Error {
+  constructor(job) {
+    super(`job ${job.id} is ${job.status}: ${job.last_error ?? job.reason}`);
+    this.name = "JobFailed";
+    this.job = job;
+  }
+}
+
+/** The job had not ended in the time given. */
+export class WaitTimeout extends Error {
+  constructor(message) {
+    super(message);
+    this.name = "WaitTimeout";
+  }
+}
+
+export class Client {
+  #url;
+  #token;
+  #tenant;
+  #timeout;
+
+  constructor({ url, token, tenant, timeoutSeconds = 30 }) {
+    this.#url = String(url).replace(/\/+$/, "");
+    this.#token = token;
+    this.#tenant = tenant;
+    this.#timeout = timeoutSeconds;
+  }
+
+  // Jobs.
+
+  enqueue(definitionKey, payload = {}, { idempotencyKey = randomUUID(), ...options } = {}) {
+    const body = { definition_key: definitionKey, payload, ...options };
+    return this.#call("POST", "/api/v1/jobs", body, { headers: { "idempotency-key": idempotencyKey }, again: true });
+  }
+
+  job(id) {
+    return this.#call("GET", `/api/v1/jobs/${encodeURIComponent(id)}`, undefined, { again: true });
+  }
+
+  cancel(id) {
+    return this.#call("POST", `/api/v1/jobs/${encodeURIComponent(id)}/cancel`, {}, { again: true });
+  }
+
+  async wait(id, { timeoutSeconds } = {}) {
+    const deadline = timeoutSeconds === undefined ? Infinity : performance.now() + timeoutSeconds * 1000;
+    for (let pause = 50; ; pause = Math.min(pause * 1.5, 2000)) {
+      const job = await this.job(id);
+      if (job.status === "succeeded") return job;
+      if (ENDED.has(job.status)) throw new JobFailed(job);
+      if (performance.now() + pause > deadline) {
+        throw new WaitTimeout(`job ${id} is ${job.status} after ${timeoutSeconds} s`);
+      }
+      await sleep(pause);
+    }
+  }
+
+  // The worker protocol. Every call about a job carries the fence that came with it.
+
+  register(introduction = {}) {
+    return this.#call("POST", "/api/v1/worker/register", introduction, { again: true });
+  }
+
+  async claim({ definitionKeys = [], queues = [], limit = 1, waitSeconds = 0, leaseSeconds = 60, workerId, signal } = {}) {
+    const body = {
+      definition_keys: definitionKeys,
+      queues,
+      limit,
+      wait_seconds: waitSeconds,
+      lease_seconds: leaseSeconds,
+      ...(workerId === undefined ? {} : { worker_id: workerId }),
+    };
+    // Not sent again: jobs that a lost answer carried come back when their lease ends.
+    const timeoutSeconds = waitSeconds + this.#timeout;
+    const answer = await this.#call("POST", "/api/v1/worker/jobs/claim", body, { timeoutSeconds, signal });
+    return answer.jobs;
+  }
+
+  heartbeat(id, fence, { progress, log, leaseSeconds } = {}) {
+    const body = { fence };
+    if (progress !== undefined) body.progress = progress;
+    if (log !== undefined && log.length > 0) body.log = log;
+    if (leaseSeconds !== undefined) body.lease_seconds = leaseSeconds;
+    return this.#jobCall(id, "heartbeat", body);
+  }
+
+  complete(id, fence, { result, artifact, next } = {}) {
+    const body = { fence };
+    if (result !== undefined && result !== null) body.result = result;
+    if (artifact !== undefined && artifact !== null) body.artifact = artifact;
+    if (next !== undefined && next.length > 0) body.next = next;
+    return this.#jobCall(id, "complete", body);
+  }
+
+  fail(id, fence, error, { retryable = true, retryAfterSeconds } = {}) {
+    const body = { fence, error, retryable };
+    if (retryAfterSeconds !== undefined) body.retry_after_seconds = retryAfterSeconds;
+    return this.#jobCall(id, "fail", body);
+  }
+
+  snooze(id, fence, delaySeconds) {
+    return this.#jobCall(id, "snooze", { fence, delay_seconds: delaySeconds });
+  }
+
+  release(id, fence) {
+    return this.#jobCall(id, "release", { fence });
+  }
+
+  #jobCall(id, verb, body) {
+    // Sent again without harm: the fence makes the second one too late.
+    return this.#call("POST", `/api/v1/worker/jobs/${encodeURIComponent(id)}/${verb}`, body, { again: true });
+  }
+
+  async #call(method, path, body, { headers = {}, timeoutSeconds = this.#timeout, again = false, signal } = {}) {
+    const sent = { accept: "application/json", ...headers };
+    if (this.#token) sent.authorization = `Bearer ${this.#token}`;
+    if (this.#tenant) sent["x-tenant-id"] = this.#tenant;
+    if (body !== undefined) sent["content-type"] = "application/json";
+    for (let tries = 1, pause = 100; ; tries += 1, pause = Math.min(pause * 2, 5000)) {
+      const limit = AbortSignal.timeout(timeoutSeconds * 1000);
+      let response;
+      let text;
+      try {
+        response = await fetch(this.#url + path, {
+          method,
+          headers: sent,
+          body: body === undefined ? undefined : JSON.stringify(body),
+          signal: signal === undefined ? limit : AbortSignal.any([limit, signal]),
+        });
+        text = await response.text();
+      } catch (error) {
+        if (!again || tries === TRIES || signal?.aborted) throw error;
+        await sleep(pause);
+        continue;
+      }
+      if (response.ok) return text === "" ? null : JSON.parse(text);
+      if (!again || tries === TRIES || ![429, 502, 503, 504].includes(response.status)) {
+        throw refusal(response.status, text);
+      }
+      const given = Number(response.headers.get("retry-after"));
+      await sleep(given > 0 ? Math.min(given, 30) * 1000 : pause);
+    }
+  }
+}
+
+function refusal(status, text) {
+  let problem = {};
+  try {
+    problem = JSON.parse(text) ?? {};
+  } catch {
+    // A proxy's page, perhaps; its beginning is shown.
+  }
+  const kind = String(problem.type ?? "").split(":").at(-1) || "refused";
+  const Kind = kind === "lease_lost" ? LeaseLost : ApiError;
+  return new Kind(status, kind, problem.detail ?? text.slice(0, 200), problem.errors);
+}

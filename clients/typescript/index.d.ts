@@ -1,0 +1,154 @@
+export type Status =
+  | "scheduled" | "blocked" | "queued" | "running" | "succeeded" | "failed" | "dead_letter" | "canceled";
+
+/** A job as the API shows it; more fields than these. */
+export interface JobRecord {
+  id: string;
+  status: Status;
+  definition_key: string;
+  [field: string]: unknown;
+}
+
+/** A job to be, in the API's own words. */
+export interface NewJob {
+  definition_key: string;
+  payload?: unknown;
+  queue?: string;
+  priority?: number;
+  scheduled_for?: string;
+  delay_seconds?: number;
+  dedupe_key?: string;
+  ordering_key?: string;
+  depends_on?: string[];
+  subject_type?: string;
+  subject_id?: string;
+  tags?: string[];
+  correlation_id?: string;
+  max_attempts?: number;
+  deadline?: string;
+}
+
+export interface ClaimedJob {
+  id: string;
+  tenant_id: string;
+  definition_key: string;
+  queue: string;
+  payload: any;
+  attempt: number;
+  max_attempts: number;
+  failures: number;
+  fence: string;
+  lease_expires_at: string;
+  lease_seconds: number;
+  deadline: string;
+  [field: string]: unknown;
+}
+
+export interface Progress {
+  percent?: number;
+  message?: string;
+}
+
+export interface Ended {
+  status: Status;
+}
+
+export class ApiError extends Error {
+  status: number;
+  kind: string;
+  detail: string;
+  errors: { pointer: string; message: string }[];
+}
+export class LeaseLost extends ApiError {}
+export class JobFailed extends Error {
+  job: JobRecord;
+}
+export class WaitTimeout extends Error {}
+
+export class Client {
+  constructor(options: { url: string | URL; token?: string; tenant?: string; timeoutSeconds?: number });
+  enqueue(
+    definitionKey: string,
+    payload?: unknown,
+    options?: Omit<NewJob, "definition_key" | "payload"> & { idempotencyKey?: string },
+  ): Promise<JobRecord>;
+  job(id: string): Promise<JobRecord>;
+  cancel(id: string): Promise<unknown>;
+  /** Resolves with the job once it has succeeded; rejects with JobFailed or WaitTimeout. */
+  wait(id: string, options?: { timeoutSeconds?: number }): Promise<JobRecord>;
+
+  register(introduction?: {
+    worker_id?: string;
+    hostname?: string;
+    version?: string;
+    definition_keys?: string[];
+    queues?: string[];
+    metadata?: Record<string, unknown>;
+  }): Promise<{ worker_id: string; is_quiet: boolean }>;
+  claim(options: {
+    definitionKeys?: string[];
+    queues?: string[];
+    limit?: number;
+    waitSeconds?: number;
+    leaseSeconds?: number;
+    workerId?: string;
+    signal?: AbortSignal;
+  }): Promise<ClaimedJob[]>;
+  heartbeat(
+    id: string,
+    fence: string,
+    said?: { progress?: Progress; log?: string[]; leaseSeconds?: number },
+  ): Promise<{ lease_expires_at: string; lease_seconds: number; cancel_requested: boolean }>;
+  complete(id: string, fence: string, done?: { result?: unknown; artifact?: unknown; next?: NewJob[] }): Promise<Ended>;
+  fail(id: string, fence: string, error: string, how?: { retryable?: boolean; retryAfterSeconds?: number }): Promise<Ended>;
+  snooze(id: string, fence: string, delaySeconds: number): Promise<Ended>;
+  release(id: string, fence: string): Promise<Ended>;
+}
+
+/** One attempt of one job, as its handler sees it. */
+export interface Job {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly definitionKey: string;
+  readonly payload: any;
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly fence: string;
+  readonly claimed: ClaimedJob;
+  /** Aborted when the run should stop; its reason is "canceled", "lease_lost" or "shutdown". */
+  readonly signal: AbortSignal;
+  /** A reference to what the job made, kept with its success. */
+  artifact?: unknown;
+  progress(percent?: number, message?: string): void;
+  log(...words: unknown[]): void;
+  /** A job to enqueue with this one's success: both or neither. */
+  follow(definitionKey: string, payload?: unknown, options?: Omit<NewJob, "definition_key" | "payload">): void;
+}
+
+export type Handler = (job: Job) => unknown;
+
+export class Snooze extends Error {
+  constructor(seconds: number);
+}
+export class Retry extends Error {
+  constructor(message: string, afterSeconds?: number);
+}
+export class Permanent extends Error {}
+
+export class Worker {
+  readonly workerId: string;
+  constructor(
+    client: Client,
+    handlers: Record<string, Handler>,
+    options?: {
+      concurrency?: number;
+      queues?: string[];
+      leaseSeconds?: number;
+      waitSeconds?: number;
+      graceSeconds?: number;
+      workerId?: string;
+    },
+  );
+  run(): Promise<void>;
+  stop(): void;
+}

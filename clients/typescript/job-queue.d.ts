@@ -1,0 +1,32 @@
+import type { Client, NewJob } from "./index.js";
+
+export interface QueueJob {
+  id: string;
+  org_id: string;
+  call_id: string;
+  stage: string;
+  payload: Record<string, unknown>;
+  attempts: number;
+  max_attempts: number;
+}
+
+/** The seam: whatever is behind it, a worker loop stays as it was. */
+export interface JobQueue {
+  enqueue(job: Omit<QueueJob, "id" | "attempts">): Promise<unknown>;
+  claim(workerId: string): Promise<QueueJob | null>;
+  complete(jobId: string): Promise<void>;
+  fail(jobId: string, error: string, backoffSeconds: number): Promise<void>;
+}
+
+export class WindlassJobQueue implements JobQueue {
+  constructor(client: Client, options: { stages: string[]; prefix?: string; leaseSeconds?: number; waitSeconds?: number });
+  enqueue(
+    job: Omit<QueueJob, "id" | "attempts">,
+    options?: Omit<NewJob, "definition_key" | "payload"> & { idempotencyKey?: string },
+  ): Promise<unknown>;
+  claim(workerId: string): Promise<QueueJob | null>;
+  complete(jobId: string, done?: { result?: unknown; next?: NewJob[] }): Promise<void>;
+  fail(jobId: string, error: string, backoffSeconds: number): Promise<void>;
+  snooze(jobId: string, seconds: number): Promise<void>;
+  signal(jobId: string): AbortSignal | undefined;
+}

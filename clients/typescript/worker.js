@@ -1,0 +1,242 @@
+// A worker: takes jobs, runs each as a promise, keeps their leases, and ends them.
+//
+// How it stops: `stop()` takes no more jobs and lets those under way finish for the grace time; then their signals are
+// aborted and they are given back, uncharged, for another worker.
+
+import { randomUUID } from "node:crypto";
+import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { ApiError, LeaseLost } from "./client.js";
+
+const MOST_LOG_LINES = 1000;
+
+/** Thrown by a handler: nothing to do yet, run me again after this time. Charges no attempt. */
+export class Snooze extends Error {
+  constructor(seconds) {
+    super(`again in ${seconds} s`);
+    this.seconds = seconds;
+  }
+}
+
+/** Thrown by a handler: this attempt failed. Tried again after `afterSeconds`, or as the definition says. */
+export class Retry extends Error {
+  constructor(message, afterSeconds) {
+    super(message);
+    this.afterSeconds = afterSeconds;
+  }
+}
+
+/** Thrown by a handler: never try again. */
+export class Permanent extends Error {}
+
+/** One attempt of one job, as its handler sees it. */
+class Job {
+  #client;
+  #stop = new AbortController();
+  #progress;
+  #log = [];
+  next = [];
+  artifact;
+
+  constructor(client, claimed) {
+    this.#client = client;
+    this.claimed = claimed;
+    this.id = claimed.id;
+    this.tenantId = claimed.tenant_id;
+    this.definitionKey = claimed.definition_key;
+    this.payload = claimed.payload;
+    this.attempt = claimed.attempt;
+    this.maxAttempts = claimed.max_attempts;
+    this.fence = claimed.fence;
+  }
+
+  /** Aborted when the run should stop; its reason is "canceled", "lease_lost" or "shutdown". */
+  get signal() {
+    return this.#stop.signal;
+  }
+
+  progress(percent, message) {
+    this.#progress = { ...(percent === undefined ? {} : { percent }), ...(message === undefined ? {} : { message }) };
+  }
+
+  log(...words) {
+    this.#log.push(words.map(String).join(" "));
+    if (this.#log.length > MOST_LOG_LINES) this.#log.shift();
+  }
+
+  /** A job to enqueue with this one's success: both or neither. */
+  follow(definitionKey, payload = {}, options = {}) {
+    this.next.push({ definition_key: definitionKey, payload, ...options });
+  }
+
+  stop(why) {
+    if (!this.#stop.signal.aborted) this.#stop.abort(why);
+  }
+
+  get hasNews() {
+    return this.#progress !== undefined || this.#log.length > 0;
+  }
+
+  async beat() {
+    const said = { progress: this.#progress, log: this.#log };
+    this.#progress = undefined;
+    this.#log = [];
+    try {
+      const answer = await this.#client.heartbeat(this.id, this.fence, said);
+      if (answer.cancel_requested) this.stop("canceled");
+    } catch (error) {
+      if (error instanceof LeaseLost) this.stop("lease_lost");
+      else throw error;
+    }
+  }
+}
+
+export class Worker {
+  #client;
+  #handlers;
+  #options;
+  #running = new Map();
+  #stopping = new AbortController();
+  #freed = () => {};
+
+  constructor(client, handlers, options = {}) {
+    this.#client = client;
+    this.#handlers = handlers;
+    this.#options = { concurrency: 1, queues: [], leaseSeconds: 60, waitSeconds: 20, graceSeconds: 30, ...options };
+    // A new name for every start, because hostnames and pids repeat.
+    const plain = hostname().replace(/[^A-Za-z0-9._-]/g, "_");
+    this.workerId = this.#options.workerId ?? `${plain}:${process.pid}:${randomUUID().slice(0, 8)}`;
+  }
+
+  /** Takes no more jobs; `run` resolves when those under way have ended. */
+  stop() {
+    this.#stopping.abort();
+  }
+
+  /** Works until stopped. */
+  async run() {
+    const definitionKeys = Object.keys(this.#handlers).sort();
+    if (definitionKeys.length === 0) throw new Error("a worker needs at least one handler");
+    const { queues } = this.#options;
+    await this.#client.register({ worker_id: this.workerId, hostname: hostname(), definition_keys: definitionKeys, queues });
+    const beats = this.#keepLeases();
+    try {
+      await this.#take(definitionKeys);
+    } finally {
+      this.stop();
+      await this.#drain();
+      await beats;
+    }
+  }
+
+  async #take(definitionKeys) {
+    const { concurrency, queues, leaseSeconds, waitSeconds } = this.#options;
+    const signal = this.#stopping.signal;
+    let pause = 500;
+    while (!signal.aborted) {
+      if (this.#running.size >= concurrency) {
+        await new Promise((resolve) => {
+          this.#freed = resolve;
+          signal.addEventListener("abort", resolve, { once: true });
+        });
+        continue;
+      }
+      const limit = concurrency - this.#running.size;
+      let claimed;
+      try {
+        claimed = await this.#client.claim({
+          definitionKeys, queues, limit, waitSeconds, leaseSeconds, workerId: this.workerId, signal,
+        });
+        pause = 500;
+      } catch (error) {
+        if (signal.aborted) return;
+        if (error instanceof ApiError && [401, 403, 422].includes(error.status)) throw error;
+        await sleep(pause, undefined, { signal }).catch(() => {});
+        pause = Math.min(pause * 2, 15_000);
+        continue;
+      }
+      for (const one of claimed) {
+        const job = new Job(this.#client, one);
+        const run = this.#runOne(job).finally(() => {
+          this.#running.delete(job.id);
+          this.#freed();
+        });
+        this.#running.set(job.id, { job, run, lastBeat: performance.now() });
+      }
+    }
+  }
+
+  async #runOne(job) {
+    try {
+      const end = await this.#callHandler(job);
+      if (job.signal.reason === "lease_lost") return;
+      if (job.hasNews) await job.beat();
+      await end();
+    } catch (error) {
+      // Lost: somebody else has it, or it has ended. Otherwise its lease runs out, and it is tried again.
+      if (!(error instanceof LeaseLost)) console.error(`windlass: job ${job.id} could not be ended:`, error);
+    }
+  }
+
+  /** What the handler made of the job, as the call that ends it. */
+  async #callHandler(job) {
+    const client = this.#client;
+    try {
+      const result = await this.#handlers[job.definitionKey](job);
+      return async () => {
+        try {
+          await client.complete(job.id, job.fence, { result, artifact: job.artifact, next: job.next });
+        } catch (error) {
+          if (!(error instanceof ApiError) || error.status !== 422) throw error;
+          await client.fail(job.id, job.fence, `the result was refused: ${error.detail}`);
+        }
+      };
+    } catch (error) {
+      if (error instanceof Snooze) return () => client.snooze(job.id, job.fence, error.seconds);
+      if (error instanceof Permanent) return () => client.fail(job.id, job.fence, error.message, { retryable: false });
+      if (error instanceof Retry) {
+        return () => client.fail(job.id, job.fence, error.message, { retryAfterSeconds: error.afterSeconds });
+      }
+      // Under a cancel request this ends it as canceled; at a shutdown another worker takes it.
+      if (job.signal.aborted) return () => client.release(job.id, job.fence);
+      const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      return () => client.fail(job.id, job.fence, words.slice(0, 8000));
+    }
+  }
+
+  /** Beats for every job a few times per lease, and sooner for one that said something. */
+  async #keepLeases() {
+    const every = Math.max(300, (this.#options.leaseSeconds * 1000) / 3);
+    while (!this.#stopping.signal.aborted || this.#running.size > 0) {
+      await sleep(100);
+      const now = performance.now();
+      const due = [...this.#running.values()].filter(
+        (held) => now - held.lastBeat >= every || (held.job.hasNews && now - held.lastBeat >= 500),
+      );
+      await Promise.all(
+        due.map(async (held) => {
+          held.lastBeat = now;
+          await held.job.beat().catch(() => {
+            held.lastBeat = now - every + 1000; // Try again in a second.
+          });
+        }),
+      );
+    }
+  }
+
+  async #drain() {
+    const runs = () => Promise.all([...this.#running.values()].map((held) => held.run));
+    const grace = new AbortController();
+    const timer = sleep(this.#options.graceSeconds * 1000, undefined, { signal: grace.signal }).catch(() => {});
+    await Promise.race([runs(), timer]);
+    for (const { job } of this.#running.values()) job.stop("shutdown");
+    await Promise.race([runs(), sleep(5000, undefined, { signal: grace.signal }).catch(() => {})]);
+    grace.abort();
+    for (const { job } of this.#running.values()) {
+      // Its handler does not listen; what it does from now on does not count.
+      await this.#client.release(job.id, job.fence).catch(() => {});
+      this.#running.delete(job.id);
+    }
+  }
+}

@@ -1,0 +1,202 @@
+//! The worker protocol: anybody's own process takes jobs, keeps them and ends them. Every call about a job carries the fence
+//! that came with it; one that comes too late is answered with 409 `lease_lost` and changes nothing.
+//!
+//! These calls leave no rows in the audit trail: every attempt is in the job's own history, with its worker's name.
+
+mod bodies;
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use windlass::{Claim, Done, Error, Failure, Held, Introduction, Puller};
+
+use crate::auth::Caller;
+use crate::http::{App, Body, Id, Problem, ProblemKind};
+use bodies::{
+    ClaimBody, ClaimedJobs, CompleteBody, FailBody, HeartbeatAnswer, HeartbeatBody, NowIs, RegisterBody,
+    Registered, ReleaseBody, SnoozeBody,
+};
+
+/// Introduce a worker
+///
+/// Optional: a claim makes its worker known too. Says more of it, and takes its name up again after a restart.
+#[utoipa::path(post, path = "/api/v1/worker/register", tag = "worker", request_body = RegisterBody,
+    responses((status = 200, body = Registered)))]
+pub(crate) async fn register(
+    State(app): State<App>,
+    caller: Caller,
+    body: Body<RegisterBody>,
+) -> Result<Json<Registered>, Problem> {
+    let body = body.value;
+    let introduction = Introduction {
+        worker_id: body.worker_id,
+        hostname: body.hostname,
+        version: body.version,
+        definition_keys: body.definition_keys,
+        queues: body.queues,
+        metadata: body.metadata,
+    };
+    let registered = app.pull().await?.register(&puller(&caller), &introduction).await?;
+    Ok(Json(Registered { worker_id: registered.worker_id, is_quiet: registered.is_quiet }))
+}
+
+/// Take jobs
+///
+/// Waits up to `wait_seconds` for the first one and answers with at most `limit`, or with none. A credential of a tenant is
+/// given that tenant's jobs; one of the installation is given every tenant's in turn.
+#[utoipa::path(post, path = "/api/v1/worker/jobs/claim", tag = "worker", request_body = ClaimBody,
+    responses((status = 200, body = ClaimedJobs)))]
+pub(crate) async fn claim(
+    State(app): State<App>,
+    caller: Caller,
+    body: Body<ClaimBody>,
+) -> Result<Json<ClaimedJobs>, Problem> {
+    let body = body.value;
+    let claim = Claim {
+        worker_id: body.worker_id,
+        definition_keys: body.definition_keys,
+        queues: body.queues,
+        limit: body.limit,
+        wait: seconds("wait_seconds", body.wait_seconds)?,
+        lease: seconds("lease_seconds", body.lease_seconds)?,
+    };
+    let puller = puller(&caller);
+    let jobs = tokio::select! {
+        jobs = app.pull().await?.claim(&puller, claim) => jobs?,
+        // Dropping the claim gives back whatever was on its way.
+        () = app.stopping().cancelled() => Vec::new(),
+    };
+    Ok(Json(ClaimedJobs { jobs }))
+}
+
+/// Keep a job
+///
+/// Renews the job's lease, carries progress and log lines, and answers whether the job should stop.
+#[utoipa::path(post, path = "/api/v1/worker/jobs/{job_id}/heartbeat", tag = "worker", params(("job_id" = Uuid, Path)),
+    request_body = HeartbeatBody, responses((status = 200, body = HeartbeatAnswer)))]
+pub(crate) async fn heartbeat(
+    State(app): State<App>,
+    caller: Caller,
+    Id(job): Id,
+    body: Body<HeartbeatBody>,
+) -> Result<Json<HeartbeatAnswer>, Problem> {
+    let (fence, beat) = body.value.read()?;
+    let beaten = held(app.pull().await?.heartbeat(&puller(&caller), job, &fence, &beat).await?)?;
+    Ok(Json(HeartbeatAnswer {
+        lease_expires_at: beaten.lease_expires_at.to_string(),
+        lease_seconds: beaten.lease_seconds,
+        cancel_requested: beaten.cancel_requested,
+    }))
+}
+
+/// End a job with success
+///
+/// The result, the artifact and the jobs of `next` are written with it, or none of them is. If the job was asked to stop in
+/// the meantime it ends as `canceled`.
+#[utoipa::path(post, path = "/api/v1/worker/jobs/{job_id}/complete", tag = "worker", params(("job_id" = Uuid, Path)),
+    request_body = CompleteBody, responses((status = 200, body = NowIs)))]
+pub(crate) async fn complete(
+    State(app): State<App>,
+    caller: Caller,
+    Id(job): Id,
+    body: Body<CompleteBody>,
+) -> Result<Json<NowIs>, Problem> {
+    let body = body.value;
+    let mut done = Done::new();
+    if let Some(result) = &body.result {
+        done = done.result(result);
+    }
+    if let Some(artifact) = &body.artifact {
+        done = done.artifact(artifact);
+    }
+    for job in body.next {
+        done = done.then(job);
+    }
+    let answer = app.pull().await?.complete(&puller(&caller), job, &body.fence, done).await;
+    let state = held(answer.map_err(|error| match error {
+        Error::UnknownDefinition { .. } | Error::InactiveDefinition { .. } => {
+            Problem::invalid("/next", error.to_string())
+        }
+        error => error.into(),
+    })?)?;
+    Ok(Json(NowIs { status: state.to_string() }))
+}
+
+/// End an attempt with failure
+///
+/// Tried again as the definition says, or after `retry_after_seconds`, while attempts are left; never again if it is not
+/// `retryable`.
+#[utoipa::path(post, path = "/api/v1/worker/jobs/{job_id}/fail", tag = "worker", params(("job_id" = Uuid, Path)),
+    request_body = FailBody, responses((status = 200, body = NowIs)))]
+pub(crate) async fn fail(
+    State(app): State<App>,
+    caller: Caller,
+    Id(job): Id,
+    body: Body<FailBody>,
+) -> Result<Json<NowIs>, Problem> {
+    let FailBody { fence, error, retryable, retry_after_seconds } = body.value;
+    let after = retry_after_seconds.map(|after| seconds("retry_after_seconds", after)).transpose()?;
+    let failure = match (retryable, after) {
+        (false, _) => Failure::permanent(error),
+        (true, Some(after)) => Failure::retry_after(after, error),
+        (true, None) => Failure::retry(error),
+    };
+    let state = held(app.pull().await?.fail(&puller(&caller), job, &fence, failure).await?)?;
+    Ok(Json(NowIs { status: state.to_string() }))
+}
+
+/// Put a job off
+///
+/// It is run again after `delay_seconds`, uncharged; the definition's `max_snoozes` and the job's deadline bound it.
+#[utoipa::path(post, path = "/api/v1/worker/jobs/{job_id}/snooze", tag = "worker", params(("job_id" = Uuid, Path)),
+    request_body = SnoozeBody, responses((status = 200, body = NowIs)))]
+pub(crate) async fn snooze(
+    State(app): State<App>,
+    caller: Caller,
+    Id(job): Id,
+    body: Body<SnoozeBody>,
+) -> Result<Json<NowIs>, Problem> {
+    let delay = seconds("delay_seconds", body.value.delay_seconds)?;
+    let state = held(app.pull().await?.snooze(&puller(&caller), job, &body.value.fence, delay).await?)?;
+    Ok(Json(NowIs { status: state.to_string() }))
+}
+
+/// Give a job back
+///
+/// Uncharged; another worker takes it at once.
+#[utoipa::path(post, path = "/api/v1/worker/jobs/{job_id}/release", tag = "worker", params(("job_id" = Uuid, Path)),
+    request_body = ReleaseBody, responses((status = 200, body = NowIs)))]
+pub(crate) async fn release(
+    State(app): State<App>,
+    caller: Caller,
+    Id(job): Id,
+    body: Body<ReleaseBody>,
+) -> Result<Json<NowIs>, Problem> {
+    let state = held(app.pull().await?.release(&puller(&caller), job, &body.value.fence).await?)?;
+    Ok(Json(NowIs { status: state.to_string() }))
+}
+
+/// Whose word it is: what the credential says, never the body.
+fn puller(caller: &Caller) -> Puller {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '@' | '-');
+    let name = caller.name().chars().take(150).map(|c| if is_plain(c) { c } else { '_' }).collect();
+    Puller { tenant: caller.tenant, name }
+}
+
+fn held<T>(answer: Held<T>) -> Result<T, Problem> {
+    match answer {
+        Held::Held(value) => Ok(value),
+        Held::LeaseLost => {
+            let detail = "this attempt is not yours any more: its lease ran out, or it has ended";
+            Err(Problem::of(ProblemKind::LeaseLost, detail))
+        }
+    }
+}
+
+fn seconds(field: &str, seconds: f64) -> Result<Duration, Problem> {
+    const MOST: f64 = 100.0 * 366.0 * 86_400.0;
+    let fits = (0.0..=MOST).contains(&seconds);
+    fits.then(|| Duration::from_secs_f64(seconds))
+        .ok_or_else(|| Problem::invalid(format!("/{field}"), "must be seconds, not negative"))
+}

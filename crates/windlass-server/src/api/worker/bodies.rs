@@ -1,0 +1,211 @@
+//! The bodies of the worker protocol, as they are written in JSON.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+use windlass::{Beat, NewJob, RemoteJob};
+
+use super::seconds;
+use crate::http::Problem;
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RegisterBody {
+    /// The worker's own name; that of the credential without it.
+    #[schema(example = "mac-mini-3")]
+    pub(crate) worker_id: Option<String>,
+    #[serde(default)]
+    pub(crate) hostname: String,
+    #[serde(default)]
+    pub(crate) version: String,
+    #[serde(default)]
+    pub(crate) definition_keys: Vec<String>,
+    #[serde(default)]
+    pub(crate) queues: Vec<String>,
+    /// Anything worth knowing about it, shown beside it.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Registered {
+    pub(crate) worker_id: String,
+    /// An operator asked it to take no more jobs: its claims stay empty.
+    pub(crate) is_quiet: bool,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ClaimBody {
+    /// The worker's own name; that of the credential without it.
+    pub(crate) worker_id: Option<String>,
+    /// The definitions it can run; without them every definition in `queues`.
+    #[serde(default)]
+    #[schema(example = json!(["transcribe_start"]))]
+    pub(crate) definition_keys: Vec<String>,
+    /// The queues to take from; every queue without them.
+    #[serde(default)]
+    pub(crate) queues: Vec<String>,
+    #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 100, default = 1)]
+    pub(crate) limit: usize,
+    /// How long to wait for the first job.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 60, default = 0)]
+    pub(crate) wait_seconds: f64,
+    /// How long each job is safe from others without a heartbeat.
+    #[serde(default = "a_minute")]
+    #[schema(minimum = 1, maximum = 86400, default = 60)]
+    pub(crate) lease_seconds: f64,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn a_minute() -> f64 {
+    60.0
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ClaimedJobs {
+    #[schema(value_type = Vec<ClaimedJob>)]
+    pub(crate) jobs: Vec<RemoteJob>,
+}
+
+/// A job that is yours until its lease ends.
+#[derive(Debug, ToSchema)]
+#[expect(dead_code, reason = "says what windlass::RemoteJob looks like")]
+pub(crate) struct ClaimedJob {
+    id: Uuid,
+    tenant_id: Uuid,
+    definition_key: String,
+    queue: String,
+    #[schema(value_type = Value)]
+    payload: (),
+    attempt: i32,
+    max_attempts: i16,
+    /// Failures counted before this attempt.
+    failures: i16,
+    /// Opaque. Send it with every word about this attempt.
+    fence: String,
+    #[schema(format = DateTime)]
+    lease_expires_at: String,
+    lease_seconds: i32,
+    /// When the attempt is timed out, heartbeats or not.
+    #[schema(format = DateTime)]
+    deadline: String,
+    subject_type: Option<String>,
+    subject_id: Option<String>,
+    correlation_id: Option<String>,
+    source_ref: Option<String>,
+    /// The W3C traceparent given at enqueue.
+    trace: Option<String>,
+    tags: Option<Vec<String>>,
+    parent_id: Option<Uuid>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeartbeatBody {
+    fence: String,
+    progress: Option<ProgressBody>,
+    /// Lines for the attempt's log.
+    log: Option<LogLines>,
+    /// A new length of the lease; the one of the claim without it.
+    #[schema(minimum = 1, maximum = 86400)]
+    lease_seconds: Option<f64>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ProgressBody {
+    #[schema(minimum = 0, maximum = 100)]
+    percent: Option<f32>,
+    message: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum LogLines {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl HeartbeatBody {
+    pub(crate) fn read(self) -> Result<(String, Beat), Problem> {
+        let (percent, message) =
+            self.progress.map_or((None, None), |progress| (progress.percent, progress.message));
+        let log = match self.log {
+            None => Vec::new(),
+            Some(LogLines::One(text)) => vec![text],
+            Some(LogLines::Many(lines)) => lines,
+        };
+        let lease = self.lease_seconds.map(|lease| seconds("lease_seconds", lease)).transpose()?;
+        Ok((self.fence, Beat { lease, percent, message, log }))
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct HeartbeatAnswer {
+    #[schema(format = DateTime)]
+    pub(crate) lease_expires_at: String,
+    pub(crate) lease_seconds: i32,
+    /// Stop the work and end the attempt in any way: it then ends as canceled.
+    pub(crate) cancel_requested: bool,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CompleteBody {
+    pub(crate) fence: String,
+    /// Kept with the job.
+    #[schema(value_type = Option<Value>)]
+    pub(crate) result: Option<Box<RawValue>>,
+    /// A reference to what the job made.
+    #[schema(value_type = Option<Value>)]
+    pub(crate) artifact: Option<Box<RawValue>>,
+    /// Jobs to enqueue with this success: both or neither.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
+    pub(crate) next: Vec<NewJob>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FailBody {
+    pub(crate) fence: String,
+    pub(crate) error: String,
+    #[serde(default = "yes")]
+    #[schema(default = true)]
+    pub(crate) retryable: bool,
+    #[schema(minimum = 0)]
+    pub(crate) retry_after_seconds: Option<f64>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SnoozeBody {
+    pub(crate) fence: String,
+    #[schema(minimum = 0)]
+    pub(crate) delay_seconds: f64,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReleaseBody {
+    pub(crate) fence: String,
+}
+
+/// What became of the job.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct NowIs {
+    #[schema(example = "succeeded")]
+    pub(crate) status: String,
+}

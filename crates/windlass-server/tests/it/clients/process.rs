@@ -1,0 +1,167 @@
+//! A worker written with each client runs jobs of every kind, and a program enqueues and waits.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::process::{Child, Command};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use windlass::{Backoff, DEFAULT_TENANT, Definition, Job, Keeper, KeeperSettings, NewJob, State};
+use windlass_server::auth::Role;
+use windlass_testing::eventually;
+
+use crate::support::TestServer;
+
+const KEYS: [&str; 10] = [
+    "succeeds",
+    "follows",
+    "fails_once",
+    "waits",
+    "refuses",
+    "retries",
+    "unwritable",
+    "hangs",
+    "extract_audio",
+    "analyze",
+];
+
+/// One of the clients: how its programs are run.
+struct Language {
+    program: &'static str,
+    folder: &'static str,
+    suffix: &'static str,
+    worker_id: &'static str,
+}
+
+const PYTHON: Language =
+    Language { program: "python3", folder: "clients/python", suffix: "py", worker_id: "python-test" };
+const TYPESCRIPT: Language =
+    Language { program: "node", folder: "clients/typescript", suffix: "js", worker_id: "node-test" };
+
+struct Stage {
+    server: TestServer,
+    stop: CancellationToken,
+    keeping: tokio::task::JoinHandle<()>,
+}
+
+impl Stage {
+    async fn start() -> Self {
+        let server = TestServer::start().await;
+        let soon = Backoff { base_seconds: 0.01, cap_seconds: 0.01, jitter: 0.0, ..Backoff::default() };
+        for key in KEYS {
+            server.queue.define(&Definition::new(key).backoff(soon)).await.unwrap();
+        }
+        let often = Duration::from_millis(50);
+        let settings = KeeperSettings { promote: often, reap: often, ..KeeperSettings::default() };
+        let stop = CancellationToken::new();
+        let keeping = tokio::spawn(Keeper::new(server.queue.queue().clone(), settings).run(stop.clone()));
+        Self { server, stop, keeping }
+    }
+
+    async fn spawn(&self, language: &Language, program: &str, role: Role) -> Child {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(language.folder);
+        let token = self.server.client(DEFAULT_TENANT, role).await.token.unwrap();
+        let operator = self.server.client(DEFAULT_TENANT, Role::Operator).await.token.unwrap();
+        Command::new(language.program)
+            .arg(root.join("tests").join(format!("{program}.{}", language.suffix)))
+            .env("PYTHONPATH", &root)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("WINDLASS_URL", &self.server.base)
+            .env("WINDLASS_TOKEN", token)
+            .env("WINDLASS_OPERATOR_TOKEN", operator)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap_or_else(|error| panic!("{} cannot be started: {error}", language.program))
+    }
+
+    async fn enqueue(&self, key: &str) -> Uuid {
+        let job = NewJob::new(key).payload(&json!({"n": 1})).max_attempts(3);
+        self.server.queue.enqueue(&job).await.unwrap().id
+    }
+
+    async fn job(&self, id: Uuid) -> Job {
+        self.server.queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap()
+    }
+
+    async fn until(&self, id: Uuid, state: State) -> Job {
+        eventually(&format!("job {id} is {state}"), async || self.job(id).await.status == state).await;
+        self.job(id).await
+    }
+
+    async fn end(mut self) {
+        self.stop.cancel();
+        self.keeping.await.unwrap();
+        self.server.stop().await;
+    }
+}
+
+async fn a_worker_runs_jobs_of_every_kind(language: &Language) {
+    let stage = Stage::start().await;
+    let mut worker = stage.spawn(language, "worker", Role::Worker).await;
+    let succeeds = stage.enqueue("succeeds").await;
+    let [fails_once, waits, refuses, retries, unwritable, hangs] = [
+        stage.enqueue("fails_once").await,
+        stage.enqueue("waits").await,
+        stage.enqueue("refuses").await,
+        stage.enqueue("retries").await,
+        stage.enqueue("unwritable").await,
+        stage.enqueue("hangs").await,
+    ];
+    let job = stage.until(succeeds, State::Succeeded).await;
+    assert_eq!((job.result, job.artifact), (Some(json!({"n": 1})), Some(json!({"path": "/tmp/a"}))));
+    assert_eq!(job.progress_message.as_deref(), Some("half"));
+    assert_eq!(job.claimed_by_worker, Some(format!("remote/{DEFAULT_TENANT}/{}", language.worker_id)));
+    let log = stage
+        .server
+        .queue
+        .read_log(DEFAULT_TENANT, succeeds, windlass::LogPosition::default())
+        .await
+        .unwrap();
+    assert!(format!("{log:?}").contains("hello from succeeds"), "{log:?}");
+    assert_eq!(stage.until(fails_once, State::Succeeded).await.result, Some(json!("the second time")));
+    assert_eq!(stage.until(waits, State::Succeeded).await.result, Some(json!(3)));
+    assert_eq!(stage.until(refuses, State::Failed).await.last_error.as_deref(), Some("never"));
+    assert_eq!(stage.until(retries, State::DeadLetter).await.last_error.as_deref(), Some("soon"));
+    assert!(stage.until(unwritable, State::DeadLetter).await.last_error.unwrap().contains("result"));
+
+    // It is still there after several leases, because the client beats for it, and hears of the cancel the same way.
+    let began = stage.until(hangs, State::Running).await.started_at.unwrap();
+    eventually("more than a lease has passed", async || {
+        jiff::Timestamp::now().duration_since(began).as_secs() >= 4
+    })
+    .await;
+    let job = stage.job(hangs).await;
+    assert_eq!(
+        (job.status, job.attempt_count, job.progress_message.as_deref()),
+        (State::Running, 1, Some("hanging"))
+    );
+    stage.server.queue.cancel(DEFAULT_TENANT, hangs).await.unwrap();
+    stage.until(hangs, State::Canceled).await;
+
+    // Told to stop, it gives back what it cannot finish, uncharged.
+    let held = stage.enqueue("hangs").await;
+    stage.until(held, State::Running).await;
+    let pid = rustix::process::Pid::from_raw(i32::try_from(worker.id().unwrap()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let status =
+        tokio::time::timeout(Duration::from_secs(30), worker.wait()).await.expect("it stops").unwrap();
+    assert!(status.success(), "{status}");
+    stage.until(held, State::Queued).await;
+    let attempts = stage.server.queue.attempts(DEFAULT_TENANT, held).await.unwrap();
+    assert_eq!(attempts.iter().map(|attempt| attempt.status.as_str()).collect::<Vec<_>>(), ["released"]);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_python_worker_runs_jobs_of_every_kind() {
+    a_worker_runs_jobs_of_every_kind(&PYTHON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_typescript_worker_runs_jobs_of_every_kind() {
+    a_worker_runs_jobs_of_every_kind(&TYPESCRIPT).await;
+}
