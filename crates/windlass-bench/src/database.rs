@@ -29,8 +29,8 @@ pub(crate) fn with_database(url: &str, name: &str) -> String {
 pub(crate) async fn unfinished(client: &Client) -> Result<u64> {
     let row = client
         .query_one(
-            "select (select count(*) from windlass.live) + (select count(*) from windlass.deferred)
-                  + (select count(*) from windlass.blocked)",
+            "select (select coalesce(sum(cardinality(ids)), 0)::bigint from windlass.line) + (select count(*) from windlass.live)
+                  + (select count(*) from windlass.deferred) + (select count(*) from windlass.blocked)",
             &[],
         )
         .await?;
@@ -39,7 +39,8 @@ pub(crate) async fn unfinished(client: &Client) -> Result<u64> {
 
 /// Jobs that could be claimed now.
 pub(crate) async fn queued(client: &Client) -> Result<u64> {
-    let row = client.query_one("select count(*) from windlass.live where token is null", &[]).await?;
+    let query = "select coalesce(sum(cardinality(ids)), 0)::bigint from windlass.line";
+    let row = client.query_one(query, &[]).await?;
     Ok(row.get::<_, i64>(0).unsigned_abs())
 }
 

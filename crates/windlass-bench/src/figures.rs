@@ -46,7 +46,6 @@ pub(crate) struct Extra {
     pub(crate) pinned_last10: Option<f64>,
     pub(crate) pinned_jobs: Option<f64>,
     pub(crate) listen_off_max_ms: Option<f64>,
-    pub(crate) hot_claims: Option<f64>,
 }
 
 /// A line of the table: a figure and what it is held against.
@@ -116,7 +115,6 @@ pub(crate) const LINES: &[Line] = &[
     ),
     rate("drain", |f| f.drain, Target::Share(0.6, "lifecycle_limit", |f| f.raw.lifecycle_limit)),
     line("worker_rss_mib", Unit::Mebibytes, |f| f.worker_rss_mib, Target::AtMost(40.0)),
-    line("hot_claims", Unit::Share, |f| f.extra.hot_claims, Target::AtLeast(0.95)),
     rate("steady", |f| f.steady, Target::Share(0.5, "lifecycle_limit", |f| f.raw.lifecycle_limit)),
     rate("steady_first10", |f| f.steady_first10, Target::None),
     rate("steady_last10", |f| f.steady_last10, Target::Share(0.9, "steady_first10", |f| f.steady_first10)),

@@ -29,47 +29,62 @@ const SINGLE_CALLERS: usize = 32;
 pub(crate) struct RawPlan {
     /// Rows per loop.
     pub(crate) rows: i32,
-    /// Each limit is the median of this many rounds.
-    pub(crate) rounds: usize,
     pub(crate) single_commits: u64,
 }
 
-pub(crate) async fn measure(
-    server: &Server,
-    url: &str,
-    plan: &RawPlan,
-    mut progress: impl FnMut(&str),
-) -> Result<Raw> {
-    let bench = Bench { server, url, rows: plan.rows, admin: connect(url).await? };
-    progress("preparing tables");
-    bench.prepare().await?;
-    let mut raw = Raw::default();
-    let [mut body, mut live, mut delete, mut attempt, mut bulk] = [const { Vec::new() }; 5];
-    // Thrown away: on a new server the first half gigabyte of WAL goes into files that are only then made, which halved
-    // the rate of whatever came first.
-    progress("warming up");
-    bench.rate("insert_body", BATCH).await?;
-    for round in 1..=plan.rounds {
-        progress(&format!("round {round} of {}", plan.rounds));
-        bench.empty().await?;
-        body.push(bench.rate("insert_body", BATCH).await?);
-        live.push(bench.rate("insert_live", BATCH).await?);
-        delete.push(bench.rate("delete_live", BATCH).await?);
-        attempt.push(bench.rate("append_attempt", BATCH).await?);
-        bench.empty().await?;
-        bulk.push(bench.rate("insert_body", BULK_BATCH).await?);
-    }
-    raw.insert_body = median(&body);
-    raw.insert_live = median(&live);
-    raw.delete_live = median(&delete);
-    raw.append_attempt = median(&attempt);
-    raw.lifecycle_limit = lifecycle_limit(&raw);
-    raw.insert_bulk = median(&bulk);
+/// What the rounds have brought so far. They lie between the rounds of windlass, so that a machine that slows down or
+/// recovers during the run does so for both.
+#[derive(Default)]
+pub(crate) struct Samples {
+    body: Vec<f64>,
+    live: Vec<f64>,
+    delete: Vec<f64>,
+    attempt: Vec<f64>,
+    bulk: Vec<f64>,
+    single: Vec<f64>,
+}
 
-    progress("single commits");
+impl Samples {
+    /// The medians.
+    pub(crate) fn figures(&self) -> Raw {
+        let mut raw = Raw {
+            insert_body: median(&self.body),
+            insert_live: median(&self.live),
+            delete_live: median(&self.delete),
+            append_attempt: median(&self.attempt),
+            lifecycle_limit: None,
+            insert_bulk: median(&self.bulk),
+            single_commits_32: median(&self.single),
+        };
+        raw.lifecycle_limit = lifecycle_limit(&raw);
+        raw
+    }
+}
+
+/// One round of the server-side loops, in a fresh database.
+pub(crate) async fn loops(server: &Server, url: &str, plan: &RawPlan, samples: &mut Samples) -> Result<()> {
+    let bench = Bench { server, url, rows: plan.rows, admin: connect(url).await? };
+    bench.prepare().await?;
+    if samples.body.is_empty() {
+        // Thrown away: on a new server the first half gigabyte of WAL goes into files that are only then made, which
+        // halved the rate of whatever came first.
+        bench.rate("insert_body", BATCH).await?;
+    }
     bench.empty().await?;
-    raw.single_commits_32 = Some(single_commits(url, plan.single_commits).await?);
-    Ok(raw)
+    samples.body.push(bench.rate("insert_body", BATCH).await?);
+    samples.live.push(bench.rate("insert_live", BATCH).await?);
+    samples.delete.push(bench.rate("delete_live", BATCH).await?);
+    samples.attempt.push(bench.rate("append_attempt", BATCH).await?);
+    bench.empty().await?;
+    samples.bulk.push(bench.rate("insert_body", BULK_BATCH).await?);
+    Ok(())
+}
+
+/// One round of single commits, in the database that the loops have prepared.
+pub(crate) async fn singles(server: &Server, url: &str, plan: &RawPlan, samples: &mut Samples) -> Result<()> {
+    Bench { server, url, rows: plan.rows, admin: connect(url).await? }.empty().await?;
+    samples.single.push(single_commits(url, plan.single_commits).await?);
+    Ok(())
 }
 
 fn lifecycle_limit(raw: &Raw) -> Option<f64> {
@@ -139,8 +154,8 @@ async fn single_commits(url: &str, count: u64) -> Result<f64> {
         let client = connect(url).await?;
         let insert = client
             .prepare(
-                "insert into raw.body (tenant_id, id, created_at, lane, source, max_attempts, payload)
-                 values ($1, $2, clock_timestamp(), 1, 1, 25, $3)",
+                "insert into raw.body (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload)
+                 values ($1, $2, clock_timestamp(), 1, 1, 25, 64, $3)",
             )
             .await?;
         callers.push((client, insert));

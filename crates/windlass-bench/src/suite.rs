@@ -4,6 +4,7 @@
 mod fair;
 mod history;
 mod pinned;
+mod rounds;
 mod size;
 
 use std::time::Duration;
@@ -12,12 +13,10 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::args::{Phase, SuiteOptions};
-use crate::database::connect;
 use crate::driver::{self, BulkPlan, LatencyPlan, SteadyRun};
 use crate::figures::Figures;
-use crate::percentile::{median, percentile};
+use crate::percentile::percentile;
 use crate::process::{self, Ran};
-use crate::raw;
 use crate::server::Server;
 use crate::table::Table;
 use size::Sizes;
@@ -37,9 +36,11 @@ pub(crate) async fn run(options: &SuiteOptions) -> Result<()> {
         sizes: Sizes::of(options.size),
         figures: Figures::default(),
         table: Table::new(),
+        phases: options.only.clone(),
+        has_rounds: false,
     };
     for phase in Phase::ALL {
-        if options.only.is_empty() || options.only.contains(&phase) {
+        if suite.wants(phase) {
             suite.run(phase).await?;
             suite.table.show(&suite.figures);
         }
@@ -57,58 +58,27 @@ struct Suite<'a> {
     sizes: Sizes,
     figures: Figures,
     table: Table,
+    /// Those that were asked for; all when empty.
+    phases: Vec<Phase>,
+    has_rounds: bool,
 }
 
 impl Suite<'_> {
+    fn wants(&self, phase: Phase) -> bool {
+        self.phases.is_empty() || self.phases.contains(&phase)
+    }
+
     async fn run(&mut self, phase: Phase) -> Result<()> {
         self.table.progress(phase.as_str());
         match phase {
-            Phase::Raw => self.raw().await,
-            Phase::Enqueue => self.enqueue().await,
-            Phase::Drain => self.drain().await,
-            Phase::Steady => self.steady().await,
+            // These are held against the raw limits, and measured in turns with them.
+            Phase::Raw | Phase::Enqueue | Phase::Drain | Phase::Steady => self.rounds().await,
             Phase::Pinned => self.pinned().await,
             Phase::Fair => self.fair().await,
             Phase::History => self.history().await,
             Phase::Latency => self.latency().await,
             Phase::Wal => self.wal().await,
         }
-    }
-
-    async fn raw(&mut self) -> Result<()> {
-        let url = self.server.fresh_database().await?;
-        let progress = |what: &str| self.table.progress(&format!("raw: {what}"));
-        self.figures.raw = raw::measure(self.server, &url, &self.sizes.raw, progress).await?;
-        Ok(())
-    }
-
-    async fn enqueue(&mut self) -> Result<()> {
-        let mut rates = Vec::new();
-        for _ in 0..self.sizes.rounds {
-            let url = self.server.fresh_database().await?;
-            let plan = BulkPlan { n: self.sizes.bulk, ..FILL };
-            rates.push(plan.n as f64 / driver::bulk(&url, &plan).await?);
-        }
-        self.figures.enqueue_bulk = median(&rates);
-        let url = self.server.fresh_database().await?;
-        let plan = self.sizes.single;
-        self.figures.enqueue_single_32 = Some(plan.n as f64 / driver::single(&url, &plan).await?);
-        Ok(())
-    }
-
-    async fn drain(&mut self) -> Result<()> {
-        let (mut rates, mut peak_rss_kb) = (Vec::new(), 0);
-        for round in 1..=self.sizes.rounds {
-            self.table.progress(&format!("drain, round {round} of {}", self.sizes.rounds));
-            let url = self.server.fresh_database().await?;
-            let ran = self.drain_filled(&url).await?;
-            rates.push(rate_of(&ran.last_line)?);
-            peak_rss_kb = ran.peak_rss_kb.max(peak_rss_kb);
-            self.figures.extra.hot_claims = Some(hot_claims(&url).await?);
-        }
-        self.figures.drain = median(&rates);
-        self.figures.worker_rss_mib = Some(peak_rss_kb as f64 / 1024.0);
-        Ok(())
     }
 
     /// Fills the queue and has one worker process drain it, without a checkpoint in between: a queue is usually drained
@@ -118,16 +88,6 @@ impl Suite<'_> {
         let (n, seconds) = (self.sizes.drain.to_string(), DRAIN_SECONDS.to_string());
         let words = ["drain", "--n", &n, "--seconds", &seconds].map(str::to_owned);
         process::run_driver(url, &words, DRAIN_PROCESS_LIMIT).await
-    }
-
-    async fn steady(&mut self) -> Result<()> {
-        let url = self.server.fresh_database().await?;
-        let ran = self.run_steady("steady", &url, &self.sizes.steady).await?;
-        let (first, last) = ran.first_and_last(self.sizes.window);
-        self.figures.steady = Some(ran.rate);
-        self.figures.steady_first10 = Some(first);
-        self.figures.steady_last10 = Some(last);
-        Ok(())
     }
 
     async fn run_steady(&self, name: &str, url: &str, plan: &driver::SteadyPlan) -> Result<SteadyRun> {
@@ -171,13 +131,4 @@ fn rate_of(drained: &Value) -> Result<f64> {
         return Err(format!("the drain gave up: {drained}").into());
     }
     Ok(field("n")? / field("seconds")?)
-}
-
-/// The share of claims that touched no index.
-async fn hot_claims(url: &str) -> Result<f64> {
-    let client = connect(url).await?;
-    // A server writes down its counters when it ends or is asked to; the worker's have ended.
-    let query = "select coalesce(n_tup_hot_upd::float8 / nullif(n_tup_upd, 0), 0)
-                   from pg_stat_user_tables where relid = 'windlass.live'::regclass";
-    Ok(client.query_one(query, &[]).await?.get(0))
 }

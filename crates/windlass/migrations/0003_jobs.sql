@@ -1,5 +1,5 @@
--- What moves. A job is one immutable body, plus exactly one of: a live row (queued or running), a deferred row
--- (scheduled), a blocked row, or a history row that carries its final status. Every move is one statement.
+-- What moves. A job is one immutable body, plus exactly one of: a place in line (queued), a live row (running), a
+-- deferred row (scheduled), a blocked row, or a history row that carries its final status. Every move is one transaction.
 --
 -- Codes. State: 1 succeeded, 2 failed, 3 dead_letter, 4 canceled, 5 queued, 6 running, 7 scheduled, 8 blocked.
 -- Attempt outcome: 1 succeeded, 2 failed, 3 timeout, 4 canceled, 5 lost, 6 snoozed, 7 released.
@@ -15,6 +15,7 @@ create table windlass.job (
   lane integer not null,
   source smallint not null,
   max_attempts smallint not null,
+  line_seq bigint,
   payload jsonb not null,
   scheduled_for timestamptz,
   deadline timestamptz,
@@ -37,33 +38,52 @@ create index job_by_correlation on windlass.job (tenant_id, correlation_id, id) 
 create index job_by_parent on windlass.job (tenant_id, parent_id, id) where parent_id is not null;
 create index job_by_tag on windlass.job using gin (tags) where tags is not null;
 
--- Jobs in flight. A claim updates only columns that no index covers, so it is a HOT update as long as the page
--- has room: nearly every row of a page is claimed before the page can be pruned and the claimed version is
--- wider, hence fillfactor 40 (at 60 only half of the claims were HOT; `hot_claims` in the benchmark shows it).
+-- Jobs that wait for a worker, in the order of `seq` within their lane. Jobs that were enqueued together and are alike
+-- stand in one row, up to 64 of them, so that a bulk enqueue writes a sixty-fourth of a row per job; a body's line_seq
+-- says in which row its job stood first. A job that comes back into line (promoted, released, retried, unblocked) has a
+-- row of its own, found by job_id. The first of a row's jobs are taken by cutting the array, hence some room in each page.
+-- The sequence leaves 64 numbers to each row: seq + taken + position is a job's own place, which a list can go on from.
+-- The lane leads the key, because claims read by lane, and a lane is one tenant's.
 -- Cost limits off and a fixed threshold, because this table is small and its dead rows are in every claim's way.
-create sequence windlass.live_seq;
-create table windlass.live (
+create sequence windlass.line_seq increment 64 start 64;
+create table windlass.line (
   tenant_id uuid not null,
-  job_id uuid not null,
-  seq bigint not null default nextval('windlass.live_seq'),
+  seq bigint not null default nextval('windlass.line_seq'),
   lane integer not null,
   attempt integer not null default 0,
   failures smallint not null default 0,
   lost smallint not null default 0,
   snoozes smallint not null default 0,
   max_attempts smallint not null,
+  taken smallint not null default 0,
   holds_dedupe boolean not null default false,
-  worker integer,
-  token uuid,
-  claimed_at timestamptz,
-  cancel_requested_at timestamptz,
-  primary key (tenant_id, job_id),
-  constraint live_running_shape check ((token is null) = (worker is null) and (token is null) = (claimed_at is null)),
-  constraint live_cancel_needs_running check (cancel_requested_at is null or token is not null)
-) with (fillfactor = 40, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+  job_id uuid,
+  ids uuid[] not null,
+  primary key (lane, seq, tenant_id)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
         autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000);
-create index live_in_line on windlass.live (lane, seq);
+create unique index line_by_job on windlass.line (tenant_id, job_id) where job_id is not null;
+
+-- Running jobs: written by the claim, deleted by the end of the attempt, updated only to ask a run to stop.
+create table windlass.live (
+  tenant_id uuid not null,
+  job_id uuid not null,
+  lane integer not null,
+  attempt integer not null,
+  failures smallint not null default 0,
+  lost smallint not null default 0,
+  snoozes smallint not null default 0,
+  max_attempts smallint not null,
+  worker integer not null,
+  token uuid not null,
+  claimed_at timestamptz not null,
+  cancel_requested_at timestamptz,
+  holds_dedupe boolean not null default false,
+  primary key (tenant_id, job_id)
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
+        autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
+        autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000);
 
 -- Jobs that wait for time: a later start, a backoff, a snooze.
 create table windlass.deferred (

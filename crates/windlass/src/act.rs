@@ -112,9 +112,7 @@ impl Looking {
 
     /// One page of the jobs that match, newest first.
     pub async fn list(&self, filter: &Filter) -> Result<Page> {
-        let jobs = store::list::page_in(&self.session, filter).await?;
-        let is_full = jobs.len() == usize::from(filter.limit);
-        let next = jobs.last().filter(|_| is_full).map(|job| job.id);
+        let (jobs, next) = store::list::page_in(&self.session, filter).await?;
         Ok(Page { jobs, next })
     }
 

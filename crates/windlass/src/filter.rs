@@ -15,7 +15,8 @@ pub(crate) const FURTHEST_OFFSET: u16 = 10_000;
 /// How far a job's id may be from its creation: ids are made by clocks that differ a little from the database's.
 const ID_SLACK: SignedDuration = SignedDuration::from_hours(24);
 
-/// Jobs of one tenant that fit every condition given. Ordered by id, newest first.
+/// Jobs of one tenant that fit every condition given. Ordered by id, newest first; queued jobs that are asked for by their
+/// state alone, or by state, definition, queue, source and time, come in the order of the line, the last in line first.
 #[derive(Debug, Clone)]
 pub struct Filter {
     pub(crate) tenant: Uuid,
@@ -125,7 +126,8 @@ impl Filter {
         self
     }
 
-    /// Only jobs after this one in the order of the list: [`crate::Page::next`] of the page before.
+    /// Only jobs after this one in the order of the list: [`crate::Page::next`] of the page before, which is a job's id, or
+    /// for the list of queued jobs a place in line. A job's own id means the jobs with smaller ids.
     #[must_use]
     pub fn older_than(mut self, id: Uuid) -> Self {
         self.older_than = Some(id);
@@ -170,8 +172,29 @@ impl Filter {
     /// … to here (excluded).
     pub(crate) fn highest_id(&self) -> Uuid {
         let created = self.created_before.and_then(|at| at.checked_add(ID_SLACK).ok()).map(first_id_of);
-        [self.older_than, created].into_iter().flatten().min().unwrap_or_else(Uuid::max)
+        let older_than = self.older_than.filter(|cursor| place_of(*cursor).is_none());
+        [older_than, created].into_iter().flatten().min().unwrap_or_else(Uuid::max)
     }
+
+    /// Places in line are read up to here (excluded).
+    pub(crate) fn highest_place(&self) -> i64 {
+        self.older_than.and_then(place_of).unwrap_or(i64::MAX)
+    }
+
+    /// The cursor that goes on behind this place in line.
+    pub(crate) fn after_place(place: i64) -> Uuid {
+        Uuid::from_u128(PLACE_MARK | u128::from(place.unsigned_abs()) & PLACE_BITS)
+    }
+}
+
+/// A place in line as a cursor: a version 8 UUID of the variant of RFC 9562, with the place in its last 62 bits and nothing
+/// else, which no job's id is.
+const PLACE_MARK: u128 = (8 << 76) | (2 << 62);
+const PLACE_BITS: u128 = (1 << 62) - 1;
+
+fn place_of(cursor: Uuid) -> Option<i64> {
+    let bits = cursor.as_u128();
+    (bits & !PLACE_BITS == PLACE_MARK).then(|| i64::try_from(bits & PLACE_BITS).unwrap_or(i64::MAX))
 }
 
 /// The smallest UUIDv7 of an instant: its 48 bits of milliseconds and nothing else.
@@ -210,6 +233,16 @@ mod tests {
         assert!(filter.clone().older_than(late).highest_id() < late);
         assert_eq!(Filter::new(Uuid::nil()).highest_id(), Uuid::max());
         assert_eq!(Filter::new(Uuid::nil()).lowest_id(), Uuid::nil());
+    }
+
+    #[test]
+    fn a_place_in_line_is_a_cursor_that_bounds_no_id() {
+        let filter = Filter::new(Uuid::nil()).older_than(Filter::after_place(6_400));
+        assert_eq!((filter.highest_place(), filter.highest_id()), (6_400, Uuid::max()));
+        let job = id_of("2026-01-01T00:00:00Z".parse().unwrap());
+        let filter = filter.older_than(job);
+        assert_eq!((filter.highest_place(), filter.highest_id()), (i64::MAX, job));
+        assert_eq!(Filter::after_place(6_400).get_version_num(), 8);
     }
 
     #[test]

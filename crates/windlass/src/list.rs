@@ -2,7 +2,7 @@
 //!
 //! A page is read in one transaction: first its ids, from whichever table knows the wanted jobs in order, then the jobs.
 //! Verbs on many go through ids alone, page by page, each page a transaction of its own; a job is met once, because the
-//! walk only ever goes to older ids.
+//! walk only ever goes to older ids, or towards the front of the line.
 
 use uuid::Uuid;
 
@@ -18,9 +18,7 @@ const BATCH: u16 = 500;
 impl Queue {
     /// One page of the jobs that match, newest first.
     pub async fn list(&self, filter: &Filter) -> Result<Page> {
-        let jobs = store::list::page(self.database(), filter).await?;
-        let is_full = jobs.len() == usize::from(filter.limit);
-        let next = jobs.last().filter(|_| is_full).map(|job| job.id);
+        let (jobs, next) = store::list::page(self.database(), filter).await?;
         Ok(Page { jobs, next })
     }
 
@@ -97,9 +95,9 @@ impl Walk {
         if self.is_over {
             return Ok(None);
         }
-        let ids = store::list::ids(queue.database(), &self.filter).await?;
-        self.is_over = ids.len() < usize::from(self.filter.limit);
-        self.filter.older_than = ids.last().copied().or(self.filter.older_than);
+        let (ids, next) = store::list::ids(queue.database(), &self.filter).await?;
+        self.is_over = next.is_none();
+        self.filter.older_than = next.or(self.filter.older_than);
         Ok((!ids.is_empty()).then_some(ids))
     }
 }

@@ -52,7 +52,7 @@ pub(crate) async fn run(url: &str, plan: &DrainPlan) -> Result<Drained> {
 async fn database_has_some(client: &Client) -> Result<bool> {
     let row = client
         .query_one(
-            "select exists (select from windlass.live) or exists (select from windlass.deferred)
+            "select exists (select from windlass.line) or exists (select from windlass.live) or exists (select from windlass.deferred)
                  or exists (select from windlass.blocked)",
             &[],
         )

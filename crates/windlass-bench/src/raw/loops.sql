@@ -4,8 +4,8 @@ create procedure raw.insert_body(first integer, last integer, batch integer, pay
 language plpgsql as $$
 begin
   for start in first..last by batch loop
-    insert into raw.body (tenant_id, id, created_at, lane, source, max_attempts, payload)
-      select '00000000-0000-7000-8000-000000000001', s.id, statement_timestamp(), 1, 1, 25, payload
+    insert into raw.body (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload)
+      select '00000000-0000-7000-8000-000000000001', s.id, statement_timestamp(), 1, 1, 25, s.n, payload
         from raw.source s where s.n between start and least(start + batch - 1, last);
     commit;
   end loop;
@@ -16,8 +16,8 @@ create procedure raw.insert_live(first integer, last integer, batch integer)
 language plpgsql as $$
 begin
   for start in first..last by batch loop
-    insert into raw.live (tenant_id, job_id, lane, max_attempts)
-      select '00000000-0000-7000-8000-000000000001', s.id, 1, 25
+    insert into raw.live (tenant_id, job_id, lane, attempt, max_attempts, worker, token, claimed_at)
+      select '00000000-0000-7000-8000-000000000001', s.id, 1, 1, 25, 1, '00000000-0000-4000-8000-000000000001', statement_timestamp()
         from raw.source s where s.n between start and least(start + batch - 1, last);
     commit;
   end loop;

@@ -10,7 +10,7 @@ impl Suite<'_> {
         let holder = connect(&url).await?;
         // The snapshot is taken by the first query, not by BEGIN.
         holder
-            .batch_execute("begin isolation level repeatable read; select count(*) from windlass.live")
+            .batch_execute("begin isolation level repeatable read; select count(*) from windlass.line")
             .await?;
         let ran = self.run_steady("pinned", &url, &self.sizes.pinned).await?;
         holder.batch_execute("commit").await?;

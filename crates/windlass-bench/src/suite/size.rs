@@ -6,8 +6,10 @@ use crate::raw::RawPlan;
 
 pub(crate) struct Sizes {
     pub(crate) raw: RawPlan,
-    /// A bulk enqueue and a drain are the median of this many, because single runs differ by a tenth and more.
+    /// Rounds of raw limits, enqueues and drain in turns: single runs differ by a tenth and more.
     pub(crate) rounds: usize,
+    /// Drains behind a history.
+    pub(crate) history_rounds: usize,
     pub(crate) bulk: u64,
     pub(crate) single: SinglePlan,
     pub(crate) drain: u64,
@@ -30,9 +32,10 @@ impl Sizes {
     pub(crate) fn of(size: Size) -> Self {
         match size {
             Size::Quick => Self {
-                raw: RawPlan { rows: 200_000, rounds: 1, single_commits: 16_000 },
-                rounds: 1,
-                bulk: 200_000,
+                raw: RawPlan { rows: 100_000, single_commits: 16_000 },
+                rounds: 3,
+                history_rounds: 1,
+                bulk: 100_000,
                 single: SinglePlan { n: 16_000, callers: 32 },
                 drain: 100_000,
                 steady: SteadyPlan { seconds: 12, most_seconds: 12, ..STEADY },
@@ -45,9 +48,10 @@ impl Sizes {
                 listen_off: 4,
             },
             Size::Standard => Self {
-                raw: RawPlan { rows: 500_000, rounds: 3, single_commits: 64_000 },
-                rounds: 3,
-                bulk: 500_000,
+                raw: RawPlan { rows: 300_000, single_commits: 64_000 },
+                rounds: 5,
+                history_rounds: 3,
+                bulk: 300_000,
                 single: SinglePlan { n: 64_000, callers: 32 },
                 drain: 200_000,
                 steady: STEADY,

@@ -17,7 +17,7 @@ use crate::job::state::State;
 use crate::new_job::{Enqueued, IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&ROUTE, &ROUTED, &ROUTED_MANY, &COPIED, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
+    &[&ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &COPIED, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
 
 /// What is known of a (tenant, definition, queue, priority) and needed to enqueue without asking again.
 #[derive(Debug)]
@@ -137,21 +137,59 @@ pub(crate) async fn routed_as(
     at.first().map(|row| Some(row.get(0))).ok_or(Error::UnknownJob { job: new.job })
 }
 
+/// The most jobs that stand in line in one row. The sequence of the line leaves as many numbers to each.
+const MOST_OF_A_PART: usize = 64;
+
+/// Which of the jobs stand in line together, as a number from 1 for each: jobs of a lane that follow each other and have
+/// the same number of attempts.
+fn parts(new: &[Routed<'_>]) -> Vec<i32> {
+    let mut open: HashMap<i32, (i32, i16, usize)> = HashMap::new();
+    let mut last = 0;
+    let part_of = |job: &Routed<'_>| {
+        let (part, attempts, members) = open.entry(job.lane).or_insert((0, job.max_attempts, 0));
+        if *part == 0 || *attempts != job.max_attempts || *members == MOST_OF_A_PART {
+            last += 1;
+            (*part, *attempts, *members) = (last, job.max_attempts, 0);
+        }
+        *members += 1;
+        *part
+    };
+    new.iter().map(part_of).collect()
+}
+
+static ALIKE: Statement = Statement {
+    text: "select windlass.enqueue_alike($1, $2, $3, $4, $5)",
+    types: &[Type::UUID, Type::INT4, Type::INT2, Type::UUID_ARRAY, Type::JSONB_ARRAY],
+};
+
 static ROUTED_MANY: Statement = Statement {
-    text: "select windlass.enqueue_routed_many($1, $2, $3, $4, $5, $6)",
+    text: "select windlass.enqueue_routed_many($1, $2, $3, $4, $5, $6, $7)",
     types: &[
         Type::UUID_ARRAY,
         Type::UUID_ARRAY,
         Type::INT4_ARRAY,
         Type::INT2_ARRAY,
+        Type::INT4_ARRAY,
         Type::JSONB_ARRAY,
         Type::JSONB_ARRAY,
     ],
 };
 
 pub(crate) async fn routed_many(session: &Session, new: &[Routed<'_>]) -> Result<()> {
-    let tenants: Vec<_> = new.iter().map(|job| job.tenant).collect();
+    let Some(first) = new.first() else { return Ok(()) };
     let jobs: Vec<_> = new.iter().map(|job| job.job).collect();
+    let is_like_first = |job: &Routed<'_>| {
+        job.tenant == first.tenant
+            && job.lane == first.lane
+            && job.max_attempts == first.max_attempts
+            && job.extra.is_none()
+    };
+    if new.iter().all(is_like_first) {
+        let payloads: Vec<_> = new.iter().map(|job| JsonText(job.payload)).collect();
+        session.query(&ALIKE, &[&first.tenant, &first.lane, &first.max_attempts, &jobs, &payloads]).await?;
+        return Ok(());
+    }
+    let tenants: Vec<_> = new.iter().map(|job| job.tenant).collect();
     let lanes: Vec<_> = new.iter().map(|job| job.lane).collect();
     let max_attempts: Vec<_> = new.iter().map(|job| job.max_attempts).collect();
     let payloads: Vec<_> = new.iter().map(|job| JsonText(job.payload)).collect();
@@ -159,7 +197,10 @@ pub(crate) async fn routed_many(session: &Session, new: &[Routed<'_>]) -> Result
         .iter()
         .any(|job| job.extra.is_some())
         .then(|| new.iter().map(|job| job.extra.as_deref().map(JsonText)).collect());
-    session.query(&ROUTED_MANY, &[&tenants, &jobs, &lanes, &max_attempts, &payloads, &extras]).await?;
+    let parts = parts(new);
+    session
+        .query(&ROUTED_MANY, &[&tenants, &jobs, &lanes, &max_attempts, &parts, &payloads, &extras])
+        .await?;
     Ok(())
 }
 
@@ -173,17 +214,17 @@ pub(crate) async fn copied(session: &Session, new: &[Routed<'_>]) -> Result<()> 
         .batch_execute(
             "set local client_min_messages = warning;
              create temp table if not exists windlass_inbox (tenant uuid, job uuid, lane integer, max_attempts smallint,
-               payload jsonb, extra jsonb) on commit delete rows;
+               part integer, payload jsonb, extra jsonb) on commit delete rows;
              grant select on windlass_inbox to windlass_owner",
         )
         .await?;
     let sink = client.copy_in("copy pg_temp.windlass_inbox from stdin (format binary)").await?;
-    let types = [Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::JSONB, Type::JSONB];
+    let types = [Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::INT4, Type::JSONB, Type::JSONB];
     let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, &types));
-    for job in new {
+    for (job, part) in new.iter().zip(parts(new)) {
         let extra = job.extra.as_deref().map(JsonText);
-        let row: [&(dyn ToSql + Sync); 6] =
-            [&job.tenant, &job.job, &job.lane, &job.max_attempts, &JsonText(job.payload), &extra];
+        let row: [&(dyn ToSql + Sync); 7] =
+            [&job.tenant, &job.job, &job.lane, &job.max_attempts, &part, &JsonText(job.payload), &extra];
         writer.as_mut().write(&row).await?;
     }
     writer.finish().await?;

@@ -15,7 +15,8 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &SCOPE,
     &PICK_NEWEST,
     &PICK_TAGGED,
-    &PICK_LIVE,
+    &PICK_QUEUED,
+    &PICK_RUNNING,
     &PICK_DEFERRED,
     &PICK_BLOCKED,
     &PICK_FINISHED,
@@ -28,8 +29,8 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &RETRY_MANY,
 ];
 
-/// The jobs of one page.
-pub(crate) async fn page(db: &Database, filter: &Filter) -> Result<Vec<Job>> {
+/// The jobs of one page, and where the next one begins if this one is full.
+pub(crate) async fn page(db: &Database, filter: &Filter) -> Result<(Vec<Job>, Option<Uuid>)> {
     let session = begin(db, Some(filter.tenant)).await?;
     let page = page_in(&session, filter).await?;
     session.commit().await?;
@@ -37,20 +38,20 @@ pub(crate) async fn page(db: &Database, filter: &Filter) -> Result<Vec<Job>> {
 }
 
 /// The same inside an open transaction, as all that end in `_in`.
-pub(crate) async fn page_in(session: &Session, filter: &Filter) -> Result<Vec<Job>> {
-    let ids = pick(session, filter).await?;
-    jobs_in(session, filter.tenant, &ids).await
+pub(crate) async fn page_in(session: &Session, filter: &Filter) -> Result<(Vec<Job>, Option<Uuid>)> {
+    let (ids, next) = pick(session, filter).await?;
+    Ok((jobs_in(session, filter.tenant, &ids).await?, next))
 }
 
-/// The ids of one page.
-pub(crate) async fn ids(db: &Database, filter: &Filter) -> Result<Vec<Uuid>> {
+/// The ids of one page, and where the next one begins if this one is full.
+pub(crate) async fn ids(db: &Database, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)> {
     let session = begin(db, Some(filter.tenant)).await?;
-    let ids = pick(&session, filter).await?;
+    let picked = pick(&session, filter).await?;
     session.commit().await?;
-    Ok(ids)
+    Ok(picked)
 }
 
-pub(crate) async fn ids_in(session: &Session, filter: &Filter) -> Result<Vec<Uuid>> {
+pub(crate) async fn ids_in(session: &Session, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)> {
     pick(session, filter).await
 }
 
@@ -149,8 +150,10 @@ static PICK_TAGGED: Statement = Statement {
     text: include_str!("sql/job/pick_tagged.sql"),
     types: pick_types![INT2, TEXT, TEXT, TEXT, UUID_ARRAY, TEXT],
 };
-static PICK_LIVE: Statement =
-    Statement { text: include_str!("sql/job/pick_live.sql"), types: pick_types![INT2] };
+static PICK_QUEUED: Statement =
+    Statement { text: include_str!("sql/job/pick_queued.sql"), types: pick_types![INT8] };
+static PICK_RUNNING: Statement =
+    Statement { text: include_str!("sql/job/pick_running.sql"), types: pick_types![] };
 static PICK_DEFERRED: Statement =
     Statement { text: include_str!("sql/job/pick_deferred.sql"), types: pick_types![] };
 static PICK_BLOCKED: Statement =
@@ -167,7 +170,7 @@ static PICK_SEARCH: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT],
 };
 
-async fn pick(session: &Session, filter: &Filter) -> Result<Vec<Uuid>> {
+async fn pick(session: &Session, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)> {
     let (from, below) = (filter.lowest_id(), filter.highest_id());
     let limit = i64::from(filter.limit) + i64::from(filter.offset);
     let by_text = match (&filter.held_by, &filter.mentions) {
@@ -177,10 +180,11 @@ async fn pick(session: &Session, filter: &Filter) -> Result<Vec<Uuid>> {
     };
     if let Some((statement, text)) = by_text {
         let rows = session.query(statement, &[&filter.tenant, &below, &from, &limit, text]).await?;
-        return Ok(rows.iter().skip(usize::from(filter.offset)).map(|row| row.get(0)).collect());
+        return Ok(picked(&rows, filter));
     }
     let source = filter.source.map(crate::new_job::Source::code);
     let state = filter.state.map(State::code);
+    let below_place = filter.highest_place();
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![
         &filter.tenant,
         &below,
@@ -212,10 +216,11 @@ async fn pick(session: &Session, filter: &Filter) -> Result<Vec<Uuid>> {
             params.extend(by_body);
             &PICK_NEWEST
         }
-        Some(State::Queued | State::Running) => {
-            params.push(&state);
-            &PICK_LIVE
+        Some(State::Queued) => {
+            params.push(&below_place);
+            &PICK_QUEUED
         }
+        Some(State::Running) => &PICK_RUNNING,
         Some(State::Scheduled) => &PICK_DEFERRED,
         Some(State::Blocked) => &PICK_BLOCKED,
         Some(State::Succeeded | State::Failed | State::DeadLetter | State::Canceled) => {
@@ -224,7 +229,16 @@ async fn pick(session: &Session, filter: &Filter) -> Result<Vec<Uuid>> {
         }
     };
     let rows = session.query(statement, &params).await?;
-    Ok(rows.iter().skip(usize::from(filter.offset)).map(|row| row.get(0)).collect())
+    Ok(picked(&rows, filter))
+}
+
+/// The ids behind the offset, and where to go on if that was a whole page. Queued jobs come with their place in line.
+fn picked(rows: &[Row], filter: &Filter) -> (Vec<Uuid>, Option<Uuid>) {
+    let ids = rows.iter().skip(usize::from(filter.offset)).map(|row| row.get(0)).collect();
+    let whole = usize::from(filter.limit) + usize::from(filter.offset);
+    let last = rows.last().filter(|_| rows.len() == whole);
+    let next = last.map(|row| if row.len() > 1 { Filter::after_place(row.get(1)) } else { row.get(0) });
+    (ids, next)
 }
 
 fn read_job(row: &Row) -> Job {

@@ -291,7 +291,8 @@ async fn counters_equal_the_rows_after_a_mixed_load() {
             let _ = queue.retry(tenant, *id, "tester").await;
         }
     }
-    let busy = "select count(*) from windlass.live l join windlass.lane n on n.id = l.lane where n.queue = 'default'";
+    let busy = "select count(*) from (select lane from windlass.line union all select lane from windlass.live) l
+                  join windlass.lane n on n.id = l.lane where n.queue = 'default'";
     eventually("it is quiet", async || count(&client, busy).await == 0).await;
     for id in ids.iter().step_by(11) {
         for tenant in tenants {
@@ -305,12 +306,13 @@ async fn counters_equal_the_rows_after_a_mixed_load() {
     assert_eq!(count(&client, "select count(*) from windlass.tally").await, 0);
     assert_counts_are_exact(&client).await;
     let shapes = "select count(*) from windlass.job b where 1 <>
-        (select count(*) from windlass.live x where x.job_id = b.id) + (select count(*) from windlass.deferred x where x.job_id = b.id)
+        (select count(*) from windlass.line x where b.id = any (x.ids)) + (select count(*) from windlass.live x where x.job_id = b.id)
+        + (select count(*) from windlass.deferred x where x.job_id = b.id)
         + (select count(*) from windlass.blocked x where x.job_id = b.id)
         + (select count(*) from windlass.history x where x.job_id = b.id and x.job_status is not null)";
     assert_eq!(count(&client, shapes).await, 0, "a job is in exactly one place");
     // A dependency may outlive its job: what a link of an ordering key waited for is kept for whoever comes next.
-    for child in ["live", "deferred", "blocked", "history", "expiry", "progress"] {
+    for child in ["standing", "live", "deferred", "blocked", "history", "expiry", "progress"] {
         let strays = format!(
             "select count(*) from windlass.{child} c where not exists
                 (select from windlass.job b where b.tenant_id = c.tenant_id and b.id = c.job_id)"

@@ -136,7 +136,7 @@ async fn an_operator_retries_a_job_from_every_terminal_state() {
         let row = job(&hand.client, id).await;
         assert_eq!((&row["status"], &row["attempt_count"]), (&json!("queued"), &json!(1)));
         assert!(row["finished_at"].is_null());
-        let budget = "select (failures + lost + snoozes)::integer from windlass.live where job_id = $1";
+        let budget = "select (failures + lost + snoozes)::integer from windlass.standing where job_id = $1";
         assert_eq!(hand.client.query_one(budget, &[&id]).await.unwrap().get::<_, i32>(0), 0);
         let again = hand.claim_one().await;
         assert_eq!(again.attempt, 2, "attempts only ever rise");

@@ -107,6 +107,7 @@ const SHADOWS: &str = "
     create function shadow.nextval(regclass) returns bigint language plpgsql as $$ begin raise exception 'hijacked as %', current_user; end $$;
     create function shadow.octet_length(text) returns integer language plpgsql as $$ begin raise exception 'hijacked as %', current_user; end $$;
     create temp table job (like windlass.job);
+    create temp table line (like windlass.line);
     create temp table live (like windlass.live);
     create temp table waiting (worker integer);
     create temp table tenants (id uuid, status text)";

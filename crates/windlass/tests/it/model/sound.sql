@@ -1,7 +1,7 @@
 -- What must be true of every snapshot, whatever was done before: one row for each thing that is wrong.
 with place as (
-  select l.tenant_id, l.job_id, case when l.token is null then 'queued' else 'running' end as state, l.holds_dedupe, l.attempt
-    from windlass.live l
+  select l.tenant_id, l.job_id, 'running' as state, l.holds_dedupe, l.attempt from windlass.live l
+  union all select s.tenant_id, s.job_id, 'queued', s.holds_dedupe, s.attempt from windlass.standing s
   union all select d.tenant_id, d.job_id, 'scheduled', d.holds_dedupe, d.attempt from windlass.deferred d
   union all select k.tenant_id, k.job_id, 'blocked', k.holds_dedupe, null from windlass.blocked k
   union all select h.tenant_id, h.job_id, windlass.state_name(h.job_status), false, null from windlass.history h where h.job_status is not null)
@@ -17,6 +17,12 @@ select format('%s of no job: %s', t.kind, t.job_id)
         union all select 'cancel request', tenant_id, job_id from windlass.cancel_request) t
  where not exists (select from windlass.job b where b.tenant_id = t.tenant_id and b.id = t.job_id)
 union all
+-- Whoever stands in a row of the line is found there, by its body or by its own id, and no row is empty.
+select format('%s of the %s jobs of line row %s are found there', count(s.job_id), max(cardinality(l.ids)), l.seq)
+  from windlass.line l left join lateral (select s.job_id from windlass.standing s
+    where s.tenant_id = l.tenant_id and s.job_id = any (l.ids) and s.lane = l.lane and s.place between l.seq and l.seq + 63) s on true
+ group by l.lane, l.seq, l.tenant_id having count(s.job_id) <> max(cardinality(l.ids)) or count(s.job_id) = 0
+union all
 -- Every attempt but the one under way has ended exactly once, and none is left out.
 select format('job %s ended %s of its attempts, the last was %s', p.job_id, h.ended, h.last)
   from place p
@@ -31,8 +37,7 @@ union all
 select format('job %s runs by worker %s, which is closed', l.job_id, l.worker)
   from windlass.live l join windlass.job_workers w on w.id = l.worker where w.stopped_at is not null
 union all
-select format('token %s is of two claims', l.token) from windlass.live l
- where l.token is not null group by l.token having count(distinct (l.worker, l.claimed_at)) > 1
+select format('token %s is of two claims', l.token) from windlass.live l group by l.token having count(distinct (l.worker, l.claimed_at)) > 1
 union all
 select format('%s jobs of ordering key %s at once', count(*), b.ordering_key)
   from windlass.job b join place p on p.tenant_id = b.tenant_id and p.job_id = b.id

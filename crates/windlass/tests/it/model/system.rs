@@ -77,7 +77,7 @@ impl System {
     }
 
     pub(super) fn begin(&self) -> Case {
-        let tables = "job live deferred blocked dependency ordering dedupe idempotency expiry progress cancel_request \
+        let tables = "job line live deferred blocked dependency ordering dedupe idempotency expiry progress cancel_request \
                       history tally total job_workers audit";
         let empty: String = tables.split(' ').map(|table| format!("delete from windlass.{table};")).collect();
         self.runtime.block_on(self.clients[EVERYBODY].batch_execute(&empty)).unwrap();

@@ -82,7 +82,7 @@ async fn a_claim_that_is_dropped_takes_no_job_with_it() {
             pull.complete(&anyone(), job.id, &job.fence, Done::new()).await.unwrap();
             got += 1;
         }
-        count(&client, "select count(*) from windlass.live where token is null").await == 0
+        count(&client, "select count(*) from windlass.line").await == 0
     })
     .await;
     let lost = count(&client, "select count(*) from windlass.remote_lease").await;

@@ -6,7 +6,7 @@ do $$
 declare
   name text;
 begin
-  foreach name in array array['job', 'job_default', 'live', 'deferred', 'blocked', 'dependency', 'ordering', 'dedupe', 'idempotency',
+  foreach name in array array['job', 'job_default', 'line', 'live', 'deferred', 'blocked', 'dependency', 'ordering', 'dedupe', 'idempotency',
       'expiry', 'progress', 'cancel_request', 'history', 'history_default', 'job_log', 'tally', 'total', 'lane', 'job_triggers', 'audit',
       'remote_lease'] loop
     perform windlass.guard_table(name);
@@ -27,7 +27,7 @@ revoke all on all tables in schema windlass from public, windlass_api, windlass_
 revoke all on all functions in schema windlass from public, windlass_api, windlass_worker, windlass_reader, windlass_admin;
 revoke all on all sequences in schema windlass from public, windlass_api, windlass_worker, windlass_reader, windlass_admin;
 
-grant select on windlass.job, windlass.live, windlass.deferred, windlass.blocked, windlass.dependency, windlass.progress,
+grant select on windlass.job, windlass.line, windlass.standing, windlass.live, windlass.deferred, windlass.blocked, windlass.dependency, windlass.progress,
   windlass.history, windlass.tally, windlass.total, windlass.lane, windlass.job_definitions, windlass.job_triggers, windlass.queues,
   windlass.job_workers, windlass.tenants, windlass.job_log, windlass.jobs, windlass.job_attempts, windlass.job_counts
   to windlass_api, windlass_reader;
@@ -38,7 +38,7 @@ grant execute on function windlass.state_name, windlass.state_code, windlass.out
   windlass.current_tenant to windlass_api, windlass_worker, windlass_reader;
 -- Reads under the rights of whoever calls it; the list asks it for the state of one job.
 grant execute on function windlass.state_of to windlass_api, windlass_reader;
-grant execute on function windlass.enqueue, windlass.enqueue_many, windlass.enqueue_routed, windlass.enqueue_routed_many,
+grant execute on function windlass.enqueue, windlass.enqueue_many, windlass.enqueue_routed, windlass.enqueue_alike, windlass.enqueue_routed_many,
   windlass.enqueue_copied, windlass.route_of,
   windlass.cancel, windlass.retry, windlass.purge, windlass.purge_subject to windlass_api, windlass_worker;
 grant execute on function windlass.purge_tenant, windlass.ensure_tenant, windlass.set_paused, windlass.set_quiet to windlass_api;

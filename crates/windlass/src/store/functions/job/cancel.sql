@@ -18,7 +18,7 @@ begin
       return 'canceled';
     end if;
     update windlass.live l set cancel_requested_at = coalesce(l.cancel_requested_at, at)
-     where l.tenant_id = tenant and l.job_id = job and l.token is not null
+     where l.tenant_id = tenant and l.job_id = job
     returning l.attempt, l.worker into held;
     if found then
       insert into windlass.cancel_request (tenant_id, job_id, attempt, worker) values (tenant, job, held.attempt, held.worker)

@@ -1,12 +1,15 @@
 -- Takes up to counts[i] queued jobs from lanes[i], those after after_seqs[i] first, for one worker.
 --
--- Index: live_in_line (lane, seq), read in its own order; the body by its primary key. The plan is pinned below,
+-- Index: line's primary key (lane, seq), read in its own order; the body by its primary key. The plan is pinned below,
 -- because on fresh or unanalysed tables the cached plan became a hash join over a sequential scan.
--- The cursor (after_seqs) is the caller's hint that spares it the dead index entries of finished jobs; a row that
+-- The cursor (after_seqs) is the caller's hint that spares it the dead index entries of claimed jobs; a row that
 -- committed late behind it is found by a claim from 0. Counts the attempt here, so a crash is charged.
+-- A row holds 1 to 64 jobs, so how many rows to lock is guessed from the next few, and what is still missing is looked
+-- for again: locking more than needed would hide work from other workers. Of the last row of a lane only the first jobs
+-- may be taken; its seq is answered less one, so that the cursor stays before it.
 -- MATERIALIZED, because an inlined sub-select with LIMIT and FOR UPDATE may be run more than once and take too many.
 -- The columns that most jobs leave empty travel as one, to spare the result twenty columns of nothing (not measured apart).
--- RETURNING has no order: sorted again at the end. Locks: the worker's row, then live rows, skipping locked ones.
+-- Locks: the worker's row, then rows of the line, skipping locked ones.
 -- The worker's row is locked so that nobody can close it while a claim of its is under way: jobs held under a closed
 -- name would never be looked for again. A key-share lock, because a heartbeat must not wait for a claim. For the same
 -- reason a worker whose lease has run out gets nothing.
@@ -26,6 +29,10 @@ as $$
 #variable_conflict use_column
 declare
   at timestamptz := clock_timestamp();
+  places windlass.line[] := '{}';
+  takes integer[] := '{}';
+  whole integer;
+  more record;
 begin
   perform from windlass.job_workers w
     where w.id = by_worker and w.stopped_at is null and w.lease_expires_at > at for key share;
@@ -33,30 +40,69 @@ begin
     return;
   end if;
   perform windlass.stay_durable();
-  return query
-    with picked as materialized (
-      select l.ctid as place
-        from unnest(lanes, after_seqs, counts) w (lane, after_seq, n)
+  while cardinality(lanes) > 0 loop
+    with turn as materialized (
+      select w.lane, w.after_seq, w.n, (
+               select ceil(w.n / greatest(avg(cardinality(f.ids)), 1))::integer from (
+                 select l.ids from windlass.line l where l.lane = w.lane and l.seq > w.after_seq order by l.seq limit 8) f) as most
+        from unnest(lanes, after_seqs, counts) w (lane, after_seq, n)),
+    locked as materialized (
+      select t.n, t.most, f.place
+        from turn t
         cross join lateral (
-          select l.ctid from windlass.live l
-           where l.lane = w.lane and l.seq > w.after_seq and l.token is null
-           order by l.seq limit w.n
-           for update skip locked) l),
-    taken as (
-      update windlass.live l
-         set attempt = l.attempt + 1, token = with_token, worker = by_worker, claimed_at = at
-        from picked p where l.ctid = p.place
-      returning l.tenant_id, l.job_id, l.lane, l.seq, l.attempt, l.failures, l.lost, l.snoozes, l.max_attempts),
+          select l as place from windlass.line l
+           where l.lane = t.lane and l.seq > t.after_seq
+           order by l.seq limit t.most
+           for update skip locked) f),
+    counted as (
+      select l.*, (l.place).lane, (l.place).seq, cardinality((l.place).ids) as holds,
+             sum(cardinality((l.place).ids)) over (partition by (l.place).lane order by (l.place).seq) as so_far
+        from locked l),
+    short as (
+      select c.lane, max(c.seq) as last_seq, min(c.n) - sum(c.holds) as missing
+        from counted c group by c.lane having sum(c.holds) < min(c.n) and count(*) = min(c.most))
+    select array_agg(c.place order by c.lane, c.seq) as places,
+           array_agg(least(c.holds, c.n - c.so_far + c.holds)::integer order by c.lane, c.seq) as takes,
+           (select array_agg(s.lane) from short s) as lanes, (select array_agg(s.last_seq) from short s) as after_seqs,
+           (select array_agg(s.missing)::integer[] from short s) as counts
+      into more from counted c where c.so_far - c.holds < c.n;
+    places := places || more.places;
+    takes := takes || more.takes;
+    lanes := more.lanes;
+    after_seqs := more.after_seqs;
+    counts := more.counts;
+  end loop;
+  if places = '{}' then
+    return;
+  end if;
+
+  delete from windlass.line l using unnest(places) with ordinality p
+   where l.lane = p.lane and l.seq = p.seq and l.tenant_id = p.tenant_id and takes[p.ordinality] = cardinality(p.ids);
+  get diagnostics whole = row_count;
+  if whole < cardinality(places) then
+    update windlass.line l set ids = p.ids[takes[p.ordinality] + 1:], taken = p.taken + takes[p.ordinality]
+      from unnest(places) with ordinality p
+     where l.lane = p.lane and l.seq = p.seq and l.tenant_id = p.tenant_id and takes[p.ordinality] < cardinality(p.ids);
+  end if;
+  return query
+    with taken as materialized (
+      select p.tenant_id, i.id, p.lane, p.seq - (takes[p.ordinality] < cardinality(p.ids))::integer as seq, p.attempt + 1 as attempt, p.failures,
+             p.lost, p.snoozes, p.max_attempts, p.holds_dedupe
+        from unnest(places) with ordinality p
+        cross join lateral unnest(p.ids[:takes[p.ordinality]]) i (id)),
+    started as (
+      insert into windlass.live (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe, worker, token, claimed_at)
+        select t.tenant_id, t.id, t.lane, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, t.holds_dedupe, by_worker, with_token, at
+          from taken t),
     counted as (
       insert into windlass.tally (tenant_id, lane, queued, running)
         select t.tenant_id, t.lane, -count(*), count(*) from taken t group by t.tenant_id, t.lane)
-    select t.tenant_id, t.job_id, t.lane, t.seq, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, b.payload,
+    select t.tenant_id, t.id, t.lane, t.seq, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, b.payload,
            (extract(epoch from at - greatest(b.created_at, b.scheduled_for)) * 1000)::bigint,
            (extract(epoch from b.deadline - at) * 1000)::bigint,
            case when num_nonnulls(b.source_ref, b.correlation_id, b.subject_id, b.trace, b.tags, b.parent_id, b.created_by) > 0 then
              jsonb_build_object('source_ref', b.source_ref, 'correlation_id', b.correlation_id, 'subject_type', b.subject_type,
                'subject_id', b.subject_id, 'trace', b.trace, 'tags', b.tags, 'parent_id', b.parent_id, 'created_by', b.created_by) end
-      from taken t join windlass.job b on b.tenant_id = t.tenant_id and b.id = t.job_id
-     order by t.lane, t.seq;
+      from taken t join windlass.job b on b.tenant_id = t.tenant_id and b.id = t.id;
 end
 $$;

@@ -37,6 +37,7 @@ declare
   starts_at timestamptz := coalesce(at + enqueue.delay, enqueue.scheduled_for);
   route record;
   attempts smallint;
+  line_seq bigint;
 begin
   perform windlass.refuse_options(enqueue.payload, enqueue.source, enqueue.max_attempts, enqueue.if_unmet,
     enqueue.uniqueness, enqueue.tags,
@@ -54,7 +55,7 @@ begin
     starts_at := null;
   end if;
 
-  select g.id, g.status, g.is_duplicate into id, status, is_duplicate
+  select g.id, g.status, g.is_duplicate, g.line_seq into id, status, is_duplicate, line_seq
     from windlass.enqueue_guarded(tenant, id, at, route.lane, attempts,
       coalesce(enqueue.uniqueness, route.uniqueness), route.start_deadline_seconds,
       enqueue.definition_key, enqueue.payload, starts_at, enqueue.deadline,
@@ -63,9 +64,9 @@ begin
     return;
   end if;
 
-  insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, payload, scheduled_for, deadline,
+  insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, scheduled_for, deadline,
       created_by, parent_id, source_ref, dedupe_key, ordering_key, correlation_id, subject_type, subject_id, trace, tags)
-    values (tenant, id, at, route.lane, windlass.source_code(enqueue.source), attempts, enqueue.payload, starts_at,
+    values (tenant, id, at, route.lane, windlass.source_code(enqueue.source), attempts, line_seq, enqueue.payload, starts_at,
       enqueue.deadline, enqueue.created_by, enqueue.parent_id, enqueue.source_ref, enqueue.dedupe_key, enqueue.ordering_key,
       enqueue.correlation_id, enqueue.subject_type, enqueue.subject_id, enqueue.trace, enqueue.tags);
   if status = 'queued' then

@@ -1,10 +1,11 @@
--- Places a new job: live, deferred or blocked, or finds that it is a duplicate. The body is the caller's to insert.
+-- Places a new job: in line, deferred or blocked, or finds that it is a duplicate. The body is the caller's to insert, with
+-- the line_seq that is answered.
 -- Order of locks: idempotency row, dedupe row, ordering row; batches call in key order (invariants 21 to 24, 31).
 create or replace function windlass.enqueue_guarded(
   tenant uuid, new_id uuid, at timestamptz, lane integer, max_attempts smallint, uniqueness jsonb,
   start_deadline_seconds integer, definition_key text, payload jsonb, starts_at timestamptz, deadline timestamptz,
   dedupe_key text, idempotency_key text, ordering_key text, depends_on uuid[], if_unmet text,
-  out id uuid, out status text, out is_duplicate boolean)
+  out id uuid, out status text, out is_duplicate boolean, out line_seq bigint)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -103,8 +104,8 @@ begin
     insert into windlass.tally (tenant_id, lane, scheduled) values (tenant, lane, 1);
     status := 'scheduled';
   else
-    insert into windlass.live (tenant_id, job_id, lane, max_attempts, holds_dedupe)
-      values (tenant, new_id, lane, max_attempts, holds);
+    insert into windlass.line (tenant_id, lane, max_attempts, holds_dedupe, ids)
+      values (tenant, lane, max_attempts, holds, array[new_id]) returning seq into line_seq;
     insert into windlass.tally (tenant_id, lane, queued) values (tenant, lane, 1);
     status := 'queued';
   end if;

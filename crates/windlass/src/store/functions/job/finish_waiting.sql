@@ -13,9 +13,7 @@ begin
   if jobs is null or jobs = '{}' then
     return '{}';
   end if;
-  with from_line as (
-    delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) and l.token is null
-    returning l.job_id, l.lane, l.holds_dedupe, 5 as state),
+  with from_line as materialized (select l.job_id, l.lane, l.holds_dedupe, 5 as state from windlass.leave_line(tenant, jobs) l),
   from_time as (
     delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
     returning d.job_id, d.lane, d.holds_dedupe, 7 as state),

@@ -15,12 +15,12 @@ begin
   perform windlass.stay_durable();
   -- A job that somebody moves while we delete is at its new place in our next look.
   loop
-    with from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
-        returning l.lane, case when l.token is null then 5 else 6 end as state),
+    with from_line as materialized (select l.lane, 5 as state from windlass.leave_line(tenant, jobs) l),
+    from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) returning l.lane, 6 as state),
     from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs) returning d.lane, 7 as state),
     from_jobs as (delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) returning b.lane, 8 as state),
     from_history as (delete from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs) returning h.lane, h.job_status as state),
-    gone as (select * from from_live union all select * from from_time union all select * from from_jobs
+    gone as (select * from from_line union all select * from from_live union all select * from from_time union all select * from from_jobs
              union all select * from from_history where state is not null)
     insert into windlass.tally (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled)
       select tenant, g.lane, -count(*) filter (where g.state = 5), -count(*) filter (where g.state = 6), -count(*) filter (where g.state = 7),
@@ -28,7 +28,8 @@ begin
              -count(*) filter (where g.state = 3), -count(*) filter (where g.state = 4)
         from gone g group by g.lane;
     exit when not exists (
-      select from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
+      select from windlass.standing s where s.tenant_id = tenant and s.job_id = any (jobs)
+      union all select from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs)
       union all select from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs)
       union all select from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)
       union all select from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs));

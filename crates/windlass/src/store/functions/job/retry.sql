@@ -71,8 +71,8 @@ begin
     insert into windlass.blocked (tenant_id, job_id, lane, max_attempts, holds_dedupe)
       values (tenant, job, body.lane, body.max_attempts, holds);
   else
-    insert into windlass.live (tenant_id, job_id, lane, attempt, max_attempts, holds_dedupe)
-      values (tenant, job, body.lane, windlass.last_attempt(tenant, job), body.max_attempts, holds);
+    insert into windlass.line (tenant_id, job_id, lane, attempt, max_attempts, holds_dedupe, ids)
+      values (tenant, job, body.lane, windlass.last_attempt(tenant, job), body.max_attempts, holds, array[job]);
     perform windlass.ring(body.lane);
   end if;
   insert into windlass.tally (tenant_id, lane, queued, blocked, succeeded, failed, dead_letter, canceled)

@@ -7,7 +7,7 @@
 -- stdout, stderr, chain [arguments of enqueue].
 -- Index: live's primary key. Locks: live rows in the order given (callers sort by tenant and job), then dedupe.
 -- A cancel request that came after the decision wins over it: the returned row is the newest version, so the
--- deciding column is read at commit time. A release keeps its row, so it is locked and looked at first.
+-- deciding column is read at commit time.
 -- only_workers: a reap passes the workers whose expiry it has just locked and re-checked.
 create or replace function windlass.settle(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], ran_ms integer[], details jsonb[],
@@ -27,37 +27,21 @@ declare
   at timestamptz := clock_timestamp();
   someone_waits boolean := exists (select from windlass.dependency);
   unblocking integer[];
+  released_to integer[];
   chained record;
 begin
   perform windlass.stay_durable();
-  if exists (select from unnest(details) d where d ->> 'next' = '5') then
-    perform from windlass.live l
-      join unnest(tenants, jobs) i (tenant, job) on l.tenant_id = i.tenant and l.job_id = i.job
-      order by l.tenant_id, l.job_id for update of l;
-  end if;
-
   with input as materialized (
     select i.*, coalesce((i.detail -> 'next')::smallint, 1::smallint) as next
       from unnest(tenants, jobs, attempts, tokens, ran_ms, details) with ordinality
         i (tenant, job, attempt, token, ran, detail, ord)),
-  released as (
-    update windlass.live l
-       set token = null, worker = null, claimed_at = null, seq = nextval('windlass.live_seq')
-      from input i join windlass.live before on before.tenant_id = i.tenant and before.job_id = i.job
-     where i.next = 5 and l.cancel_requested_at is null
-       and l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token
-       and (only_workers is null or l.worker = any (only_workers))
-    returning l.tenant_id, l.job_id, l.lane, i.ord, i.ran, i.detail, 5::smallint as next, l.attempt,
-      false as holds_dedupe, false as was_canceled, before.claimed_at, l.max_attempts, before.worker),
-  removed as (
+  ended as (
     delete from windlass.live l using input i
-     where (i.next <> 5 or l.cancel_requested_at is not null)
-       and l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token
+     where l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token
        and (only_workers is null or l.worker = any (only_workers))
     returning l.tenant_id, l.job_id, l.lane, i.ord, i.ran, i.detail,
       case when l.cancel_requested_at is null then i.next else 4 end::smallint as next, l.attempt,
-      l.holds_dedupe, l.cancel_requested_at is not null as was_canceled, l.claimed_at, l.max_attempts, l.worker),
-  ended as (select * from removed union all select * from released),
+      l.failures, l.lost, l.snoozes, l.holds_dedupe, l.cancel_requested_at is not null as was_canceled, l.claimed_at, l.max_attempts, l.worker),
   remembered as (
     insert into windlass.history (tenant_id, job_id, started_at, finished_at, attempt, lane, worker, exit_code, pid, outcome,
         job_status, reason, error_text, stdout_tail, stderr_tail, result, artifact, signal, max_rss_kb)
@@ -77,6 +61,10 @@ begin
              (e.detail -> 'failures')::smallint, (e.detail -> 'lost')::smallint, (e.detail -> 'snoozes')::smallint,
              e.max_attempts, e.holds_dedupe
         from ended e where e.next = 7),
+  released as (
+    insert into windlass.line (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe, ids)
+      select e.tenant_id, e.job_id, e.lane, e.attempt, e.failures, e.lost, e.snoozes, e.max_attempts, e.holds_dedupe, array[e.job_id]
+        from ended e where e.next = 5),
   freed as (
     delete from windlass.dedupe d using ended e
      where e.holds_dedupe and e.next <= 4 and d.released_at_end and d.tenant_id = e.tenant_id and d.job_id = e.job_id),
@@ -88,8 +76,9 @@ begin
         from ended e group by e.tenant_id, e.lane)
   select array_agg(e.ord::integer), array_agg(e.ord::integer) filter (where e.was_canceled),
          array_agg(e.ord::integer) filter (where someone_waits and e.next <= 4 and exists (
-           select from windlass.dependency d where d.tenant_id = e.tenant_id and d.needs_job_id = e.job_id))
-    into settled, overruled, unblocking
+           select from windlass.dependency d where d.tenant_id = e.tenant_id and d.needs_job_id = e.job_id)),
+         array_agg(distinct e.lane) filter (where e.next = 5)
+    into settled, overruled, unblocking, released_to
     from ended e;
 
   if overruled is not null then
@@ -97,9 +86,8 @@ begin
     delete from windlass.cancel_request c using unnest(overruled) o
      where c.tenant_id = tenants[o] and c.job_id = jobs[o];
   end if;
-  if exists (select from unnest(details) d where d ->> 'next' = '5') then
-    perform windlass.ring(l.lane)
-       from unnest(settled) o (ord) join windlass.live l on l.tenant_id = tenants[o.ord] and l.job_id = jobs[o.ord] and l.token is null;
+  if released_to is not null then
+    perform windlass.ring(l) from unnest(released_to) l;
   end if;
   if exists (select from unnest(details) d where d ? 'chain') then
     perform windlass.enqueue_chain(tenants[o.ord], jobs[o.ord], link)

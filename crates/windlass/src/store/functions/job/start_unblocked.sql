@@ -17,8 +17,8 @@ begin
       select tenant, r.job_id, r.scheduled_for, r.lane, r.max_attempts, r.holds_dedupe, windlass.last_attempt(tenant, r.job_id)
         from ready r where r.scheduled_for > now()),
   soon as (
-    insert into windlass.live (tenant_id, job_id, lane, max_attempts, holds_dedupe, attempt)
-      select tenant, r.job_id, r.lane, r.max_attempts, r.holds_dedupe, windlass.last_attempt(tenant, r.job_id)
+    insert into windlass.line (tenant_id, job_id, lane, max_attempts, holds_dedupe, attempt, ids)
+      select tenant, r.job_id, r.lane, r.max_attempts, r.holds_dedupe, windlass.last_attempt(tenant, r.job_id), array[r.job_id]
         from ready r where r.scheduled_for is null or r.scheduled_for <= now() order by r.job_id
     returning lane),
   counted as (

@@ -3,7 +3,8 @@ create or replace function windlass.state_of(tenant uuid, job uuid) returns text
 language sql stable
 as $$
   select coalesce(
-    (select case when l.token is null then 'queued' else 'running' end from windlass.live l where l.tenant_id = tenant and l.job_id = job),
+    (select 'running' from windlass.live l where l.tenant_id = tenant and l.job_id = job),
+    (select 'queued' from windlass.standing s where s.tenant_id = tenant and s.job_id = job),
     (select 'scheduled' from windlass.deferred d where d.tenant_id = tenant and d.job_id = job),
     (select 'blocked' from windlass.blocked b where b.tenant_id = tenant and b.job_id = job),
     (select windlass.state_name(h.job_status) from windlass.history h

@@ -1,7 +1,7 @@
 -- Gives back what a claim took whose answer never came: the worker does not know of these jobs, and as long as it lives
 -- nobody else would look for them. Uncharged, since they were never started. Returns how many there were.
 --
--- Index: live_in_line, over the lanes that were claimed from. Locks: the worker's row first, in a mode that waits for
+-- Index: live's primary key, which is as short as the runs under way. Locks: the worker's row first, in a mode that waits for
 -- the claim if that is still under way; only after it is the claim's work, or that there is none, visible.
 create or replace function windlass.unclaim(by_worker integer, with_token uuid, lanes integer[]) returns integer
 language plpgsql security definer

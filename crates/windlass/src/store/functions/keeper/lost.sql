@@ -1,5 +1,5 @@
 -- Jobs held by workers whose lease has run out: what the reaper decides about. Looks at live rows only when a worker
--- is overdue, and walks an index of live, which is as small as the work in flight.
+-- is overdue, and walks live's primary key, which is as short as the runs under way.
 create or replace function windlass.lost_jobs(most integer)
 returns table (worker integer, tenant_id uuid, job_id uuid, lane integer, attempt integer, token uuid, failures smallint, lost smallint,
   snoozes smallint, max_attempts smallint, cancel_requested boolean, deadline_ms bigint, definition_key text)
@@ -22,7 +22,7 @@ begin
   end if;
   return query
     with held as materialized (
-      select l.* from windlass.live l where l.worker = any (overdue) order by l.lane, l.seq limit most)
+      select l.* from windlass.live l where l.worker = any (overdue) order by l.tenant_id, l.job_id limit most)
     select l.worker, l.tenant_id, l.job_id, l.lane, l.attempt, l.token, l.failures, l.lost, l.snoozes, l.max_attempts,
            l.cancel_requested_at is not null, (extract(epoch from b.deadline - clock_timestamp()) * 1000)::bigint, d.key
       from held l
@@ -35,7 +35,7 @@ begin
     overdue := array(select w.id from windlass.job_workers w
       where w.id = any (overdue) and w.stopped_at is null and w.lease_expires_at <= clock_timestamp()
       order by w.id for update skip locked);
-    holding := array(select l.worker from windlass.live l where l.worker = any (overdue) order by l.lane, l.seq);
+    holding := array(select l.worker from windlass.live l where l.worker = any (overdue) order by l.tenant_id, l.job_id);
     overdue := array(select o from unnest(overdue) o where o <> all (holding));
     update windlass.job_workers w set stopped_at = clock_timestamp(), running_count = 0 where w.id = any (overdue);
     delete from windlass.waiting w where w.worker = any (overdue);

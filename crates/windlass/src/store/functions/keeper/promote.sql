@@ -23,8 +23,8 @@ begin
     delete from windlass.deferred d using due where d.ctid = due.place
     returning d.tenant_id, d.job_id, d.due_at, d.lane, d.attempt, d.failures, d.lost, d.snoozes, d.max_attempts, d.holds_dedupe),
   placed as (
-    insert into windlass.live (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe)
-      select g.tenant_id, g.job_id, g.lane, g.attempt, g.failures, g.lost, g.snoozes, g.max_attempts, g.holds_dedupe
+    insert into windlass.line (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe, ids)
+      select g.tenant_id, g.job_id, g.lane, g.attempt, g.failures, g.lost, g.snoozes, g.max_attempts, g.holds_dedupe, array[g.job_id]
         from gone g order by g.due_at, g.job_id),
   counted as (
     insert into windlass.tally (tenant_id, lane, scheduled, queued)

@@ -2,7 +2,8 @@
 -- tables below holds for whoever reads.
 create or replace view windlass.jobs with (security_invoker = true) as
 select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as source, b.source_ref,
-       case when l.job_id is not null then case when l.token is null then 'queued' else 'running' end
+       case when l.job_id is not null then 'running'
+            when q.attempt is not null then 'queued'
             when d.job_id is not null then 'scheduled'
             when k.job_id is not null then 'blocked'
             else windlass.state_name(f.job_status) end as status,
@@ -11,7 +12,7 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
        b.created_at as queued_at,
        coalesce(a.first_started_at, l.claimed_at) as started_at,
        f.finished_at,
-       coalesce(l.attempt, d.attempt, a.attempts, 0) as attempt_count,
+       coalesce(l.attempt, q.attempt, d.attempt, a.attempts, 0) as attempt_count,
        b.max_attempts::integer as max_attempts,
        coalesce(r.expires_at, w.lease_expires_at) as lease_expires_at, coalesce(w.worker_id, fw.worker_id) as claimed_by_worker,
        case when f.job_status is distinct from 1 then a.last_error end as last_error,
@@ -23,6 +24,11 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
   join windlass.lane n on n.tenant_id = b.tenant_id and n.id = b.lane
   join windlass.job_definitions j on j.id = n.definition_id
   left join windlass.live l on l.tenant_id = b.tenant_id and l.job_id = b.id
+  left join lateral (
+    select i.attempt from windlass.line i
+     where i.lane = b.lane and i.seq = b.line_seq and i.tenant_id = b.tenant_id and b.id = any (i.ids)
+    union all
+    select i.attempt from windlass.line i where i.tenant_id = b.tenant_id and i.job_id = b.id) q on true
   left join windlass.deferred d on d.tenant_id = b.tenant_id and d.job_id = b.id
   left join windlass.blocked k on k.tenant_id = b.tenant_id and k.job_id = b.id
   left join windlass.progress p on p.tenant_id = b.tenant_id and p.job_id = b.id
@@ -47,8 +53,7 @@ select h.tenant_id, h.job_id, h.attempt as attempt_no, coalesce(w.worker_id, h.w
 union all
 select l.tenant_id, l.job_id, l.attempt, w.worker_id, null, l.claimed_at, null, null, 'running', null, null, null, null,
        md5(l.tenant_id::text || l.job_id || l.attempt)::uuid, null, null
-  from windlass.live l join windlass.job_workers w on w.id = l.worker
- where l.token is not null;
+  from windlass.live l join windlass.job_workers w on w.id = l.worker;
 
 -- Jobs per tenant, queue, definition and status, exact: the folded totals and what is not folded yet.
 create or replace view windlass.job_counts with (security_invoker = true) as

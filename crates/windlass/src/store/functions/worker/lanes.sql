@@ -1,4 +1,4 @@
--- The lanes of these definitions and queues that have live rows, with what fairness needs to know. Walks live_in_line
+-- The lanes of these definitions and queues that have queued jobs, with what fairness needs to know. Walks line's key
 -- from one lane to the next (a loose index scan), so it costs by lanes with work, not by jobs in them nor by lanes known.
 -- definition_keys, queues: null means every one. Lanes of paused queues are left out.
 create or replace function windlass.active_lanes(definition_keys text[], queues text[])
@@ -16,9 +16,9 @@ as $$
 begin
   return query
     with recursive walk (lane) as (
-      (select l.lane from windlass.live l order by l.lane limit 1)
+      (select l.lane from windlass.line l order by l.lane limit 1)
       union all
-      select (select l.lane from windlass.live l where l.lane > w.lane order by l.lane limit 1) from walk w where w.lane is not null)
+      select (select l.lane from windlass.line l where l.lane > w.lane order by l.lane limit 1) from walk w where w.lane is not null)
     select n.id, n.tenant_id, d.key, n.queue, n.priority, t.weight
       from walk w
       join windlass.lane n on n.id = w.lane

@@ -1,9 +1,8 @@
--- Ids of a tenant's queued or running jobs, newest first.
--- Index: live_pkey backwards. Live rows are as few as the work in flight, so the other conditions may be looked at per row.
+-- Ids of a tenant's running jobs, newest first.
+-- Index: live_pkey backwards. Live rows are as few as the runs under way, so the other conditions may be looked at per row.
 select l.job_id
   from windlass.live l
  where l.tenant_id = $1 and l.job_id < $2 and l.job_id >= $3
-   and (l.token is null) = ($10::smallint = 5)
    and ($5::text is null and $6::text is null or l.lane in (
      select n.id from windlass.lane n join windlass.job_definitions j on j.id = n.definition_id
       where n.tenant_id = $1 and ($5 is null or j.key = $5) and ($6 is null or n.queue = $6)))

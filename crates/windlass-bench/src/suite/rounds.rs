@@ -1,0 +1,84 @@
+//! What is held against the raw limits, in turns with them: every round measures the limits, then windlass, each in a
+//! fresh database, and each figure is the median over the rounds. A machine that is slow for a minute is slow for both.
+
+use super::{FILL, Suite, rate_of};
+use crate::Result;
+use crate::args::Phase;
+use crate::driver::{self, BulkPlan};
+use crate::percentile::median;
+use crate::raw;
+
+#[derive(Default)]
+struct Rates {
+    raw: raw::Samples,
+    bulk: Vec<f64>,
+    single: Vec<f64>,
+    drain: Vec<f64>,
+    peak_rss_kb: u64,
+}
+
+impl Suite<'_> {
+    pub(super) async fn rounds(&mut self) -> Result<()> {
+        if self.has_rounds {
+            return Ok(());
+        }
+        self.has_rounds = true;
+        let mut rates = Rates::default();
+        for round in 1..=self.sizes.rounds {
+            let name = format!("round {round} of {}", self.sizes.rounds);
+            self.round(&name, &mut rates).await?;
+        }
+        if self.wants(Phase::Steady) {
+            self.steady(&mut rates).await?;
+        }
+        self.figures.raw = rates.raw.figures();
+        self.figures.enqueue_bulk = median(&rates.bulk);
+        self.figures.enqueue_single_32 = median(&rates.single);
+        self.figures.drain = median(&rates.drain);
+        self.figures.worker_rss_mib = (rates.peak_rss_kb > 0).then_some(rates.peak_rss_kb as f64 / 1024.0);
+        Ok(())
+    }
+
+    async fn round(&self, name: &str, rates: &mut Rates) -> Result<()> {
+        if self.wants(Phase::Raw) {
+            self.table.progress(&format!("{name}: raw limits"));
+            let url = self.server.fresh_database().await?;
+            raw::loops(self.server, &url, &self.sizes.raw, &mut rates.raw).await?;
+            self.table.progress(&format!("{name}: raw single commits"));
+            raw::singles(self.server, &url, &self.sizes.raw, &mut rates.raw).await?;
+        }
+        if self.wants(Phase::Enqueue) {
+            self.table.progress(&format!("{name}: single enqueue"));
+            let (url, plan) = (self.server.fresh_database().await?, self.sizes.single);
+            rates.single.push(plan.n as f64 / driver::single(&url, &plan).await?);
+            self.table.progress(&format!("{name}: bulk enqueue"));
+            let url = self.server.fresh_database().await?;
+            let plan = BulkPlan { n: self.sizes.bulk, ..FILL };
+            rates.bulk.push(plan.n as f64 / driver::bulk(&url, &plan).await?);
+        }
+        if self.wants(Phase::Drain) {
+            self.table.progress(&format!("{name}: drain"));
+            let url = self.server.fresh_database().await?;
+            let ran = self.drain_filled(&url).await?;
+            rates.drain.push(rate_of(&ran.last_line)?);
+            rates.peak_rss_kb = ran.peak_rss_kb.max(rates.peak_rss_kb);
+        }
+        Ok(())
+    }
+
+    /// One long run, and the raw limits once more behind it.
+    async fn steady(&mut self, rates: &mut Rates) -> Result<()> {
+        let url = self.server.fresh_database().await?;
+        let ran = self.run_steady("steady", &url, &self.sizes.steady).await?;
+        let (first, last) = ran.first_and_last(self.sizes.window);
+        self.figures.steady = Some(ran.rate);
+        self.figures.steady_first10 = Some(first);
+        self.figures.steady_last10 = Some(last);
+        if self.wants(Phase::Raw) {
+            self.table.progress("raw limits once more");
+            let url = self.server.fresh_database().await?;
+            raw::loops(self.server, &url, &self.sizes.raw, &mut rates.raw).await?;
+        }
+        Ok(())
+    }
+}

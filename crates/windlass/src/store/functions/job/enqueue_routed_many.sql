@@ -1,0 +1,36 @@
+-- Many jobs of any lanes, checked and routed by the caller. `parts` says which of them stand in line in one row: those
+-- with the same number, at most 64, all of one lane and with the same number of attempts, which the caller sees to.
+-- Sorted by nothing: none of these rows can conflict, so no lock order is needed.
+create or replace function windlass.enqueue_routed_many(
+  tenants uuid[], jobs uuid[], lanes integer[], max_attempts smallint[], parts integer[], payloads jsonb[], extras jsonb[])
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  seqs bigint[] := array(select nextval('windlass.line_seq') from generate_series(1, (select max(p) from unnest(parts) p)));
+begin
+  if windlass.current_tenant() <> any (tenants) then
+    perform windlass.tenant_for(t) from unnest(tenants) t; -- refuses
+  end if;
+  perform windlass.stay_durable();
+  insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, created_by, parent_id,
+      source_ref, correlation_id, subject_type, subject_id, trace, tags)
+    select n.tenant, n.job, statement_timestamp(), n.lane, coalesce(windlass.source_code(x.source), 1), n.attempts, seqs[n.part],
+           n.payload, x.created_by, x.parent_id, x.source_ref, x.correlation_id, x.subject_type, x.subject_id, x.trace, x.tags
+      from unnest(tenants, jobs, lanes, enqueue_routed_many.max_attempts, parts, payloads, extras)
+        n (tenant, job, lane, attempts, part, payload, extra)
+      left join lateral jsonb_to_record(n.extra) x (source text, created_by uuid, parent_id uuid, source_ref text,
+        correlation_id text, subject_type text, subject_id text, trace text, tags text[]) on n.extra is not null;
+  insert into windlass.line (tenant_id, seq, lane, max_attempts, ids)
+    select n.tenant, seqs[n.part], n.lane, n.attempts, array_agg(n.job order by n.ord)
+      from unnest(tenants, jobs, lanes, enqueue_routed_many.max_attempts, parts) with ordinality n (tenant, job, lane, attempts, part, ord)
+     group by n.tenant, n.part, n.lane, n.attempts;
+  insert into windlass.tally (tenant_id, lane, queued)
+    select n.tenant, n.lane, count(*) from unnest(tenants, lanes) n (tenant, lane) group by n.tenant, n.lane;
+  if exists (select from windlass.waiting) then
+    perform pg_notify('windlass', n.lane::text) from (select distinct unnest(lanes) as lane limit 64) n;
+  end if;
+end
+$$;
