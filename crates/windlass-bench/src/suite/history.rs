@@ -19,7 +19,8 @@ impl Suite<'_> {
         self.fill(&url).await?;
         for round in 1..=self.sizes.history_rounds {
             self.server.settle_down().await?;
-            self.table.progress(&format!("drain with history, round {round} of {}", self.sizes.history_rounds));
+            self.table
+                .progress(&format!("drain with history, round {round} of {}", self.sizes.history_rounds));
             rates.push(rate_of(&self.drain_filled(&url).await?.last_line)?);
         }
         self.figures.drain_with_history = median(&rates);

@@ -84,7 +84,10 @@ async fn a_claim_takes_the_first_of_a_lane_that_nobody_has_locked() {
     }
     let mut other = queue.client().await;
     let transaction = other.transaction().await.unwrap();
-    transaction.execute("select from windlass.line where $1 = any (ids) for update", &[&ids[1]]).await.unwrap();
+    transaction
+        .execute("select from windlass.line where $1 = any (ids) for update", &[&ids[1]])
+        .await
+        .unwrap();
     let claim =
         "select job_id from windlass.lane l, windlass.claim($1, $2, array[l.id], array[0::bigint], array[3])";
     let rows = hand.client.query(claim, &[&hand.worker, &Uuid::new_v4()]).await.unwrap();

@@ -354,7 +354,8 @@ fn quick(key: &str) -> Definition {
 async fn check(queue: &TestQueue, acked: &mut Vec<Uuid>) {
     let client = queue.client().await;
     windlass_testing::eventually("nothing waits", async || {
-        number(&client, "select (select count(*) from windlass.line) + (select count(*) from windlass.live)").await
+        number(&client, "select (select count(*) from windlass.line) + (select count(*) from windlass.live)")
+            .await
             + number(&client, "select count(*) from windlass.deferred").await
             == 0
     })

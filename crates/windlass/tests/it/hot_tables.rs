@@ -13,13 +13,13 @@ use windlass_testing::{TestQueue, eventually, settings};
 
 /// A foreign key makes every insert lock its parent's row: with many writers for one tenant that is a MultiXact each.
 #[tokio::test]
-async fn only_the_cold_triggers_table_has_foreign_keys() {
+async fn only_cold_tables_have_foreign_keys() {
     let queue = TestQueue::create().await;
     let query = "select distinct c.relname::text from pg_constraint k join pg_class c on c.oid = k.conrelid
-                  where k.contype = 'f' and k.connamespace = 'windlass'::regnamespace";
+                  where k.contype = 'f' and k.connamespace = 'windlass'::regnamespace order by 1";
     let rows = queue.client().await.query(query, &[]).await.unwrap();
     let tables: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    assert_eq!(tables, ["job_triggers"]);
+    assert_eq!(tables, ["job_triggers", "members", "sessions"]);
     let query = "select count(*) from pg_trigger t join pg_class c on c.oid = t.tgrelid
                   where c.relnamespace = 'windlass'::regnamespace and not t.tgisinternal";
     assert_eq!(queue.client().await.query_one(query, &[]).await.unwrap().get::<_, i64>(0), 0, "triggers");
@@ -114,7 +114,8 @@ async fn claims_insert_running_jobs_and_update_next_to_nothing() {
     worker.stop().await.unwrap();
 
     // Backends hand in their figures when they are idle or leave.
-    let query = "select l.n_tup_upd, l.n_tup_del, s.n_tup_upd from pg_stat_user_tables l, pg_stat_user_tables s
+    let query =
+        "select l.n_tup_upd, l.n_tup_del, s.n_tup_upd from pg_stat_user_tables l, pg_stat_user_tables s
                   where l.relid = 'windlass.live'::regclass and s.relid = 'windlass.line'::regclass";
     let (mut running, mut ended, mut cut): (i64, i64, i64) = (0, 0, 0);
     eventually("the statistics have arrived", async || {

@@ -291,7 +291,8 @@ async fn counters_equal_the_rows_after_a_mixed_load() {
             let _ = queue.retry(tenant, *id, "tester").await;
         }
     }
-    let busy = "select count(*) from (select lane from windlass.line union all select lane from windlass.live) l
+    let busy =
+        "select count(*) from (select lane from windlass.line union all select lane from windlass.live) l
                   join windlass.lane n on n.id = l.lane where n.queue = 'default'";
     eventually("it is quiet", async || count(&client, busy).await == 0).await;
     for id in ids.iter().step_by(11) {

@@ -1,13 +1,14 @@
 //! The statements of the hot paths keep to their indexes whatever the planner believes of the tables (F-22), and a claim
 //! takes no more than it was asked for (F-20).
 
+mod hand;
 pub(crate) mod watch;
 
-use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::{Definition, Filter, State};
 use windlass_testing::TestQueue;
 
+use hand::{claim, lanes, register, settle, single};
 use watch::{Plan, Watch};
 
 const ROWS: i32 = 100_000;
@@ -190,7 +191,11 @@ async fn hot_paths_hold(queue: &TestQueue) {
     assert_eq!(taken.len(), 30);
     for plan in held(&mut watch, "claim", "locked as materialized").await {
         // The next eight of each lane to guess by, and those that are locked.
-        assert!(plan.rows_read("line") <= 3 * 8 + 30, "the claim read {} rows of the line", plan.rows_read("line"));
+        assert!(
+            plan.rows_read("line") <= 3 * 8 + 30,
+            "the claim read {} rows of the line",
+            plan.rows_read("line")
+        );
     }
 
     // One of each kind: a success, a retry, a release.
@@ -259,9 +264,13 @@ async fn lists_hold(queue: &TestQueue, watch: &mut Watch) {
     watch.client.batch_execute("begin").await.unwrap();
     watch.client.query(scope, &[&tenant.to_string(), &"off"]).await.unwrap();
     watch.plans().await;
-    for (name, state) in
-        [("queued", 5_i16), ("running", 6), ("scheduled", 7), ("blocked", 8), ("jobs that ended in one status", 1)]
-    {
+    for (name, state) in [
+        ("queued", 5_i16),
+        ("running", 6),
+        ("scheduled", 7),
+        ("blocked", 8),
+        ("jobs that ended in one status", 1),
+    ] {
         let text = statement(&format!("Ids of a tenant's {name}")[..]).to_owned();
         let mut params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> =
             vec![&tenant, &below, &from, &limit, &no_text, &no_text, &no_time, &no_time, &no_number];
@@ -276,7 +285,10 @@ async fn lists_hold(queue: &TestQueue, watch: &mut Watch) {
                 // A page of each lane is read and merged, and no more.
                 assert!(plan.rows_read("line") <= 3 * 21, "{} rows of the line", plan.rows_read("line"));
             } else {
-                assert!(plan.nodes().iter().all(|node| node["Node Type"] != "Sort"), "{name} sorts: {plan:#?}");
+                assert!(
+                    plan.nodes().iter().all(|node| node["Node Type"] != "Sort"),
+                    "{name} sorts: {plan:#?}"
+                );
             }
         }
         assert!(rows.len() <= 20);
@@ -356,49 +368,4 @@ async fn held(watch: &mut Watch, what: &str, words: &str) -> Vec<Plan> {
 fn statement(words: &str) -> &'static str {
     let found = windlass::statements().into_iter().map(|(text, _)| text).find(|text| text.contains(words));
     found.unwrap_or_else(|| panic!("no statement says {words:?}"))
-}
-
-struct Claimed {
-    job: Uuid,
-    attempt: i32,
-}
-
-const TOKEN: Uuid = Uuid::from_u128(7);
-
-async fn register(client: &Client) -> i32 {
-    let name = Uuid::new_v4().to_string();
-    let query = "select windlass.register_worker($1, 'here', '', '{}', '{a,b,c}', 30, '{}')";
-    client.query_one(query, &[&name]).await.unwrap().get(0)
-}
-
-async fn lanes(client: &Client) -> Vec<i32> {
-    let rows = client.query("select lane from windlass.active_lanes('{a,b,c}', null)", &[]).await.unwrap();
-    rows.iter().map(|row| row.get(0)).collect()
-}
-
-async fn claim(client: &Client, worker: i32, lanes: &[i32], each: i32) -> Vec<Claimed> {
-    let (from, counts) = (vec![0_i64; lanes.len()], vec![each; lanes.len()]);
-    let query = "select job_id, attempt from windlass.claim($1, $2, $3, $4, $5)";
-    let rows = client.query(query, &[&worker, &TOKEN, &lanes, &from, &counts]).await.unwrap();
-    let mut taken: Vec<Claimed> =
-        rows.iter().map(|row| Claimed { job: row.get(0), attempt: row.get(1) }).collect();
-    taken.sort_unstable_by_key(|claimed| claimed.job);
-    taken
-}
-
-async fn settle(client: &Client, taken: &[Claimed], detail: Option<&str>) -> usize {
-    let tenants = vec![windlass::DEFAULT_TENANT; taken.len()];
-    let jobs: Vec<Uuid> = taken.iter().map(|claimed| claimed.job).collect();
-    let attempts: Vec<i32> = taken.iter().map(|claimed| claimed.attempt).collect();
-    let tokens = vec![TOKEN; taken.len()];
-    let ran = vec![Some(1); taken.len()];
-    let details: Vec<Option<serde_json::Value>> =
-        taken.iter().map(|_| detail.map(|detail| serde_json::from_str(detail).unwrap())).collect();
-    let query = "select settled from windlass.settle($1, $2, $3, $4, $5, $6)";
-    let row = client.query_one(query, &[&tenants, &jobs, &attempts, &tokens, &ran, &details]).await.unwrap();
-    row.get::<_, Option<Vec<i32>>>(0).unwrap_or_default().len()
-}
-
-async fn single<T: for<'a> tokio_postgres::types::FromSql<'a>>(client: &Client, query: &str) -> T {
-    client.query_one(query, &[]).await.unwrap().get(0)
 }

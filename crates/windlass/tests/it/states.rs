@@ -151,8 +151,7 @@ async fn subject(hand: &Hand, state: State) -> Subject {
 async fn apply(hand: &Hand, keeper: &Keeper, subject: &Subject, operation: Operation) {
     let id = subject.id;
     let on_job = async |statement: &str| hand.client.execute(statement, &[&id]).await.unwrap();
-    let request =
-        "update windlass.live set cancel_requested_at = now() where job_id = $1";
+    let request = "update windlass.live set cancel_requested_at = now() where job_id = $1";
     let settle = async |detail| {
         hand.settle(&subject.fence, detail).await;
     };
