@@ -78,7 +78,7 @@ impl System {
 
     pub(super) fn begin(&self) -> Case {
         let tables = "job line live deferred blocked dependency ordering dedupe idempotency expiry progress cancel_request \
-                      history tally total job_workers audit";
+                      history tally total job_workers";
         let empty: String = tables.split(' ').map(|table| format!("delete from windlass.{table};")).collect();
         self.runtime.block_on(self.clients[EVERYBODY].batch_execute(&empty)).unwrap();
         let workers = (0..WORKERS).map(|worker| self.register(worker, 0)).collect();
