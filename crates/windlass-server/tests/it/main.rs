@@ -5,7 +5,7 @@
 mod cli;
 mod clients;
 mod health;
-mod metrics;
 mod jobs;
+mod metrics;
 mod support;
 mod worker;

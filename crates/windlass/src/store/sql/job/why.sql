@@ -1,10 +1,10 @@
 -- Everything that keeps one job from running, as facts: the rules are why.rs's. Numbers that would cost by the size of a
 -- backlog are counted up to a thousand.
--- Index: the primary keys of each table, live_in_line, dependency_by_job.
+-- Index: the primary keys of each table, line_by_job, dependency_by_job.
 select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, d.is_active, n.queue,
        coalesce(q.is_paused, false) as queue_is_paused, t.status as tenant_status,
        f.due_at, clock_timestamp() as now, l.cancel_requested_at, w.worker_id, w.lease_expires_at, b.deadline,
-       coalesce(f.failures, l.failures, 0::smallint) as failures, b.max_attempts,
+       coalesce(f.failures, l.failures, s.failures, 0::smallint) as failures, b.max_attempts,
        array(select p.needs_job_id from windlass.dependency p where p.tenant_id = b.tenant_id and p.job_id = b.id
               order by p.needs_job_id limit 20) as waits_for,
        array(select coalesce(windlass.state_of(b.tenant_id, p.needs_job_id), 'gone') from windlass.dependency p
@@ -19,11 +19,13 @@ select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, 
                 and k.lease_expires_at > clock_timestamp() and k.is_quiet order by k.worker_id limit 20) as quiet_workers,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
                 and (k.stopped_at is not null or k.lease_expires_at <= clock_timestamp()) order by k.last_seen_at desc limit 5) as gone_workers,
-       (select count(*) from (select from windlass.live o where l.job_id is not null and o.lane = l.lane and o.seq < l.seq
-                                 and o.token is null limit 1000) o) as ahead_in_lane,
-       (select count(*) from (select from windlass.lane m join windlass.live o on o.lane = m.id
-                               where l.job_id is not null and m.tenant_id = b.tenant_id and m.definition_id = n.definition_id
-                                 and m.queue = n.queue and m.priority < n.priority and o.token is null limit 1000) o) as ahead_by_priority,
+       (select least(coalesce(sum(o.jobs), 0), 1000)::bigint from (
+          select least(cardinality(o.ids), s.place - o.seq - o.taken) as jobs from windlass.line o
+           where s.job_id is not null and o.lane = s.lane and o.seq <= s.place order by o.seq limit 1000) o) as ahead_in_lane,
+       (select least(coalesce(sum(o.jobs), 0), 1000)::bigint from (
+          select cardinality(o.ids) as jobs from windlass.lane m join windlass.line o on o.lane = m.id
+           where s.job_id is not null and m.tenant_id = b.tenant_id and m.definition_id = n.definition_id
+             and m.queue = n.queue and m.priority < n.priority limit 1000) o) as ahead_by_priority,
        h.reason, h.finished_at
   from windlass.job b
   join windlass.lane n on n.tenant_id = b.tenant_id and n.id = b.lane
@@ -31,6 +33,7 @@ select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, 
   join windlass.tenants t on t.id = b.tenant_id
   left join windlass.queues q on q.name = n.queue
   left join windlass.live l on l.tenant_id = b.tenant_id and l.job_id = b.id
+  left join windlass.standing s on s.tenant_id = $1 and s.job_id = $2
   left join windlass.deferred f on f.tenant_id = b.tenant_id and f.job_id = b.id
   left join windlass.job_workers w on w.id = l.worker
   left join windlass.history h on h.tenant_id = b.tenant_id and h.job_id = b.id and h.job_status is not null
