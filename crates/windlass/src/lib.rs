@@ -25,8 +25,8 @@ mod manage;
 mod migrate;
 mod new_job;
 mod operator;
-mod pull;
 mod overview;
+mod pull;
 mod queue;
 mod record;
 pub mod redact;
@@ -60,8 +60,8 @@ pub use manage::{
 pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
 pub use new_job::{Enqueued, IfUnmet, NewJob, Source};
 pub use operator::Canceled;
-pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
 pub use overview::{Overview, Summary};
+pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
 pub use queue::Queue;
 pub use record::{Attempt, CapableWorker, Counts, Job, Page};
 #[cfg(feature = "sqlx-08")]
@@ -73,10 +73,10 @@ pub use store::database::Settings;
 pub use store::statements;
 pub use telemetry::{METRICS, Transition};
 pub use token::{KnownToken, NewToken, Token};
-#[cfg(feature = "http-jobs")]
-pub use worker::http::{HttpEndpoint, Lookup, SecretText};
 pub use verbs::{Bulk, Placed};
 pub use why::{Reason, Why};
+#[cfg(feature = "http-jobs")]
+pub use worker::http::{HttpEndpoint, Lookup, SecretText};
 pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handler, Worker, WorkerBuilder};
 
 /// The tenant of applications that have only one.

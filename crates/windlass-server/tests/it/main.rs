@@ -5,7 +5,8 @@
 mod cli;
 mod clients;
 mod health;
-mod metrics;
 mod jobs;
+mod metrics;
+mod seeds;
 mod support;
 mod worker;

@@ -1,5 +1,7 @@
 //! A worker written with each client runs jobs of every kind, and a program enqueues and waits.
 
+mod documents;
+
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
