@@ -176,10 +176,8 @@ impl Acting {
     /// The ids that a verb on many would meet, and whether there are more.
     pub async fn matching(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
         store::act::plan_as_a_list(&self.session).await?;
-        let mut ids = store::list::ids_in(&self.session, &filter.clone().limit(MOST_AT_ONCE)).await?;
-        ids.truncate(usize::from(MOST_AT_ONCE));
-        let has_more = ids.len() == usize::from(MOST_AT_ONCE);
-        Ok((ids, has_more))
+        let (ids, next) = store::list::ids_in(&self.session, &filter.clone().limit(MOST_AT_ONCE)).await?;
+        Ok((ids, next.is_some()))
     }
 
     fn tenant(&self, job: Uuid) -> Result<Uuid> {
