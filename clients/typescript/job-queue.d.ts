@@ -20,6 +20,8 @@ export interface JobQueue {
 
 export class WindlassJobQueue implements JobQueue {
   constructor(client: Client, options: { stages: string[]; prefix?: string; leaseSeconds?: number; waitSeconds?: number });
+  /** The job in the API's words, to be enqueued or to be given to `complete` as what follows. */
+  static newJob(job: Omit<QueueJob, "id" | "attempts">, prefix?: string): NewJob;
   enqueue(
     job: Omit<QueueJob, "id" | "attempts">,
     options?: Omit<NewJob, "definition_key" | "payload"> & { idempotencyKey?: string },

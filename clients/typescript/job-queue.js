@@ -15,14 +15,20 @@ export class WindlassJobQueue {
     this.#options = { stages, prefix, leaseSeconds, waitSeconds };
   }
 
-  async enqueue(job, options = {}) {
-    const { stage, payload, org_id, call_id, max_attempts } = job;
-    return this.#client.enqueue(this.#options.prefix + stage, { ...payload, org_id, call_id }, {
+  /** The job in the API's words, to be enqueued or to be given to `complete` as what follows. */
+  static newJob({ stage, payload, org_id, call_id, max_attempts }, prefix = "") {
+    return {
+      definition_key: prefix + stage,
+      payload: { ...payload, org_id, call_id },
       subject_type: "call",
       subject_id: String(call_id),
       ...(max_attempts === undefined ? {} : { max_attempts }),
-      ...options,
-    });
+    };
+  }
+
+  async enqueue(job, options = {}) {
+    const { definition_key, payload, ...rest } = WindlassJobQueue.newJob(job, this.#options.prefix);
+    return this.#client.enqueue(definition_key, payload, { ...rest, ...options });
   }
 
   async claim(workerId) {

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
+use crate::http::HttpPlan;
 
 pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json FILE] [--only NAME,…]
        windlass-bench driver MODE [--flag value …]
+       windlass-bench http [--n N] [--concurrency C] [--delay-ms MS]   HTTP jobs beside a plain client
 
   --quick       smaller numbers, all the same figures, in under two minutes
   --full        ten million finished jobs in the history instead of two
@@ -28,6 +30,7 @@ pub(crate) enum Command {
     Help,
     Suite(SuiteOptions),
     Driver(Mode),
+    Http(HttpPlan),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -114,9 +117,19 @@ impl Command {
         match words.first().map(String::as_str) {
             Some("help" | "--help" | "-h") => Ok(Self::Help),
             Some("driver") => parse_mode(&words[1..]).map(Self::Driver),
+            Some("http") => parse_http(&words[1..]).map(Self::Http),
             _ => parse_suite(&words).map(Self::Suite),
         }
     }
+}
+
+fn parse_http(words: &[String]) -> Result<HttpPlan, UsageError> {
+    let mut flags = Flags::parse(words, &[], &["--n", "--concurrency", "--delay-ms"])?;
+    Ok(HttpPlan {
+        n: flags.positive("--n", 20_000)?,
+        concurrency: flags.positive("--concurrency", 64)?,
+        delay_ms: flags.number("--delay-ms", 10)?,
+    })
 }
 
 fn parse_suite(words: &[String]) -> Result<SuiteOptions, UsageError> {

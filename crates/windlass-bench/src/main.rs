@@ -11,6 +11,7 @@ mod args;
 mod database;
 mod driver;
 mod figures;
+mod http;
 mod noop;
 mod percentile;
 mod process;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
             }
             Command::Suite(options) => suite::run(&options).await,
             Command::Driver(mode) => driver::run(&mode).await,
+            Command::Http(plan) => http::run(&plan).await,
         }
     });
     match done {

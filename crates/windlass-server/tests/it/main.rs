@@ -7,5 +7,6 @@ mod clients;
 mod health;
 mod jobs;
 mod metrics;
+mod seeds;
 mod support;
 mod worker;

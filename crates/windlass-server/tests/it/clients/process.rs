@@ -1,10 +1,12 @@
 //! A worker written with each client runs jobs of every kind, and a program enqueues and waits.
 
+mod documents;
+
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -164,4 +166,41 @@ async fn a_python_worker_runs_jobs_of_every_kind() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_typescript_worker_runs_jobs_of_every_kind() {
     a_worker_runs_jobs_of_every_kind(&TYPESCRIPT).await;
+}
+
+async fn output(child: Child) -> Value {
+    let limit = Duration::from_secs(120);
+    let output = tokio::time::timeout(limit, child.wait_with_output()).await.expect("it ends").unwrap();
+    assert!(output.status.success(), "{}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+async fn a_program_enqueues_and_waits(language: &Language) {
+    let stage = Stage::start().await;
+    let worker = stage.spawn(language, "worker", Role::Worker).await;
+    let seen = output(stage.spawn(language, "enqueue", Role::Operator).await).await;
+    let wanted = json!({"same": true, "result": {"n": 1}, "failed": "never", "timeout": true,
+                        "canceled": "canceled", "refused": [422, "invalid"]});
+    assert_eq!(seen, wanted);
+    drop(worker);
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_python_program_enqueues_and_waits() {
+    a_program_enqueues_and_waits(&PYTHON).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_typescript_program_enqueues_and_waits() {
+    a_program_enqueues_and_waits(&TYPESCRIPT).await;
+}
+
+/// Seed 003: the interface is the seam, and its worker loop stays as it was.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_job_queue_interface_of_seed_003_stands_on_the_worker_protocol() {
+    let stage = Stage::start().await;
+    let done = output(stage.spawn(&TYPESCRIPT, "job-queue", Role::Worker).await).await;
+    assert_eq!(done, json!(["extract_audio c1 1", "analyze c1 0"]));
+    stage.end().await;
 }

@@ -1,0 +1,113 @@
+//! The programs in the documents run as they stand there.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::json;
+use tokio::process::{Child, Command};
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Definition, HttpEndpoint, NewJob, State, Worker};
+use windlass_server::auth::Role;
+use windlass_testing::eventually;
+
+use super::Stage;
+
+const PULL: &str = include_str!("../../../../../../docs/pull-workers.md");
+const HTTP: &str = include_str!("../../../../../../docs/http-jobs.md");
+
+/// The first block of this language.
+fn block(document: &str, language: &str) -> String {
+    let (_, rest) = document.split_once(&format!("```{language}\n")).unwrap();
+    rest.split_once("\n```").unwrap().0.to_owned()
+}
+
+fn clients() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients").canonicalize().unwrap()
+}
+
+fn spawn(program: &str, file: &Path, variables: &[(&str, &str)]) -> Child {
+    Command::new(program)
+        .arg(file)
+        .env("PYTHONPATH", clients().join("python"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .envs(variables.iter().copied())
+        .stdout(Stdio::inherit())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_workers_of_the_documents_run() {
+    let stage = Stage::start().await;
+    stage.server.queue.define(&Definition::new("resize")).await.unwrap();
+    let folder = std::env::temp_dir().join(format!("windlass-docs-{}", Uuid::new_v4()));
+    fs::create_dir_all(folder.join("node_modules")).unwrap();
+    std::os::unix::fs::symlink(clients().join("typescript"), folder.join("node_modules/windlass-client"))
+        .unwrap();
+    let token = stage.server.client(DEFAULT_TENANT, Role::Worker).await.token.unwrap();
+    for (program, language, name) in [("python3", "python", "worker.py"), ("node", "js", "worker.mjs")] {
+        let file = folder.join(name);
+        fs::write(&file, block(PULL, language)).unwrap();
+        let worker =
+            spawn(program, &file, &[("WINDLASS_URL", &stage.server.base), ("WINDLASS_TOKEN", &token)]);
+        let new = NewJob::new("resize").payload(&json!({"image": 7}));
+        let id = stage.server.queue.enqueue(&new).await.unwrap().id;
+        assert_eq!(stage.until(id, State::Succeeded).await.result, Some(json!({"width": 640})), "{language}");
+        drop(worker);
+    }
+    fs::remove_dir_all(folder).unwrap();
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_endpoint_and_the_settings_of_the_documents_work() {
+    #[derive(serde::Deserialize)]
+    struct File {
+        http: std::collections::BTreeMap<String, HttpEndpoint>,
+    }
+    let secret = "a secret that is long enough";
+    let stage = Stage::start().await;
+    stage.server.queue.define(&Definition::new("ai-tagging")).await.unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let file = std::env::temp_dir().join(format!("windlass-endpoint-{}.py", Uuid::new_v4()));
+    fs::write(&file, block(HTTP, "python")).unwrap();
+    let _endpoint = spawn("python3", &file, &[("PORT", &port.to_string()), ("AI_TAGGING_SECRET", secret)]);
+    eventually("it listens", async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok())
+        .await;
+
+    let mut settings: File = toml::from_str(&block(HTTP, "toml")).unwrap();
+    assert_eq!(settings.http["transcribe"].lease, 600.0);
+    let mut tagging = settings.http.remove("ai-tagging").unwrap();
+    assert_eq!(tagging.batch, 10);
+    // Where the test's own endpoint is, and what the environment of the worker would give.
+    tagging.url = format!("http://127.0.0.1:{port}/");
+    tagging.allow = vec![format!("127.0.0.1:{port}")];
+    tagging.secret = Some(secret.into());
+    tagging.headers.clear();
+    let worker = Worker::builder(stage.server.queue.queue())
+        .http("ai-tagging", &tagging)
+        .unwrap()
+        .start()
+        .await
+        .unwrap();
+    let new = NewJob::new("ai-tagging").payload(&json!({"text": "sport and news of today"}));
+    let id = stage.server.queue.enqueue(&new).await.unwrap().id;
+    assert_eq!(stage.until(id, State::Succeeded).await.result, Some(json!({"tags": ["news", "sport"]})));
+    worker.stop().await.unwrap();
+    fs::remove_file(file).unwrap();
+    stage.end().await;
+}
+
+/// Every setting is documented, and nothing else is.
+#[test]
+fn the_documented_http_settings_are_the_settings() {
+    let refused = toml::from_str::<HttpEndpoint>("no_such_setting = 1").unwrap_err().to_string();
+    let (_, known) = refused.split_once("expected one of ").unwrap();
+    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    let (_, table) = HTTP.split_once("| setting | default | meaning |\n|---|---|---|\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let documented: Vec<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
+    assert_eq!(documented, known);
+}

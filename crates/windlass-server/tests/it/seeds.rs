@@ -1,0 +1,3 @@
+//! Systems of the seeds, running on windlass as their READMEs say.
+
+mod process;

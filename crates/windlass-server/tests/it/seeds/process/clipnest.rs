@@ -1,0 +1,145 @@
+//! Seed 002: a row of the application goes through two HTTP functions.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::Path as Parameter;
+use axum::http::StatusCode;
+use axum::response::Html;
+use axum::routing::get;
+use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Filter, HttpEndpoint, State, Worker};
+use windlass_testing::eventually;
+
+use super::{Stage, answers, free_port, program, root};
+
+const SECRET: &str = "a secret of some length for the clips";
+
+/// The site that videos are on: one with captions, one without, and one that is always broken.
+async fn video_site() -> String {
+    let captions = "WEBVTT\n\n00:00.000 --> 00:02.000\nKnots hold ropes. A bowline knot holds a rope that must not slip.\n\n00:02.000 --> 00:04.000\nThanks for watching.\n";
+    let page = |Parameter(video): Parameter<String>| async move {
+        match video.as_str() {
+            "knots" => Ok(Html(r#"<title>Five knots</title><video><track src="/captions.vtt"></video>"#)),
+            "silent" => Ok(Html("<title>Only music</title>")),
+            _ => Err(StatusCode::INTERNAL_SERVER_ERROR),
+        }
+    };
+    let site = Router::new()
+        .route("/videos/{video}", get(page))
+        .route("/captions.vtt", get(move || async move { captions }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, site).await });
+    base
+}
+
+fn psql() -> PathBuf {
+    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let found = installed.map(|version| version.path().join("bin/psql")).find(|path| path.exists());
+    found.unwrap_or_else(|| PathBuf::from("psql"))
+}
+
+async fn insert(client: &Client, url: &str) -> Uuid {
+    let text = "insert into clipnest_videos (video_url) values ($1) returning id";
+    client.query_one(text, &[&url]).await.unwrap().get(0)
+}
+
+async fn row(client: &Client, id: Uuid) -> serde_json::Value {
+    let text = "select to_jsonb(v) from clipnest_videos v where id = $1";
+    client.query_one(text, &[&id]).await.unwrap().get(0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clipnest_scrapes_and_enriches_what_is_inserted() {
+    let stage = Stage::start("clipnest").await;
+    let client = Arc::new(stage.server.queue.client().await);
+    client.batch_execute(&fs::read_to_string(root().join("clipnest/schema.sql")).unwrap()).await.unwrap();
+    let port = free_port();
+    let _functions = program("python3")
+        .arg(root().join("clipnest/functions.py"))
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("PORT", port.to_string())
+        .env("CLIPNEST_SECRET", SECRET)
+        .env("DATABASE_URL", stage.server.queue.url())
+        .env("PSQL", psql())
+        .spawn()
+        .unwrap();
+    answers(port).await;
+
+    // The worker's own file, with the port of this test and the secret as the environment would give it.
+    #[derive(serde::Deserialize)]
+    struct File {
+        http: BTreeMap<String, HttpEndpoint>,
+    }
+    let text = fs::read_to_string(root().join("clipnest/worker.toml")).unwrap();
+    let file: File = toml::from_str(&text.replace("8300", &port.to_string())).unwrap();
+    let mut building = Worker::builder(stage.server.queue.queue()).concurrency(4);
+    for (key, mut endpoint) in file.http {
+        endpoint.secret = Some(SECRET.into());
+        building = building.http(&key, &endpoint).unwrap();
+    }
+    let worker = building.start().await.unwrap();
+
+    // A row that is rolled back leaves no job.
+    client
+        .batch_execute("begin; insert into clipnest_videos (video_url) values ('x'); rollback")
+        .await
+        .unwrap();
+    let site = video_site().await;
+    let knots = insert(&client, &format!("{site}/videos/knots")).await;
+    let silent = insert(&client, &format!("{site}/videos/silent")).await;
+    let poison = insert(&client, &format!("{site}/videos/poison")).await;
+    assert_eq!(row(&client, knots).await["id"], json!(knots));
+
+    eventually("the video is done", async || row(&client, knots).await["processing_status"] == "done").await;
+    let done = row(&client, knots).await;
+    assert_eq!(
+        (&done["title"], &done["summary"]),
+        (&json!("Five knots"), &json!("A bowline knot holds a rope that must not slip."))
+    );
+    assert_eq!(done["embedding"].as_array().unwrap().len(), 16);
+    let jobs_of = async |video: Uuid| {
+        let filter = Filter::new(DEFAULT_TENANT).subject("video", video.to_string()).limit(10);
+        let mut jobs = stage.server.queue.list(&filter).await.unwrap().jobs;
+        jobs.sort_by_key(|job| job.queued_at);
+        jobs
+    };
+    let jobs = jobs_of(knots).await;
+    let keys: Vec<_> = jobs.iter().map(|job| job.definition_key.as_str()).collect();
+    assert_eq!(keys, ["clipnest.scrape", "clipnest.enrich"]);
+    assert_eq!(jobs[1].parent_id, Some(jobs[0].id), "the second came with the first's completion");
+
+    eventually("the silent one is done too", async || {
+        row(&client, silent).await["processing_status"] == "done"
+    })
+    .await;
+    assert_eq!(row(&client, silent).await["title"], json!("Only music"));
+    assert_eq!(jobs_of(silent).await.len(), 1, "without a transcript there is nothing to enrich");
+
+    // The backoff of the definition is half a minute; the test does not sit it out.
+    let broken = jobs_of(poison).await[0].id;
+    eventually("the poisonous one is given up", async || {
+        let soon = "update windlass.deferred set due_at = clock_timestamp() where job_id = $1";
+        client.execute(soon, &[&broken]).await.unwrap();
+        stage.job(broken).await.status == State::DeadLetter
+    })
+    .await;
+    let failed = row(&client, poison).await;
+    assert_eq!(failed["processing_status"], json!("failed"));
+    assert!(failed["processing_error"].as_str().unwrap().contains("500"), "{failed}");
+    let attempts = stage.server.queue.attempts(DEFAULT_TENANT, broken).await.unwrap();
+    assert_eq!(attempts.iter().map(|attempt| attempt.status.as_str()).collect::<Vec<_>>(), ["failed"; 3]);
+
+    // A function that died before it could mark its row.
+    client.batch_execute("update clipnest_videos set processing_status = 'scraping', processing_error = null where processing_status = 'failed'").await.unwrap();
+    let swept: i32 = client.query_one("select clipnest_reconcile()", &[]).await.unwrap().get(0);
+    assert_eq!((swept, &row(&client, poison).await["processing_status"]), (1, &json!("failed")));
+    worker.stop().await.unwrap();
+    stage.end().await;
+}

@@ -1,0 +1,97 @@
+// The four stages. Each writes to a path that only the call decides, and returns early if what it would make is there: run
+// twice, it does its work once.
+
+import { access, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
+
+import type { JobQueue, QueueJob, StageName } from "./job-queue.js";
+import { encode } from "./tones.js";
+
+export interface Settings {
+  /** Where artifacts are kept. */
+  storage: string;
+  /** The speech service, which answers later. */
+  speechUrl: string;
+  pollSeconds: number;
+  /** Ends the process at the end of this stage, before it is completed: for the test of what a crash leaves. */
+  crashAfter?: string;
+}
+
+export const artifact = (settings: Settings, job: { org_id: string; call_id: string }, name: string) =>
+  join(settings.storage, job.org_id, job.call_id, name);
+
+export function stages(settings: Settings) {
+  const path = (job: QueueJob, name: string) => artifact(settings, job, name);
+  const next = (queue: JobQueue, job: QueueJob, stage: StageName, payload: Record<string, unknown> = {}) =>
+    queue.enqueue({ org_id: job.org_id, call_id: job.call_id, stage, payload, max_attempts: job.max_attempts });
+
+  const run: Record<StageName, (job: QueueJob, queue: JobQueue) => Promise<void>> = {
+    /** The upload becomes audio; the upload is not needed any more. */
+    async extract_audio(job, queue) {
+      if (!(await exists(path(job, "audio.wav")))) {
+        const upload = JSON.parse(await readFile(path(job, "upload.json"), "utf8")) as { words: string[] };
+        await write(path(job, "audio.wav"), encode(upload.words));
+      }
+      await rm(path(job, "upload.json"), { force: true });
+      await next(queue, job, "transcribe_start");
+    },
+
+    /** Starts the operation and remembers it before anything else, so that a second run does not start another. */
+    async transcribe_start(job, queue) {
+      const started = path(job, "operation.json");
+      if (!(await exists(started))) {
+        const audio = await readFile(path(job, "audio.wav"));
+        const key = `${job.org_id}/${job.call_id}`;
+        const response = await fetch(`${settings.speechUrl}/operations`, {
+          method: "POST",
+          body: new Uint8Array(audio),
+          headers: { "idempotency-key": key },
+        });
+        if (!response.ok) throw new Error(`the speech service answered ${response.status}`);
+        await write(started, await response.text());
+      }
+      const { id } = JSON.parse(await readFile(started, "utf8")) as { id: string };
+      await next(queue, job, "transcribe_poll", { operationId: id });
+    },
+
+    /** Holds no worker while it waits: it asks, and comes back later. */
+    async transcribe_poll(job, queue) {
+      if (!(await exists(path(job, "transcript.json")))) {
+        const response = await fetch(`${settings.speechUrl}/operations/${String(job.payload["operationId"])}`);
+        if (!response.ok) throw new Error(`the speech service answered ${response.status}`);
+        const operation = (await response.json()) as { done: boolean; words?: string[] };
+        if (!operation.done) return queue.snooze(job.id, settings.pollSeconds);
+        await write(path(job, "transcript.json"), JSON.stringify(operation.words));
+      }
+      await next(queue, job, "analyze");
+    },
+
+    async analyze(job) {
+      const words = JSON.parse(await readFile(path(job, "transcript.json"), "utf8")) as string[];
+      const counts: Record<string, number> = {};
+      for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+      const mood = (counts["thanks"] ?? 0) >= (counts["refund"] ?? 0) ? "content" : "upset";
+      await write(path(job, "analysis.json"), JSON.stringify({ words: words.length, mood }));
+    },
+  };
+
+  return async function runStage(job: QueueJob, queue: JobQueue) {
+    await run[job.stage](job, queue);
+    if (settings.crashAfter === job.stage && job.attempts === 0) process.exit(9);
+  };
+}
+
+const exists = (path: string) =>
+  access(path).then(
+    () => true,
+    () => false,
+  );
+
+/** Whole or not at all: a file that is there is finished. */
+async function write(path: string, data: string | Uint8Array) {
+  await mkdir(dirname(path), { recursive: true });
+  const partial = `${path}.${process.pid}`;
+  await writeFile(partial, data);
+  await rename(partial, path);
+}
+

@@ -1,0 +1,38 @@
+// The interface over windlass. What a stage enqueues while it runs is kept until the stage is completed and then goes with it
+// in one call: a stage is never completed without its next one, and never enqueues it twice.
+
+import { Client, type NewJob } from "windlass-client";
+import { WindlassJobQueue } from "windlass-client/job-queue";
+
+import type { JobQueue, QueueJob, StageName } from "./job-queue.js";
+
+const STAGES: StageName[] = ["extract_audio", "transcribe_start", "transcribe_poll", "analyze"];
+
+export function windlassQueue(options: { url: string; token: string; leaseSeconds?: number }): JobQueue {
+  const queue = new WindlassJobQueue(new Client(options), {
+    stages: STAGES,
+    prefix: "call.",
+    leaseSeconds: options.leaseSeconds ?? 60,
+    waitSeconds: 5,
+  });
+  let next: NewJob[] = [];
+  let snoozed: number | undefined;
+  return {
+    async enqueue(job) {
+      next.push(WindlassJobQueue.newJob(job, "call."));
+    },
+    async claim(workerId) {
+      next = [];
+      snoozed = undefined;
+      return (await queue.claim(workerId)) as QueueJob | null;
+    },
+    async snooze(_jobId, seconds) {
+      snoozed = seconds;
+    },
+    async complete(jobId) {
+      if (snoozed === undefined) await queue.complete(jobId, { next });
+      else await queue.snooze(jobId, snoozed);
+    },
+    fail: (jobId, error, backoffSeconds) => queue.fail(jobId, error, backoffSeconds),
+  };
+}
