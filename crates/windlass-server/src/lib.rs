@@ -10,3 +10,5 @@ pub mod http;
 mod logs;
 pub mod metrics;
 pub mod server;
+#[cfg(feature = "otel")]
+pub mod traces;

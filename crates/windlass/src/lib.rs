@@ -36,6 +36,7 @@ mod store;
 mod telemetry;
 pub mod text;
 mod token;
+mod trace;
 mod verbs;
 mod why;
 pub mod worker;
@@ -73,6 +74,7 @@ pub use store::database::Settings;
 pub use store::statements;
 pub use telemetry::{METRICS, Transition};
 pub use token::{KnownToken, NewToken, Token};
+pub use trace::Trace;
 pub use verbs::{Bulk, Placed};
 pub use why::{Reason, Why};
 #[cfg(feature = "http-jobs")]

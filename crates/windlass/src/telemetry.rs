@@ -4,6 +4,7 @@
 //! whoever subscribed. The library installs no recorder and no subscriber; the application chooses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use metrics::{Counter, Histogram};
 use tokio::sync::broadcast;
@@ -11,6 +12,7 @@ use uuid::Uuid;
 
 use crate::job::state::{Actor, AttemptOutcome, State};
 use crate::new_job::{Enqueued, NewJob};
+use crate::trace::Trace;
 
 /// Metric names, with what they count. `docs/telemetry.md` lists the same, and a test compares the two.
 pub const METRICS: &[(&str, &str)] = &[
@@ -51,6 +53,11 @@ pub struct Transition {
     pub by: Actor,
     /// How the attempt ended, when one did.
     pub outcome: Option<AttemptOutcome>,
+    /// How long it ran, when it ended.
+    pub ran: Option<Duration>,
+    /// How long the job had been due when it was claimed.
+    pub queued: Duration,
+    pub trace: Trace,
 }
 
 /// Where transitions are told.
@@ -161,7 +168,7 @@ pub(crate) fn enqueued<'a>(jobs: impl IntoIterator<Item = (&'a NewJob, &'a Enque
 }
 
 /// How long a statement took. What it is for is told by the function it calls; the labels are few.
-pub(crate) fn database_time(statement: &str, took: std::time::Duration) {
+pub(crate) fn database_time(statement: &str, took: Duration) {
     let called = statement.split_once("windlass.").map_or("", |(_, rest)| rest);
     let name =
         called.split(|letter: char| !letter.is_ascii_lowercase() && letter != '_').next().unwrap_or_default();

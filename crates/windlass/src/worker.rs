@@ -286,6 +286,9 @@ impl Shared {
             to: State::Running,
             by: crate::job::state::Actor::Claim,
             outcome: None,
+            ran: None,
+            queued: job.queued(),
+            trace: job.trace(),
         });
     }
 }

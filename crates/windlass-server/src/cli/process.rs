@@ -142,6 +142,20 @@ impl Beside {
         self.tasks.push(tokio::spawn(keeper.run(self.stop.clone())));
     }
 
+    /// Sends what this worker's jobs do to the collector, if one is configured.
+    #[cfg(feature = "otel")]
+    pub(crate) fn trace(&mut self, configuration: &Configuration, worker: &windlass::Worker) {
+        if let Some(endpoint) = &configuration.traces.endpoint {
+            let export = crate::traces::export(endpoint.clone(), worker.subscribe(), self.stop.clone());
+            self.tasks.push(tokio::spawn(export));
+        }
+    }
+
+    /// This build has no traces, and the configuration's check refuses an endpoint.
+    #[cfg(not(feature = "otel"))]
+    #[expect(clippy::unused_self, reason = "the same call in every build")]
+    pub(crate) fn trace(&mut self, _: &Configuration, _: &windlass::Worker) {}
+
     pub(crate) fn spawn(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.push(tokio::spawn(task));
     }

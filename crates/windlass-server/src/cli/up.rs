@@ -85,6 +85,7 @@ impl Up {
         } else {
             let tenants = demo::prepare(&queue).await?;
             let worker = demo::worker(&queue, configuration).await?;
+            beside.trace(configuration, &worker);
             beside.spawn(demo::produce(queue.clone(), tenants, beside.token()));
             Some(worker)
         };

@@ -10,3 +10,5 @@ mod metrics;
 mod seeds;
 mod support;
 mod worker;
+#[cfg(feature = "otel")]
+mod traces;

@@ -1,12 +1,14 @@
 //! A job that this worker holds, and the fence under which it may speak of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use uuid::Uuid;
 
 use super::settle::Budget;
+use crate::trace::Trace;
 
 /// Proof of holding one attempt of one job. Every write about the attempt carries it, and is refused once it is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +61,17 @@ pub(crate) struct Claimed {
     /// `max_lost` and `max_snoozes` are the definition's and filled in when the attempt is settled.
     pub(crate) budget: Budget,
     pub(crate) extra: Extra,
+}
+
+impl Claimed {
+    /// How long it had been due.
+    pub(crate) fn queued(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.queued_ms).unwrap_or(0))
+    }
+
+    pub(crate) fn trace(&self) -> Trace {
+        Trace::of(self.fence.job, self.extra.trace.as_deref())
+    }
 }
 
 /// What most jobs leave empty.

@@ -98,6 +98,11 @@ impl Context {
         self.claimed.extra.source_ref.as_deref()
     }
 
+    /// The W3C traceparent to pass on to whatever this attempt calls.
+    pub fn traceparent(&self) -> String {
+        self.claimed.trace().traceparent(self.attempt())
+    }
+
     /// The W3C traceparent given at enqueue.
     pub fn trace(&self) -> Option<&str> {
         self.claimed.extra.trace.as_deref()

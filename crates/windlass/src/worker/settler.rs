@@ -206,6 +206,9 @@ impl Settler {
                     to: next,
                     by: Actor::Worker,
                     outcome: Some(outcome),
+                    ran: Some(one.ran),
+                    queued: one.claimed.queued(),
+                    trace: one.claimed.trace(),
                 });
             }
         }

@@ -7,8 +7,19 @@ use crate::tree::{File, LIBRARY, Tree};
 pub(crate) const RULES: &[&Rule] = &[&PURE, &PURE_LOOKS_DOWN, &STORE_LOOKS_DOWN, &NO_SQL_ABOVE_THE_STORE];
 
 /// They decide; others act.
-const PURE_MODULES: &[&str] =
-    &["job", "tenant", "definition", "trigger", "cron", "template", "redact", "json", "text", "worker/fair"];
+const PURE_MODULES: &[&str] = &[
+    "job",
+    "tenant",
+    "definition",
+    "trigger",
+    "cron",
+    "template",
+    "redact",
+    "json",
+    "text",
+    "trace",
+    "worker/fair",
+];
 
 /// They act through the store and hold no statement.
 const ABOVE_THE_STORE: &[&str] = &["enqueue", "worker", "keeper", "pull"];
