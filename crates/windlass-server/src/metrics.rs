@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
-use windlass::Queue;
+use windlass::{Queue, Reach};
 
 use crate::auth::Permission;
 use crate::http::{App, Problem, ProblemKind};
@@ -77,9 +77,11 @@ pub async fn upkeep(stop: CancellationToken) {
 
 /// Everything, as text. `tenants` is how many of them have depth series of their own.
 pub async fn text(queue: &Queue, tenants: usize) -> windlass::Result<String> {
-    let counts = queue.counts(None).await?;
+    let looking = queue.look(Reach::Everything).await?;
+    let overview = looking.overview().await?;
+    looking.end().await?;
     let mut text = recorder().render();
-    text.push_str(&depths(&counts, tenants));
+    text.push_str(&depths(&overview, tenants));
     Ok(text)
 }
 

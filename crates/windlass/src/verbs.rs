@@ -14,6 +14,7 @@ use crate::new_job::{Enqueued, NewJob};
 use crate::operator::{Canceled, read_canceled, read_retried};
 use crate::queue::Queue;
 use crate::store;
+use crate::telemetry;
 
 /// A job that was enqueued, and since when it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +55,7 @@ impl Queue {
                 store::enqueue::routed_as(self.database(), tenant, &routed, actor, &act).await?
             {
                 let enqueued = Enqueued { id: routed.job, state: State::Queued, is_duplicate: false };
+                telemetry::enqueued([(job, &enqueued)]);
                 return Ok(Placed { enqueued, queued_at });
             }
         }
@@ -82,6 +84,7 @@ impl Acting {
             Enqueued { id: routed.job, state: State::Queued, is_duplicate: false }
         };
         let queued_at = store::enqueue::queued_at(&self.session, route.0.tenant, enqueued.id).await?;
+        telemetry::enqueued([(job, &enqueued)]);
         Ok(Placed { enqueued, queued_at })
     }
 

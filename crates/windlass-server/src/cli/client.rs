@@ -106,7 +106,7 @@ impl Client {
             query.extend(cursor.map(|cursor| ("cursor", cursor)));
             let page = self.get(path, &query).await?;
             items.extend(list_of(&page));
-            cursor = page.get("next_cursor").and_then(Value::as_str).map(str::to_owned);
+            cursor = page.get("next_cursor").map(print::text).filter(|cursor| !cursor.is_empty());
             if cursor.is_none() {
                 return Ok(items);
             }

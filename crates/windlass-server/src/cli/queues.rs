@@ -62,17 +62,17 @@ fn show(queues: &[Value]) -> Result<(), Failure> {
     print::table(
         queues,
         &[
-            ("QUEUE", Show::With(|queue| print::text(queue.get("name").unwrap_or(at(queue, "queue"))))),
+            ("QUEUE", Show::Plain("name")),
             (
                 "STATE",
                 Show::With(
                     |queue| if at(queue, "is_paused") == true { "paused".into() } else { "open".into() },
                 ),
             ),
-            ("QUEUED", Show::Plain("queued")),
-            ("RUNNING", Show::Plain("running")),
-            ("SCHEDULED", Show::Plain("scheduled")),
-            ("DEAD LETTERS", Show::Plain("dead_letter")),
+            ("QUEUED", Show::Plain("summary.queued")),
+            ("RUNNING", Show::Plain("summary.running")),
+            ("SCHEDULED", Show::Plain("summary.scheduled")),
+            ("DEAD LETTERS", Show::Plain("summary.dead_letter")),
         ],
         "no queues yet; the first job of a definition makes its queue",
     )

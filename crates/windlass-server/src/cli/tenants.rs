@@ -107,7 +107,8 @@ impl Tenants {
                 let mut body = settings.fields();
                 body.extend(name.as_ref().map(|name| ("name".to_owned(), json!(name))));
                 if *suspend || *resume {
-                    body.insert("is_suspended".to_owned(), json!(suspend));
+                    let status = if *suspend { "suspended" } else { "active" };
+                    body.insert("status".to_owned(), json!(status));
                 }
                 if body.is_empty() {
                     return Err(Failure::usage("what should change?")
@@ -161,12 +162,7 @@ fn show(tenants: &[Value]) -> Result<(), Failure> {
             ("ID", Show::Plain("id")),
             ("WEIGHT", Show::Plain("weight")),
             ("MAX QUEUED", Show::Plain("max_queued")),
-            (
-                "STATE",
-                Show::With(|tenant| {
-                    if at(tenant, "is_suspended") == true { "suspended".into() } else { "active".into() }
-                }),
-            ),
+            ("STATE", Show::Plain("status")),
             ("CREATED", Show::Age("created_at")),
         ],
         "no tenants; `windlass tenants create SLUG` makes one",

@@ -4,63 +4,83 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use uuid::Uuid;
-use windlass::{Counts, State};
+use windlass::{Overview, Summary};
 
 /// The series written here; `docs/telemetry.md` lists the same, and a test compares the two.
 pub const METRICS: &[(&str, &str)] = &[
     ("windlass_jobs", "jobs now, by queue and status"),
+    ("windlass_oldest_queued_seconds", "how long the job that is queued longest could have run, by queue"),
     ("windlass_tenant_jobs", "jobs now, by tenant and status, for the largest tenants and `other`"),
 ];
-
-type Depths<'a> = BTreeMap<&'a str, [i64; State::ALL.len()]>;
 
 /// Jobs by queue and status; and, for the `most` tenants with the most unfinished jobs, by tenant and status. However many
 /// tenants there are, at most `most + 1` have series.
 #[must_use]
-pub fn depths(counts: &[Counts], most: usize) -> String {
-    let mut by_queue = Depths::new();
-    for row in counts {
-        add(by_queue.entry(&row.queue).or_default(), row);
-    }
+pub fn depths(overview: &Overview, most: usize) -> String {
     let mut text = String::new();
-    write(&mut text, METRICS[0], "queue", &by_queue);
-    if most == 0 {
-        return text;
+    describe(&mut text, METRICS[0]);
+    for (queue, summary) in &overview.queues {
+        write_counts(&mut text, METRICS[0].0, "queue", queue, &counts(summary));
     }
-
-    let mut unfinished: BTreeMap<Uuid, i64> = BTreeMap::new();
-    for row in counts {
-        let open = State::ALL.iter().filter(|state| !state.is_terminal()).map(|state| row.of(*state));
-        *unfinished.entry(row.tenant_id).or_default() += open.sum::<i64>();
+    describe(&mut text, METRICS[1]);
+    for (queue, summary) in &overview.queues {
+        let age = summary.oldest_queued_age_seconds.unwrap_or(0.0).max(0.0);
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{}{{queue=\"{}\"}} {age}", METRICS[1].0, escape(queue));
     }
-    let mut ranked: Vec<(Uuid, i64)> = unfinished.into_iter().collect();
-    ranked.sort_by_key(|(tenant, open)| (std::cmp::Reverse(*open), *tenant));
-    let named: BTreeMap<Uuid, String> =
-        ranked.into_iter().take(most).map(|(tenant, _)| (tenant, tenant.to_string())).collect();
-    let mut by_tenant = Depths::new();
-    for row in counts {
-        let name = named.get(&row.tenant_id).map_or("other", String::as_str);
-        add(by_tenant.entry(name).or_default(), row);
+    if most > 0 {
+        describe(&mut text, METRICS[2]);
+        for (tenant, counts) in largest(&overview.tenants, most) {
+            write_counts(&mut text, METRICS[2].0, "tenant", &tenant, &counts);
+        }
     }
-    write(&mut text, METRICS[1], "tenant", &by_tenant);
     text
 }
 
-fn add(sum: &mut [i64; State::ALL.len()], row: &Counts) {
-    for (place, state) in sum.iter_mut().zip(State::ALL) {
-        *place += row.of(state);
-    }
+type Statuses = [(&'static str, i64); 8];
+
+fn counts(summary: &Summary) -> Statuses {
+    [
+        ("scheduled", summary.scheduled),
+        ("blocked", summary.blocked),
+        ("queued", summary.queued),
+        ("running", summary.running),
+        ("succeeded", summary.succeeded),
+        ("failed", summary.failed),
+        ("dead_letter", summary.dead_letter),
+        ("canceled", summary.canceled),
+    ]
 }
 
-fn write(text: &mut String, (name, meaning): (&str, &str), label: &str, depths: &Depths<'_>) {
-    // Writing to a string cannot fail.
-    let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} gauge");
-    for (value, counts) in depths {
-        for (count, state) in counts.iter().zip(State::ALL) {
-            let _ = writeln!(text, "{name}{{{label}=\"{}\",status=\"{state}\"}} {count}", escape(value));
+/// Those with the most work before them by name, the others as one.
+fn largest(tenants: &BTreeMap<Uuid, Summary>, most: usize) -> Vec<(String, Statuses)> {
+    let mut ranked: Vec<(&Uuid, &Summary)> = tenants.iter().collect();
+    let unfinished =
+        |summary: &Summary| summary.scheduled + summary.blocked + summary.queued + summary.running;
+    ranked.sort_by_key(|(tenant, summary)| (std::cmp::Reverse(unfinished(summary)), **tenant));
+    let rest = ranked.split_off(most.min(ranked.len()));
+    let mut shown: Vec<(String, Statuses)> =
+        ranked.into_iter().map(|(tenant, summary)| (tenant.to_string(), counts(summary))).collect();
+    let mut other = counts(&Summary::default());
+    for (_, summary) in &rest {
+        for (sum, (_, count)) in other.iter_mut().zip(counts(summary)) {
+            sum.1 += count;
         }
     }
-    text.push('\n');
+    if !rest.is_empty() {
+        shown.push(("other".to_owned(), other));
+    }
+    shown
+}
+
+fn describe(text: &mut String, (name, meaning): (&str, &str)) {
+    let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} gauge");
+}
+
+fn write_counts(text: &mut String, name: &str, label: &str, value: &str, counts: &Statuses) {
+    for (status, count) in counts {
+        let _ = writeln!(text, "{name}{{{label}=\"{}\",status=\"{status}\"}} {count}", escape(value));
+    }
 }
 
 fn escape(value: &str) -> String {
@@ -69,6 +89,8 @@ fn escape(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use windlass::Overview;
+
     use super::{depths, escape};
 
     #[test]
@@ -78,7 +100,7 @@ mod tests {
 
     #[test]
     fn without_jobs_the_series_are_only_described() {
-        assert_eq!(depths(&[], 5).matches("# TYPE").count(), 2);
-        assert!(!depths(&[], 0).contains("tenant"));
+        assert_eq!(depths(&Overview::default(), 5).matches("# TYPE").count(), 3);
+        assert!(!depths(&Overview::default(), 0).contains("tenant"));
     }
 }

@@ -1,5 +1,6 @@
 //! The command line, as a shell meets it: the real program, its output and its exit code.
 
+mod client;
 mod commands;
 mod documents;
 

@@ -8,6 +8,7 @@ mod health;
 mod jobs;
 mod metrics;
 mod seeds;
+mod process;
 mod support;
 mod worker;
 #[cfg(feature = "otel")]
