@@ -20,6 +20,7 @@ mod serve;
 mod summary;
 mod tenants;
 mod tokens;
+mod top;
 mod up;
 mod workers;
 
@@ -107,6 +108,8 @@ pub enum Command {
     Jobs(jobs::Jobs),
     /// Counts jobs by status
     Summary(summary::Summary),
+    /// Shows queues, running jobs and workers, live
+    Top(top::Top),
     /// Lists, applies and compares job definitions
     Definitions(definitions::Definitions),
     /// Creates, changes and deletes tenants
@@ -173,6 +176,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Doctor(doctor) => doctor.run(&global).await,
         Command::Jobs(jobs) => jobs.run(&global).await,
         Command::Summary(summary) => summary.run(&global).await,
+        Command::Top(top) => top.run(&global).await,
         Command::Definitions(definitions) => definitions.run(&global).await,
         Command::Tenants(tenants) => tenants.run(&global).await,
         Command::Tokens(tokens) => tokens.run(&global).await,

@@ -19,26 +19,36 @@ pub struct Summary {
 
 impl Summary {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
-        let (path, whole) =
-            if self.all { ("/api/v1/admin/summary", "all") } else { ("/api/v1/jobs/summary", "counts") };
-        let summary = global.client().await?.get(path, &[]).await?;
+        let summary = global.client().await?.get(path(self.all), &[]).await?;
         if global.json {
             print::json(&summary)?;
-            return Ok(Exit::Success);
+        } else {
+            show(&summary)?;
         }
-        let mut all = at(&summary, whole).clone();
-        all["queue"] = json!("all");
-        if all.get("oldest_queued_age_seconds").is_none() {
-            all["oldest_queued_age_seconds"] = at(&summary, "oldest_queued_age_seconds").clone();
-        }
-        let queues = at(&summary, "queues").as_object().into_iter().flatten().map(|(name, counts)| {
-            let mut row = counts.clone();
-            row["queue"] = json!(name);
-            row
-        });
-        print::table(&queues.chain([all]).collect::<Vec<Value>>(), &COLUMNS, "nothing is counted")?;
         Ok(Exit::Success)
     }
+}
+
+pub(super) fn path(is_for_all: bool) -> &'static str {
+    if is_for_all { "/api/v1/admin/summary" } else { "/api/v1/jobs/summary" }
+}
+
+/// One line per queue, and one for all of them. A tenant's summary and everyone's differ a little in their form.
+pub(super) fn show(summary: &Value) -> Result<(), Failure> {
+    let mut all = summary.get("all").unwrap_or_else(|| at(summary, "counts")).clone();
+    if let Value::Object(fields) = &mut all {
+        fields.insert("queue".to_owned(), json!("all"));
+        let oldest = at(summary, "oldest_queued_age_seconds").clone();
+        fields.entry("oldest_queued_age_seconds").or_insert(oldest);
+    }
+    let queues = at(summary, "queues").as_object().into_iter().flatten().map(|(name, counts)| {
+        let mut row = counts.clone();
+        if let Value::Object(fields) = &mut row {
+            fields.insert("queue".to_owned(), json!(name));
+        }
+        row
+    });
+    print::table(&queues.chain([all]).collect::<Vec<Value>>(), &COLUMNS, "nothing is counted")
 }
 
 const COLUMNS: [(&str, Show); 10] = [

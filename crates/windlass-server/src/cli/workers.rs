@@ -61,7 +61,7 @@ impl Workers {
     }
 }
 
-fn show(workers: &[Value]) -> Result<(), Failure> {
+pub(super) fn show(workers: &[Value]) -> Result<(), Failure> {
     print::table(
         workers,
         &[

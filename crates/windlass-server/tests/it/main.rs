@@ -10,6 +10,6 @@ mod metrics;
 mod seeds;
 mod process;
 mod support;
-mod worker;
 #[cfg(feature = "otel")]
 mod traces;
+mod worker;

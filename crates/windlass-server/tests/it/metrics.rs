@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use windlass::{Definition, NewJob};
+use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Worker};
 use windlass_server::auth::Role;
 use windlass_server::http::Options;
 use windlass_server::metrics;
+use windlass_testing::eventually;
 
 use crate::support::TestServer;
 
@@ -41,13 +43,71 @@ async fn ten_thousand_tenants_do_not_make_ten_thousand_series() {
     let many = "insert into windlass.tenants (id, slug, name) select gen_random_uuid(), 't' || n, 't' || n from generate_series(1, 10000) n;
         insert into windlass.lane (tenant_id, definition_id, queue, priority)
           select t.id, d.id, 'default', 100 from windlass.tenants t, windlass.job_definitions d where t.slug like 't%';
-        insert into windlass.tally (tenant_id, lane, queued) select n.tenant_id, n.id, 1 from windlass.lane n";
+        insert into windlass.tally (tenant_id, lane, queued) select n.tenant_id, n.id, 1 from windlass.lane n;
+        analyze windlass.lane, windlass.tally";
     client.batch_execute(many).await.unwrap();
     let text = server.anonymous().get("/metrics").await.text;
     let series = text.lines().filter(|line| line.starts_with("windlass_tenant_jobs{")).count();
     assert_eq!(series, 21 * windlass::State::ALL.len());
     let plain = TestServer::start().await.anonymous().get("/metrics").await.text;
     assert!(!plain.contains("windlass_tenant_jobs"), "no tenant is named unless asked for");
+}
+
+struct Flaky;
+
+impl Handler for Flaky {
+    const KEY: &'static str = "flaky";
+    type Args = serde_json::Value;
+
+    async fn run(&self, job: &Context, payload: serde_json::Value) -> Result<Done, Failure> {
+        let is_hopeless = payload["hopeless"] == true;
+        if is_hopeless || job.attempt() == 1 {
+            return Err(Failure::retry_after(Duration::ZERO, "as asked"));
+        }
+        Ok(Done::new())
+    }
+
+    fn definition(&self) -> Definition {
+        Definition::new(Self::KEY).max_attempts(2)
+    }
+}
+
+#[tokio::test]
+async fn enqueues_endings_retries_dead_letters_and_times_are_counted_where_they_happen() {
+    // Before anything that counts: a counter belongs to the recorder that is there when it is made.
+    metrics::recorder();
+    let server = TestServer::start().await;
+    let worker = Worker::builder(&server.queue).handler(Flaky).start().await.unwrap();
+    for hopeless in [false, true] {
+        server
+            .queue
+            .enqueue(&NewJob::new("flaky").payload(&serde_json::json!({"hopeless": hopeless})))
+            .await
+            .unwrap();
+    }
+    let ended = "windlass_finished_total{definition_key=\"flaky\",status=\"dead_letter\"} 1";
+    let mut text = String::new();
+    eventually("both have ended", async || {
+        text = server.anonymous().get("/metrics").await.text;
+        text.contains(ended)
+            && text.contains("windlass_finished_total{definition_key=\"flaky\",status=\"succeeded\"} 1")
+    })
+    .await;
+    worker.stop().await.unwrap();
+    for line in [
+        "windlass_enqueued_total{definition_key=\"flaky\"} 2",
+        "windlass_retries_total{definition_key=\"flaky\"} 2",
+        "windlass_attempts_total{definition_key=\"flaky\",outcome=\"failed\"} 3",
+        "windlass_queue_seconds_count{definition_key=\"flaky\"} 4",
+        "windlass_run_seconds_count{definition_key=\"flaky\"} 4",
+        "windlass_queue_seconds_bucket{definition_key=\"flaky\",le=\"0.1\"}",
+        "windlass_database_seconds_bucket{call=\"claim\",le=\"0.1\"}",
+        "windlass_database_seconds_bucket{call=\"settle\",le=\"0.1\"}",
+        "windlass_claim_batch_size_count",
+        "windlass_settle_batch_size_count",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
 }
 
 #[tokio::test]

@@ -114,6 +114,9 @@ async fn tenants_tokens_queues_workers_and_the_audit_trail_are_managed_from_the_
     for listed in both(&server, &["workers", "list"]).await {
         listed.expect(0);
     }
+    for looked in both(&server, &["top", "--once"]).await {
+        assert!(looked.expect(0).out.contains("DEAD LETTERS"));
+    }
     for listed in both(&server, &["audit", "list"]).await {
         let out = listed.expect(0).out;
         assert!(out.contains("tenant.create") && out.contains("local:"), "{out}");
