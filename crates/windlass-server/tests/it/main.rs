@@ -7,8 +7,8 @@ mod clients;
 mod health;
 mod jobs;
 mod metrics;
-mod seeds;
 mod process;
+mod seeds;
 mod support;
 #[cfg(feature = "otel")]
 mod traces;
