@@ -7,7 +7,7 @@
 use crate::error::{Error, Result};
 use crate::job::state::State;
 use crate::new_job::{Enqueued, NewJob};
-use crate::queue::Queue;
+use crate::queue::{CheckedRoute, Queue};
 use crate::store;
 use crate::store::database::{CONFLICT_TRIES, conflict_pause};
 use crate::store::enqueue::{Route, Routed};
@@ -48,8 +48,18 @@ impl Queue {
         let mut answers: Vec<Option<Enqueued>> = vec![None; jobs.len()];
         let mut plain = Vec::with_capacity(jobs.len());
         let mut guarded = Vec::new();
+        let mut known: Option<(&NewJob, CheckedRoute)> = None;
         for (position, job) in jobs.iter().enumerate() {
-            let route = self.checked_route(job).await?;
+            // A batch is usually of one kind, and finding the way for each costs as much as checking it.
+            let route = match &known {
+                Some((like, route)) if share_a_route(like, job) => {
+                    job.check()?;
+                    check_payload(job, route)?;
+                    route.clone()
+                }
+                _ => self.checked_route(job).await?,
+            };
+            known = Some((job, route.clone()));
             if job.options.needs_a_guard() || route.0.has_start_deadline {
                 guarded.push(position);
             } else {
@@ -108,18 +118,13 @@ impl Queue {
         session.commit().await
     }
 
-    pub(crate) async fn checked_route(
-        &self,
-        job: &NewJob,
-    ) -> Result<std::sync::Arc<(Route, Option<jsonschema::Validator>)>> {
+    pub(crate) async fn checked_route(&self, job: &NewJob) -> Result<CheckedRoute> {
         job.check()?;
         let options = &job.options;
         let route = self
             .route(options.tenant, &job.definition_key, options.queue.as_deref(), options.priority)
             .await?;
-        if let Some(validator) = &route.1 {
-            crate::definition::check_payload(validator, job.payload_text()?)?;
-        }
+        check_payload(job, &route)?;
         Ok(route)
     }
 
@@ -137,6 +142,20 @@ impl Queue {
             payload: job.payload_text()?,
             extra: job.options.extra(),
         })
+    }
+}
+
+fn share_a_route(one: &NewJob, other: &NewJob) -> bool {
+    let way = |job: &NewJob| (job.options.tenant, job.options.priority);
+    one.definition_key == other.definition_key
+        && way(one) == way(other)
+        && one.options.queue == other.options.queue
+}
+
+fn check_payload(job: &NewJob, route: &CheckedRoute) -> Result<()> {
+    match &route.1 {
+        Some(validator) => crate::definition::check_payload(validator, job.payload_text()?),
+        None => Ok(()),
     }
 }
 

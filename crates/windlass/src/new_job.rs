@@ -341,8 +341,23 @@ impl Options {
             || !self.depends_on.is_empty()
     }
 
+    fn has_no_extra(&self) -> bool {
+        self.source == Source::Manual
+            && self.tags.is_empty()
+            && self.created_by.is_none()
+            && self.parent_id.is_none()
+            && self.source_ref.is_none()
+            && self.correlation_id.is_none()
+            && self.subject_type.is_none()
+            && self.subject_id.is_none()
+            && self.trace.is_none()
+    }
+
     /// The columns that most jobs leave empty, as one JSON object, or nothing at all.
     pub(crate) fn extra(&self) -> Option<String> {
+        if self.has_no_extra() {
+            return None;
+        }
         let extra = Extra {
             source: (self.source != Source::Manual).then(|| self.source.as_str()),
             created_by: self.created_by,

@@ -35,7 +35,7 @@ struct Inner {
     ids: Mutex<ContextV7>,
 }
 
-type CheckedRoute = Arc<(Route, Option<jsonschema::Validator>)>;
+pub(crate) type CheckedRoute = Arc<(Route, Option<jsonschema::Validator>)>;
 
 struct KnownRoute {
     since: Instant,

@@ -98,8 +98,8 @@ begin
       insert into windlass.tally (tenant_id, lane, queued, running)
         select t.tenant_id, t.lane, -count(*), count(*) from taken t group by t.tenant_id, t.lane)
     select t.tenant_id, t.id, t.lane, t.seq, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, b.payload,
-           (extract(epoch from at - greatest(b.created_at, b.scheduled_for)) * 1000)::bigint,
-           (extract(epoch from b.deadline - at) * 1000)::bigint,
+           (date_part('epoch', at - greatest(b.created_at, b.scheduled_for)) * 1000)::bigint,
+           (date_part('epoch', b.deadline - at) * 1000)::bigint,
            case when num_nonnulls(b.source_ref, b.correlation_id, b.subject_id, b.trace, b.tags, b.parent_id, b.created_by) > 0 then
              jsonb_build_object('source_ref', b.source_ref, 'correlation_id', b.correlation_id, 'subject_type', b.subject_type,
                'subject_id', b.subject_id, 'trace', b.trace, 'tags', b.tags, 'parent_id', b.parent_id, 'created_by', b.created_by) end
