@@ -42,6 +42,16 @@ class Client:
     def job(self, job_id):
         return self._call("GET", f"/api/v1/jobs/{job_id}", again=True)
 
+    def jobs(self, **filters):
+        """The jobs that fit the filters of the API's list (`status`, `definition_key`, `subject`, ...), newest first, page by
+        page as they are asked for."""
+        while True:
+            page = self._call("GET", "/api/v1/jobs?" + urllib.parse.urlencode(filters), again=True)
+            yield from page["jobs"]
+            if page.get("next_cursor") is None:
+                return
+            filters["cursor"] = page["next_cursor"]
+
     def cancel(self, job_id):
         return self._call("POST", f"/api/v1/jobs/{job_id}/cancel", {}, again=True)
 

@@ -91,3 +91,8 @@ pub const INSTALLATION: uuid::Uuid = uuid::Uuid::nil();
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
+
+/// So do those of the first page that people read.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/getting-started.md")]
+mod getting_started {}

@@ -148,7 +148,7 @@ fn read(path: &Path) -> Result<Vec<Map<String, Value>>, Failure> {
     } else {
         toml::from_str(&file).map_err(|error| bad(error.to_string()))?
     };
-    let listed = document.get("definitions").and_then(Value::as_array).cloned();
+    let listed = document.as_array().or_else(|| document.get("definitions")?.as_array()).cloned();
     let listed = listed.ok_or_else(|| {
         bad("has no list `definitions`".to_owned()).advise("see `windlass definitions apply --help`")
     })?;

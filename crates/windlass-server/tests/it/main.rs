@@ -4,6 +4,8 @@
 
 mod cli;
 mod clients;
+mod documents;
+mod examples;
 mod health;
 mod jobs;
 mod metrics;

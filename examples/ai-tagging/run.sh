@@ -1,0 +1,21 @@
+#!/bin/sh
+# What `windlass up --example ai-tagging` runs, once windlass serves. WINDLASS is the program, DATABASE_URL its Postgres.
+set -eu
+: "${WINDLASS:=windlass}"
+command -v psql >/dev/null || { echo "psql is missing: apt-get install postgresql-client" >&2; exit 1; }
+
+# Shared by the worker, which signs its calls with it, and the function, which checks them.
+AI_TAGGING_SECRET=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
+export AI_TAGGING_SECRET
+
+if ! psql -XqAtc "select to_regclass('public.workspace_threads_posts')" "$DATABASE_URL" | grep -q .; then
+  psql -Xq1 -v ON_ERROR_STOP=1 -f schema.sql -f members.sql "$DATABASE_URL" >/dev/null
+fi
+python3 function.py &
+"$WINDLASS" worker --config worker.toml --no-keeper &
+psql -Xq -v ON_ERROR_STOP=1 -f demo.sql "$DATABASE_URL"
+
+# The signal that ends this script goes to its programs as well; it waits for them.
+trap : TERM INT
+wait
+wait
