@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass::{NewJob, Queue};
 use windlass_server::auth::Role;
-use windlass_server::http::{App, Options};
+use windlass_server::http::Options;
 use windlass_testing::settings;
 
 use crate::support::TestServer;
@@ -151,8 +151,6 @@ async fn tenants_do_not_meet_on_a_shared_connection() {
         server.queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap();
     }
     let narrow = Queue::connect(settings(server.queue.url()).connections(1)).await.unwrap();
-    let app = App::new(narrow.clone(), Options::default());
-    drop(app);
     for round in 0..400_u64 {
         let tenant = if round % 2 == 0 { a } else { b };
         let look = async {
@@ -160,7 +158,7 @@ async fn tenants_do_not_meet_on_a_shared_connection() {
             let page = looking.list(&windlass::Filter::new(tenant)).await?;
             let counts = looking.counts().await?;
             looking.end().await?;
-            windlass::Result::Ok((page.jobs, counts))
+            Ok::<_, windlass::Error>((page.jobs, counts))
         };
         if round % 3 == 0 {
             // Gone after a moment, wherever it is then.

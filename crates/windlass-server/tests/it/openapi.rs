@@ -184,3 +184,12 @@ fn schemas_of_bodies_refuse_what_they_do_not_know() {
         }
     }
 }
+
+#[test]
+fn the_codes_of_why_are_those_written_down() {
+    let page = include_str!("../../../../docs/api.md");
+    let table = page.split("<!-- checked: why-codes -->").nth(1).unwrap();
+    let written: Vec<&str> =
+        table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(written, windlass::Reason::CODES);
+}
