@@ -96,9 +96,10 @@ fn complete(route: &Route, operation: &mut Map<String, Value>) {
             .entry(status)
             .or_insert_with(|| json!({"description": problem.title(), "content": problem_content()}));
     }
-    let empty: Vec<_> = responses.iter_mut().filter(|(_, response)| response["description"] == "").collect();
-    for (_, response) in empty {
-        response["description"] = json!("Done");
+    for (_, response) in responses.iter_mut() {
+        if response["description"].as_str().unwrap_or_default().is_empty() {
+            response["description"] = json!("Done");
+        }
     }
 }
 

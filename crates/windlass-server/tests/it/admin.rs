@@ -161,7 +161,7 @@ async fn a_token_is_shown_once_scoped_rotated_with_overlap_and_revoked() {
     let successor = with_token(&server, &rotated);
     successor.get("/api/v1/jobs").await.expect(200);
     reader.get("/api/v1/jobs").await.expect(200);
-    admin.post(&format!("{path}/{id}/rotate"), &json!({})).await.problem(412, "precondition-failed");
+    admin.post(&format!("{path}/{id}/rotate"), &json!({})).await.problem(409, "conflict");
     admin.delete(&format!("{path}/{id}")).await.expect(200);
     reader.get("/api/v1/jobs").await.problem(401, "unauthorized");
     successor.get("/api/v1/jobs").await.expect(200);

@@ -53,7 +53,9 @@ impl Ids {
         ids.0.insert("job_id", job.id.to_string());
         ids.0.insert("token_id", token["id"].as_str().unwrap().to_owned());
         ids.0.insert("user_id", member["user_id"].as_str().unwrap().to_owned());
-        ids.0.insert("tenant_id", tenant.to_string());
+        // One of its own to be changed and deleted.
+        let another = server.queue.tenant(&format!("t-{}", Uuid::now_v7().simple())).await;
+        ids.0.insert("tenant_id", another.to_string());
         ids
     }
 }
