@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use crate::api::ApiPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
 use crate::http::HttpPlan;
 
 pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json FILE] [--only NAME,…]
+       windlass-bench api [--n N] [--callers N] [--history N] [--reads N]
        windlass-bench driver MODE [--flag value …]
        windlass-bench http [--n N] [--concurrency C] [--delay-ms MS]   HTTP jobs beside a plain client
 
@@ -29,6 +31,7 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
 pub(crate) enum Command {
     Help,
     Suite(SuiteOptions),
+    Api(ApiPlan),
     Driver(Mode),
     Http(HttpPlan),
 }
@@ -116,6 +119,7 @@ impl Command {
         let words: Vec<String> = words.collect();
         match words.first().map(String::as_str) {
             Some("help" | "--help" | "-h") => Ok(Self::Help),
+            Some("api") => parse_api(&words[1..]).map(Self::Api),
             Some("driver") => parse_mode(&words[1..]).map(Self::Driver),
             Some("http") => parse_http(&words[1..]).map(Self::Http),
             _ => parse_suite(&words).map(Self::Suite),
@@ -129,6 +133,13 @@ fn parse_http(words: &[String]) -> Result<HttpPlan, UsageError> {
         n: flags.positive("--n", 20_000)?,
         concurrency: flags.positive("--concurrency", 64)?,
         delay_ms: flags.number("--delay-ms", 10)?,
+fn parse_api(words: &[String]) -> Result<ApiPlan, UsageError> {
+    let mut flags = Flags::parse(words, &[], &["--n", "--callers", "--history", "--reads"])?;
+    Ok(ApiPlan {
+        n: flags.number("--n", 20_000)?,
+        callers: flags.positive("--callers", 64)?,
+        history: flags.number("--history", 2_000_000)?,
+        reads: flags.positive("--reads", 1000)?,
     })
 }
 

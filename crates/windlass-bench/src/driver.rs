@@ -5,7 +5,7 @@
 mod bulk;
 mod drain;
 mod latency;
-mod single;
+pub(crate) mod single;
 mod steady;
 
 use serde_json::{Value, json};

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark's figures are its output")]
 #![expect(clippy::print_stderr, reason = "progress and errors belong to whoever runs it")]
 
+mod api;
 mod args;
 mod database;
 mod driver;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
                 Ok(())
             }
             Command::Suite(options) => suite::run(&options).await,
+            Command::Api(plan) => api::run(&plan).await,
             Command::Driver(mode) => driver::run(&mode).await,
             Command::Http(plan) => http::run(&plan).await,
         }

@@ -61,7 +61,8 @@ pub(crate) fn own_rss_kb() -> u64 {
     memory_kb("/proc/self/status", "VmRSS:").unwrap_or(0)
 }
 
-fn memory_kb(status_file: &str, field: &str) -> Option<u64> {
+/// A figure of a process's memory, from its status file in /proc.
+pub(crate) fn memory_kb(status_file: &str, field: &str) -> Option<u64> {
     let text = std::fs::read_to_string(status_file).ok()?;
     let value = text.lines().find_map(|line| line.strip_prefix(field))?;
     value.trim().strip_suffix("kB")?.trim().parse().ok()

@@ -7,6 +7,8 @@ mod pinned;
 mod rounds;
 mod size;
 
+pub(crate) use history::fill;
+
 use std::time::Duration;
 
 use serde_json::Value;

@@ -5,14 +5,17 @@
 mod authenticator;
 mod bootstrap;
 mod caller;
+mod jwt;
 mod password;
 mod role;
 mod secret;
+pub mod session;
 mod token;
 
 pub use authenticator::{Authenticated, Authenticator};
 pub use bootstrap::create_admin_token;
 pub use caller::{Caller, Who};
+pub use jwt::{JwtClaims, JwtKeys, JwtSettings, JwtVerifier};
 pub use password::{hash_password, verify_password};
 pub use role::{Permission, Role};
 pub use secret::Secret;

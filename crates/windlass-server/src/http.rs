@@ -4,6 +4,7 @@
 
 mod app;
 mod changes;
+mod docs;
 mod extract;
 mod guard;
 mod health;
@@ -91,7 +92,7 @@ routes! {
     // For people: not in OpenAPI, and whoever has not signed in is sent to where they can.
     pages {
         get    "/api/openapi.json" Anyone    openapi::json;
-        get    "/docs"             Anyone    openapi::page;
+        get    "/docs"             Anyone    docs::page;
         // Guards itself: callers on the same machine need no credential.
         get    "/metrics"          Anyone    metrics::page;
     }
@@ -165,7 +166,7 @@ macro_rules! routes {
         }
 
         #[derive(utoipa::OpenApi)]
-        #[openapi(paths($($($part)::+),*))]
+        #[openapi(paths($($($part)::+),*), components(schemas(problem::ProblemBody)))]
         struct Documented;
     };
 }

@@ -16,7 +16,7 @@ impl Suite<'_> {
         let mut rates = Vec::new();
         let url = self.server.fresh_database().await?;
         self.table.progress(&format!("making {} finished jobs", self.sizes.history));
-        self.fill(&url).await?;
+        fill(&url, self.sizes.history).await?;
         for round in 1..=self.sizes.history_rounds {
             self.server.settle_down().await?;
             self.table
@@ -26,29 +26,30 @@ impl Suite<'_> {
         self.figures.drain_with_history = median(&rates);
         Ok(())
     }
+}
 
-    async fn fill(&self, url: &str) -> Result<()> {
-        let admin = connect(url).await?;
-        admin.batch_execute(PROCEDURE).await?;
-        let lane: i32 = admin
-            .query_one("select lane from windlass.route_of(null, $1, null, null)", &[&noop::KEY])
-            .await?
-            .get(0);
-        let (jobs, payload) = (self.sizes.history, noop::payload());
-        let mut parts = JoinSet::new();
-        for part in 0..CONNECTIONS {
-            let client = connect(url).await?;
-            let call = format!("call filled.fill({jobs}, {part}, {CONNECTIONS}, {lane}, '{payload}')");
-            parts.spawn(async move { client.batch_execute(&call).await });
-        }
-        while let Some(part) = parts.join_next().await {
-            part??;
-        }
-        let count = i32::try_from(jobs)?;
-        let counted = "insert into windlass.tally (tenant_id, lane, succeeded) values ($1, $2, $3)";
-        admin.execute(counted, &[&windlass::DEFAULT_TENANT, &lane, &count]).await?;
-        // What autovacuum does within a minute of such a load, and would have done long ago to a history that grew.
-        admin.batch_execute("vacuum windlass.job, windlass.history").await?;
-        Ok(())
+/// Puts this many finished jobs behind the queue.
+pub(crate) async fn fill(url: &str, jobs: u64) -> Result<()> {
+    let admin = connect(url).await?;
+    admin.batch_execute(PROCEDURE).await?;
+    let lane: i32 = admin
+        .query_one("select lane from windlass.route_of(null, $1, null, null)", &[&noop::KEY])
+        .await?
+        .get(0);
+    let payload = noop::payload();
+    let mut parts = JoinSet::new();
+    for part in 0..CONNECTIONS {
+        let client = connect(url).await?;
+        let call = format!("call filled.fill({jobs}, {part}, {CONNECTIONS}, {lane}, '{payload}')");
+        parts.spawn(async move { client.batch_execute(&call).await });
     }
+    while let Some(part) = parts.join_next().await {
+        part??;
+    }
+    let count = i32::try_from(jobs)?;
+    let counted = "insert into windlass.tally (tenant_id, lane, succeeded) values ($1, $2, $3)";
+    admin.execute(counted, &[&windlass::DEFAULT_TENANT, &lane, &count]).await?;
+    // What autovacuum does within a minute of such a load, and would have done long ago to a history that grew.
+    admin.batch_execute("vacuum windlass.job, windlass.history").await?;
+    Ok(())
 }

@@ -6,10 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
-use windlass::{KnownToken, Queue};
+use uuid::Uuid;
+use windlass::{KnownToken, Queue, Reach, Tenant};
 
 use super::caller::{Caller, Who};
+use super::jwt::{JwtSettings, JwtVerifier};
 use super::role::{Permission, Role};
+use super::session::session_hash;
 use super::token::TokenSecret;
 use crate::http::Problem;
 
@@ -21,7 +24,10 @@ const MOST_REMEMBERED: usize = 50_000;
 #[derive(Debug)]
 pub struct Authenticator {
     queue: Queue,
+    jwt: Option<JwtVerifier>,
+    is_secure: bool,
     tokens: Mutex<HashMap<String, Remembered>>,
+    tenants: Mutex<HashMap<Uuid, (Instant, Option<Tenant>)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -39,15 +45,94 @@ pub struct Authenticated {
 }
 
 impl Authenticator {
-    pub fn new(queue: Queue) -> Self {
-        Self { queue, tokens: Mutex::default() }
+    /// `is_secure`: cookies go over TLS only.
+    pub fn new(queue: Queue, jwt: Option<JwtSettings>, is_secure: bool) -> Self {
+        Self {
+            queue,
+            jwt: jwt.map(JwtVerifier::new),
+            is_secure,
+            tokens: Mutex::default(),
+            tenants: Mutex::default(),
+        }
     }
 
     /// Who sent these headers. Every failure looks the same from outside.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
-        let Some(bearer) = bearer(headers)? else { return Err(Problem::unauthorized()) };
-        let Some(token) = TokenSecret::parse(bearer) else { return Err(Problem::unauthorized()) };
-        self.by_token(&token).await
+        let Some(bearer) = bearer(headers)? else { return self.by_session(headers).await };
+        match TokenSecret::parse(bearer) {
+            Some(token) => self.by_token(&token).await,
+            None => self.by_jwt(bearer).await,
+        }
+    }
+
+    async fn by_jwt(&self, token: &str) -> Result<Authenticated, Problem> {
+        let verifier = self.jwt.as_ref().ok_or_else(Problem::unauthorized)?;
+        let claims = verifier.verify(token).await.ok_or_else(Problem::unauthorized)?;
+        let mut requests_per_minute = None;
+        if let Some(tenant) = claims.tenant {
+            let tenant = self.tenant(tenant).await?.filter(|tenant| tenant.status != "deleting");
+            let tenant = tenant.ok_or_else(Problem::unauthorized)?;
+            requests_per_minute = tenant.requests_per_minute.and_then(|most| u32::try_from(most).ok());
+        }
+        let caller = Caller {
+            who: Who::Jwt { issuer: verifier.issuer().to_owned(), subject: claims.subject },
+            role: claims.role,
+            tenant: claims.tenant,
+            scopes: None,
+            from_address: None,
+            request_id: None,
+        };
+        Ok(Authenticated { caller, requests_per_minute })
+    }
+
+    async fn by_session(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
+        let hash = session_hash(headers, self.is_secure).ok_or_else(Problem::unauthorized)?;
+        let session = self.queue.session_of(&hash).await?.ok_or_else(Problem::unauthorized)?;
+        if let Some(id) = &session.token_id {
+            let known = self.token(id).await?.filter(|known| known.is_valid);
+            let mut found = of_token(known.ok_or_else(Problem::unauthorized)?)?;
+            if found.caller.role == Role::SuperAdmin {
+                found.caller.tenant = session.chosen_tenant;
+            }
+            return Ok(found);
+        }
+        let (Some(id), Some(email)) = (session.user_id, session.email.clone()) else {
+            return Err(Problem::unauthorized());
+        };
+        let named = headers.get("x-tenant-id").and_then(|id| id.to_str().ok()?.parse::<Uuid>().ok());
+        let wanted = named.or(session.chosen_tenant);
+        let (role, tenant, requests_per_minute) = if session.is_super_admin {
+            (Role::SuperAdmin, session.chosen_tenant, None)
+        } else {
+            let chosen = session.members.iter().find(|member| Some(member.tenant_id) == wanted);
+            let member = chosen.or(session.members.first()).ok_or_else(Problem::unauthorized)?;
+            let role = member.role.parse().map_err(|()| Problem::unauthorized())?;
+            (role, Some(member.tenant_id), member.requests_per_minute)
+        };
+        let who = Who::User { id, email };
+        let caller = Caller { who, role, tenant, scopes: None, from_address: None, request_id: None };
+        Ok(Authenticated { caller, requests_per_minute })
+    }
+
+    /// A tenant by its id, believed for a few seconds.
+    async fn tenant(&self, id: Uuid) -> Result<Option<Tenant>, Problem> {
+        {
+            let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some((since, tenant)) = tenants.get(&id)
+                && since.elapsed() < BELIEVED_FOR
+            {
+                return Ok(tenant.clone());
+            }
+        }
+        let looking = self.queue.look(Reach::Tenant(id)).await?;
+        let tenant = looking.tenants().await?.pop();
+        looking.end().await?;
+        let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
+        if tenants.len() >= MOST_REMEMBERED {
+            tenants.clear();
+        }
+        tenants.insert(id, (Instant::now(), tenant.clone()));
+        Ok(tenant)
     }
 
     /// Asks the database again the next time: for what this process itself has just revoked.
@@ -55,26 +140,14 @@ impl Authenticator {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(token_id);
     }
 
-    async fn by_token(&self, token: &TokenSecret) -> Result<Authenticated, Problem> {
+    pub(crate) async fn by_token(&self, token: &TokenSecret) -> Result<Authenticated, Problem> {
         let known = self.token(token.id()).await?;
         // Compared also when there is none, so that both take the same time.
         let stored = known.as_ref().map_or("", |known| known.secret_hash.as_str());
         let is_right = token.matches(stored);
         let known = known.filter(|known| is_right && known.is_valid && known.kind == token.kind().as_str());
         let known = known.ok_or_else(Problem::unauthorized)?;
-        let role: Role = known.role.parse().map_err(|()| Problem::unauthorized())?;
-        let scopes = known
-            .scopes
-            .map(|scopes| scopes.iter().filter_map(|scope| Permission::from_scope(scope)).collect());
-        let caller = Caller {
-            who: Who::Token { id: known.id, name: known.name },
-            role,
-            tenant: (!known.tenant_id.is_nil()).then_some(known.tenant_id),
-            scopes,
-            from_address: None,
-            request_id: None,
-        };
-        Ok(Authenticated { caller, requests_per_minute: known.requests_per_minute })
+        of_token(known)
     }
 
     async fn token(&self, id: &str) -> Result<Option<KnownToken>, Problem> {
@@ -107,6 +180,21 @@ impl Remembered {
         let is_over = self.token.as_ref().is_some_and(|token| !token.is_valid);
         self.since.elapsed() < if is_over { BELIEVED_FOR } else { until }
     }
+}
+
+fn of_token(known: KnownToken) -> Result<Authenticated, Problem> {
+    let role: Role = known.role.parse().map_err(|()| Problem::unauthorized())?;
+    let scopes =
+        known.scopes.map(|scopes| scopes.iter().filter_map(|scope| Permission::from_scope(scope)).collect());
+    let caller = Caller {
+        who: Who::Token { id: known.id, name: known.name },
+        role,
+        tenant: (!known.tenant_id.is_nil()).then_some(known.tenant_id),
+        scopes,
+        from_address: None,
+        request_id: None,
+    };
+    Ok(Authenticated { caller, requests_per_minute: known.requests_per_minute })
 }
 
 /// The bearer of an Authorization header, if there is one. Two of them are nobody.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::{Keeper, KeeperSettings, Queue, Settings};
 
 use super::exit::{Exit, Failure};
-use crate::auth::{Caller, Role, Who};
+use crate::auth::{Caller, JwtKeys, JwtSettings, Role, Secret, Who};
 use crate::config::Configuration;
 use crate::http::{self, App};
 use crate::server::{Running, Server};
@@ -58,6 +58,23 @@ fn local_caller() -> Caller {
     Caller { who, role: Role::SuperAdmin, tenant: None, scopes: None, from_address: None, request_id: None }
 }
 
+/// Whose JWTs are taken. The configuration's own check has seen to it that what belongs together is there.
+fn jwt(configuration: &Configuration) -> Option<JwtSettings> {
+    let auth = &configuration.auth;
+    let keys = match (&auth.jwt_secret, &auth.jwks_url) {
+        (Some(secret), _) => JwtKeys::Secret(Secret::new(secret.expose())),
+        (None, Some(address)) => JwtKeys::Jwks(address.clone()),
+        (None, None) => return None,
+    };
+    Some(JwtSettings {
+        keys,
+        issuer: auth.jwt_issuer.clone()?,
+        audience: auth.jwt_audience.clone()?,
+        tenant_claim: auth.jwt_tenant_claim.clone(),
+        role_claim: auth.jwt_role_claim.clone(),
+    })
+}
+
 fn options(configuration: &Configuration) -> http::Options {
     let limits = &configuration.limits;
     http::Options {
@@ -69,6 +86,8 @@ fn options(configuration: &Configuration) -> http::Options {
         max_connections: limits.connections,
         metrics: configuration.metrics.enabled,
         metrics_tenants: configuration.metrics.tenants,
+        jwt: jwt(configuration),
+        secure_cookies: configuration.http.tls_certificate.is_some(),
     }
 }
 

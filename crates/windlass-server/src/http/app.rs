@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::{Pull, Queue};
 
 use super::limits::Rates;
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, JwtSettings};
 
 /// The server's state; cheap to clone.
 #[derive(Debug, Clone)]
@@ -38,6 +38,10 @@ pub struct Options {
     pub request_timeout: Duration,
     /// Requests per minute of one credential; of a tenant, see its own setting.
     pub requests_per_minute: u32,
+    /// Whose JWTs are taken; nobody's, if not given.
+    pub jwt: Option<JwtSettings>,
+    /// Cookies go over TLS only; for servers that are reached by it.
+    pub secure_cookies: bool,
     /// Open connections at once.
     pub max_connections: usize,
     /// Whether `/metrics` is served, and how many tenants have series of their own in it.
@@ -53,6 +57,8 @@ impl Default for Options {
             body_timeout: Duration::from_secs(30),
             request_timeout: Duration::from_secs(30),
             requests_per_minute: 60_000,
+            jwt: None,
+            secure_cookies: false,
             max_connections: 10_000,
             metrics: true,
             metrics_tenants: 0,
@@ -62,7 +68,7 @@ impl Default for Options {
 
 impl App {
     pub fn new(queue: Queue, options: Options) -> Self {
-        let authenticator = Authenticator::new(queue.clone());
+        let authenticator = Authenticator::new(queue.clone(), options.jwt.clone(), options.secure_cookies);
         Self {
             inner: Arc::new(Inner {
                 queue,

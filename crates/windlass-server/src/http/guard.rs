@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 
 use axum::extract::{ConnectInfo, Request, State};
+use axum::http::header;
 use axum::http::request::Parts;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -13,7 +14,7 @@ use super::Audience;
 use super::app::App;
 use super::limits::RequestId;
 use super::problem::{Problem, ProblemKind};
-use crate::auth::{Authenticated, Caller, Permission, Role};
+use crate::auth::{Authenticated, Caller, Permission, Role, session};
 
 /// What the guard of one route knows.
 #[derive(Debug, Clone)]
@@ -50,6 +51,14 @@ async fn admit(route: &Guarded, request: &Parts) -> Result<Caller, Problem> {
         Some(InProcess(caller)) => Authenticated { caller: caller.clone(), requests_per_minute: None },
         None => route.app.authenticator().authenticate(&request.headers).await?,
     };
+    // A browser sends its cookie with whatever any page makes it send; a token is sent on purpose.
+    let is_cookie = !request.headers.contains_key(header::AUTHORIZATION);
+    if is_cookie
+        && request.extensions.get::<InProcess>().is_none()
+        && session::changes_something(&request.method)
+    {
+        session::check_same_origin(&request.headers)?;
+    }
     caller.request_id = request.extensions.get::<RequestId>().map(|id| id.0.clone());
     caller.from_address =
         request.extensions.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip().to_string());

@@ -94,6 +94,8 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     Problem::of(ProblemKind::Internal, "the failure was logged").into_response()
 }
 
+const SIGN_INS_PER_MINUTE: u32 = 10;
+
 /// How often each credential, and each tenant, has asked lately. Counted after authentication: before it, anybody could
 /// speak in another's name. Every server process counts for itself.
 #[derive(Debug)]
@@ -119,6 +121,11 @@ impl Rates {
             self.take(most, format!("tenant:{tenant}"))?;
         }
         Ok(())
+    }
+
+    /// Few tries for one address or token: guessing a password must take years.
+    pub(crate) fn sign_in(&self, who: &str) -> Result<(), Problem> {
+        self.take(SIGN_INS_PER_MINUTE, format!("sign-in:{who}"))
     }
 
     fn take(&self, per_minute: u32, key: String) -> Result<(), Problem> {

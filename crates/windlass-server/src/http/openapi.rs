@@ -2,23 +2,147 @@
 //! credential, its problems, its headers) is added here, so that no handler can forget it.
 
 use axum::Json;
-use axum::http::header;
-use axum::response::IntoResponse;
+use axum::http::Method;
+use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
-use utoipa::openapi::OpenApi as Document;
 
-use super::Documented;
+use super::problem::ProblemKind;
+use super::{Audience, Documented, Route, table};
+use crate::auth::Permission;
+
+const ABOUT: &str = "A durable, multi-tenant job queue on Postgres.\n\nThe tenant comes from the credential; a super-admin may name \
+one with `X-Tenant-Id`. Failures are `application/problem+json` with a stable `type`. A POST that creates takes an `Idempotency-Key`: \
+the same request is answered the same, another one under the same key is refused with 409.";
 
 /// The whole document.
-pub fn document() -> Document {
-    Documented::openapi()
+pub fn document() -> Value {
+    let mut document = serde_json::to_value(Documented::openapi()).unwrap_or_default();
+    document["info"] = json!({"title": "windlass", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT,
+        "license": {"name": "MIT OR Apache-2.0"}});
+    document["components"]["securitySchemes"] = json!({
+        "token": {"type": "http", "scheme": "bearer", "description": "An API token `wl_…`, or a JWT of a trusted issuer"},
+        "session": {"type": "apiKey", "in": "cookie", "name": "__Host-windlass", "description": "A signed-in browser"},
+    });
+    strict_definition(&mut document["components"]["schemas"]);
+    for route in table().iter().filter(|route| route.audience == Audience::Programs) {
+        let method = route.method.as_str().to_lowercase();
+        if let Some(operation) = document["paths"][route.path].get_mut(&method).and_then(Value::as_object_mut)
+        {
+            complete(route, operation);
+        }
+    }
+    document
 }
 
-pub(crate) async fn json() -> Json<Document> {
+pub(crate) async fn json() -> Json<Value> {
     Json(document())
 }
 
-/// A readable page of our own, without anything from elsewhere.
-pub(crate) async fn page() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/html; charset=utf-8")], "<!doctype html><title>windlass API</title>")
+/// What the route table knows of an operation.
+fn complete(route: &Route, operation: &mut Map<String, Value>) {
+    let words: Vec<&str> = route
+        .path
+        .split(['/', '{', '}', '-', '.'])
+        .filter(|word| !word.is_empty() && *word != "api" && *word != "v1")
+        .collect();
+    let id = format!("{}_{}", route.method.as_str().to_lowercase(), words.join("_"));
+    operation.insert("operationId".to_owned(), json!(id));
+    operation.insert("x-permission".to_owned(), json!(route.permission.as_str()));
+    let is_guarded = route.permission != Permission::Anyone;
+    let has_body = operation.contains_key("requestBody");
+    let creates = is_guarded && has_body && route.method == Method::POST && takes_key(route);
+    if is_guarded {
+        operation.insert("security".to_owned(), json!([{"token": []}, {"session": []}]));
+    }
+    let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
+    if let Some(parameters) = parameters.as_array_mut() {
+        if is_guarded {
+            let about = "The tenant to act for; super-admins only";
+            parameters.push(header("X-Tenant-Id", about, json!({"type": "string", "format": "uuid"})));
+        }
+        if creates {
+            let about = "The same key with the same request is answered the same";
+            let form = json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"});
+            parameters.push(header("Idempotency-Key", about, form));
+        }
+    }
+    let mut problems =
+        vec![ProblemKind::BadRequest, ProblemKind::Internal, ProblemKind::Unavailable, ProblemKind::Timeout];
+    if is_guarded {
+        problems.extend([ProblemKind::Unauthorized, ProblemKind::Forbidden, ProblemKind::TooManyRequests]);
+    }
+    if has_body {
+        problems.extend([
+            ProblemKind::RequestTimeout,
+            ProblemKind::BodyTooLarge,
+            ProblemKind::UnsupportedMediaType,
+            ProblemKind::Invalid,
+            ProblemKind::Conflict,
+        ]);
+    }
+    if operation.get("parameters").is_some_and(|parameters| is_among(parameters, "query")) {
+        problems.push(ProblemKind::Invalid);
+    }
+    if route.path.contains('{') || route.method == Method::DELETE {
+        problems.extend([ProblemKind::NotFound, ProblemKind::Conflict]);
+    }
+    let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
+    for (_, response) in responses.iter_mut().filter(|(status, _)| status.starts_with('4')) {
+        response["content"] = problem_content();
+    }
+    for problem in problems {
+        let status = problem.status().as_str().to_owned();
+        responses
+            .entry(status)
+            .or_insert_with(|| json!({"description": problem.title(), "content": problem_content()}));
+    }
+    for (_, response) in responses.iter_mut() {
+        if response["description"].as_str().unwrap_or_default().is_empty() {
+            response["description"] = json!("Done");
+        }
+    }
+}
+
+/// Whether a POST takes an Idempotency-Key: all that create do, and verbs on what is there need none.
+fn takes_key(route: &Route) -> bool {
+    let creating = [
+        "/api/v1/jobs",
+        "/api/v1/jobs/bulk",
+        "/api/v1/jobs/triggers",
+        "/api/v1/events",
+        "/api/v1/admin/jobs/definitions",
+        "/api/v1/admin/tenants",
+        "/api/v1/admin/tokens",
+        "/api/v1/admin/tokens/{token_id}/rotate",
+        "/api/v1/admin/members",
+    ];
+    creating.contains(&route.path)
+}
+
+fn header(name: &str, about: &str, schema: Value) -> Value {
+    json!({"name": name, "in": "header", "description": about, "required": false, "schema": schema})
+}
+
+fn is_among(parameters: &Value, place: &str) -> bool {
+    parameters.as_array().is_some_and(|all| all.iter().any(|parameter| parameter["in"] == place))
+}
+
+fn problem_content() -> Value {
+    json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}})
+}
+
+/// A new definition is its key and its fields in one object, which refuses what it does not know; put together from two types,
+/// the generator would describe an object that nothing fits.
+fn strict_definition(schemas: &mut Value) {
+    let mut whole = schemas["DefinitionFields"].clone();
+    let old = schemas["NewDefinition"].clone();
+    let parts = old["allOf"].as_array().cloned().unwrap_or_default();
+    let key = parts.iter().find_map(|part| part["properties"].get("key")).cloned();
+    if let (Some(key), Some(properties)) = (key, whole["properties"].as_object_mut()) {
+        properties.insert("key".to_owned(), key);
+        whole["required"] = json!(["key"]);
+        whole["description"] = old["description"].clone();
+        whole["example"] = old["example"].clone();
+        schemas["NewDefinition"] = whole;
+    }
 }

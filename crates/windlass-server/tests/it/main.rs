@@ -2,15 +2,22 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
 
+mod admin;
+mod audit;
 mod cli;
 mod clients;
 mod documents;
 mod examples;
 mod health;
+mod identity;
 mod jobs;
+mod limits;
+mod matrix;
 mod metrics;
 mod process;
 mod seeds;
+mod openapi;
+mod secrets;
 mod support;
 #[cfg(feature = "otel")]
 mod traces;

@@ -96,6 +96,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/views/jobs.sql"),
     include_str!("functions/definition/manage.sql"),
     include_str!("functions/tenant/manage.sql"),
+    include_str!("functions/tenant/quota.sql"),
     include_str!("functions/member/manage.sql"),
     include_str!("functions/session/manage.sql"),
     include_str!("functions/token/create.sql"),

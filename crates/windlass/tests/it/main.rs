@@ -23,6 +23,7 @@ mod partitions;
 mod plans;
 mod process;
 mod pull;
+mod quota;
 mod run;
 mod seeds;
 mod settle;

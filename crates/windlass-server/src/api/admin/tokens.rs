@@ -195,7 +195,13 @@ pub(crate) async fn rotate(
         created_by: caller.name(),
         expires_at: body.value.expires_at.map(|at| at.0),
     };
-    let shown = acting.rotate_token(&old, overlap, &new, &secret.hash()).await?;
+    let rotated = acting.rotate_token(&old, overlap, &new, &secret.hash()).await;
+    let shown = rotated.map_err(|error| match error {
+        windlass::Error::Changed { .. } => {
+            Problem::of(ProblemKind::Conflict, "it was revoked or replaced already; rotate its successor")
+        }
+        error => error.into(),
+    })?;
     finish(acting, &key, "token.rotate", Some(&old), shown, &secret).await
 }
 

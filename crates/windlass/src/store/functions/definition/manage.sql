@@ -12,9 +12,12 @@ create or replace function windlass.create_definition(definition jsonb) returns 
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
+declare
+  made uuid;
 begin
   insert into windlass.job_definitions (key) values (definition ->> 'key');
-  return windlass.shown_definition(windlass.define(definition));
+  made := windlass.define(definition); -- a statement of its own, so that the next one sees what it did
+  return windlass.shown_definition(made);
 end
 $$;
 
@@ -34,6 +37,7 @@ begin
   elsif expected is not null and windlass.shown_definition(of_id) ->> 'version' <> expected then
     raise exception 'the definition was changed' using errcode = 'WL011', detail = 'definition';
   end if;
-  return windlass.shown_definition(windlass.define(fields || jsonb_build_object('key', its_key)));
+  perform windlass.define(fields || jsonb_build_object('key', its_key));
+  return windlass.shown_definition(of_id);
 end
 $$;

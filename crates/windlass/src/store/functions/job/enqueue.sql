@@ -62,6 +62,9 @@ begin
       enqueue.dedupe_key, enqueue.idempotency_key, enqueue.ordering_key, enqueue.depends_on, enqueue.if_unmet) g;
   if is_duplicate then
     return;
+  elsif enqueue.parent_id is null then
+    -- A job that another one asks for takes its place, and must not keep it from ending.
+    perform windlass.hold_to_quota(tenant);
   end if;
 
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, scheduled_for, deadline,

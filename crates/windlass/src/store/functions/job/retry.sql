@@ -78,6 +78,7 @@ begin
   insert into windlass.tally (tenant_id, lane, queued, blocked, succeeded, failed, dead_letter, canceled)
     values (tenant, body.lane, (answer = 'queued')::integer, (answer = 'blocked')::integer, -(ended.job_status = 1)::integer,
             -(ended.job_status = 2)::integer, -(ended.job_status = 3)::integer, -(ended.job_status = 4)::integer);
+  perform windlass.hold_to_quota(tenant);
   if coalesce(current_setting('windlass.audited', true), '') <> 'on' then -- otherwise the caller writes its own row
     insert into windlass.audit (tenant_id, actor, action, target, detail)
       values (tenant, actor, 'job.retry', job::text, jsonb_build_object('from', windlass.state_name(ended.job_status), 'to', answer));

@@ -1,4 +1,5 @@
--- What a Rust caller keeps for a few seconds: the lane and the policies of (tenant, definition, queue, priority).
+-- What a Rust caller keeps for a few seconds: the lane and the policies of (tenant, definition, queue, priority). A definition with
+-- a start deadline and a tenant with a quota need the guarded way in; has_start_deadline says so of both.
 create or replace function windlass.route_of(
   tenant uuid, definition_key text, queue text, priority integer,
   out tenant_id uuid, out lane integer, out max_attempts smallint, out has_start_deadline boolean, out arg_schema jsonb)
@@ -8,7 +9,9 @@ as $$
 #variable_conflict use_column
 begin
   tenant_id := windlass.tenant_for(tenant);
-  select r.lane, r.max_attempts, r.start_deadline_seconds is not null into lane, max_attempts, has_start_deadline
+  select r.lane, r.max_attempts, r.start_deadline_seconds is not null
+           or exists (select from windlass.tenants t where t.id = route_of.tenant_id and t.max_queued is not null)
+      into lane, max_attempts, has_start_deadline
     from windlass.route(route_of.tenant_id, route_of.definition_key, route_of.queue, route_of.priority) r;
   select d.arg_schema into arg_schema from windlass.job_definitions d where d.key = route_of.definition_key;
 end

@@ -1,0 +1,220 @@
+//! Tokens of somebody the installation trusts: a shared secret (HS256), or the public keys at an address (JWKS).
+//!
+//! The key decides the algorithm, never the token: a header that names another is refused, and so is one that brings or points
+//! to keys of its own. Issuer, audience, expiry and subject are required, `nbf` is honoured. The tenant and the role come from
+//! the claims that the configuration names (Supabase keeps both in `app_metadata`).
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm};
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::role::Role;
+use super::secret::Secret;
+
+/// Whom to believe, and where in their tokens to look.
+#[derive(Debug, Clone)]
+pub struct JwtSettings {
+    pub keys: JwtKeys,
+    pub issuer: String,
+    pub audience: String,
+    /// Dotted paths to claims.
+    pub tenant_claim: String,
+    pub role_claim: String,
+}
+
+#[derive(Debug, Clone)]
+pub enum JwtKeys {
+    /// Of HS256.
+    Secret(Secret),
+    /// Where the public keys are published.
+    Jwks(String),
+}
+
+/// What a valid token says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JwtClaims {
+    pub subject: String,
+    pub tenant: Option<Uuid>,
+    pub role: Role,
+}
+
+/// Verifies tokens; remembers the published keys for a while.
+#[derive(Debug)]
+pub struct JwtVerifier {
+    settings: JwtSettings,
+    http: reqwest::Client,
+    published: Mutex<Published>,
+}
+
+#[derive(Debug, Default)]
+struct Published {
+    keys: HashMap<String, Jwk>,
+    asked: Option<Instant>,
+}
+
+const LONGEST_TOKEN: usize = 8 * 1024;
+const LARGEST_SET: usize = 256 * 1024;
+const KEYS_BELIEVED_FOR: Duration = Duration::from_secs(600);
+/// A token with an unknown key may mean that keys were rotated; it must not make us ask all the time.
+const ASK_AT_MOST_EVERY: Duration = Duration::from_secs(30);
+const LEEWAY_SECONDS: u64 = 30;
+
+impl JwtVerifier {
+    pub fn new(settings: JwtSettings) -> Self {
+        let http = reqwest::Client::builder()
+            .timeout(Duration::from_secs(5))
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .unwrap_or_default();
+        Self { settings, http, published: Mutex::default() }
+    }
+
+    pub fn issuer(&self) -> &str {
+        &self.settings.issuer
+    }
+
+    /// What the token says, if it is one of ours in every respect. Nothing else about it is told.
+    pub async fn verify(&self, token: &str) -> Option<JwtClaims> {
+        if token.len() > LONGEST_TOKEN {
+            return None;
+        }
+        let header = header_of(token)?;
+        let (key, algorithm) = self.key_for(&header).await?;
+        if header.get("alg")?.as_str()? != name_of(algorithm)? {
+            return None;
+        }
+        let mut validation = Validation::new(algorithm);
+        validation.set_required_spec_claims(&["exp", "iss", "aud", "sub"]);
+        validation.set_issuer(&[&self.settings.issuer]);
+        validation.set_audience(&[&self.settings.audience]);
+        validation.validate_nbf = true;
+        validation.leeway = LEEWAY_SECONDS;
+        let claims: Value = decode(token, &key, &validation).ok()?.claims;
+        // Numbers and nothing else: text was once taken for "no limit".
+        let times_are_numbers = claims.get("exp").is_some_and(Value::is_number)
+            && claims.get("nbf").is_none_or(Value::is_number)
+            && claims.get("iss").is_some_and(Value::is_string);
+        times_are_numbers.then(|| self.read(&claims)).flatten()
+    }
+
+    fn read(&self, claims: &Value) -> Option<JwtClaims> {
+        let subject =
+            claims.get("sub")?.as_str().filter(|subject| !subject.is_empty() && subject.len() <= 500)?;
+        let role: Role = at(claims, &self.settings.role_claim)?.as_str()?.parse().ok()?;
+        let tenant = match at(claims, &self.settings.tenant_claim) {
+            Some(tenant) => Some(tenant.as_str()?.parse::<Uuid>().ok().filter(|tenant| !tenant.is_nil())?),
+            None => None,
+        };
+        // Only those who stand above tenants may do without one.
+        let needs_tenant = role != Role::SuperAdmin;
+        if needs_tenant && tenant.is_none() {
+            return None;
+        }
+        Some(JwtClaims { subject: subject.to_owned(), tenant, role })
+    }
+
+    async fn key_for(&self, header: &Value) -> Option<(DecodingKey, Algorithm)> {
+        match &self.settings.keys {
+            JwtKeys::Secret(secret) => {
+                Some((DecodingKey::from_secret(secret.expose().as_bytes()), Algorithm::HS256))
+            }
+            JwtKeys::Jwks(address) => {
+                let id = header.get("kid")?.as_str()?;
+                let key = self.published(address, id).await?;
+                Some((DecodingKey::from_jwk(&key).ok()?, algorithm_of(&key)?))
+            }
+        }
+    }
+
+    async fn published(&self, address: &str, id: &str) -> Option<Jwk> {
+        let mut published = self.published.lock().await;
+        let age = published.asked.map(|asked| asked.elapsed());
+        let is_fresh = age.is_some_and(|age| age < KEYS_BELIEVED_FOR);
+        if let Some(key) = published.keys.get(id).filter(|_| is_fresh) {
+            return Some(key.clone());
+        }
+        if age.is_none_or(|age| age >= ASK_AT_MOST_EVERY) {
+            published.asked = Some(Instant::now());
+            match self.fetch(address).await {
+                Some(keys) => published.keys = keys,
+                None => tracing::warn!("the published keys cannot be read; those known before stay in force"),
+            }
+        }
+        published.keys.get(id).cloned()
+    }
+
+    async fn fetch(&self, address: &str) -> Option<HashMap<String, Jwk>> {
+        let mut response = self.http.get(address).send().await.ok()?.error_for_status().ok()?;
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.ok()? {
+            body.extend_from_slice(&chunk);
+            if body.len() > LARGEST_SET {
+                return None;
+            }
+        }
+        let set: JwkSet = serde_json::from_slice(&body).ok()?;
+        let keys = set.keys.into_iter().filter(|key| algorithm_of(key).is_some());
+        Some(keys.filter_map(|key| Some((key.common.key_id.clone()?, key))).collect())
+    }
+}
+
+/// The header, unless it brings keys, points to keys, or asks for extensions: none of that is anybody's to choose.
+fn header_of(token: &str) -> Option<Value> {
+    use base64::Engine as _;
+    let mut parts = token.split('.');
+    let first = parts.next()?;
+    if parts.count() != 2 {
+        return None;
+    }
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(first).ok()?;
+    let header: Value = serde_json::from_slice(&bytes).ok()?;
+    let is_plain = ["jku", "jwk", "x5u", "x5c", "crit", "zip", "enc", "b64"]
+        .iter()
+        .all(|name| header.get(name).is_none());
+    (header.is_object() && is_plain).then_some(header)
+}
+
+/// A published key is good for one algorithm: the one it names, or the usual one of its kind. Shared secrets are not published.
+fn algorithm_of(key: &Jwk) -> Option<Algorithm> {
+    let usual = match &key.algorithm {
+        AlgorithmParameters::RSA(_) => Algorithm::RS256,
+        AlgorithmParameters::EllipticCurve(curve) => match curve.curve {
+            EllipticCurve::P256 => Algorithm::ES256,
+            EllipticCurve::P384 => Algorithm::ES384,
+            _ => return None,
+        },
+        AlgorithmParameters::OctetKeyPair(_) => Algorithm::EdDSA,
+        _ => return None,
+    };
+    match key.common.key_algorithm {
+        None => Some(usual),
+        Some(KeyAlgorithm::RS256) if usual == Algorithm::RS256 => Some(Algorithm::RS256),
+        Some(KeyAlgorithm::RS384) if usual == Algorithm::RS256 => Some(Algorithm::RS384),
+        Some(KeyAlgorithm::RS512) if usual == Algorithm::RS256 => Some(Algorithm::RS512),
+        Some(KeyAlgorithm::ES256 | KeyAlgorithm::ES384 | KeyAlgorithm::EdDSA) => Some(usual),
+        Some(_) => None,
+    }
+}
+
+fn name_of(algorithm: Algorithm) -> Option<&'static str> {
+    Some(match algorithm {
+        Algorithm::HS256 => "HS256",
+        Algorithm::RS256 => "RS256",
+        Algorithm::RS384 => "RS384",
+        Algorithm::RS512 => "RS512",
+        Algorithm::ES256 => "ES256",
+        Algorithm::ES384 => "ES384",
+        Algorithm::EdDSA => "EdDSA",
+        _ => return None,
+    })
+}
+
+/// A claim by its dotted path.
+fn at<'a>(claims: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('.').try_fold(claims, |value, name| value.get(name)).filter(|value| !value.is_null())
+}

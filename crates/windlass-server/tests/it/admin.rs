@@ -1,0 +1,260 @@
+//! `/api/v1/admin`: definitions, tenants, tokens, members, queues, limits, audit.
+
+use serde_json::{Value, json};
+use windlass::NewJob;
+use windlass_server::auth::Role;
+use windlass_testing::eventually;
+
+use crate::support::{Client, TestServer};
+
+fn with_token(server: &TestServer, created: &Value) -> Client {
+    Client::new(&server.base, Some(created["token"].as_str().unwrap().to_owned()))
+}
+
+#[tokio::test]
+async fn a_definition_is_created_once_and_changed_by_whoever_saw_its_last_version() {
+    let server = TestServer::start().await;
+    let body = json!({
+        "key": "sync-dropbox", "description": "Sync provider updates for tenant",
+        "arg_schema": {"type": "object", "properties": {"provider_id": {"type": "string", "format": "uuid"}, "path_prefix": {"type": "string"}},
+            "required": ["provider_id"], "additionalProperties": false},
+        "timeout_seconds": 3600, "max_attempts": 3
+    });
+    let path = "/api/v1/admin/jobs/definitions";
+    let answer = server.admin.post(path, &body).await;
+    let made = answer.expect(201);
+    let first = answer.header("etag").unwrap().to_owned();
+    assert_eq!((&made["arg_schema"], &made["is_active"]), (&body["arg_schema"], &json!(true)));
+    server.admin.post(path, &body).await.problem(409, "conflict");
+
+    let one = format!("{path}/{}", made["id"].as_str().unwrap());
+    let changed = server.admin.with("if-match", &first).patch(&one, &json!({"max_attempts": 5})).await;
+    assert_eq!(changed.expect(200)["max_attempts"], 5);
+    server
+        .admin
+        .with("if-match", &first)
+        .patch(&one, &json!({"max_attempts": 6}))
+        .await
+        .problem(412, "precondition-failed");
+    assert_eq!(server.admin.get(&one).await.expect(200)["max_attempts"], 5);
+    assert_eq!(server.admin.patch(&one, &json!({"is_active": false})).await.expect(200)["is_active"], false);
+    assert_eq!(server.admin.get("/api/v1/jobs/definitions").await.expect(200)["definitions"], json!([]));
+    let job = json!({"definition_key": "sync-dropbox"});
+    server.admin.post("/api/v1/jobs", &job).await.problem(422, "invalid");
+
+    for (body, pointer) in [
+        (json!({"key": "b", "colour": 1}), "/colour"),
+        (json!({"key": "b", "timeout_seconds": 0}), "/timeout_seconds"),
+        (json!({"key": "b", "max_attempts": 5000}), "/max_attempts"),
+        (json!({"key": "b", "arg_schema": {"type": "nonsense"}}), "/arg_schema"),
+        (json!({"key": "b", "backoff": {"factor": -1}}), "/backoff/factor"),
+    ] {
+        let problem = server.admin.post(path, &body).await.problem(422, "invalid");
+        assert!(problem["errors"][0]["pointer"].as_str().unwrap().starts_with(pointer), "{body}: {problem}");
+    }
+    let keyed = server.admin.with("idempotency-key", "once");
+    let made = keyed.post(path, &json!({"key": "c"})).await.expect(201);
+    assert_eq!(keyed.post(path, &json!({"key": "c"})).await.expect(201), made);
+}
+
+#[tokio::test]
+async fn a_tenant_is_made_renamed_suspended_and_deleted_with_all_that_is_its_own() {
+    let server = TestServer::start().await;
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
+    let made = server
+        .admin
+        .post("/api/v1/admin/tenants", &json!({"name": "Acme", "slug": "acme", "weight": 2}))
+        .await
+        .expect(201);
+    let id = made["id"].as_str().unwrap();
+    server
+        .admin
+        .post("/api/v1/admin/tenants", &json!({"name": "Acme", "slug": "acme"}))
+        .await
+        .problem(409, "conflict");
+    let path = format!("/api/v1/admin/tenants/{id}");
+    let change = json!({"name": "Acme Ltd", "timezone": "Europe/Berlin", "requests_per_minute": 500});
+    let changed = server.admin.patch(&path, &change).await.expect(200);
+    assert_eq!(
+        (&changed["name"], &changed["weight"], &changed["requests_per_minute"]),
+        (&json!("Acme Ltd"), &json!(2), &json!(500))
+    );
+    assert_eq!(
+        server.admin.patch(&path, &json!({"requests_per_minute": null})).await.expect(200)["requests_per_minute"],
+        Value::Null
+    );
+    for (body, pointer) in [
+        (json!({"slug": "A b"}), "/slug"),
+        (json!({"weight": 0}), "/weight"),
+        (json!({"timezone": "Mars"}), "/timezone"),
+        (json!({"status": "deleting"}), "/status"),
+        (json!({"id": id}), "/id"),
+    ] {
+        let problem = server.admin.patch(&path, &body).await.problem(422, "invalid");
+        assert_eq!(problem["errors"][0]["pointer"], pointer);
+    }
+
+    let operator = server.client(id.parse().unwrap(), Role::Operator).await;
+    for _ in 0..3 {
+        operator.post("/api/v1/jobs", &json!({"definition_key": "a"})).await.expect(201);
+    }
+    server.admin.patch(&path, &json!({"status": "suspended"})).await.expect(200);
+    eventually("a suspended tenant enqueues nothing", async || {
+        operator.post("/api/v1/jobs", &json!({"definition_key": "a"})).await.status == 403
+    })
+    .await;
+    operator.get("/api/v1/jobs").await.expect(200);
+
+    assert_eq!(server.admin.delete(&path).await.expect(202)["status"], "deleting");
+    eventually("its credentials end", async || operator.get("/api/v1/jobs").await.status == 401).await;
+    let mut gone = 0;
+    while let Some(purged) = server.queue.purge_deleted_tenants().await.unwrap() {
+        gone += purged;
+        if let Ok(tenant) = serde_json::from_str::<Value>(&server.admin.get(&path).await.text)
+            && tenant["status"] == "deleting"
+        {
+            assert_eq!(tenant["purged_jobs"], gone, "progress is shown");
+        }
+    }
+    assert!(gone >= 3);
+    server.admin.get(&path).await.problem(404, "not-found");
+    let default = format!("/api/v1/admin/tenants/{}", windlass::DEFAULT_TENANT);
+    server.admin.delete(&default).await.problem(403, "forbidden");
+}
+
+#[tokio::test]
+async fn a_token_is_shown_once_scoped_rotated_with_overlap_and_revoked() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let path = "/api/v1/admin/tokens";
+    let keyed = admin.with("idempotency-key", "t");
+    let body = json!({"name": "reader", "role": "operator", "scopes": ["jobs:read"]});
+    let made = keyed.post(path, &body).await.expect(201);
+    let again = keyed.post(path, &body).await.expect(201);
+    assert_eq!((&again["id"], &again["token"]), (&made["id"], &Value::Null), "the secret is shown once");
+    let listed = admin.get(path).await;
+    assert!(!listed.text.contains(made["token"].as_str().unwrap().rsplit('_').next().unwrap()));
+
+    let reader = with_token(&server, &made);
+    reader.get("/api/v1/jobs").await.expect(200);
+    reader.post("/api/v1/jobs", &json!({"definition_key": "a"})).await.problem(403, "forbidden");
+    for (body, status) in [
+        (json!({"name": "x", "role": "viewer", "scopes": ["jobs:write"]}), 422),
+        (json!({"name": "x", "role": "viewer", "scopes": ["all"]}), 422),
+        (json!({"name": "x", "role": "super_admin"}), 403),
+        (json!({"name": "", "role": "viewer"}), 422),
+        (json!({"name": "x", "role": "king"}), 422),
+    ] {
+        assert_eq!(admin.post(path, &body).await.status, status, "{body}");
+    }
+    let limited = server.scoped_client(tenant, Role::TenantAdmin, Some(&["tokens:manage"])).await;
+    limited.post(path, &json!({"name": "x", "role": "tenant_admin"})).await.problem(422, "invalid");
+    limited
+        .post(path, &json!({"name": "x", "role": "tenant_admin", "scopes": ["jobs:read"]}))
+        .await
+        .problem(403, "forbidden");
+
+    let id = made["id"].as_str().unwrap();
+    let rotated =
+        admin.post(&format!("{path}/{id}/rotate"), &json!({"overlap_seconds": 60})).await.expect(201);
+    let successor = with_token(&server, &rotated);
+    successor.get("/api/v1/jobs").await.expect(200);
+    reader.get("/api/v1/jobs").await.expect(200);
+    admin.post(&format!("{path}/{id}/rotate"), &json!({})).await.problem(409, "conflict");
+    admin.delete(&format!("{path}/{id}")).await.expect(200);
+    reader.get("/api/v1/jobs").await.problem(401, "unauthorized");
+    successor.get("/api/v1/jobs").await.expect(200);
+    let short = json!({"name": "short", "role": "viewer", "expires_at": "2020-01-01T00:00:00Z"});
+    with_token(&server, &admin.post(path, &short).await.expect(201))
+        .get("/api/v1/jobs")
+        .await
+        .problem(401, "unauthorized");
+    // Another tenant's token is like none.
+    let other = server.client(server.queue.tenant("b").await, Role::TenantAdmin).await;
+    other.delete(&format!("{path}/{id}")).await.problem(404, "not-found");
+}
+
+/// Revoked on another server of the same installation, which shares nothing with this one but the database.
+#[tokio::test]
+async fn a_revoked_token_ends_everywhere_within_five_seconds() {
+    let server = TestServer::start().await;
+    let made =
+        server.admin.post("/api/v1/admin/tokens", &json!({"name": "a", "role": "viewer"})).await.expect(201);
+    let client = with_token(&server, &made);
+    client.get("/api/v1/me").await.expect(200);
+    let database = server.queue.client().await;
+    let revoke = "update windlass.api_tokens set revoked_at = now() where id = $1";
+    database.execute(revoke, &[&made["id"].as_str().unwrap()]).await.unwrap();
+    let since = std::time::Instant::now();
+    eventually("the token has ended", async || client.get("/api/v1/me").await.status == 401).await;
+    assert!(since.elapsed() < std::time::Duration::from_secs(5), "{:?}", since.elapsed());
+}
+
+#[tokio::test]
+async fn members_queues_and_limits_are_managed_and_audited() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let body = json!({"email": "Ada@Example.com", "name": "Ada", "role": "operator", "password": "correct horse battery"});
+    let member = admin.post("/api/v1/admin/members", &body).await.expect(201);
+    assert_eq!((&member["email"], &member["has_password"]), (&json!("ada@example.com"), &json!(true)));
+    assert_eq!(admin.get("/api/v1/admin/members").await.expect(200)["members"].as_array().unwrap().len(), 1);
+    for body in [
+        json!({"email": "nobody", "role": "viewer"}),
+        json!({"email": "a@b.c", "role": "super_admin"}),
+        json!({"email": "a@b.c", "role": "viewer", "password": "short"}),
+    ] {
+        admin.post("/api/v1/admin/members", &body).await.problem(422, "invalid");
+    }
+    let user = member["user_id"].as_str().unwrap();
+    admin.delete(&format!("/api/v1/admin/members/{user}")).await.expect(200);
+    admin.delete(&format!("/api/v1/admin/members/{user}")).await.problem(404, "not-found");
+
+    server
+        .admin
+        .post("/api/v1/admin/jobs/definitions", &json!({"key": "a", "queue": "slow"}))
+        .await
+        .expect(201);
+    assert_eq!(
+        server.admin.post("/api/v1/admin/queues/slow/pause", &json!({})).await.expect(200)["is_paused"],
+        true
+    );
+    let job = server.queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap().id;
+    let why = admin.get(&format!("/api/v1/jobs/{job}/why")).await.expect(200);
+    assert_eq!(why["reason"]["code"], "queue_paused");
+    let codes: Vec<&str> =
+        why["reasons"].as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap()).collect();
+    assert_eq!(codes, ["queue_paused", "no_worker_knows_key"]);
+    let queues = server.admin.get("/api/v1/admin/queues").await.expect(200);
+    let slow =
+        queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "slow").unwrap().clone();
+    assert_eq!((&slow["is_paused"], &slow["summary"]["queued"]), (&json!(true), &json!(1)));
+    server.admin.post("/api/v1/admin/queues/slow/resume", &json!({})).await.expect(200);
+    assert_eq!(server.admin.get("/api/v1/admin/workers").await.expect(200)["workers"], json!([]));
+    server.admin.post("/api/v1/admin/workers/nobody/quiet", &json!({})).await.problem(404, "not-found");
+
+    let limits = format!("/api/v1/admin/limits/{tenant}");
+    assert_eq!(server.admin.patch(&limits, &json!({"max_queued": 10})).await.expect(200)["max_queued"], 10);
+
+    let acts: Vec<String> = {
+        let mine = admin.get("/api/v1/admin/audit").await.expect(200);
+        mine["entries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["action"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    assert_eq!(acts, ["member.remove", "member.put"], "a tenant sees its own acts");
+    let all = server.admin.get("/api/v1/admin/audit?limit=3").await.expect(200);
+    assert_eq!(all["entries"][0]["action"], "tenant.limits");
+    assert_eq!(all["entries"][0]["after"]["max_queued"], 10);
+    let next = server
+        .admin
+        .get(&format!("/api/v1/admin/audit?limit=3&cursor={}", all["next_cursor"]))
+        .await
+        .expect(200);
+    assert!(next["entries"][0]["id"].as_i64() < all["entries"][2]["id"].as_i64());
+    assert!(!admin.get("/api/v1/admin/audit").await.text.contains("correct horse"));
+}

@@ -1,0 +1,277 @@
+//! Who comes in, and who does not: forged tokens, sessions, other sites' pages.
+
+mod keys;
+
+use axum::http::{HeaderMap, HeaderValue};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use serde_json::{Value, json};
+use windlass_server::auth::session::{self, From};
+use windlass_server::auth::{JwtKeys, JwtSettings, Role, Secret, create_admin_token};
+use windlass_server::http::Options;
+
+use crate::support::{Client, TestServer};
+use keys::PublishedKeys;
+
+const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+fn settings() -> JwtSettings {
+    JwtSettings {
+        keys: JwtKeys::Secret(Secret::new(SECRET)),
+        issuer: "https://issuer.test".to_owned(),
+        audience: "windlass".to_owned(),
+        tenant_claim: "app_metadata.tenant_id".to_owned(),
+        role_claim: "app_metadata.role".to_owned(),
+    }
+}
+
+fn now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}
+
+fn claims(tenant: uuid::Uuid) -> Value {
+    json!({"iss": "https://issuer.test", "aud": "windlass", "sub": "1b671a64-40d5-491e-99b0-da01ff1f3341", "exp": now() + 600,
+        "app_metadata": {"tenant_id": tenant, "role": "operator"}})
+}
+
+fn sign(header: &Header, claims: &Value, secret: &str) -> String {
+    encode(header, claims, &EncodingKey::from_secret(secret.as_bytes())).unwrap()
+}
+
+/// Put together by hand: what no library would make.
+fn raw(header: &Value, claims: &Value, signature: &str) -> String {
+    let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
+    format!("{}.{}.{signature}", part(header), part(claims))
+}
+
+#[tokio::test]
+async fn a_jwt_of_the_trusted_issuer_is_a_caller_with_the_claimed_tenant_and_role() {
+    let server = TestServer::start_with(Options { jwt: Some(settings()), ..Options::default() }).await;
+    let tenant = server.queue.tenant("a").await;
+    let token = sign(&Header::new(Algorithm::HS256), &claims(tenant), SECRET);
+    let me = Client::new(&server.base, Some(token)).get("/api/v1/me").await.expect(200);
+    assert_eq!((&me["role"], &me["tenant_id"]), (&json!("operator"), &json!(tenant)));
+    assert_eq!(me["name"], "jwt:1b671a64-40d5-491e-99b0-da01ff1f3341");
+}
+
+#[tokio::test]
+async fn forged_and_worn_out_jwts_are_nobody() {
+    let server = TestServer::start_with(Options { jwt: Some(settings()), ..Options::default() }).await;
+    let tenant = server.queue.tenant("a").await;
+    let good = claims(tenant);
+    let hs256 = Header::new(Algorithm::HS256);
+    let signed = sign(&hs256, &good, SECRET);
+    let (body, signature) = signed.rsplit_once('.').unwrap();
+    let with = |name: &str, value: Value| {
+        let mut claims = good.clone();
+        claims[name] = value;
+        sign(&hs256, &claims, SECRET)
+    };
+    let without = |name: &str| {
+        let mut claims = good.clone();
+        claims.as_object_mut().unwrap().remove(name);
+        sign(&hs256, &claims, SECRET)
+    };
+    let header_with = |name: &str, value: Value| {
+        // Signed rightly, but with a header that asks for something.
+        let mut header = json!({"alg": "HS256", "typ": "JWT"});
+        header[name] = value;
+        let unsigned = raw(&header, &good, "");
+        let message = unsigned.trim_end_matches('.');
+        let signature = jsonwebtoken::crypto::sign(
+            message.as_bytes(),
+            &EncodingKey::from_secret(SECRET.as_bytes()),
+            Algorithm::HS256,
+        )
+        .unwrap();
+        format!("{message}.{signature}")
+    };
+    let metadata = |value: Value| with("app_metadata", value);
+    let mut forged = vec![
+        ("no algorithm", raw(&json!({"alg": "none"}), &good, "")),
+        ("None", raw(&json!({"alg": "None"}), &good, "")),
+        ("NONE", raw(&json!({"alg": "NONE"}), &good, "")),
+        ("none, signed", raw(&json!({"alg": "none"}), &good, signature)),
+        ("no alg", raw(&json!({"typ": "JWT"}), &good, signature)),
+        ("alg null", raw(&json!({"alg": null}), &good, signature)),
+        ("alg list", raw(&json!({"alg": ["HS256"]}), &good, signature)),
+        ("lower case", header_with("alg", json!("hs256"))),
+        ("HS384", sign(&Header::new(Algorithm::HS384), &good, SECRET)),
+        ("HS512", sign(&Header::new(Algorithm::HS512), &good, SECRET)),
+        ("RS256 said", raw(&json!({"alg": "RS256"}), &good, signature)),
+        ("ES256 said", raw(&json!({"alg": "ES256"}), &good, signature)),
+        ("another secret", sign(&hs256, &good, "another secret of thirty-two chars")),
+        ("empty secret", sign(&hs256, &good, "")),
+        ("no signature", format!("{body}.")),
+        ("short signature", format!("{body}.{}", &signature[..20])),
+        ("changed claims", {
+            let (header, rest) = signed.split_once('.').unwrap();
+            let other = URL_SAFE_NO_PAD.encode(claims(uuid::Uuid::from_u128(7)).to_string());
+            format!("{header}.{other}.{}", rest.rsplit_once('.').unwrap().1)
+        }),
+        ("two parts", body.to_owned()),
+        ("four parts", format!("{signed}.x")),
+        ("five parts", format!("{signed}.x.y")),
+        ("expired", with("exp", json!(now() - 600))),
+        ("exp as text", with("exp", json!((now() + 600).to_string()))),
+        ("exp null", with("exp", Value::Null)),
+        ("exp a list", with("exp", json!([now() + 600]))),
+        ("exp negative", with("exp", json!(-1))),
+        ("no exp", without("exp")),
+        ("not yet", with("nbf", json!(now() + 600))),
+        ("nbf as text", with("nbf", json!((now() + 600).to_string()))),
+        ("no issuer", without("iss")),
+        ("another issuer", with("iss", json!("https://issuer.test.evil"))),
+        ("a list of issuers", with("iss", json!(["https://issuer.test"]))),
+        ("no audience", without("aud")),
+        ("another audience", with("aud", json!("other"))),
+        ("audience null", with("aud", Value::Null)),
+        ("empty audience", with("aud", json!([]))),
+        ("no subject", without("sub")),
+        ("empty subject", with("sub", json!(""))),
+        ("subject a number", with("sub", json!(7))),
+        ("no metadata", without("app_metadata")),
+        ("no role", metadata(json!({"tenant_id": tenant}))),
+        ("an unknown role", metadata(json!({"tenant_id": tenant, "role": "root"}))),
+        ("no tenant", metadata(json!({"role": "operator"}))),
+        ("tenant not an id", metadata(json!({"tenant_id": "default", "role": "operator"}))),
+        ("the nil tenant", metadata(json!({"tenant_id": uuid::Uuid::nil(), "role": "operator"}))),
+        ("an unknown tenant", metadata(json!({"tenant_id": uuid::Uuid::from_u128(7), "role": "operator"}))),
+        ("not base64", "a.b.c".to_owned()),
+        ("empty", "..".to_owned()),
+        ("too long", format!("{signed}{}", "a".repeat(9000))),
+    ];
+    for name in ["jku", "jwk", "x5u", "x5c", "crit"] {
+        forged.push((name, header_with(name, json!("https://evil.test/keys"))));
+    }
+    assert!(forged.len() >= 45, "{}", forged.len());
+    Client::new(&server.base, Some(signed)).get("/api/v1/me").await.expect(200);
+    for (name, token) in forged {
+        let answer = Client::new(&server.base, Some(token)).get("/api/v1/me").await;
+        assert_eq!(answer.status, 401, "{name}");
+    }
+}
+
+/// Public keys at an address: the key id decides, and a shared secret signed with the public key is no key.
+#[tokio::test]
+async fn a_jwt_is_verified_by_the_published_key_of_its_id() {
+    let keys = PublishedKeys::start().await;
+    let jwt = JwtSettings { keys: JwtKeys::Jwks(keys.address()), ..settings() };
+    let server = TestServer::start_with(Options { jwt: Some(jwt), ..Options::default() }).await;
+    let tenant = server.queue.tenant("a").await;
+    let status =
+        async |token: String| Client::new(&server.base, Some(token)).get("/api/v1/me").await.status.as_u16();
+    let header = |id: Option<&str>, algorithm| {
+        let mut header = Header::new(algorithm);
+        header.kid = id.map(str::to_owned);
+        header
+    };
+    let good = claims(tenant);
+    let signed = encode(&header(Some("one"), Algorithm::EdDSA), &good, &keys.private).unwrap();
+    assert_eq!(status(signed).await, 200);
+    assert_eq!(
+        status(encode(&header(Some("two"), Algorithm::EdDSA), &good, &keys.private).unwrap()).await,
+        401,
+        "an unknown key"
+    );
+    assert_eq!(
+        status(encode(&header(None, Algorithm::EdDSA), &good, &keys.private).unwrap()).await,
+        401,
+        "no key named"
+    );
+    let confused = encode(
+        &header(Some("one"), Algorithm::HS256),
+        &good,
+        &EncodingKey::from_secret(keys.public.as_bytes()),
+    )
+    .unwrap();
+    assert_eq!(status(confused).await, 401, "the public key as a shared secret");
+    assert_eq!(keys.asked(), 1, "unknown keys do not make it ask again at once");
+}
+
+#[tokio::test]
+async fn a_person_signs_in_and_out_and_only_our_own_pages_change_anything() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let body = json!({"email": "ada@example.com", "role": "operator", "password": "correct horse battery"});
+    admin.post("/api/v1/admin/members", &body).await.expect(201);
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
+
+    let password = |text: &str| Secret::new(text);
+    let from = From::default();
+    let app = &server.app;
+    for (email, wrong) in
+        [("ada@example.com", "wrong horse battery"), ("bob@example.com", "correct horse battery")]
+    {
+        let refused = session::sign_in(app, email, password(wrong), &from).await.unwrap_err();
+        assert_eq!(refused.kind.status(), 401);
+    }
+    let cookie =
+        session::sign_in(app, "Ada@example.com", password("correct horse battery"), &from).await.unwrap();
+    let cookie = cookie.to_str().unwrap().to_owned();
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Lax") && cookie.contains("Path=/"),
+        "{cookie}"
+    );
+    let browser = server.anonymous().with("cookie", cookie.split(';').next().unwrap());
+    let me = browser.get("/api/v1/me").await.expect(200);
+    assert_eq!((&me["role"], &me["tenant_id"]), (&json!("operator"), &json!(tenant)));
+
+    let job = json!({"definition_key": "a"});
+    for (name, value) in [
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+        ("sec-fetch-site", "none"),
+        ("origin", "https://evil.test"),
+        ("x-nothing", "1"),
+    ] {
+        browser.with(name, value).post("/api/v1/jobs", &job).await.problem(403, "forbidden");
+    }
+    browser.with("sec-fetch-site", "same-origin").post("/api/v1/jobs", &job).await.expect(201);
+    browser.with("origin", &server.base).post("/api/v1/jobs", &job).await.expect(201);
+    for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
+        let request =
+            browser.with("sec-fetch-site", "same-origin").request(reqwest::Method::POST, "/api/v1/jobs");
+        let answer = request.header("content-type", kind).body(job.to_string()).send().await.unwrap();
+        assert_eq!(answer.status(), 415, "{kind}");
+    }
+    // A token in a cookie is no credential.
+    let token = server.admin.token.clone().unwrap();
+    server
+        .anonymous()
+        .with("cookie", format!("windlass={token}"))
+        .get("/api/v1/me")
+        .await
+        .problem(401, "unauthorized");
+
+    let mut headers = HeaderMap::new();
+    headers.insert("cookie", HeaderValue::from_str(cookie.split(';').next().unwrap()).unwrap());
+    session::sign_out(app, &headers).await.unwrap();
+    browser.get("/api/v1/me").await.problem(401, "unauthorized");
+    for _ in 0..12 {
+        let _ = session::sign_in(app, "eve@example.com", password("guessing, guessing"), &from).await;
+    }
+    let slowed =
+        session::sign_in(app, "eve@example.com", password("guessing, guessing"), &from).await.unwrap_err();
+    assert_eq!(slowed.kind.status(), 429);
+}
+
+#[tokio::test]
+async fn whoever_holds_a_token_may_sign_in_with_it_as_long_as_it_lasts() {
+    let server = TestServer::start().await;
+    let token = create_admin_token(&server.queue, "mine").await.unwrap();
+    let cookie = session::sign_in_with_token(&server.app, &Secret::new(token.expose()), &From::default())
+        .await
+        .unwrap();
+    let browser = server.anonymous().with("cookie", cookie.to_str().unwrap().split(';').next().unwrap());
+    assert_eq!(browser.get("/api/v1/me").await.expect(200)["role"], "super_admin");
+    server.admin.delete(&format!("/api/v1/admin/tokens/{}", token.id())).await.expect(200);
+    browser.get("/api/v1/me").await.problem(401, "unauthorized");
+    assert!(
+        session::sign_in_with_token(&server.app, &Secret::new(token.expose()), &From::default())
+            .await
+            .is_err()
+    );
+}

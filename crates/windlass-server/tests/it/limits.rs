@@ -1,0 +1,172 @@
+//! What is too much, too slow, too often; and how the server speaks and stops.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use windlass::{NewJob, Queue};
+use windlass_server::auth::Role;
+use windlass_server::http::Options;
+use windlass_testing::settings;
+
+use crate::support::TestServer;
+
+#[tokio::test]
+async fn a_body_is_read_up_to_its_limit_and_not_for_ever() {
+    let options =
+        Options { max_body_bytes: 1000, body_timeout: Duration::from_millis(200), ..Options::default() };
+    let server = TestServer::start_with(options).await;
+    let body = |bytes: usize| {
+        let start = "{\"definition_key\":\"";
+        format!("{start}{}\"}}", "a".repeat(bytes - start.len() - 2))
+    };
+    for (bytes, status) in [(999, 422), (1000, 422), (1001, 413)] {
+        let request = server
+            .admin
+            .request(reqwest::Method::POST, "/api/v1/jobs")
+            .header("content-type", "application/json");
+        assert_eq!(request.body(body(bytes)).send().await.unwrap().status(), status, "{bytes} bytes");
+    }
+    // Announced as small, or not announced at all.
+    let chunked =
+        reqwest::Body::wrap_stream(futures_util::stream::iter([Ok::<_, std::io::Error>(body(1001))]));
+    let request = server
+        .admin
+        .request(reqwest::Method::POST, "/api/v1/jobs")
+        .header("content-type", "application/json");
+    assert_eq!(request.body(chunked).send().await.unwrap().status(), 413);
+    let zipped = server
+        .admin
+        .request(reqwest::Method::POST, "/api/v1/jobs")
+        .header("content-type", "application/json");
+    assert_eq!(zipped.header("content-encoding", "gzip").body(body(100)).send().await.unwrap().status(), 415);
+
+    let mut slow = TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap();
+    let token = server.admin.token.as_deref().unwrap();
+    let head = format!(
+        "POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{"
+    );
+    slow.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 100];
+    let read = slow.read(&mut answer).await.unwrap();
+    assert!(String::from_utf8_lossy(&answer[..read]).starts_with("HTTP/1.1 408"));
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_come_is_not_waited_for() {
+    let server =
+        TestServer::start_with(Options { header_timeout: Duration::from_millis(200), ..Options::default() })
+            .await;
+    let mut silent = TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap();
+    silent.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\n").await.unwrap();
+    let mut rest = Vec::new();
+    tokio::time::timeout(Duration::from_secs(10), silent.read_to_end(&mut rest)).await.unwrap().unwrap();
+    assert!(!String::from_utf8_lossy(&rest).contains("200 OK"));
+}
+
+#[tokio::test]
+async fn a_credential_and_a_tenant_have_their_rate() {
+    let server = TestServer::start_with(Options { requests_per_minute: 5, ..Options::default() }).await;
+    let tenant = server.queue.tenant("a").await;
+    let (one, other) = (server.client(tenant, Role::Viewer).await, server.client(tenant, Role::Viewer).await);
+    for _ in 0..5 {
+        one.get("/api/v1/me").await.expect(200);
+    }
+    let slowed = one.get("/api/v1/me").await;
+    slowed.problem(429, "too-many-requests");
+    assert!(slowed.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    other.get("/api/v1/me").await.expect(200);
+
+    let limited = server
+        .admin
+        .post("/api/v1/admin/tenants", &json!({"name": "b", "slug": "b", "requests_per_minute": 3}))
+        .await
+        .expect(201);
+    let limited = limited["id"].as_str().unwrap().parse().unwrap();
+    let (one, other) =
+        (server.client(limited, Role::Viewer).await, server.client(limited, Role::Viewer).await);
+    let mut statuses = Vec::new();
+    for client in [&one, &other, &one, &other] {
+        statuses.push(client.get("/api/v1/me").await.status.as_u16());
+    }
+    assert_eq!(statuses, [200, 200, 200, 429], "all of a tenant's credentials together");
+}
+
+#[tokio::test]
+async fn it_speaks_both_versions_compresses_and_says_how_long_it_took() {
+    let server = TestServer::start().await;
+    let second = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
+    let answer = second.get(format!("{}/health/live", server.base)).send().await.unwrap();
+    assert_eq!((answer.version(), answer.status().as_u16()), (reqwest::Version::HTTP_2, 200));
+    let first = server.anonymous().with("accept-encoding", "gzip").with("x-server-timing", "1");
+    let answer = first.request(reqwest::Method::GET, "/api/openapi.json").send().await.unwrap();
+    assert_eq!(answer.version(), reqwest::Version::HTTP_11);
+    assert_eq!(answer.headers()["content-encoding"], "gzip");
+    assert!(answer.headers()["server-timing"].to_str().unwrap().starts_with("total;dur="));
+    assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
+    assert!(answer.headers().contains_key("x-request-id"));
+    let stream = server
+        .admin
+        .with("accept-encoding", "gzip")
+        .request(reqwest::Method::GET, "/api/v1/jobs/stream")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(stream.headers().get("content-encoding"), None, "a stream goes out as it comes");
+}
+
+#[tokio::test]
+async fn a_stream_tells_of_changes_and_ends_when_the_server_stops() {
+    let mut server = TestServer::start().await;
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
+    let mut stream = server.admin.request(reqwest::Method::GET, "/api/v1/jobs/stream").send().await.unwrap();
+    let mut heard = String::new();
+    let mut hear = async |what: &str| {
+        while !heard.contains(what) {
+            heard.push_str(&String::from_utf8_lossy(
+                &stream.chunk().await.unwrap().expect("the stream goes on"),
+            ));
+        }
+    };
+    hear("\"queued\":0").await;
+    let job = server.queue.enqueue(&NewJob::new("a")).await.unwrap().id;
+    hear("\"queued\":1").await;
+    let mut log =
+        server.admin.request(reqwest::Method::GET, &format!("/api/v1/jobs/{job}/logs")).send().await.unwrap();
+    assert_eq!(log.status(), 200);
+    server.admin.get(&format!("/api/v1/jobs/{}/logs", uuid::Uuid::nil())).await.problem(404, "not-found");
+    server.stop().await;
+    while let Ok(Some(_)) = log.chunk().await {}
+    while let Ok(Some(_)) = stream.chunk().await {}
+}
+
+/// One connection for everyone, and callers that go away in the middle: what one tenant set must not be there for the next.
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_do_not_meet_on_a_shared_connection() {
+    let server = TestServer::start().await;
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
+    let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
+    for tenant in [a, b] {
+        server.queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap();
+    }
+    let narrow = Queue::connect(settings(server.queue.url()).connections(1)).await.unwrap();
+    for round in 0..400_u64 {
+        let tenant = if round % 2 == 0 { a } else { b };
+        let look = async {
+            let looking = narrow.look(windlass::Reach::Tenant(tenant)).await?;
+            let page = looking.list(&windlass::Filter::new(tenant)).await?;
+            let counts = looking.counts().await?;
+            looking.end().await?;
+            Ok::<_, windlass::Error>((page.jobs, counts))
+        };
+        if round % 3 == 0 {
+            // Gone after a moment, wherever it is then.
+            let _ = tokio::time::timeout(Duration::from_micros(round * 7 % 1500), look).await;
+            continue;
+        }
+        let (jobs, counts) = look.await.unwrap();
+        assert!(jobs.len() == 1 && jobs[0].tenant_id == tenant, "round {round}: {jobs:?}");
+        assert!(counts.iter().all(|count| count.tenant_id == tenant));
+    }
+}

@@ -1,0 +1,193 @@
+//! The description of the API is whole, true, and what the tools that read it find nothing wrong with.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use windlass_server::auth::Permission;
+use windlass_server::http::{Audience, Options, document, table};
+
+use crate::support::TestServer;
+
+#[test]
+fn every_route_is_described_and_every_description_is_a_route() {
+    let document = document();
+    let described: BTreeSet<String> = document["paths"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| {
+            methods.as_object().unwrap().keys().map(move |method| format!("{} {path}", method.to_uppercase()))
+        })
+        .collect();
+    let routes: BTreeSet<String> = table()
+        .iter()
+        .filter(|route| route.audience == Audience::Programs)
+        .map(|route| format!("{} {}", route.method, route.path))
+        .collect();
+    assert_eq!(described, routes);
+}
+
+#[test]
+fn every_operation_names_its_statuses_its_problems_and_its_permission() {
+    let document = document();
+    let mut ids = BTreeSet::new();
+    for route in table().iter().filter(|route| route.audience == Audience::Programs) {
+        let name = format!("{} {}", route.method, route.path);
+        let operation = &document["paths"][route.path][route.method.as_str().to_lowercase()];
+        assert!(ids.insert(operation["operationId"].to_string()), "{name} shares its id");
+        assert!(operation["summary"].as_str().is_some_and(|text| !text.is_empty()), "{name} has no summary");
+        assert_eq!(operation["x-permission"], route.permission.as_str());
+        let responses = operation["responses"].as_object().unwrap();
+        assert!(responses.keys().any(|status| status.starts_with('2')), "{name}");
+        assert!(responses.contains_key("500") && responses.contains_key("503"), "{name}");
+        assert_eq!(responses.contains_key("401"), route.permission != Permission::Anyone, "{name}");
+        for (status, response) in responses {
+            assert!(response["description"].as_str().is_some_and(|text| !text.is_empty()), "{name} {status}");
+            let is_problem = status.starts_with(['4', '5']);
+            assert_eq!(
+                response["content"].get("application/problem+json").is_some(),
+                is_problem,
+                "{name} {status}"
+            );
+        }
+    }
+    let schemas = document["components"]["schemas"].as_object().unwrap();
+    let text = document.to_string();
+    for reference in text.split("\"#/components/schemas/").skip(1) {
+        let name = reference.split('"').next().unwrap();
+        assert!(schemas.contains_key(name), "{name} is referred to and not described");
+    }
+}
+
+/// Written anew with `WINDLASS_BLESS=1`; the difference is what a reviewer looks at.
+#[test]
+fn the_description_is_the_one_written_down() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/openapi/openapi.json");
+    let found = format!("{}\n", serde_json::to_string_pretty(&document()).unwrap());
+    if std::env::var_os("WINDLASS_BLESS").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, &found).unwrap();
+    }
+    let written = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(found == written, "the API changed: look at it with WINDLASS_BLESS=1 and git diff");
+}
+
+#[tokio::test]
+async fn it_is_served_as_json_and_as_a_page_without_anything_from_elsewhere() {
+    let server = TestServer::start().await;
+    let anonymous = server.anonymous();
+    let served = anonymous.get("/api/openapi.json").await.expect(200);
+    assert!(served["openapi"].as_str().unwrap().starts_with("3.1"));
+    assert_eq!(served, document());
+    let page = anonymous.get("/docs").await;
+    assert_eq!(page.status, 200);
+    assert!(
+        page.header("content-security-policy").unwrap().starts_with("default-src 'none'; style-src 'sha256-")
+    );
+    for route in table().iter().filter(|route| route.audience == Audience::Programs) {
+        assert!(page.text.contains(route.path), "{} is not on the page", route.path);
+    }
+    assert!(
+        !page.text.contains("http://") && !page.text.contains("https://") && !page.text.contains("<script")
+    );
+}
+
+/// What the description says of a value is what is answered: the same fields, no more and no less.
+#[tokio::test]
+async fn answers_have_the_fields_that_are_described() {
+    let server = TestServer::start().await;
+    let document = document();
+    let admin = &server.admin;
+    admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
+    let id = admin.post("/api/v1/jobs", &json!({"definition_key": "a"})).await.expect(201)["id"].clone();
+    let id = id.as_str().unwrap();
+    let tenant = admin.post("/api/v1/admin/tenants", &json!({"name": "T", "slug": "t"})).await.expect(201);
+    let member = json!({"email": "a@b.c", "role": "viewer"});
+    let body = json!({"name": "n", "role": "viewer"});
+    let token = admin.post("/api/v1/admin/tokens", &body).await.expect(201);
+    let mut shown = token.clone();
+    shown.as_object_mut().unwrap().remove("token");
+    let pairs = [
+        ("Job", admin.get(&format!("/api/v1/jobs/{id}")).await.expect(200)),
+        ("Why", admin.get(&format!("/api/v1/jobs/{id}/why")).await.expect(200)),
+        ("TenantSummary", admin.get("/api/v1/jobs/summary").await.expect(200)),
+        ("Overview", admin.get("/api/v1/admin/summary").await.expect(200)),
+        ("Tenant", tenant),
+        ("Token", shown),
+        ("Member", admin.post("/api/v1/admin/members", &member).await.expect(201)),
+        ("AuditEntry", admin.get("/api/v1/admin/audit").await.expect(200)["entries"][0].clone()),
+        (
+            "Definition",
+            admin.get("/api/v1/admin/jobs/definitions").await.expect(200)["definitions"][0].clone(),
+        ),
+        ("Me", admin.get("/api/v1/me").await.expect(200)),
+        ("Limits", admin.get("/api/v1/admin/limits").await.expect(200)),
+    ];
+    for (name, answered) in pairs {
+        let described: BTreeSet<&String> =
+            document["components"]["schemas"][name]["properties"].as_object().unwrap().keys().collect();
+        let found: BTreeSet<&String> = answered.as_object().unwrap().keys().collect();
+        assert_eq!(found, described, "{name}");
+    }
+}
+
+/// A program that makes up requests from the description, valid ones and others, and looks for answers that it does not allow.
+#[tokio::test(flavor = "multi_thread")]
+async fn schemathesis_finds_nothing() {
+    let Some(tool) = schemathesis() else {
+        assert!(std::env::var_os("CI").is_none(), "schemathesis is missing: ./dev test installs it");
+        return;
+    };
+    let server =
+        TestServer::start_with(Options { requests_per_minute: 1_000_000, ..Options::default() }).await;
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "sync-dropbox"})).await.expect(201);
+    let examples = std::env::var("WINDLASS_FUZZ_EXAMPLES").unwrap_or_else(|_| "4".to_owned());
+    let output = tokio::process::Command::new(tool)
+        .args(["run", &format!("{}/api/openapi.json", server.base), "--no-color", "--workers", "1"])
+        .args(["--header", &format!("Authorization: Bearer {}", server.admin.token.as_deref().unwrap())])
+        .args(["--max-examples", &examples, "--seed", "7", "--phases", "examples,coverage,fuzzing"])
+        // Streams do not end by themselves.
+        .args(["--exclude-path-regex", "(/stream|/logs|/worker/)$"])
+        // A caller that may not do a thing is told so whatever the body was, and methods that are not described are 405.
+        .args(["--exclude-checks", "positive_data_acceptance,unsupported_method,missing_required_header"])
+        .args(["--request-timeout", "30"])
+        .stdin(Stdio::null())
+        .output()
+        .await
+        .unwrap();
+    let report = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{report}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn schemathesis() -> Option<std::path::PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/schemathesis/bin/schemathesis");
+    let named = std::env::var_os("WINDLASS_SCHEMATHESIS").map(std::path::PathBuf::from);
+    named.or(Some(root)).filter(|path| path.exists())
+}
+
+#[test]
+fn schemas_of_bodies_refuse_what_they_do_not_know() {
+    let document = document();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+            let Some(name) = schema["$ref"].as_str().and_then(|reference| reference.rsplit('/').next())
+            else {
+                continue;
+            };
+            let body: &Value = &document["components"]["schemas"][name];
+            assert_eq!(body["additionalProperties"], false, "{method} {path}: {name} takes anything");
+        }
+    }
+}
+
+#[test]
+fn the_codes_of_why_are_those_written_down() {
+    let page = include_str!("../../../../docs/api.md");
+    let table = page.split("<!-- checked: why-codes -->").nth(1).unwrap();
+    let written: Vec<&str> =
+        table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    assert_eq!(written, windlass::Reason::CODES);
+}
