@@ -9,6 +9,7 @@ pub mod embedded;
 
 mod act;
 mod audit;
+pub mod cron;
 mod definition;
 mod doctor;
 mod enqueue;
