@@ -10,6 +10,7 @@ pub mod embedded;
 mod act;
 mod audit;
 pub mod cron;
+mod cron;
 mod definition;
 mod doctor;
 mod enqueue;
@@ -35,6 +36,7 @@ pub mod redact;
 mod sqlx;
 mod store;
 mod telemetry;
+mod template;
 pub mod text;
 mod token;
 mod verbs;
@@ -43,6 +45,10 @@ pub mod worker;
 
 pub use act::{Acting, Actor, Looking, Reach};
 pub use audit::{Act, AuditFault};
+mod trigger;
+pub mod worker;
+
+pub use cron::{ClockChange, Cron, DueRun, Schedule};
 pub use definition::Definition;
 pub use doctor::{Finding, Severity, examine};
 pub use enqueue::enqueue;
@@ -78,6 +84,7 @@ pub use verbs::{Bulk, Placed};
 pub use why::{Reason, Why};
 #[cfg(feature = "http-jobs")]
 pub use worker::http::{HttpEndpoint, Lookup, SecretText};
+pub use trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
 pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handler, Worker, WorkerBuilder};
 
 /// The tenant of applications that have only one.
