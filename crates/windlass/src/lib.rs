@@ -13,6 +13,7 @@ pub mod cron;
 mod cron;
 mod definition;
 mod doctor;
+mod emit;
 mod enqueue;
 mod error;
 mod filter;
@@ -51,6 +52,7 @@ pub mod worker;
 pub use cron::{ClockChange, Cron, DueRun, Schedule};
 pub use definition::Definition;
 pub use doctor::{Finding, Severity, examine};
+pub use emit::{Emitted, NewEvent, emit};
 pub use enqueue::enqueue;
 pub use error::{Error, Result};
 pub use filter::Filter;
@@ -69,8 +71,11 @@ pub use new_job::{Enqueued, IfUnmet, NewJob, Source};
 pub use operator::Canceled;
 pub use overview::{Overview, Summary};
 pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
+pub use operator::{Canceled, EventFilter};
 pub use queue::Queue;
-pub use record::{Attempt, CapableWorker, Counts, Job, Page};
+pub use record::{
+    Attempt, CapableWorker, Counts, Event, EventTrigger, Fire, FireOutcome, Job, Page, WouldFire,
+};
 #[cfg(feature = "sqlx-08")]
 pub use sqlx::sqlx08;
 #[cfg(feature = "sqlx-09")]

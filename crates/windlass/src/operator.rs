@@ -1,5 +1,10 @@
 //! The operator's verbs: cancel, retry, purge, and the settings of tenants and queues.
 
+mod events;
+mod triggers;
+
+pub use events::EventFilter;
+
 use uuid::Uuid;
 
 use crate::definition::Definition;

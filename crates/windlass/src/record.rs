@@ -1,5 +1,9 @@
 //! What is read of a job: plain values under the names of the read surface (`windlass.jobs` and its siblings).
 
+mod fired;
+
+pub use fired::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;

@@ -8,6 +8,7 @@ pub(crate) mod database;
 pub(crate) mod definition;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
+pub(crate) mod event;
 pub(crate) mod job;
 pub(crate) mod keeper;
 pub(crate) mod list;
@@ -20,6 +21,7 @@ pub(crate) mod request;
 pub(crate) mod schema;
 pub(crate) mod tenant;
 pub(crate) mod token;
+pub(crate) mod trigger;
 pub(crate) mod worker;
 
 use database::Statement;
@@ -29,6 +31,7 @@ use database::Statement;
 #[must_use]
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
     let all: &[&[&Statement]] = &[
+    let all: [&[&Statement]; 10] = [
         enqueue::STATEMENTS,
         job::STATEMENTS,
         list::STATEMENTS,
@@ -37,6 +40,8 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         keeper::STATEMENTS,
         remote::STATEMENTS,
         tenant::STATEMENTS,
+        trigger::STATEMENTS,
+        event::STATEMENTS,
         definition::STATEMENTS,
         overview::STATEMENTS,
         manage::STATEMENTS,

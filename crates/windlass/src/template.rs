@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 1024 * 1024;
 
 /// A template that was read and checked.
 #[derive(Debug, Clone)]
-pub struct Template {
+pub(crate) struct Template {
     root: Node,
 }
 
@@ -47,12 +47,12 @@ struct Slot {
 
 impl Template {
     /// Reads a template; every path must begin with one of the roots.
-    pub fn parse(template: &Value, roots: &[&str]) -> Result<Self> {
+    pub(crate) fn parse(template: &Value, roots: &[&str]) -> Result<Self> {
         Ok(Self { root: parse::node(template, roots, &mut Place::default())? })
     }
 
     /// The payload for one event or instant. `values` are the roots with what they stand for.
-    pub fn render(&self, values: &[(&str, &Value)]) -> Result<Value> {
+    pub(crate) fn render(&self, values: &[(&str, &Value)]) -> Result<Value> {
         let mut rendering = Rendering { values, bytes: 0, place: Place::default() };
         rendering.node(&self.root)
     }

@@ -7,7 +7,7 @@ mod plan;
 
 pub(crate) use conditions::Conditions;
 pub(crate) use pattern::{check_name, matches_name};
-pub(crate) use plan::{Decision, Plan, jitter, next_due, plan};
+pub(crate) use plan::{Decision, jitter, next_due, plan};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -123,6 +123,10 @@ impl NewTrigger {
             cron_expr: Some(cron_expr.into()),
             ..Self::bare(label.into(), TriggerType::Schedule, definition_key.into())
         }
+    }
+
+    pub(crate) fn deserialize_fields(fields: &serde_json::Map<String, Value>) -> serde_json::Result<Self> {
+        serde_json::from_value(Value::Object(fields.clone()))
     }
 
     fn bare(label: String, trigger_type: TriggerType, definition_key: String) -> Self {

@@ -7,6 +7,7 @@ mod doctor;
 mod documents;
 mod embedded;
 mod enqueue;
+mod event;
 mod hostile;
 mod hot_tables;
 #[cfg(feature = "http-jobs")]
@@ -24,6 +25,7 @@ mod plans;
 mod process;
 mod pull;
 mod run;
+mod schedule;
 mod seeds;
 mod settle;
 mod sqlx;
