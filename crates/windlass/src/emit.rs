@@ -80,7 +80,7 @@ impl NewEvent {
     }
 
     /// The payload as text, once everything that can be refused without the database has been looked at.
-    fn checked(&self) -> Result<&str> {
+    pub(crate) fn checked(&self) -> Result<&str> {
         check_name("name", &self.name)?;
         let texts = [
             ("dedupe_id", &self.dedupe_id),

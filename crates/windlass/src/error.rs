@@ -39,12 +39,6 @@ pub enum Error {
     UnknownJob { job: Uuid },
     #[error("job {job} has not ended, so there is nothing to retry")]
     NotFinished { job: Uuid },
-    #[error("there is no trigger {trigger}")]
-    UnknownTrigger { trigger: Uuid },
-    #[error("trigger {trigger} was edited by somebody else; read it again")]
-    TriggerChanged { trigger: Uuid },
-    #[error("there is no event {event}")]
-    UnknownEvent { event: Uuid },
     #[error("a worker needs at least one handler")]
     NoHandlers,
     #[error("two handlers are registered for {key:?}")]

@@ -9,7 +9,6 @@ pub mod embedded;
 
 mod act;
 mod audit;
-pub mod cron;
 mod cron;
 mod definition;
 mod doctor;
@@ -42,13 +41,11 @@ pub mod text;
 mod token;
 mod verbs;
 mod why;
+mod trigger;
 pub mod worker;
 
 pub use act::{Acting, Actor, Looking, Reach};
 pub use audit::{Act, AuditFault};
-mod trigger;
-pub mod worker;
-
 pub use cron::{ClockChange, Cron, DueRun, Schedule};
 pub use definition::Definition;
 pub use doctor::{Finding, Severity, examine};

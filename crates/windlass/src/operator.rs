@@ -1,6 +1,7 @@
 //! The operator's verbs: cancel, retry, purge, and the settings of tenants and queues.
 
 mod events;
+mod own;
 mod triggers;
 
 pub use events::EventFilter;

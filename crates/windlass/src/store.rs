@@ -31,7 +31,6 @@ use database::Statement;
 #[must_use]
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
     let all: &[&[&Statement]] = &[
-    let all: [&[&Statement]; 10] = [
         enqueue::STATEMENTS,
         job::STATEMENTS,
         list::STATEMENTS,

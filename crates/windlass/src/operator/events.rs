@@ -1,17 +1,20 @@
-//! Reading events with what they caused, trying out an event, and trying again what failed.
+//! Emitting for a caller, reading events with what they caused, trying out an event, and trying again what failed.
 
 use uuid::Uuid;
 
-use crate::emit::NewEvent;
+use super::triggers::known;
+use crate::act::{Acting, Looking};
+use crate::emit::{Emitted, NewEvent};
 use crate::error::{Error, Result};
 use crate::keeper;
 use crate::queue::Queue;
 use crate::record::{Event, EventTrigger, WouldFire};
 use crate::store;
+use crate::store::database::Session;
 use crate::store::event::{Pending, Which};
 use crate::trigger::TriggerType;
 
-const LARGEST_PAGE: i64 = 500;
+const LARGEST_PAGE: u16 = 500;
 
 /// Which events of a tenant, newest first.
 #[derive(Debug, Clone)]
@@ -31,66 +34,19 @@ impl Default for EventFilter {
     }
 }
 
-impl Queue {
-    pub async fn events(&self, tenant: Uuid, filter: &EventFilter) -> Result<Vec<Event>> {
-        let which = Which {
-            id: None,
-            name: filter.name.as_deref(),
-            older_than: filter.older_than,
-            only_failed: filter.only_failed,
-            limit: i64::from(filter.limit).min(LARGEST_PAGE),
-            offset: filter.offset.into(),
-        };
-        store::event::list(self.database(), tenant, &which).await
-    }
-
-    /// One event, or nothing if the tenant has none with this id.
-    pub async fn event(&self, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
-        let which = Which { id: Some(id), limit: 1, ..Which::default() };
-        Ok(store::event::list(self.database(), tenant, &which).await?.pop())
-    }
-
-    /// Which triggers an event would fire, with which payload. Writes nothing.
-    pub async fn dry_run(&self, tenant: Uuid, event: &NewEvent) -> Result<Vec<WouldFire>> {
-        let (now, _) = store::trigger::now(self.database(), tenant).await?;
-        let payload = event.payload_value()?;
-        let pending = Pending { tenant, id: Uuid::nil(), name: event.name.clone(), payload, emitted_at: now };
-        let mut would = Vec::new();
-        let mut after = None;
-        loop {
-            let page = self.triggers(tenant, Some(TriggerType::Event), after, LARGEST_PAGE as u16, 0).await?;
-            for trigger in &page {
-                if !trigger.fields.is_enabled || !keeper::fits(trigger, &pending.name, &pending.payload) {
-                    continue;
-                }
-                let made = keeper::make(self, 1, &pending, trigger).await?.made;
-                let rendered = keeper::render(trigger, &pending).ok();
-                would.push(WouldFire {
-                    trigger_id: trigger.id,
-                    label: trigger.fields.label.clone(),
-                    definition_key: trigger.fields.definition_key.clone(),
-                    payload: rendered,
-                    reason: made.err(),
-                });
-            }
-            after = page.last().map(|trigger| trigger.id);
-            if page.len() < LARGEST_PAGE as usize {
-                return Ok(would);
-            }
-        }
+impl Acting {
+    /// Emits for the caller's tenant.
+    pub async fn emit(&self, event: &NewEvent) -> Result<Emitted> {
+        let event = event.clone().tenant(self.reach.owner());
+        store::event::emit(&self.session, &event, event.checked()?).await
     }
 
     /// Once more for a trigger that could not be rendered, or whose job was refused, as the trigger is now. Answers what
     /// became of it, or nothing if it had not failed.
-    pub async fn retry_event(
-        &self,
-        tenant: Uuid,
-        event: Uuid,
-        trigger: Uuid,
-        actor: &str,
-    ) -> Result<Option<EventTrigger>> {
-        let stored = self.event(tenant, event).await?.ok_or(Error::UnknownEvent { event })?;
-        let trigger = self.known_trigger(tenant, trigger).await?;
+    pub async fn retry_event(&self, event: Uuid, trigger: Uuid) -> Result<Option<EventTrigger>> {
+        let tenant = self.reach.owner();
+        let stored = one(&self.session, tenant, event).await?.ok_or(Error::Unknown { what: "event" })?;
+        let trigger = known(&self.session, tenant, trigger).await?;
         let pending = Pending {
             tenant,
             id: stored.id,
@@ -98,7 +54,61 @@ impl Queue {
             payload: stored.payload,
             emitted_at: stored.emitted_at,
         };
-        let one = keeper::make(self, 1, &pending, &trigger).await?;
-        store::event::retry(self.database(), tenant, event, &one, actor).await
+        let made = keeper::make(&self.queue, 1, &pending, &trigger).await?;
+        store::event::retry(&self.session, tenant, event, &made).await
     }
+}
+
+impl Looking {
+    /// One page of events with what they caused.
+    pub async fn events(&self, filter: &EventFilter) -> Result<Vec<Event>> {
+        let which = Which {
+            id: None,
+            name: filter.name.as_deref(),
+            older_than: filter.older_than,
+            only_failed: filter.only_failed,
+            limit: filter.limit.min(LARGEST_PAGE).into(),
+            offset: filter.offset.into(),
+        };
+        store::event::list(&self.session, self.reach.owner(), &which).await
+    }
+
+    /// One event, or nothing if the tenant has none with this id.
+    pub async fn event(&self, id: Uuid) -> Result<Option<Event>> {
+        one(&self.session, self.reach.owner(), id).await
+    }
+
+    /// Which triggers an event would fire, with which payload. Writes nothing.
+    pub async fn dry_run(&self, queue: &Queue, event: &NewEvent) -> Result<Vec<WouldFire>> {
+        let tenant = self.reach.owner();
+        let (now, _) = store::trigger::now(&self.session, tenant).await?;
+        let payload = event.payload_value()?;
+        let pending = Pending { tenant, id: Uuid::nil(), name: event.name.clone(), payload, emitted_at: now };
+        let mut would = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.triggers(Some(TriggerType::Event), after, LARGEST_PAGE, 0).await?;
+            for trigger in &page {
+                if !trigger.fields.is_enabled || !keeper::fits(trigger, &pending.name, &pending.payload) {
+                    continue;
+                }
+                would.push(WouldFire {
+                    trigger_id: trigger.id,
+                    label: trigger.fields.label.clone(),
+                    definition_key: trigger.fields.definition_key.clone(),
+                    payload: keeper::render(trigger, &pending).ok(),
+                    reason: keeper::make(queue, 1, &pending, trigger).await?.made.err(),
+                });
+            }
+            after = page.last().map(|trigger| trigger.id);
+            if page.len() < usize::from(LARGEST_PAGE) {
+                return Ok(would);
+            }
+        }
+    }
+}
+
+async fn one(session: &Session, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
+    let which = Which { id: Some(id), limit: 1, ..Which::default() };
+    Ok(store::event::list(session, tenant, &which).await?.pop())
 }

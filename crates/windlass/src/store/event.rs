@@ -7,7 +7,6 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::database::{Database, Session, Statement, query_unnamed};
-use super::list::begin;
 use super::param::{JsonText, read_json};
 use super::trigger::whole_millis;
 use crate::emit::{Emitted, NewEvent};
@@ -68,12 +67,10 @@ pub(crate) struct Which<'a> {
     pub(crate) offset: i64,
 }
 
-pub(crate) async fn list(db: &Database, tenant: Uuid, which: &Which<'_>) -> Result<Vec<Event>> {
-    let session = begin(db, Some(tenant)).await?;
+pub(crate) async fn list(session: &Session, tenant: Uuid, which: &Which<'_>) -> Result<Vec<Event>> {
     let params: [&(dyn ToSql + Sync); 7] =
         [&tenant, &which.id, &which.name, &which.older_than, &which.only_failed, &which.limit, &which.offset];
     let rows = session.query(&LIST, &params).await?;
-    session.commit().await?;
     rows.iter().map(|row| read_json(row, 0)).collect()
 }
 
@@ -185,7 +182,7 @@ pub(crate) async fn dispatch(db: &Database, events: &[Pending], matches: &[Match
 }
 
 static RETRY: Statement = Statement {
-    text: "select outcome, job_id, why from windlass.retry_dispatch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    text: "select outcome, job_id, why from windlass.retry_dispatch($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     types: &[
         Type::UUID,
         Type::UUID,
@@ -196,36 +193,29 @@ static RETRY: Statement = Statement {
         Type::JSONB,
         Type::TEXT,
         Type::INT4,
-        Type::TEXT,
     ],
 };
 
 /// What became of it, or nothing if it had not failed.
 pub(crate) async fn retry(
-    db: &Database,
+    session: &Session,
     tenant: Uuid,
     event: Uuid,
     one: &Match,
-    actor: &str,
 ) -> Result<Option<EventTrigger>> {
     let made = one.made.as_ref().ok();
-    let row = db
-        .query_one(
-            &RETRY,
-            &[
-                &tenant,
-                &event,
-                &one.trigger,
-                &one.made.as_ref().err(),
-                &made.map(|made| made.job),
-                &one.key,
-                &made.map(|made| JsonText(&made.payload)),
-                &made.map(|made| &made.dedupe_key),
-                &one.window,
-                &actor,
-            ],
-        )
-        .await?;
+    let params: [&(dyn ToSql + Sync); 9] = [
+        &tenant,
+        &event,
+        &one.trigger,
+        &one.made.as_ref().err(),
+        &made.map(|made| made.job),
+        &one.key,
+        &made.map(|made| JsonText(&made.payload)),
+        &made.map(|made| &made.dedupe_key),
+        &one.window,
+    ];
+    let row = &session.query(&RETRY, &params).await?[0];
     let outcome: Option<String> = row.get(0);
     Ok(outcome.map(|outcome| EventTrigger {
         trigger_id: one.trigger,

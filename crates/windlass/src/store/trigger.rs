@@ -5,11 +5,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use super::database::{Database, Statement};
-use super::list::begin;
+use super::database::{Database, Session, Statement};
 use super::param::{JsonText, read_json};
 use super::worker::millis;
 use crate::error::{Error, Result};
@@ -22,31 +21,29 @@ pub(crate) const STATEMENTS: &[&Statement] =
 static NOW: Statement = Statement { text: include_str!("sql/trigger/now.sql"), types: &[Type::UUID] };
 
 /// The database's time, and the tenant's time zone.
-pub(crate) async fn now(db: &Database, tenant: Uuid) -> Result<(Timestamp, Option<String>)> {
-    let session = begin(db, Some(tenant)).await?;
+pub(crate) async fn now(session: &Session, tenant: Uuid) -> Result<(Timestamp, Option<String>)> {
     let rows = session.query(&NOW, &[&tenant]).await?;
-    session.commit().await?;
     Ok((rows[0].get(0), rows[0].get(1)))
 }
 
 static CREATE: Statement = Statement {
-    text: "select windlass.create_trigger($1, $2, $3, $4)",
-    types: &[Type::UUID, Type::JSONB, Type::TIMESTAMPTZ, Type::TEXT],
+    text: "select windlass.create_trigger($1, $2, $3)",
+    types: &[Type::UUID, Type::JSONB, Type::TIMESTAMPTZ],
 };
 
 pub(crate) async fn create(
-    db: &Database,
+    session: &Session,
     tenant: Uuid,
     fields: &NewTrigger,
     next_due: Option<Timestamp>,
-    actor: &str,
 ) -> Result<Uuid> {
-    Ok(db.query_one(&CREATE, &[&tenant, &JsonText(&text_of(fields)?), &next_due, &actor]).await?.get(0))
+    let rows = session.query(&CREATE, &[&tenant, &JsonText(&text_of(fields)?), &next_due]).await?;
+    Ok(rows[0].get(0))
 }
 
 static UPDATE: Statement = Statement {
-    text: "select windlass.update_trigger($1, $2, $3, $4, $5, $6, $7)",
-    types: &[Type::UUID, Type::UUID, Type::INT4, Type::JSONB, Type::BOOL, Type::TIMESTAMPTZ, Type::TEXT],
+    text: "select windlass.update_trigger($1, $2, $3, $4, $5, $6)",
+    types: &[Type::UUID, Type::UUID, Type::INT4, Type::JSONB, Type::BOOL, Type::TIMESTAMPTZ],
 };
 
 /// When a trigger is due from now on, if that changes at all.
@@ -57,39 +54,28 @@ pub(crate) enum Times {
 
 /// Whether the trigger was still of the generation that `old` has.
 pub(crate) async fn update(
-    db: &Database,
+    session: &Session,
     old: &Trigger,
     fields: &NewTrigger,
     times: Times,
-    actor: &str,
 ) -> Result<bool> {
     let (changes, next_due) = match times {
         Times::Kept => (false, None),
         Times::Changed(next_due) => (true, next_due),
     };
     let fields = text_of(fields)?;
-    let row = db
-        .query_one(
-            &UPDATE,
-            &[&old.tenant_id, &old.id, &old.generation, &JsonText(&fields), &changes, &next_due, &actor],
-        )
-        .await?;
-    Ok(row.get::<_, Option<i32>>(0).is_some())
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&old.tenant_id, &old.id, &old.generation, &JsonText(&fields), &changes, &next_due];
+    Ok(session.query(&UPDATE, &params).await?[0].get::<_, Option<i32>>(0).is_some())
 }
 
 static DELETE: Statement = Statement {
-    text: "select windlass.delete_trigger($1, $2, $3, $4)",
-    types: &[Type::UUID, Type::UUID, Type::INT4, Type::TEXT],
+    text: "select windlass.delete_trigger($1, $2, $3)",
+    types: &[Type::UUID, Type::UUID, Type::INT4],
 };
 
-pub(crate) async fn delete(
-    db: &Database,
-    tenant: Uuid,
-    id: Uuid,
-    seen: Option<i32>,
-    actor: &str,
-) -> Result<bool> {
-    Ok(db.query_one(&DELETE, &[&tenant, &id, &seen, &actor]).await?.get(0))
+pub(crate) async fn delete(session: &Session, tenant: Uuid, id: Uuid, seen: Option<i32>) -> Result<bool> {
+    Ok(session.query(&DELETE, &[&tenant, &id, &seen]).await?[0].get(0))
 }
 
 static LIST: Statement = Statement {
@@ -107,15 +93,13 @@ pub(crate) struct Which {
     pub(crate) offset: i64,
 }
 
-pub(crate) async fn list(db: &Database, tenant: Uuid, which: &Which) -> Result<Vec<Trigger>> {
+pub(crate) async fn list(session: &Session, tenant: Uuid, which: &Which) -> Result<Vec<Trigger>> {
     let kind = which.kind.map(|kind| match kind {
         TriggerType::Event => "event",
         TriggerType::Schedule => "schedule",
     });
-    let session = begin(db, Some(tenant)).await?;
     let rows =
         session.query(&LIST, &[&tenant, &which.id, &kind, &which.after, &which.limit, &which.offset]).await?;
-    session.commit().await?;
     rows.iter().map(|row| read_json(row, 0)).collect()
 }
 
@@ -125,20 +109,18 @@ static FIRES: Statement = Statement {
 };
 
 pub(crate) async fn fires(
-    db: &Database,
+    session: &Session,
     tenant: Uuid,
     trigger: Uuid,
     before: Option<Timestamp>,
     limit: i64,
 ) -> Result<Vec<Fire>> {
-    let session = begin(db, Some(tenant)).await?;
     let rows = session.query(&FIRES, &[&tenant, &trigger, &before, &limit]).await?;
-    session.commit().await?;
     rows.iter().map(|row| read_json(row, 0)).collect()
 }
 
 static RUN: Statement = Statement {
-    text: "select due_at, outcome, reason, job_id from windlass.run_trigger($1, $2, $3, $4, $5, $6, $7, $8)",
+    text: "select due_at, outcome, reason, job_id from windlass.run_trigger($1, $2, $3, $4, $5, $6, $7)",
     types: &[
         Type::UUID,
         Type::UUID,
@@ -147,27 +129,22 @@ static RUN: Statement = Statement {
         Type::UUID_ARRAY,
         Type::TEXT,
         Type::JSONB_ARRAY,
-        Type::TEXT,
     ],
 };
 
 /// Fires at once (`dues` is none) or for past instants; what was fired before is left out of the answer.
 pub(crate) async fn run(
-    db: &Database,
+    session: &Session,
     trigger: &Trigger,
     dues: Option<&[Timestamp]>,
     jobs: &[Uuid],
     payloads: &[String],
-    actor: &str,
 ) -> Result<Vec<FireOutcome>> {
     let payloads: Vec<_> = payloads.iter().map(|payload| JsonText(payload)).collect();
     let key = &trigger.fields.definition_key;
-    let rows = db
-        .query(
-            &RUN,
-            &[&trigger.tenant_id, &trigger.id, &trigger.generation, &dues, &jobs, key, &payloads, &actor],
-        )
-        .await?;
+    let params: [&(dyn ToSql + Sync); 7] =
+        [&trigger.tenant_id, &trigger.id, &trigger.generation, &dues, &jobs, key, &payloads];
+    let rows = session.query(&RUN, &params).await?;
     let read = |row: &Row| FireOutcome {
         due_at: row.get(0),
         outcome: row.get(1),

@@ -267,7 +267,7 @@ async fn another_tenants_trigger_is_not_there() {
     define(&queue).await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let trigger = queue.create_trigger(a, &every_minute(), "tester").await.unwrap();
-    let unknown = |error: Error| matches!(error, Error::UnknownTrigger { .. });
+    let unknown = |error: Error| matches!(error, Error::Unknown { .. });
     assert_eq!(queue.trigger(b, trigger.id).await.unwrap(), None);
     assert!(unknown(queue.preview(b, trigger.id, 1).await.unwrap_err()));
     assert!(unknown(queue.run_trigger(b, trigger.id, None, "x").await.unwrap_err()));

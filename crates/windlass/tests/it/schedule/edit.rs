@@ -65,7 +65,7 @@ async fn a_paused_trigger_does_not_fire_and_goes_on_from_now() {
     assert_eq!(queue.trigger(DEFAULT_TENANT, trigger.id).await.unwrap(), None);
     assert!(matches!(
         queue.delete_trigger(DEFAULT_TENANT, trigger.id, None, "x").await,
-        Err(Error::UnknownTrigger { .. })
+        Err(Error::Unknown { .. })
     ));
     let audited = "select count(*) from windlass.audit where action like 'trigger.%' and actor = 'tester'";
     assert_eq!(count(&client, audited).await, 4, "created, paused, resumed, deleted");
@@ -81,7 +81,7 @@ async fn an_edit_of_what_somebody_else_edited_is_refused() {
         async move { queue.update_trigger(DEFAULT_TENANT, id, seen, &fields, "tester").await }
     };
     edit(Some(1), json!({"label": "mine"})).await.unwrap();
-    assert!(matches!(edit(Some(1), json!({"label": "theirs"})).await, Err(Error::TriggerChanged { .. })));
+    assert!(matches!(edit(Some(1), json!({"label": "theirs"})).await, Err(Error::Changed { .. })));
     for (wrong, field) in [
         (json!({"cron_expr": "0 0 31 2 *"}), "cron_expr"),
         (json!({"colour": 1}), "colour"),

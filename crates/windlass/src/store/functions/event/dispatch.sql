@@ -102,7 +102,7 @@ $$;
 -- two retries make one job. Answers the outcome now, or null where nothing had failed.
 create or replace function windlass.retry_dispatch(
   tenant uuid, event uuid, trigger uuid, reason text, job uuid, key text, payload jsonb, dedupe_key text, window_seconds integer,
-  actor text, out outcome text, out job_id uuid, out why text)
+  out outcome text, out job_id uuid, out why text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -122,8 +122,6 @@ begin
     insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason)
       values (tenant, event, trigger, 'failed', retry_dispatch.reason);
   end if;
-  insert into windlass.audit (tenant_id, actor, action, target, detail)
-    values (tenant, retry_dispatch.actor, 'event.retry', event::text, jsonb_build_object('trigger_id', trigger));
   select d.outcome, d.job_id, d.reason into outcome, job_id, why from windlass.event_dispatch d
    where d.tenant_id = tenant and d.event_id = event and d.trigger_id = trigger;
 end

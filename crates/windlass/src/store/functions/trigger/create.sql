@@ -1,6 +1,6 @@
 -- Makes a trigger from fields that were checked in Rust; next_due is its first instant, null for one that waits for events
 -- or is off. Rings the scheduler, since the instant may be nearer than its next look.
-create or replace function windlass.create_trigger(tenant uuid, fields jsonb, next_due timestamptz, actor text) returns uuid
+create or replace function windlass.create_trigger(tenant uuid, fields jsonb, next_due timestamptz) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -22,8 +22,6 @@ begin
         ends_at timestamptz)
       join windlass.job_definitions d on d.key = fields ->> 'definition_key'
   returning id into new_id;
-  insert into windlass.audit (tenant_id, actor, action, target, detail)
-    values (tenant, create_trigger.actor, 'trigger.create', new_id::text, jsonb_build_object('label', fields ->> 'label'));
   if next_due is not null then
     perform pg_notify('windlass', 'schedule');
   end if;

@@ -67,7 +67,7 @@ $$;
 -- Fires instants that an operator asked for: now (dues is null), or a past range that is not fired yet in any generation.
 -- Answers one row per instant; nothing at all if the trigger is not there or was edited meanwhile.
 create or replace function windlass.run_trigger(
-  tenant uuid, trigger uuid, seen integer, dues timestamptz[], jobs uuid[], key text, payloads jsonb[], actor text)
+  tenant uuid, trigger uuid, seen integer, dues timestamptz[], jobs uuid[], key text, payloads jsonb[])
 returns table (due_at timestamptz, outcome text, reason text, job_id uuid)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -95,8 +95,5 @@ begin
       item.due, item.job, run_trigger.key, item.payload, 0) f;
     return query select item.due, made.outcome, made.reason, made.job_id where made.outcome is not null;
   end loop;
-  insert into windlass.audit (tenant_id, actor, action, target, detail)
-    values (tenant, run_trigger.actor, case when is_now then 'trigger.run' else 'trigger.backfill' end, trigger::text,
-            jsonb_build_object('instants', cardinality(jobs)));
 end
 $$;

@@ -4,7 +4,7 @@
 -- The row lock is what keeps the promise: a fire of the old generation has committed before, or finds a newer one.
 -- Answers the new generation, or null if there is no such trigger or it was edited meanwhile.
 create or replace function windlass.update_trigger(
-  tenant uuid, trigger uuid, seen integer, fields jsonb, changes_times boolean, next_due timestamptz, actor text)
+  tenant uuid, trigger uuid, seen integer, fields jsonb, changes_times boolean, next_due timestamptz)
 returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -44,8 +44,6 @@ begin
      where f.tenant_id = tenant and f.trigger_id = trigger and f.outcome = 'fired'
        and f.due_at in (select r.due_at from windlass.fire r where r.tenant_id = tenant and r.trigger_id = trigger order by r.due_at desc limit 1000);
   end if;
-  insert into windlass.audit (tenant_id, actor, action, target, detail)
-    values (tenant, update_trigger.actor, 'trigger.update', trigger::text, jsonb_build_object('generation', seen + 1));
   perform pg_notify('windlass', 'schedule');
   return seen + 1;
 end
@@ -53,7 +51,7 @@ $$;
 
 -- Deletes a trigger. What it did stays as history, so the row stays and is marked. Answers whether there was one, of the
 -- generation seen (null: of any).
-create or replace function windlass.delete_trigger(tenant uuid, trigger uuid, seen integer, actor text) returns boolean
+create or replace function windlass.delete_trigger(tenant uuid, trigger uuid, seen integer) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -63,10 +61,6 @@ begin
   update windlass.job_triggers t
      set deleted_at = now(), updated_at = now(), is_enabled = false, next_due_at = null, generation = t.generation + 1
    where t.tenant_id = tenant and t.id = trigger and t.deleted_at is null and t.generation = coalesce(seen, t.generation);
-  if not found then
-    return false;
-  end if;
-  insert into windlass.audit (tenant_id, actor, action, target) values (tenant, delete_trigger.actor, 'trigger.delete', trigger::text);
-  return true;
+  return found;
 end
 $$;
