@@ -69,9 +69,11 @@ pub use operator::Canceled;
 pub use overview::{Overview, Summary};
 pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
 pub use operator::{Canceled, EventFilter};
+pub use operator::{Canceled, EventFilter, HoldOn};
 pub use queue::Queue;
 pub use record::{
-    Attempt, CapableWorker, Counts, Event, EventTrigger, Fire, FireOutcome, Job, Page, WouldFire,
+    Attempt, CapableWorker, Counts, Event, EventTrigger, Fire, FireOutcome, Job, LegalHold, Page, PurgeWait,
+    RetentionProgress, RetentionRule, WouldFire,
 };
 #[cfg(feature = "sqlx-08")]
 pub use sqlx::sqlx08;

@@ -2,9 +2,11 @@
 
 mod events;
 mod own;
+mod retention;
 mod triggers;
 
 pub use events::EventFilter;
+pub use retention::HoldOn;
 
 use uuid::Uuid;
 

@@ -1,8 +1,10 @@
 //! What is read of a job: plain values under the names of the read surface (`windlass.jobs` and its siblings).
 
 mod fired;
+mod kept;
 
 pub use fired::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
+pub use kept::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
 
 use jiff::Timestamp;
 use serde::Serialize;

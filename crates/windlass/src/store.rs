@@ -18,6 +18,7 @@ pub(crate) mod overview;
 pub(crate) mod param;
 pub(crate) mod remote;
 pub(crate) mod request;
+pub(crate) mod retention;
 pub(crate) mod schema;
 pub(crate) mod tenant;
 pub(crate) mod token;
@@ -41,6 +42,7 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         tenant::STATEMENTS,
         trigger::STATEMENTS,
         event::STATEMENTS,
+        retention::STATEMENTS,
         definition::STATEMENTS,
         overview::STATEMENTS,
         manage::STATEMENTS,

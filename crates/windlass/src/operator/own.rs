@@ -1,6 +1,8 @@
 //! The same for applications that embed the queue and act in their own name: each call is one transaction, and what it
 //! changed is in the audit trail under the actor's name.
 
+use std::ops::RangeInclusive;
+
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -66,13 +68,12 @@ impl Queue {
         &self,
         tenant: Uuid,
         id: Uuid,
-        from: Timestamp,
-        until: Timestamp,
+        range: RangeInclusive<Timestamp>,
         dry_run: bool,
         actor: &str,
     ) -> Result<Vec<FireOutcome>> {
         let acting = self.acting(tenant, actor).await?;
-        let fired = acting.backfill(id, from, until, dry_run).await?;
+        let fired = acting.backfill(id, range, dry_run).await?;
         if !dry_run {
             acting.commit(&Act::new("trigger.backfill", id).after(&fired.len())).await?;
         }

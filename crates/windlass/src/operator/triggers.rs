@@ -3,6 +3,8 @@
 
 mod merge;
 
+use std::ops::RangeInclusive;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
@@ -103,10 +105,10 @@ impl Acting {
     pub async fn backfill(
         &self,
         id: Uuid,
-        from: Timestamp,
-        until: Timestamp,
+        range: RangeInclusive<Timestamp>,
         dry_run: bool,
     ) -> Result<Vec<FireOutcome>> {
+        let (from, until) = range.into_inner();
         let tenant = self.reach.owner();
         let trigger = known(&self.session, tenant, id).await?;
         if trigger.fields.trigger_type != TriggerType::Schedule {

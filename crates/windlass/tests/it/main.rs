@@ -24,6 +24,7 @@ mod partitions;
 mod plans;
 mod process;
 mod pull;
+mod retention;
 mod run;
 mod schedule;
 mod seeds;

@@ -143,7 +143,7 @@ async fn a_backfill_fires_what_was_not_fired_and_only_that() {
 
     let (from, until) = (first - SignedDuration::from_mins(3), first + SignedDuration::from_mins(4));
     let backfill = async |dry_run| {
-        queue.backfill(DEFAULT_TENANT, trigger.id, from, until, dry_run, "tester").await.unwrap()
+        queue.backfill(DEFAULT_TENANT, trigger.id, from..=until, dry_run, "tester").await.unwrap()
     };
     let expected: Vec<Timestamp> = Schedule::new("* * * * *", "UTC")
         .unwrap()
@@ -160,8 +160,7 @@ async fn a_backfill_fires_what_was_not_fired_and_only_that() {
     let future = queue.backfill(
         DEFAULT_TENANT,
         trigger.id,
-        from,
-        Timestamp::now() + SignedDuration::from_hours(1),
+        from..=Timestamp::now() + SignedDuration::from_hours(1),
         true,
         "x",
     );

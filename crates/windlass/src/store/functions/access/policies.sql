@@ -57,6 +57,7 @@ grant select on windlass.fire, windlass.event, windlass.event_pending, windlass.
   windlass.legal_hold, windlass.purge_wait to windlass_api, windlass_reader;
 grant execute on function windlass.emit to windlass_api, windlass_worker;
 grant execute on function windlass.create_trigger, windlass.update_trigger, windlass.delete_trigger, windlass.run_trigger,
-  windlass.retry_dispatch to windlass_api;
+  windlass.retry_dispatch, windlass.set_retention, windlass.place_hold, windlass.release_hold to windlass_api;
+grant execute on function windlass.retention_progress to windlass_api, windlass_admin;
 grant execute on function windlass.lead, windlass.due_triggers, windlass.next_due_ms, windlass.fire_triggers,
-  windlass.pending_events, windlass.event_triggers, windlass.dispatch_events to windlass_worker;
+  windlass.pending_events, windlass.event_triggers, windlass.dispatch_events, windlass.prune_events to windlass_worker;
