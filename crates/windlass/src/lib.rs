@@ -39,9 +39,9 @@ mod telemetry;
 mod template;
 pub mod text;
 mod token;
+mod trigger;
 mod verbs;
 mod why;
-mod trigger;
 pub mod worker;
 
 pub use act::{Acting, Actor, Looking, Reach};
@@ -70,6 +70,8 @@ pub use overview::{Overview, Summary};
 pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
 pub use operator::{Canceled, EventFilter};
 pub use operator::{Canceled, EventFilter, HoldOn};
+pub use overview::{Overview, Summary};
+pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
 pub use queue::Queue;
 pub use record::{
     Attempt, CapableWorker, Counts, Event, EventTrigger, Fire, FireOutcome, Job, LegalHold, Page, PurgeWait,
@@ -84,6 +86,7 @@ pub use store::database::Settings;
 pub use store::statements;
 pub use telemetry::{METRICS, Transition};
 pub use token::{KnownToken, NewToken, Token};
+pub use trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
 pub use verbs::{Bulk, Placed};
 pub use why::{Reason, Why};
 #[cfg(feature = "http-jobs")]

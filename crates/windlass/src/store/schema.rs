@@ -120,5 +120,6 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/audit/verify.sql"),
     include_str!("functions/request/remember.sql"),
     include_str!("functions/access/policies.sql"),
+    include_str!("functions/access/triggers.sql"),
     include_str!("functions/access/control_plane.sql"),
 ];

@@ -9,7 +9,6 @@ begin
   foreach name in array array['job', 'job_default', 'line', 'live', 'deferred', 'blocked', 'dependency', 'ordering', 'dedupe', 'idempotency',
       'expiry', 'progress', 'cancel_request', 'history', 'history_default', 'job_log', 'tally', 'total', 'lane', 'job_triggers', 'audit',
       'remote_lease'] loop
-      'expiry', 'progress', 'cancel_request', 'history', 'history_default', 'job_log', 'tally', 'total', 'lane', 'job_triggers', 'audit', 'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold', 'purge_wait'] loop
     perform windlass.guard_table(name);
     execute format('drop policy if exists tenant_reads on windlass.%I', name);
     if name not like '%\_default' then
@@ -51,13 +50,3 @@ grant select on windlass.remote_lease to windlass_api, windlass_reader;
 grant execute on function windlass.register_remote, windlass.touch_remote, windlass.claim_remote, windlass.unclaim_remote,
   windlass.heartbeat_remote, windlass.held_remote, windlass.settle_remote, windlass.hand_over, windlass.lost_remote_jobs,
   windlass.reap_remote to windlass_worker;
-
--- Schedules and events: the control plane manages, a keeper acts, and anyone who may enqueue may say that something happened.
-grant select on windlass.fire, windlass.event, windlass.event_pending, windlass.event_dispatch, windlass.retention,
-  windlass.legal_hold, windlass.purge_wait to windlass_api, windlass_reader;
-grant execute on function windlass.emit to windlass_api, windlass_worker;
-grant execute on function windlass.create_trigger, windlass.update_trigger, windlass.delete_trigger, windlass.run_trigger,
-  windlass.retry_dispatch, windlass.set_retention, windlass.place_hold, windlass.release_hold to windlass_api;
-grant execute on function windlass.retention_progress to windlass_api, windlass_admin;
-grant execute on function windlass.lead, windlass.due_triggers, windlass.next_due_ms, windlass.fire_triggers,
-  windlass.pending_events, windlass.event_triggers, windlass.dispatch_events, windlass.prune_events to windlass_worker;
