@@ -7,6 +7,7 @@ mod doctor;
 mod documents;
 mod embedded;
 mod enqueue;
+mod event;
 mod hostile;
 mod hot_tables;
 #[cfg(feature = "http-jobs")]
@@ -23,7 +24,9 @@ mod partitions;
 mod plans;
 mod process;
 mod pull;
+mod retention;
 mod run;
+mod schedule;
 mod seeds;
 mod settle;
 mod sqlx;

@@ -27,6 +27,7 @@ const CHECKED: &[&str] = &[
     "exit-codes",
     "configuration",
     "server-metrics",
+    "sql-emit",
 ];
 
 const REGISTERED: Rule = Rule {
