@@ -66,10 +66,6 @@ pub use manage::{
 };
 pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
 pub use new_job::{Enqueued, IfUnmet, NewJob, Source};
-pub use operator::Canceled;
-pub use overview::{Overview, Summary};
-pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
-pub use operator::{Canceled, EventFilter};
 pub use operator::{Canceled, EventFilter, HoldOn};
 pub use overview::{Overview, Summary};
 pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
@@ -93,7 +89,6 @@ pub use verbs::{Bulk, Placed};
 pub use why::{Reason, Why};
 #[cfg(feature = "http-jobs")]
 pub use worker::http::{HttpEndpoint, Lookup, SecretText};
-pub use trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
 pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handler, Worker, WorkerBuilder};
 
 /// The tenant of applications that have only one.
