@@ -133,6 +133,9 @@ fn parse_http(words: &[String]) -> Result<HttpPlan, UsageError> {
         n: flags.positive("--n", 20_000)?,
         concurrency: flags.positive("--concurrency", 64)?,
         delay_ms: flags.number("--delay-ms", 10)?,
+    })
+}
+
 fn parse_api(words: &[String]) -> Result<ApiPlan, UsageError> {
     let mut flags = Flags::parse(words, &[], &["--n", "--callers", "--history", "--reads"])?;
     Ok(ApiPlan {

@@ -46,6 +46,8 @@ pub struct Definition {
     uniqueness: Option<Unique>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     retention: BTreeMap<&'static str, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_purge: Option<String>,
 }
 
 impl Definition {
@@ -66,6 +68,7 @@ impl Definition {
             backoff: None,
             uniqueness: None,
             retention: BTreeMap::new(),
+            on_purge: None,
         }
     }
 
@@ -151,6 +154,14 @@ impl Definition {
     #[must_use]
     pub fn retention(mut self, state: State, keep: Duration) -> Self {
         self.retention.insert(state.as_str(), keep.as_secs());
+        self
+    }
+
+    /// The definition whose job removes the artifact of a job that is about to be purged by its retention. It gets
+    /// `{"job_id", "definition_key", "artifact"}`, and the row goes when it has succeeded.
+    #[must_use]
+    pub fn on_purge(mut self, definition_key: impl Into<String>) -> Self {
+        self.on_purge = Some(definition_key.into());
         self
     }
 

@@ -39,6 +39,8 @@ pub enum Error {
     UnknownJob { job: Uuid },
     #[error("job {job} has not ended, so there is nothing to retry")]
     NotFinished { job: Uuid },
+    #[error("{what} is under legal hold")]
+    Held { what: String },
     #[error("a worker needs at least one handler")]
     NoHandlers,
     #[error("two handlers are registered for {key:?}")]
@@ -157,6 +159,7 @@ impl Refusal<'_> {
             "WL002" => Error::InactiveDefinition { key: detail() },
             "WL003" => Error::TenantRefused { tenant: detail(), message: message() },
             "WL005" | "WL007" | "WL008" => Error::refused(self.column.unwrap_or("options"), message()),
+            "WL020" => Error::Held { what: detail() },
             "WL006" => Error::IdempotencyConflict { existing: detail() },
             "WL009" => Error::RequestKeyTaken { key: detail() },
             "WL010" => Error::QuotaReached { most: detail() },

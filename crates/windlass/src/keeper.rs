@@ -3,20 +3,30 @@
 //!
 //! How it stops: on its token, after the duty at hand.
 
+mod dispatch_events;
 mod expire;
 mod fold;
+mod leader;
 mod partition;
 mod promote;
 mod prune;
 mod reap;
+mod schedule;
 mod unblock;
+
+pub(crate) use dispatch_events::{fits, make, render};
+pub(crate) use schedule::rendered;
 
 use std::time::Duration;
 
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::error::Result;
+use crate::listen::{self, Wake};
 use crate::queue::Queue;
 use crate::telemetry;
 
@@ -25,6 +35,10 @@ use crate::telemetry;
 pub struct KeeperSettings {
     /// The longest the promoter sleeps; it wakes earlier when a job is due.
     pub promote: Duration,
+    /// The same of the scheduler, which wakes when a schedule is due or has been changed.
+    pub schedule: Duration,
+    /// The longest an event waits while the dispatcher does not hear of it.
+    pub dispatch: Duration,
     pub reap: Duration,
     pub expire: Duration,
     pub unblock: Duration,
@@ -37,6 +51,8 @@ impl Default for KeeperSettings {
     fn default() -> Self {
         Self {
             promote: Duration::from_secs(1),
+            schedule: Duration::from_secs(1),
+            dispatch: Duration::from_secs(1),
             reap: Duration::from_secs(5),
             expire: Duration::from_secs(5),
             unblock: Duration::from_secs(2),
@@ -51,6 +67,8 @@ impl Default for KeeperSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duty {
     Promote,
+    Schedule,
+    Dispatch,
     Reap,
     Expire,
     Unblock,
@@ -60,12 +78,23 @@ pub enum Duty {
 }
 
 impl Duty {
-    pub const ALL: [Self; 7] =
-        [Self::Promote, Self::Reap, Self::Expire, Self::Unblock, Self::Fold, Self::Prune, Self::Partition];
+    pub const ALL: [Self; 9] = [
+        Self::Promote,
+        Self::Schedule,
+        Self::Dispatch,
+        Self::Reap,
+        Self::Expire,
+        Self::Unblock,
+        Self::Fold,
+        Self::Prune,
+        Self::Partition,
+    ];
 
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Promote => "promote",
+            Self::Schedule => "schedule",
+            Self::Dispatch => "dispatch",
             Self::Reap => "reap",
             Self::Expire => "expire",
             Self::Unblock => "unblock",
@@ -91,11 +120,19 @@ pub struct Round {
 pub struct Keeper {
     queue: Queue,
     settings: KeeperSettings,
+    holder: Uuid,
+    wakes: Option<broadcast::Sender<Wake>>,
 }
 
 impl Keeper {
     pub fn new(queue: Queue, settings: KeeperSettings) -> Self {
-        Self { queue, settings }
+        Self { queue, settings, holder: Uuid::new_v4(), wakes: None }
+    }
+
+    /// Shares the wake-ups of a worker; a keeper by itself listens for its own.
+    pub(crate) fn woken_by(mut self, wakes: broadcast::Sender<Wake>) -> Self {
+        self.wakes = Some(wakes);
+        self
     }
 
     /// Does one duty once.
@@ -103,6 +140,8 @@ impl Keeper {
         let database = self.queue.database();
         match duty {
             Duty::Promote => promote::run_once(database).await,
+            Duty::Schedule => schedule::run_once(&self.queue, self.holder).await,
+            Duty::Dispatch => dispatch_events::run_once(&self.queue, self.holder).await,
             Duty::Reap => reap::run_once(database).await,
             Duty::Expire => expire::run_once(database).await,
             Duty::Unblock => unblock::run_once(database).await,
@@ -112,23 +151,36 @@ impl Keeper {
         }
     }
 
-    /// Does every duty at its interval until told to stop. The promoter has a task of its own: it must not be late
-    /// because another duty takes its time.
+    /// Does every duty at its interval until told to stop. What must not be late because another duty takes its time has a
+    /// task of its own.
     pub async fn run(self, stop: CancellationToken) {
+        let wakes = self.wakes.clone().unwrap_or_else(|| broadcast::channel(4096).0);
+        let settings = self.queue.settings();
+        let listens = self.wakes.is_none() && settings.listen;
+        let listener = async {
+            if listens {
+                listen::listen(settings.direct.clone(), wakes.clone(), |_| {}, stop.clone()).await;
+            }
+        };
         tokio::join!(
-            self.repeat(&[Duty::Promote], &stop),
-            self.repeat(&[Duty::Reap, Duty::Expire, Duty::Unblock, Duty::Fold], &stop),
-            self.repeat(&[Duty::Partition, Duty::Prune], &stop),
+            self.repeat(&[Duty::Promote], &wakes, &stop),
+            self.repeat(&[Duty::Schedule], &wakes, &stop),
+            self.repeat(&[Duty::Dispatch], &wakes, &stop),
+            self.repeat(&[Duty::Reap, Duty::Expire, Duty::Unblock, Duty::Fold], &wakes, &stop),
+            self.repeat(&[Duty::Partition, Duty::Prune], &wakes, &stop),
+            listener,
         );
     }
 
-    async fn repeat(&self, duties: &[Duty], stop: &CancellationToken) {
+    async fn repeat(&self, duties: &[Duty], wakes: &broadcast::Sender<Wake>, stop: &CancellationToken) {
         let mut due: Vec<Instant> = vec![Instant::now(); duties.len()];
+        let mut wakes = wakes.subscribe();
         loop {
             let Some(position) = (0..duties.len()).min_by_key(|&position| due[position]) else { return };
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep_until(due[position]) => {}
+                () = rung(&mut wakes, duties) => due[position] = Instant::now(),
             }
             let duty = duties[position];
             let interval = self.interval(duty);
@@ -153,12 +205,27 @@ impl Keeper {
     fn interval(&self, duty: Duty) -> Duration {
         match duty {
             Duty::Promote => self.settings.promote,
+            Duty::Schedule => self.settings.schedule,
+            Duty::Dispatch => self.settings.dispatch,
             Duty::Reap => self.settings.reap,
             Duty::Expire => self.settings.expire,
             Duty::Unblock => self.settings.unblock,
             Duty::Fold => self.settings.fold,
             Duty::Prune => self.settings.prune,
             Duty::Partition => self.settings.partition,
+        }
+    }
+}
+
+/// Resolves when somebody rings for one of these duties. Only the scheduler and the dispatcher are ever rung for, and each
+/// of them is alone in its task.
+async fn rung(wakes: &mut broadcast::Receiver<Wake>, duties: &[Duty]) {
+    loop {
+        match wakes.recv().await {
+            Ok(Wake::Duty(duty)) if duties.contains(&duty) => return,
+            Ok(Wake::Duty(_) | Wake::Lane(_) | Wake::All) | Err(RecvError::Lagged(_)) => {}
+            // Nobody rings any more; the interval is left.
+            Err(RecvError::Closed) => return std::future::pending().await,
         }
     }
 }

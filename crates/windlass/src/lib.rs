@@ -9,8 +9,10 @@ pub mod embedded;
 
 mod act;
 mod audit;
+mod cron;
 mod definition;
 mod doctor;
+mod emit;
 mod enqueue;
 mod error;
 mod filter;
@@ -34,17 +36,21 @@ pub mod redact;
 mod sqlx;
 mod store;
 mod telemetry;
+mod template;
 pub mod text;
 mod token;
 mod trace;
+mod trigger;
 mod verbs;
 mod why;
 pub mod worker;
 
 pub use act::{Acting, Actor, Looking, Reach};
 pub use audit::{Act, AuditFault};
+pub use cron::{ClockChange, Cron, DueRun, Schedule};
 pub use definition::Definition;
 pub use doctor::{Finding, Severity, examine};
+pub use emit::{Emitted, NewEvent, emit};
 pub use enqueue::enqueue;
 pub use error::{Error, Result};
 pub use filter::Filter;
@@ -60,11 +66,14 @@ pub use manage::{
 };
 pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
 pub use new_job::{Enqueued, IfUnmet, NewJob, Source};
-pub use operator::Canceled;
+pub use operator::{Canceled, EventFilter, HoldOn};
 pub use overview::{Overview, Summary};
 pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
 pub use queue::Queue;
-pub use record::{Attempt, CapableWorker, Counts, Job, Page};
+pub use record::{
+    Attempt, CapableWorker, Counts, Event, EventTrigger, Fire, FireOutcome, Job, LegalHold, Page, PurgeWait,
+    RetentionProgress, RetentionRule, WouldFire,
+};
 #[cfg(feature = "sqlx-08")]
 pub use sqlx::sqlx08;
 #[cfg(feature = "sqlx-09")]
@@ -75,6 +84,7 @@ pub use store::statements;
 pub use telemetry::{METRICS, Transition};
 pub use token::{KnownToken, NewToken, Token};
 pub use trace::Trace;
+pub use trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
 pub use verbs::{Bulk, Placed};
 pub use why::{Reason, Why};
 #[cfg(feature = "http-jobs")]

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Result;
+use crate::keeper::Duty;
 use crate::store::connect;
 use crate::telemetry;
 
@@ -21,6 +22,8 @@ const ECHO_WITHIN: Duration = Duration::from_secs(5);
 pub(crate) enum Wake {
     /// There is work in this lane.
     Lane(i32),
+    /// There is something for this duty of the keeper.
+    Duty(Duty),
     /// Look everywhere: something may have been missed.
     All,
 }
@@ -91,5 +94,10 @@ fn tell(wakes: &broadcast::Sender<Wake>, on_cancel: &impl Fn(i32), payload: &str
         on_cancel(worker);
         return;
     }
-    let _ = wakes.send(payload.parse().map_or(Wake::All, Wake::Lane));
+    let wake = match payload {
+        "schedule" => Wake::Duty(Duty::Schedule),
+        "events" => Wake::Duty(Duty::Dispatch),
+        lane => lane.parse().map_or(Wake::All, Wake::Lane),
+    };
+    let _ = wakes.send(wake);
 }

@@ -1,5 +1,13 @@
 //! The operator's verbs: cancel, retry, purge, and the settings of tenants and queues.
 
+mod events;
+mod own;
+mod retention;
+mod triggers;
+
+pub use events::EventFilter;
+pub use retention::HoldOn;
+
 use uuid::Uuid;
 
 use crate::definition::Definition;

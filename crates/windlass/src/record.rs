@@ -1,5 +1,11 @@
 //! What is read of a job: plain values under the names of the read surface (`windlass.jobs` and its siblings).
 
+mod fired;
+mod kept;
+
+pub use fired::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
+pub use kept::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;

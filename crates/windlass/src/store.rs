@@ -8,6 +8,7 @@ pub(crate) mod database;
 pub(crate) mod definition;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
+pub(crate) mod event;
 pub(crate) mod job;
 pub(crate) mod keeper;
 pub(crate) mod list;
@@ -17,9 +18,11 @@ pub(crate) mod overview;
 pub(crate) mod param;
 pub(crate) mod remote;
 pub(crate) mod request;
+pub(crate) mod retention;
 pub(crate) mod schema;
 pub(crate) mod tenant;
 pub(crate) mod token;
+pub(crate) mod trigger;
 pub(crate) mod worker;
 
 use database::Statement;
@@ -37,6 +40,9 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         keeper::STATEMENTS,
         remote::STATEMENTS,
         tenant::STATEMENTS,
+        trigger::STATEMENTS,
+        event::STATEMENTS,
+        retention::STATEMENTS,
         definition::STATEMENTS,
         overview::STATEMENTS,
         manage::STATEMENTS,

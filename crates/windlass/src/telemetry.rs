@@ -29,6 +29,8 @@ pub const METRICS: &[(&str, &str)] = &[
         "jobs this process enqueued, by definition_key; those of a SQL door are not seen here",
     ),
     ("windlass_finished_total", "jobs that ended in this worker, by definition_key and status"),
+    ("windlass_events_dispatched_total", "events taken out of the outbox"),
+    ("windlass_fires_total", "instants of schedules decided, by outcome: fired, skipped"),
     ("windlass_heartbeats_total", "heartbeats, by result: granted, refused, failed"),
     ("windlass_keeper_moved_total", "jobs moved or rows tidied by a keeper duty, by duty"),
     ("windlass_lease_lost_total", "endings refused because the lease was lost"),

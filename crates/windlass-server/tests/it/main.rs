@@ -14,10 +14,10 @@ mod jobs;
 mod limits;
 mod matrix;
 mod metrics;
-mod process;
-mod seeds;
 mod openapi;
+mod process;
 mod secrets;
+mod seeds;
 mod support;
 #[cfg(feature = "otel")]
 mod traces;

@@ -1,4 +1,4 @@
-//! Deletes finished jobs past their retention, a batch at a time, so that no transaction is long.
+//! Deletes finished jobs and events past their retention, a batch at a time, so that no transaction is long.
 
 use super::Round;
 use crate::error::Result;
@@ -8,6 +8,8 @@ use crate::store::database::Database;
 const MOST: i32 = 1000;
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let moved = store::keeper::prune(database, MOST).await?;
-    Ok(Round { moved: moved.unsigned_abs().into(), is_full: moved >= MOST, next: None })
+    let jobs = store::keeper::prune(database, MOST).await?;
+    let events = store::keeper::prune_events(database, MOST).await?;
+    let moved = u64::from(jobs.unsigned_abs()) + u64::from(events.unsigned_abs());
+    Ok(Round { moved, is_full: jobs >= MOST || events >= MOST, next: None })
 }

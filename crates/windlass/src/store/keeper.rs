@@ -13,7 +13,7 @@ use crate::job::claimed::Fence;
 use crate::job::settle::Budget;
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&PROMOTE, &LOST, &REAP, &EXPIRE, &UNBLOCK, &FOLD, &PARTITIONS, &PRUNE];
+    &[&PROMOTE, &LOST, &REAP, &EXPIRE, &UNBLOCK, &FOLD, &PARTITIONS, &PRUNE, &PRUNE_EVENTS];
 
 static PROMOTE: Statement =
     Statement { text: "select promoted, next_due_ms from windlass.promote($1)", types: &[Type::INT4] };
@@ -97,6 +97,7 @@ static EXPIRE: Statement = Statement { text: "select windlass.expire($1)", types
 static UNBLOCK: Statement = Statement { text: "select windlass.unblock_all($1)", types: &[Type::INT4] };
 static FOLD: Statement = Statement { text: "select windlass.fold_tallies($1)", types: &[Type::INT4] };
 static PRUNE: Statement = Statement { text: "select windlass.prune($1)", types: &[Type::INT4] };
+static PRUNE_EVENTS: Statement = Statement { text: "select windlass.prune_events($1)", types: &[Type::INT4] };
 static PARTITIONS: Statement =
     Statement { text: "select made, dropped from windlass.maintain_partitions($1)", types: &[Type::INT4] };
 
@@ -114,6 +115,10 @@ pub(crate) async fn fold_tallies(db: &Database, most: i32) -> Result<i32> {
 
 pub(crate) async fn prune(db: &Database, most: i32) -> Result<i32> {
     Ok(db.query_one(&PRUNE, &[&most]).await?.get(0))
+}
+
+pub(crate) async fn prune_events(db: &Database, most: i32) -> Result<i32> {
+    Ok(db.query_one(&PRUNE_EVENTS, &[&most]).await?.get(0))
 }
 
 pub(crate) async fn maintain_partitions(db: &Database, weeks_ahead: i32) -> Result<(i32, i32)> {

@@ -1,6 +1,8 @@
 //! JSON text as a `jsonb` parameter, without parsing it into values first: the server parses it anyway.
 
 use bytes::{BufMut, BytesMut};
+use serde::de::DeserializeOwned;
+use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 #[derive(Debug, Clone, Copy)]
@@ -37,4 +39,11 @@ impl<'a> FromSql<'a> for JsonOut<'a> {
     fn accepts(ty: &Type) -> bool {
         *ty == Type::JSONB
     }
+}
+
+/// A value that a statement answers as one JSON object.
+pub(crate) fn read_json<T: DeserializeOwned>(row: &Row, column: usize) -> crate::Result<T> {
+    serde_json::from_str(row.get::<_, JsonOut<'_>>(column).0).map_err(|error| crate::Error::Settings {
+        message: format!("the database holds what this release cannot read: {error}"),
+    })
 }

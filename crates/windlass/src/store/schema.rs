@@ -29,6 +29,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 4, name: "output", sql: include_str!("../../migrations/0004_output.sql") },
     Migration { version: 5, name: "remote", sql: include_str!("../../migrations/0005_remote.sql") },
     Migration { version: 6, name: "identity", sql: include_str!("../../migrations/0006_identity.sql") },
+    Migration { version: 7, name: "triggers", sql: include_str!("../../migrations/0007_triggers.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[&str] = &[
@@ -43,6 +44,17 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/tenant/create.sql"),
     include_str!("functions/tenant/purge.sql"),
     include_str!("functions/queue/pause.sql"),
+    include_str!("functions/trigger/create.sql"),
+    include_str!("functions/trigger/update.sql"),
+    include_str!("functions/trigger/due.sql"),
+    include_str!("functions/trigger/fire.sql"),
+    include_str!("functions/trigger/fire_one.sql"),
+    include_str!("functions/event/emit.sql"),
+    include_str!("functions/event/pending.sql"),
+    include_str!("functions/event/dispatch.sql"),
+    include_str!("functions/retention/rules.sql"),
+    include_str!("functions/retention/hold.sql"),
+    include_str!("functions/retention/clean_up.sql"),
     include_str!("functions/job/cancel.sql"),
     include_str!("functions/job/claim.sql"),
     include_str!("functions/job/enqueue.sql"),
@@ -81,6 +93,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/keeper/partitions.sql"),
     include_str!("functions/keeper/promote.sql"),
     include_str!("functions/keeper/prune.sql"),
+    include_str!("functions/keeper/prune_events.sql"),
     include_str!("functions/keeper/reap.sql"),
     include_str!("functions/keeper/unblock_all.sql"),
     include_str!("functions/remote/register.sql"),
@@ -108,5 +121,6 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/audit/verify.sql"),
     include_str!("functions/request/remember.sql"),
     include_str!("functions/access/policies.sql"),
+    include_str!("functions/access/triggers.sql"),
     include_str!("functions/access/control_plane.sql"),
 ];

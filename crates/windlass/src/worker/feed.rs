@@ -241,6 +241,7 @@ impl Feed {
                 }
             }
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.look_at = Instant::now(),
+            Ok(Wake::Duty(_)) => {}
             // The worker keeps a sender, so this is the end of the worker.
             Err(RecvError::Closed) => {}
         }

@@ -173,6 +173,7 @@ impl WorkerBuilder {
         let worker = store::worker::register(self.queue.database(), &me).await?;
 
         let (wakes, _) = broadcast::channel(4096);
+        let bells = wakes.clone();
         let (ended, to_settle) = mpsc::unbounded_channel();
         let (reports, to_report) = mpsc::unbounded_channel();
         let running = Arc::new(Running::new(self.concurrency));
@@ -243,9 +244,8 @@ impl WorkerBuilder {
             tasks.push(tokio::spawn(listen::listen(settings.direct.clone(), wakes, on_cancel, stop)));
         }
         if let Some(keeper) = self.keeper {
-            tasks.push(tokio::spawn(
-                Keeper::new(self.queue.clone(), keeper).run(shared.stop_claiming.clone()),
-            ));
+            let keeper = Keeper::new(self.queue.clone(), keeper).woken_by(bells);
+            tasks.push(tokio::spawn(keeper.run(shared.stop_claiming.clone())));
         }
         Ok(Worker {
             shared,

@@ -25,11 +25,12 @@ async fn in_force(client: &Client, tenant: Option<Uuid>) {
 }
 
 /// Tables that hold no tenant's rows, each by decision.
-const NOBODYS: [&str; 7] = [
+const NOBODYS: [&str; 8] = [
     "installed_functions",
     "job_definitions",
     "job_workers",
     "keeper_mark",
+    "leader",
     "migration",
     "queues",
     "waiting",
@@ -100,6 +101,16 @@ async fn live_a_little(queue: &TestQueue, tenant: Uuid) {
         "insert into windlass.job_triggers (tenant_id, label, trigger_type, event_name, definition_id)
                    select $1, 'l', 'event', 'e', id from windlass.job_definitions limit 1";
     queue.client().await.execute(trigger, &[&tenant]).await.unwrap();
+    let rest = format!(
+        "select windlass.emit('a', tenant_id => '{tenant}');
+         insert into windlass.event_pending (tenant_id, event_id) values ('{tenant}', gen_random_uuid());
+         insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason) values ('{tenant}', gen_random_uuid(), gen_random_uuid(), 'failed', 'r');
+         insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason) values ('{tenant}', gen_random_uuid(), now(), 1, 'skipped', 'r');
+         insert into windlass.retention (tenant_id, definition_key, status) values ('{tenant}', '*', 'failed');
+         insert into windlass.legal_hold (tenant_id, reason, created_by) values ('{tenant}', 'r', 'b');
+         insert into windlass.purge_wait (tenant_id, job_id, cleanup_job_id) values ('{tenant}', gen_random_uuid(), gen_random_uuid())"
+    );
+    queue.client().await.batch_execute(&rest).await.unwrap();
 }
 
 struct Talk;

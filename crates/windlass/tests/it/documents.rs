@@ -11,6 +11,7 @@ use windlass::{Context, Definition, Done, Failure, Handler, METRICS, NewJob, Sta
 use windlass_testing::{TestQueue, eventually};
 
 const SQL: &str = include_str!("../../../../docs/sql.md");
+const EVENTS: &str = include_str!("../../../../docs/events.md");
 const TELEMETRY: &str = include_str!("../../../../docs/telemetry.md");
 const README: &str = include_str!("../../../../README.md");
 
@@ -135,9 +136,13 @@ impl io::Write for Heard {
 async fn the_documented_sql_functions_have_these_arguments() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    for (function, name) in [("enqueue", "sql-enqueue"), ("enqueue_many", "sql-enqueue-many")] {
+    for (document, function, name) in [
+        (SQL, "enqueue", "sql-enqueue"),
+        (SQL, "enqueue_many", "sql-enqueue-many"),
+        (EVENTS, "emit", "sql-emit"),
+    ] {
         let documented: Vec<(String, String)> =
-            table(SQL, name).iter().map(|row| (bare(&row[0]), row[1].clone())).collect();
+            table(document, name).iter().map(|row| (bare(&row[0]), row[1].clone())).collect();
         assert_eq!(documented, arguments(&client, function).await, "windlass.{function}");
     }
 }

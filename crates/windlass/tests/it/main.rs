@@ -7,6 +7,7 @@ mod doctor;
 mod documents;
 mod embedded;
 mod enqueue;
+mod event;
 mod hostile;
 mod hot_tables;
 #[cfg(feature = "http-jobs")]
@@ -24,7 +25,9 @@ mod plans;
 mod process;
 mod pull;
 mod quota;
+mod retention;
 mod run;
+mod schedule;
 mod seeds;
 mod settle;
 mod sqlx;

@@ -10,8 +10,12 @@ as $$
 declare
   purged integer;
   needed uuid[];
+  held uuid[] := windlass.held_jobs(tenant, jobs);
 begin
   perform windlass.tenant_for(tenant);
+  if held <> '{}' then
+    raise exception 'job % is under legal hold', held[1] using errcode = 'WL020', detail = held[1]::text;
+  end if;
   perform windlass.stay_durable();
   -- A job that somebody moves while we delete is at its new place in our next look.
   loop
@@ -40,6 +44,7 @@ begin
   unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)
       and not windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id)),
   unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
+  uncleaned as (delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = any (jobs)),
   unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),
   unlogged as (delete from windlass.job_log o where o.tenant_id = tenant and o.job_id = any (jobs)),
   unasked as (delete from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs)),

@@ -12,12 +12,20 @@ begin
   if tenant = '00000000-0000-7000-8000-000000000001' then
     raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = tenant::text;
   end if;
+  if exists (select from windlass.legal_hold h where h.tenant_id = tenant) then
+    raise exception 'the tenant has something under legal hold' using errcode = 'WL020', detail = tenant::text;
+  end if;
   update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = tenant and t.status <> 'deleting';
   purged := windlass.purge(tenant, array(select b.id from windlass.job b where b.tenant_id = tenant limit most));
   if purged = 0 then
     delete from windlass.dedupe d where d.tenant_id = tenant;
     delete from windlass.idempotency i where i.tenant_id = tenant;
     delete from windlass.ordering o where o.tenant_id = tenant;
+    delete from windlass.event_pending e where e.tenant_id = tenant;
+    delete from windlass.event_dispatch e where e.tenant_id = tenant;
+    delete from windlass.event e where e.tenant_id = tenant;
+    delete from windlass.fire f where f.tenant_id = tenant;
+    delete from windlass.retention r where r.tenant_id = tenant;
     delete from windlass.job_triggers t where t.tenant_id = tenant;
     delete from windlass.members m where m.tenant_id = tenant;
     delete from windlass.api_tokens k where k.tenant_id = tenant;

@@ -1,0 +1,144 @@
+//! When a schedule is due: a pure function of a cron expression, a time zone and an instant.
+//!
+//! croner reads the fields and says which days match; what a change of the clocks does is decided here, because croner
+//! treats `0 9,17 * * *` as an interval and so drops a run that falls into a gap. The rule (invariant 36):
+//!
+//! - An expression with fixed minutes and hours means times of the day. Each runs once per local day: a time that the
+//!   clocks skip runs at the first instant after the gap, a time that they repeat runs the first time.
+//! - An expression with `*` in its minutes or hours means an interval. It runs at every instant whose local time matches,
+//!   so a repeated hour runs twice and a skipped one not at all, and the distance between runs stays the same.
+
+mod expression;
+mod preview;
+mod words;
+
+pub use expression::Cron;
+pub use preview::{ClockChange, DueRun};
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::error::{Error, Result};
+
+/// The rarest possible expression, 29 February on one weekday, comes at most this many days apart (across 2100).
+const RAREST_DAYS: u32 = 366 * 41;
+
+/// A cron expression in a time zone.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    cron: Cron,
+    zone: TimeZone,
+}
+
+impl Schedule {
+    /// Refuses an expression that cannot be read or never comes, and a zone that is not known, each by its field's name.
+    pub fn new(cron_expr: &str, timezone: &str) -> Result<Self> {
+        Ok(Self { cron: Cron::parse(cron_expr)?, zone: zone(timezone)? })
+    }
+
+    pub fn cron(&self) -> &Cron {
+        &self.cron
+    }
+
+    pub fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    /// The first due instant strictly after this one; none only at the end of the calendar.
+    #[must_use]
+    pub fn next_after(&self, instant: Timestamp) -> Option<Timestamp> {
+        if self.cron.is_interval() { self.next_interval(instant) } else { self.next_time_of_day(instant) }
+    }
+
+    /// Every due instant after the first and up to and with the second bound.
+    pub fn due_in(&self, after: Timestamp, until: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
+        let mut last = after;
+        std::iter::from_fn(move || {
+            last = self.next_after(last)?;
+            (last <= until).then_some(last)
+        })
+    }
+
+    /// Times of the day are in order both as local times and as the instants they stand for, so the first local match
+    /// whose instant is later than ours is the answer.
+    fn next_time_of_day(&self, instant: Timestamp) -> Option<Timestamp> {
+        let mut local = self.zone.to_datetime(instant);
+        loop {
+            local = self.next_local(local, false)?;
+            let due = self.instant_of(local)?;
+            if due > instant {
+                return Some(due);
+            }
+        }
+    }
+
+    /// The instant of a local time of the day, by the rule for gaps and repeated hours.
+    fn instant_of(&self, local: DateTime) -> Option<Timestamp> {
+        match self.zone.to_ambiguous_timestamp(local).offset() {
+            AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(local).ok(),
+            AmbiguousOffset::Fold { before, .. } => before.to_timestamp(local).ok(),
+            AmbiguousOffset::Gap { before, .. } => {
+                // Read with the offset before the gap it lies after the change, and no other change is that near.
+                let past = before.to_timestamp(local).ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
+                Some(self.zone.preceding(past).next()?.timestamp())
+            }
+        }
+    }
+
+    /// Walks the spans between changes of the clocks: within one the local time runs evenly.
+    fn next_interval(&self, instant: Timestamp) -> Option<Timestamp> {
+        let mut from = instant;
+        let mut is_included = false;
+        loop {
+            let offset = self.zone.to_offset(from);
+            let end = self.zone.following(from).next().map(|change| change.timestamp());
+            let local = self.next_local(offset.to_datetime(from), is_included);
+            let due = local.and_then(|local| offset.to_timestamp(local).ok());
+            match (due, end) {
+                (Some(due), Some(end)) if due < end => return Some(due),
+                (_, Some(end)) => (from, is_included) = (end, true),
+                (due, None) => return due,
+            }
+        }
+    }
+
+    /// The next local time that matches the fields, as if no clock ever changed.
+    fn next_local(&self, from: DateTime, is_included: bool) -> Option<DateTime> {
+        let minute_of_day = i32::from(from.hour()) * 60 + i32::from(from.minute());
+        let is_whole = from.second() == 0 && from.subsec_nanosecond() == 0;
+        let earliest = if is_included && is_whole { minute_of_day } else { minute_of_day + 1 };
+        if self.cron.matches_day(from.date())
+            && let Some(minute) = self.cron.minute_from(earliest)
+        {
+            return at_minute(from.date(), minute);
+        }
+        let mut day = from.date();
+        for _ in 0..RAREST_DAYS {
+            let is_near = self.cron.matches_month(day);
+            day = if is_near { day } else { day.last_of_month() }.tomorrow().ok()?;
+            if self.cron.matches_day(day) {
+                return at_minute(day, self.cron.minute_from(0)?);
+            }
+        }
+        None
+    }
+}
+
+fn at_minute(day: Date, minute: i32) -> Option<DateTime> {
+    let (hour, minute) = (i8::try_from(minute / 60).ok()?, i8::try_from(minute % 60).ok()?);
+    Some(day.at(hour, minute, 0, 0))
+}
+
+/// A zone of the IANA database by its name.
+pub(crate) fn zone(name: &str) -> Result<TimeZone> {
+    let is_name = name.len() <= 100 && name.starts_with(|c: char| c.is_ascii_alphabetic());
+    let known = is_name.then(|| TimeZone::get(name).ok()).flatten();
+    known.ok_or_else(|| {
+        let shown: String = name.chars().take(100).filter(|c| !c.is_control()).collect();
+        Error::refused("timezone", format!("{shown:?} is not an IANA time zone such as Europe/Berlin or UTC"))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Fires schedules. Reads what is due, decides in pure code, and applies the decision with one statement that re-checks
+//! every trigger: whoever comes second finds the instant gone on. Nothing is held in between, so a scheduler may die,
+//! freeze or wake up hours later at any point.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Round, leader};
+use crate::error::Result;
+use crate::new_job::NewJob;
+use crate::queue::Queue;
+use crate::store;
+use crate::store::trigger::{Decided, Instant, What};
+use crate::trigger::{Decision, Overlap, Trigger, jitter, plan};
+
+/// Triggers and instants per statement, so that no transaction is long.
+const MOST: i32 = 500;
+const MOST_INSTANTS: usize = 1000;
+/// Rest after a round in which nothing could be done about what is due: another node may be able to.
+const AT_LEAST: Duration = Duration::from_millis(100);
+
+pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
+    let database = queue.database();
+    let patience = leader::patience(database, "schedule", holder).await?;
+    let due = store::trigger::due(database, patience, MOST).await?;
+    let mut is_full = due.len() >= MOST.unsigned_abs() as usize;
+    let mut decided = Decided::default();
+    for (trigger, now) in due {
+        if decided.instants.len() >= MOST_INSTANTS {
+            is_full = true;
+            break;
+        }
+        match trigger {
+            Ok(trigger) => is_full |= decide(queue, &mut decided, &trigger, now).await?,
+            Err(error) => tracing::error!(%error, "a trigger cannot be read; another release may know it"),
+        }
+    }
+    let moved = if decided.triggers.is_empty() {
+        0
+    } else {
+        let (fired, skipped) = store::trigger::fire(database, &decided).await?;
+        metrics::counter!("windlass_fires_total", "outcome" => "fired").increment(fired);
+        metrics::counter!("windlass_fires_total", "outcome" => "skipped").increment(skipped);
+        fired + skipped
+    };
+    let next = store::trigger::next_due(database).await?;
+    let rest = if moved == 0 { AT_LEAST } else { Duration::ZERO };
+    Ok(Round { moved, is_full: is_full && moved > 0, next: next.map(|next| (next + patience).max(rest)) })
+}
+
+/// Adds one trigger's plan. Answers whether more of it is due.
+async fn decide(queue: &Queue, decided: &mut Decided, trigger: &Trigger, now: Timestamp) -> Result<bool> {
+    let Some(from) = trigger.next_due_at else { return Ok(false) };
+    let fields = &trigger.fields;
+    let schedule = match fields.parse_schedule() {
+        Ok(schedule) => schedule,
+        Err(error) => {
+            // This machine may lack a time zone that another has, so the trigger is left to that one.
+            tracing::error!(trigger_id = %trigger.id, tenant_id = %trigger.tenant_id, %error, "a schedule cannot be reckoned here");
+            return Ok(false);
+        }
+    };
+    let plan = plan(fields, &schedule, from, now);
+    decided.tenants.push(trigger.tenant_id);
+    decided.triggers.push(trigger.id);
+    decided.generations.push(trigger.generation);
+    decided.expected.push(from);
+    decided.next_dues.push(plan.next);
+    let ord = i32::try_from(decided.triggers.len()).unwrap_or(i32::MAX);
+    for &(due, decision) in &plan.instants {
+        let what = match decision {
+            Decision::Skip(reason) => What::Skip(reason.to_owned()),
+            Decision::Fire => match fire(queue, trigger, due).await {
+                Ok(fire) => fire,
+                Err(error) if error.is_transient() => return Err(error),
+                Err(error) => What::Skip(crate::text::storable(error.to_string().as_bytes(), 500)),
+            },
+        };
+        decided.instants.push(Instant { ord, due, what });
+    }
+    Ok(plan.next.is_some_and(|next| next <= now))
+}
+
+async fn fire(queue: &Queue, trigger: &Trigger, due: Timestamp) -> Result<What> {
+    let fields = &trigger.fields;
+    let job = NewJob::new(&fields.definition_key).tenant(trigger.tenant_id).payload(&rendered(trigger, due)?);
+    let route = queue.checked_route(&job).await?;
+    let delay = jitter(fields, trigger.id, due);
+    let is_plain = fields.overlap == Overlap::Allow && delay == 0.0 && !route.0.has_start_deadline;
+    Ok(What::Fire {
+        job: queue.new_id(),
+        lane: is_plain.then_some(route.0.lane),
+        max_attempts: route.0.max_attempts,
+        key: fields.definition_key.clone(),
+        payload: job.payload_text()?.to_owned(),
+        delay,
+    })
+}
+
+/// The payload of one instant.
+pub(crate) fn rendered(trigger: &Trigger, due: Timestamp) -> Result<Value> {
+    let fields = &trigger.fields;
+    let schedule = fields.parse_schedule()?;
+    let zone = fields.timezone.as_deref().unwrap_or("UTC");
+    let local = due.display_with_offset(schedule.zone().to_offset(due)).to_string();
+    let schedule = json!({"due_at": due, "local": local, "timezone": zone});
+    let about = json!({"id": trigger.id, "label": fields.label});
+    let tenant = json!(trigger.tenant_id);
+    fields.template()?.render(&[("schedule", &schedule), ("trigger", &about), ("tenant_id", &tenant)])
+}

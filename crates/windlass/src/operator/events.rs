@@ -1,0 +1,114 @@
+//! Emitting for a caller, reading events with what they caused, trying out an event, and trying again what failed.
+
+use uuid::Uuid;
+
+use super::triggers::known;
+use crate::act::{Acting, Looking};
+use crate::emit::{Emitted, NewEvent};
+use crate::error::{Error, Result};
+use crate::keeper;
+use crate::queue::Queue;
+use crate::record::{Event, EventTrigger, WouldFire};
+use crate::store;
+use crate::store::database::Session;
+use crate::store::event::{Pending, Which};
+use crate::trigger::TriggerType;
+
+const LARGEST_PAGE: u16 = 500;
+
+/// Which events of a tenant, newest first.
+#[derive(Debug, Clone)]
+pub struct EventFilter {
+    pub name: Option<String>,
+    /// The last id of the page before.
+    pub older_than: Option<Uuid>,
+    /// Only those at which a trigger failed.
+    pub only_failed: bool,
+    pub limit: u16,
+    pub offset: u32,
+}
+
+impl Default for EventFilter {
+    fn default() -> Self {
+        Self { name: None, older_than: None, only_failed: false, limit: 50, offset: 0 }
+    }
+}
+
+impl Acting {
+    /// Emits for the caller's tenant.
+    pub async fn emit(&self, event: &NewEvent) -> Result<Emitted> {
+        let event = event.clone().tenant(self.reach.owner());
+        store::event::emit(&self.session, &event, event.checked()?).await
+    }
+
+    /// Once more for a trigger that could not be rendered, or whose job was refused, as the trigger is now. Answers what
+    /// became of it, or nothing if it had not failed.
+    pub async fn retry_event(&self, event: Uuid, trigger: Uuid) -> Result<Option<EventTrigger>> {
+        let tenant = self.reach.owner();
+        let stored = one(&self.session, tenant, event).await?.ok_or(Error::Unknown { what: "event" })?;
+        let trigger = known(&self.session, tenant, trigger).await?;
+        let pending = Pending {
+            tenant,
+            id: stored.id,
+            name: stored.name,
+            payload: stored.payload,
+            emitted_at: stored.emitted_at,
+        };
+        let made = keeper::make(&self.queue, 1, &pending, &trigger).await?;
+        store::event::retry(&self.session, tenant, event, &made).await
+    }
+}
+
+impl Looking {
+    /// One page of events with what they caused.
+    pub async fn events(&self, filter: &EventFilter) -> Result<Vec<Event>> {
+        let which = Which {
+            id: None,
+            name: filter.name.as_deref(),
+            older_than: filter.older_than,
+            only_failed: filter.only_failed,
+            limit: filter.limit.min(LARGEST_PAGE).into(),
+            offset: filter.offset.into(),
+        };
+        store::event::list(&self.session, self.reach.owner(), &which).await
+    }
+
+    /// One event, or nothing if the tenant has none with this id.
+    pub async fn event(&self, id: Uuid) -> Result<Option<Event>> {
+        one(&self.session, self.reach.owner(), id).await
+    }
+
+    /// Which triggers an event would fire, with which payload. Writes nothing.
+    pub async fn dry_run(&self, queue: &Queue, event: &NewEvent) -> Result<Vec<WouldFire>> {
+        let tenant = self.reach.owner();
+        let (now, _) = store::trigger::now(&self.session, tenant).await?;
+        let payload = event.payload_value()?;
+        let pending = Pending { tenant, id: Uuid::nil(), name: event.name.clone(), payload, emitted_at: now };
+        let mut would = Vec::new();
+        let mut after = None;
+        loop {
+            let page = self.triggers(Some(TriggerType::Event), after, LARGEST_PAGE, 0).await?;
+            for trigger in &page {
+                if !trigger.fields.is_enabled || !keeper::fits(trigger, &pending.name, &pending.payload) {
+                    continue;
+                }
+                would.push(WouldFire {
+                    trigger_id: trigger.id,
+                    label: trigger.fields.label.clone(),
+                    definition_key: trigger.fields.definition_key.clone(),
+                    payload: keeper::render(trigger, &pending).ok(),
+                    reason: keeper::make(queue, 1, &pending, trigger).await?.made.err(),
+                });
+            }
+            after = page.last().map(|trigger| trigger.id);
+            if page.len() < usize::from(LARGEST_PAGE) {
+                return Ok(would);
+            }
+        }
+    }
+}
+
+async fn one(session: &Session, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
+    let which = Which { id: Some(id), limit: 1, ..Which::default() };
+    Ok(store::event::list(session, tenant, &which).await?.pop())
+}

@@ -1,0 +1,230 @@
+//! Managing triggers: create, edit, delete, run now, backfill, look ahead and look back. Whoever changes something does so
+//! in a transaction of a caller, [`Acting`], which ends with a row of the audit trail.
+
+mod merge;
+
+use std::ops::RangeInclusive;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::act::{Acting, Looking};
+use crate::cron::{DueRun, Schedule};
+use crate::error::{Error, Result};
+use crate::keeper;
+use crate::new_job::NewJob;
+use crate::queue::Queue;
+use crate::record::{Fire, FireOutcome};
+use crate::store;
+use crate::store::database::Session;
+use crate::store::event::Pending;
+use crate::store::trigger::{Times, Which};
+use crate::trigger::{NewTrigger, Trigger, TriggerType, next_due};
+
+/// Instants that one backfill may have.
+const MOST_BACKFILLED: usize = 1000;
+const LARGEST_PAGE: i64 = 500;
+const MOST_PREVIEWED: usize = 1000;
+
+impl Acting {
+    /// Makes a trigger. A schedule without a zone gets the tenant's.
+    pub async fn create_trigger(&self, new: &NewTrigger) -> Result<Trigger> {
+        let tenant = self.reach.owner();
+        let (now, zone) = store::trigger::now(&self.session, tenant).await?;
+        let new = with_zone(new.clone(), zone);
+        new.check()?;
+        let first = first_due(&new, now)?;
+        let id = store::trigger::create(&self.session, tenant, &new, first).await?;
+        known(&self.session, tenant, id).await
+    }
+
+    pub async fn trigger(&self, id: Uuid) -> Result<Option<Trigger>> {
+        one(&self.session, self.reach.owner(), id).await
+    }
+
+    /// Changes some fields: a JSON merge of what is given over what is there, null for the default. With `seen` only if
+    /// the trigger is still of that generation. Nothing of an older generation fires after this.
+    pub async fn update_trigger(
+        &self,
+        id: Uuid,
+        seen: Option<i32>,
+        changes: &Map<String, Value>,
+    ) -> Result<Trigger> {
+        let tenant = self.reach.owner();
+        let old = known(&self.session, tenant, id).await?;
+        if seen.is_some_and(|seen| seen != old.generation) {
+            return Err(Error::Changed { what: "trigger" });
+        }
+        let (now, zone) = store::trigger::now(&self.session, tenant).await?;
+        let new = with_zone(merge::merged(&old.fields, changes)?, zone);
+        new.check()?;
+        let is_same = merge::same_times(&old.fields, &new);
+        let times = if is_same { Times::Kept } else { Times::Changed(first_due(&new, now)?) };
+        if !store::trigger::update(&self.session, &old, &new, times).await? {
+            return Err(Error::Changed { what: "trigger" });
+        }
+        known(&self.session, tenant, id).await
+    }
+
+    /// Deletes a trigger; what it did stays to be seen. With `seen` only if it is still of that generation.
+    pub async fn delete_trigger(&self, id: Uuid, seen: Option<i32>) -> Result<()> {
+        let tenant = self.reach.owner();
+        if store::trigger::delete(&self.session, tenant, id, seen).await? {
+            return Ok(());
+        }
+        known(&self.session, tenant, id).await?;
+        Err(Error::Changed { what: "trigger" })
+    }
+
+    /// Fires a trigger now, paused or not, as far as its overlap policy allows. One that waits for events is given
+    /// the payload of an event that did not happen.
+    pub async fn run_trigger(&self, id: Uuid, event: Option<Value>) -> Result<FireOutcome> {
+        let tenant = self.reach.owner();
+        let trigger = known(&self.session, tenant, id).await?;
+        let (now, _) = store::trigger::now(&self.session, tenant).await?;
+        let payload = match trigger.fields.trigger_type {
+            TriggerType::Schedule if event.is_some() => {
+                return Err(Error::refused("event", "is only for a trigger that waits for events"));
+            }
+            TriggerType::Schedule => keeper::rendered(&trigger, now)?,
+            TriggerType::Event => {
+                let payload = event.unwrap_or_else(|| Value::Object(Map::new()));
+                let name = trigger.fields.event_name.clone().unwrap_or_default();
+                let event = Pending { tenant, id: Uuid::nil(), name, payload, emitted_at: now };
+                keeper::render(&trigger, &event)?
+            }
+        };
+        let payload = checked_payload(&self.queue, &trigger, &payload).await?;
+        let jobs = [self.queue.new_id()];
+        let mut made = store::trigger::run(&self.session, &trigger, None, &jobs, &[payload]).await?;
+        made.pop().ok_or(Error::Changed { what: "trigger" })
+    }
+
+    /// Fires the instants of a past range that no generation has fired, at most 1000. A dry run only names them.
+    pub async fn backfill(
+        &self,
+        id: Uuid,
+        range: RangeInclusive<Timestamp>,
+        dry_run: bool,
+    ) -> Result<Vec<FireOutcome>> {
+        let (from, until) = range.into_inner();
+        let tenant = self.reach.owner();
+        let trigger = known(&self.session, tenant, id).await?;
+        if trigger.fields.trigger_type != TriggerType::Schedule {
+            return Err(Error::refused("trigger_type", "only a schedule can be backfilled"));
+        }
+        let (now, _) = store::trigger::now(&self.session, tenant).await?;
+        if until > now {
+            return Err(Error::refused("until", "must not be in the future"));
+        }
+        let schedule = trigger.fields.parse_schedule()?;
+        let dues: Vec<Timestamp> =
+            schedule.due_in(just_before(from), until).take(MOST_BACKFILLED + 1).collect();
+        if dues.len() > MOST_BACKFILLED {
+            let message =
+                format!("is more than {MOST_BACKFILLED} instants after `from`; choose a shorter range");
+            return Err(Error::refused("until", message));
+        }
+        if dry_run {
+            let due = |due_at| FireOutcome { due_at, outcome: "due".to_owned(), reason: None, job_id: None };
+            return Ok(dues.into_iter().map(due).collect());
+        }
+        let mut payloads = Vec::with_capacity(dues.len());
+        for due in &dues {
+            let payload = keeper::rendered(&trigger, *due)?;
+            payloads.push(checked_payload(&self.queue, &trigger, &payload).await?);
+        }
+        let jobs: Vec<Uuid> = dues.iter().map(|_| self.queue.new_id()).collect();
+        store::trigger::run(&self.session, &trigger, Some(&dues), &jobs, &payloads).await
+    }
+}
+
+impl Looking {
+    /// One trigger, or nothing if the tenant has none with this id.
+    pub async fn trigger(&self, id: Uuid) -> Result<Option<Trigger>> {
+        one(&self.session, self.reach.owner(), id).await
+    }
+
+    /// A tenant's triggers, newest first; those after the one named, for the next page.
+    pub async fn triggers(
+        &self,
+        kind: Option<TriggerType>,
+        after: Option<Uuid>,
+        limit: u16,
+        offset: u32,
+    ) -> Result<Vec<Trigger>> {
+        let limit = i64::from(limit).min(LARGEST_PAGE);
+        let which = Which { id: None, kind, after, limit, offset: offset.into() };
+        store::trigger::list(&self.session, self.reach.owner(), &which).await
+    }
+
+    /// The next runs of a trigger, in its zone.
+    pub async fn preview(&self, id: Uuid, count: usize) -> Result<Vec<DueRun>> {
+        let tenant = self.reach.owner();
+        let trigger = known(&self.session, tenant, id).await?;
+        if trigger.fields.trigger_type != TriggerType::Schedule {
+            return Err(Error::refused("trigger_type", "only a schedule has runs to come"));
+        }
+        let (now, _) = store::trigger::now(&self.session, tenant).await?;
+        let after = trigger.fields.starts_at.map_or(now, |starts| now.max(just_before(starts)));
+        let mut runs = trigger.fields.parse_schedule()?.preview(after, count.min(MOST_PREVIEWED));
+        runs.retain(|run| trigger.fields.ends_at.is_none_or(|ends| run.due_at <= ends));
+        Ok(runs)
+    }
+
+    /// The next runs of a schedule that is not stored; without a zone in the tenant's.
+    pub async fn preview_schedule(
+        &self,
+        cron_expr: &str,
+        timezone: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<DueRun>> {
+        let (now, zone) = store::trigger::now(&self.session, self.reach.owner()).await?;
+        let zone = timezone.map(str::to_owned).or(zone).unwrap_or_else(|| "UTC".to_owned());
+        Ok(Schedule::new(cron_expr, &zone)?.preview(now, count.min(MOST_PREVIEWED)))
+    }
+
+    /// What a trigger did, newest first: every instant with its outcome and reason, every event it matched.
+    pub async fn fires(&self, id: Uuid, before: Option<Timestamp>, limit: u16) -> Result<Vec<Fire>> {
+        let limit = i64::from(limit).min(LARGEST_PAGE);
+        let mut fires = store::trigger::fires(&self.session, self.reach.owner(), id, before, limit).await?;
+        fires.sort_by_key(|fire| std::cmp::Reverse(fire.due_at));
+        fires.truncate(usize::try_from(limit).unwrap_or(0));
+        Ok(fires)
+    }
+}
+
+async fn one(session: &Session, tenant: Uuid, id: Uuid) -> Result<Option<Trigger>> {
+    let which = Which { id: Some(id), limit: 1, ..Which::default() };
+    Ok(store::trigger::list(session, tenant, &which).await?.pop())
+}
+
+pub(super) async fn known(session: &Session, tenant: Uuid, id: Uuid) -> Result<Trigger> {
+    one(session, tenant, id).await?.ok_or(Error::Unknown { what: "trigger" })
+}
+
+async fn checked_payload(queue: &Queue, trigger: &Trigger, payload: &Value) -> Result<String> {
+    let job = NewJob::new(&trigger.fields.definition_key).tenant(trigger.tenant_id).payload(payload);
+    queue.checked_route(&job).await?;
+    job.payload_text().map(str::to_owned)
+}
+
+/// An instant is strictly after its bound; this makes the bound itself one that counts.
+fn just_before(instant: Timestamp) -> Timestamp {
+    instant.checked_sub(SignedDuration::from_nanos(1)).unwrap_or(instant)
+}
+
+fn with_zone(mut trigger: NewTrigger, zone: Option<String>) -> NewTrigger {
+    if trigger.trigger_type == TriggerType::Schedule && trigger.timezone.is_none() {
+        trigger.timezone = zone;
+    }
+    trigger
+}
+
+fn first_due(trigger: &NewTrigger, now: Timestamp) -> Result<Option<Timestamp>> {
+    if trigger.trigger_type == TriggerType::Event || !trigger.is_enabled {
+        return Ok(None);
+    }
+    Ok(next_due(trigger, &trigger.parse_schedule()?, now))
+}

@@ -1,0 +1,57 @@
+//! What is read of retention: rules, how far they have come, and holds.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A tenant's own rule, before its definitions'.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct RetentionRule {
+    /// `*` for every definition.
+    pub definition_key: String,
+    /// A terminal status, or `event`.
+    pub status: String,
+    /// None is for ever.
+    pub keep_seconds: Option<i64>,
+}
+
+/// How far one rule has come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RetentionProgress {
+    /// Of whom the rule is; none for a definition's own, which holds for every tenant without one.
+    pub tenant_id: Option<Uuid>,
+    pub definition_key: String,
+    pub status: String,
+    pub keep_seconds: i64,
+    /// Everything that ended before this instant has been looked at.
+    pub reached: Option<Timestamp>,
+    /// Jobs deleted so far.
+    pub purged: i64,
+    pub looked_at: Option<Timestamp>,
+}
+
+/// What must not be deleted: one job, the jobs of a subject, or everything of the tenant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LegalHold {
+    pub id: Uuid,
+    pub job_id: Option<Uuid>,
+    pub subject_type: Option<String>,
+    pub subject_id: Option<String>,
+    pub reason: String,
+    pub created_by: String,
+    pub created_at: Timestamp,
+}
+
+/// A job past its retention that waits until its artifact is removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct PurgeWait {
+    pub job_id: Uuid,
+    pub cleanup_job_id: Uuid,
+    /// Of the job that removes it; `dead_letter` or `failed` needs somebody to look.
+    pub cleanup_status: Option<String>,
+    pub since: Timestamp,
+}

@@ -1,0 +1,128 @@
+-- Applies what the dispatcher decided about a batch of events, in one transaction: the events leave the outbox, and each
+-- trigger that an event matched gets one row and, unless it could not be rendered, one job. ords: which event a match is of.
+-- An event with a match of an older generation stays in the outbox and is decided again. What another dispatcher holds or
+-- has done is left alone.
+-- Lock order: triggers by key, shared, so that an edit waits for us or we see it; then the outbox by seq.
+create or replace function windlass.dispatch_events(
+  tenants uuid[], events uuid[],
+  ords integer[], triggers uuid[], generations integer[], reasons text[], jobs uuid[], keys text[], payloads jsonb[],
+  dedupe_keys text[], windows integer[],
+  out dispatched integer, out fired integer)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  stale integer[];
+  won integer[];
+  item record;
+begin
+  perform windlass.stay_durable();
+  perform from windlass.job_triggers t
+    join (select distinct tenants[i.ord] as tenant, i.trigger from unnest(ords, triggers) i (ord, trigger)) m
+      on t.tenant_id = m.tenant and t.id = m.trigger
+    order by t.tenant_id, t.id for share of t;
+  stale := array(
+    select distinct i.ord from unnest(ords, triggers, generations) i (ord, trigger, generation)
+     where not exists (select from windlass.job_triggers t where t.tenant_id = tenants[i.ord] and t.id = i.trigger
+                          and t.generation = i.generation and t.is_enabled and t.deleted_at is null));
+  with mine as materialized (
+    select p.tenant_id, p.event_id, n.ord from windlass.event_pending p
+      join unnest(tenants, events) with ordinality n (tenant, event, ord) on p.tenant_id = n.tenant and p.event_id = n.event
+     where n.ord <> all (stale) order by p.seq for update of p skip locked),
+  gone as (
+    delete from windlass.event_pending p using mine m where p.tenant_id = m.tenant_id and p.event_id = m.event_id returning m.ord)
+  select coalesce(array_agg(g.ord), '{}') into won from gone g;
+  dispatched := cardinality(won);
+
+  insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason)
+    select tenants[i.ord], events[i.ord], i.trigger, 'failed', i.reason
+      from unnest(ords, triggers, reasons) i (ord, trigger, reason) where i.ord = any (won) and i.reason is not null
+    on conflict do nothing;
+
+  fired := 0;
+  for item in
+    select i.*, tenants[i.ord] as tenant, events[i.ord] as event
+      from unnest(ords, triggers, reasons, jobs, keys, payloads, dedupe_keys, windows)
+        i (ord, trigger, reason, job, key, payload, dedupe_key, window_seconds)
+     where i.ord = any (won) and i.reason is null
+     -- Keys are locked in their order, as every batch of enqueues does.
+     order by i.dedupe_key collate "C", i.ord
+  loop
+    fired := fired + windlass.dispatch_one(item.tenant, item.event, item.trigger, item.job, item.key, item.payload,
+      item.dedupe_key, item.window_seconds);
+  end loop;
+end
+$$;
+
+-- One event at one trigger: 1 if that made a job. Exactly once by the primary key: the row comes first, and the job in the
+-- same transaction. A refusal by the enqueue is kept as the reason, for a retry.
+create or replace function windlass.dispatch_one(
+  tenant uuid, event uuid, trigger uuid, job uuid, key text, payload jsonb, dedupe_key text, window_seconds integer)
+returns integer
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  made record;
+  refusal text;
+begin
+  begin
+    insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, job_id) values (tenant, event, trigger, 'fired', job)
+      on conflict do nothing;
+    if not found then
+      return 0;
+    end if;
+    select q.id, q.is_duplicate into made
+      from windlass.event e cross join lateral windlass.enqueue(dispatch_one.key, dispatch_one.payload, tenant, source => 'event',
+        source_ref => event::text, correlation_id => coalesce(e.correlation_id, event::text), trace => e.trace, job_id => job,
+        dedupe_key => case when window_seconds > 0 then dispatch_one.dedupe_key end,
+        uniqueness => case when window_seconds > 0 then jsonb_build_object('window_seconds', window_seconds) end) q
+     where e.tenant_id = tenant and e.id = event;
+    if made.is_duplicate then
+      update windlass.event_dispatch d set outcome = 'deduplicated', job_id = made.id
+       where d.tenant_id = tenant and d.event_id = event and d.trigger_id = trigger;
+      return 0;
+    end if;
+    return 1;
+  exception when others then
+    if sqlstate !~ '^(WL|22|23)' then
+      raise;
+    end if;
+    refusal := left(sqlerrm, 500);
+  end;
+  insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason)
+    values (tenant, event, trigger, 'failed', refusal) on conflict do nothing;
+  return 0;
+end
+$$;
+
+-- Once more, after a trigger could not be rendered or its job was refused. The failed row is taken away under its lock, so
+-- two retries make one job. Answers the outcome now, or null where nothing had failed.
+create or replace function windlass.retry_dispatch(
+  tenant uuid, event uuid, trigger uuid, reason text, job uuid, key text, payload jsonb, dedupe_key text, window_seconds integer,
+  out outcome text, out job_id uuid, out why text)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform windlass.tenant_for(tenant);
+  perform windlass.stay_durable();
+  delete from windlass.event_dispatch d
+   where d.tenant_id = tenant and d.event_id = event and d.trigger_id = trigger and d.outcome = 'failed';
+  if not found then
+    return;
+  end if;
+  if retry_dispatch.reason is null then
+    perform windlass.dispatch_one(tenant, event, trigger, job, retry_dispatch.key, retry_dispatch.payload, retry_dispatch.dedupe_key,
+      retry_dispatch.window_seconds);
+  else
+    insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason)
+      values (tenant, event, trigger, 'failed', retry_dispatch.reason);
+  end if;
+  select d.outcome, d.job_id, d.reason into outcome, job_id, why from windlass.event_dispatch d
+   where d.tenant_id = tenant and d.event_id = event and d.trigger_id = trigger;
+end
+$$;

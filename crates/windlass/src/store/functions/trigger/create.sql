@@ -1,0 +1,30 @@
+-- Makes a trigger from fields that were checked in Rust; next_due is its first instant, null for one that waits for events
+-- or is off. Rings the scheduler, since the instant may be nearer than its next look.
+create or replace function windlass.create_trigger(tenant uuid, fields jsonb, next_due timestamptz) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  new_id uuid;
+begin
+  perform windlass.tenant_for(tenant);
+  perform windlass.route(tenant, fields ->> 'definition_key', null, null); -- refuses what is not there or not active
+  insert into windlass.job_triggers (tenant_id, label, is_enabled, trigger_type, event_name, conditions, cron_expr, timezone,
+      definition_id, payload_template, dedupe_window_seconds, created_by, misfire, misfire_max, misfire_window_seconds,
+      misfire_grace_seconds, overlap, jitter_seconds, starts_at, ends_at, next_due_at)
+    select tenant, f.label, f.is_enabled, f.trigger_type, f.event_name, f.conditions, f.cron_expr, f.timezone, d.id,
+           fields -> 'payload_template', f.dedupe_window_seconds, f.created_by, f.misfire, f.misfire_max, f.misfire_window_seconds,
+           f.misfire_grace_seconds, f.overlap, f.jitter_seconds, f.starts_at, f.ends_at, next_due
+      from jsonb_to_record(fields) f (label text, is_enabled boolean, trigger_type text, event_name text, conditions jsonb,
+        cron_expr text, timezone text, dedupe_window_seconds integer, created_by uuid, misfire text, misfire_max integer,
+        misfire_window_seconds integer, misfire_grace_seconds integer, overlap text, jitter_seconds integer, starts_at timestamptz,
+        ends_at timestamptz)
+      join windlass.job_definitions d on d.key = fields ->> 'definition_key'
+  returning id into new_id;
+  if next_due is not null then
+    perform pg_notify('windlass', 'schedule');
+  end if;
+  return new_id;
+end
+$$;

@@ -1,0 +1,99 @@
+-- Fires one instant of a trigger whose row the caller has locked, as the overlap policy allows. Answers the outcome, null if
+-- the instant was fired before. An enqueue that is refused (the tenant is suspended, the definition is gone) leaves the
+-- instant as skipped with the refusal as its reason: it must not keep the rest of a batch from firing.
+-- A backfill is not held back by the jobs before it, but its jobs run one after the other where the policy is not `allow`.
+create or replace function windlass.fire_one(
+  tenant uuid, trigger uuid, of_generation integer, of_kind text, due timestamptz, job uuid, key text, payload jsonb,
+  delay double precision, out outcome text, out reason text, out job_id uuid)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  policy text := (select t.overlap from windlass.job_triggers t where t.tenant_id = tenant and t.id = trigger);
+  held record;
+  waits_for uuid[] := '{}';
+begin
+  begin
+    if policy <> 'allow' then
+      update windlass.fire f set is_open = false
+       where f.tenant_id = tenant and f.trigger_id = trigger and f.is_open
+         and coalesce(windlass.state_of(tenant, f.job_id), 'purged') in ('succeeded', 'failed', 'dead_letter', 'canceled', 'purged');
+    end if;
+    if policy <> 'allow' and of_kind <> 'backfill' then
+      for held in
+        select f.job_id, windlass.state_of(tenant, f.job_id) as state from windlass.fire f
+         where f.tenant_id = tenant and f.trigger_id = trigger and f.is_open
+      loop
+        if policy = 'skip' or (policy = 'queue_one' and held.state <> 'running') then
+          reason := 'overlap';
+        elsif policy = 'queue_one' then
+          waits_for := waits_for || held.job_id;
+        elsif windlass.cancel(tenant, held.job_id) = 'requested' then
+          waits_for := waits_for || held.job_id;
+        end if;
+      end loop;
+    end if;
+    if reason is null then
+      insert into windlass.fire as f (tenant_id, trigger_id, due_at, generation, kind, outcome, job_id, is_open)
+        values (tenant, trigger, due, of_generation, of_kind, 'fired', job, policy <> 'allow')
+        on conflict (tenant_id, trigger_id, due_at, generation) do update
+          set kind = excluded.kind, outcome = 'fired', reason = null, job_id = excluded.job_id, is_open = excluded.is_open,
+              decided_at = excluded.decided_at
+          where f.outcome = 'skipped' and excluded.kind = 'backfill';
+      if found then
+        perform windlass.enqueue(key, payload, tenant, source => case of_kind when 'manual' then 'manual' else 'schedule' end,
+          source_ref => trigger::text, job_id => job, delay => case when delay > 0 then make_interval(secs => delay) end,
+          depends_on => waits_for, if_unmet => case when waits_for <> '{}' or of_kind = 'backfill' then 'run' end,
+          ordering_key => case when of_kind = 'backfill' and policy <> 'allow' then 'backfill ' || trigger end);
+        outcome := 'fired';
+        job_id := job;
+      end if;
+      return;
+    end if;
+  exception when others then
+    -- The SQLSTATE class tells a refusal from an accident: a deadlock or a full disk is tried again by whoever called.
+    if sqlstate !~ '^(WL|22|23)' then
+      raise;
+    end if;
+    reason := left(sqlerrm, 500);
+  end;
+  insert into windlass.fire (tenant_id, trigger_id, due_at, generation, kind, outcome, reason)
+    values (tenant, trigger, due, of_generation, of_kind, 'skipped', fire_one.reason)
+    on conflict do nothing;
+  outcome := 'skipped';
+end
+$$;
+
+-- Fires instants that an operator asked for: now (dues is null), or a past range that is not fired yet in any generation.
+-- Answers one row per instant; nothing at all if the trigger is not there or was edited meanwhile.
+create or replace function windlass.run_trigger(
+  tenant uuid, trigger uuid, seen integer, dues timestamptz[], jobs uuid[], key text, payloads jsonb[])
+returns table (due_at timestamptz, outcome text, reason text, job_id uuid)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  item record;
+  made record;
+  is_now boolean := dues is null;
+begin
+  perform windlass.tenant_for(tenant);
+  perform windlass.stay_durable();
+  perform from windlass.job_triggers t
+    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
+  if not found then
+    return;
+  end if;
+  for item in
+    select coalesce(n.due, clock_timestamp()) as due, n.job, n.payload from unnest(dues, jobs, payloads) n (due, job, payload)
+     where is_now or not exists (select from windlass.fire f where f.tenant_id = tenant and f.trigger_id = trigger and f.due_at = n.due
+                                   and f.outcome = 'fired')
+     order by 1
+  loop
+    select f.* into made from windlass.fire_one(tenant, trigger, seen, case when is_now then 'manual' else 'backfill' end,
+      item.due, item.job, run_trigger.key, item.payload, 0) f;
+    return query select item.due, made.outcome, made.reason, made.job_id where made.outcome is not null;
+  end loop;
+end
+$$;

@@ -1,0 +1,66 @@
+-- Replaces a trigger's fields if it is still of the generation that the caller has seen, and raises that. next_due is null
+-- for "as it was": an edit that does not change when it is due must not lose an instant that has just come. Where the
+-- times do change, an instant that had come and was not fired yet is told as skipped.
+-- The row lock is what keeps the promise: a fire of the old generation has committed before, or finds a newer one.
+-- Answers the new generation, or null if there is no such trigger or it was edited meanwhile.
+create or replace function windlass.update_trigger(
+  tenant uuid, trigger uuid, seen integer, fields jsonb, changes_times boolean, next_due timestamptz)
+returns integer
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  old record;
+begin
+  perform windlass.tenant_for(tenant);
+  perform windlass.route(tenant, fields ->> 'definition_key', null, null);
+  select t.overlap, t.next_due_at, t.is_enabled into old from windlass.job_triggers t
+   where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
+  if not found then
+    return null;
+  end if;
+  update windlass.job_triggers t
+     set label = f.label, is_enabled = f.is_enabled, trigger_type = f.trigger_type, event_name = f.event_name,
+         conditions = f.conditions, cron_expr = f.cron_expr, timezone = f.timezone, definition_id = d.id,
+         payload_template = fields -> 'payload_template', dedupe_window_seconds = f.dedupe_window_seconds, misfire = f.misfire,
+         misfire_max = f.misfire_max, misfire_window_seconds = f.misfire_window_seconds,
+         misfire_grace_seconds = f.misfire_grace_seconds, overlap = f.overlap, jitter_seconds = f.jitter_seconds,
+         starts_at = f.starts_at, ends_at = f.ends_at, generation = seen + 1, updated_at = now(),
+         next_due_at = case when changes_times then next_due else t.next_due_at end
+    from jsonb_to_record(fields) f (label text, is_enabled boolean, trigger_type text, event_name text, conditions jsonb,
+        cron_expr text, timezone text, dedupe_window_seconds integer, misfire text, misfire_max integer,
+        misfire_window_seconds integer, misfire_grace_seconds integer, overlap text, jitter_seconds integer, starts_at timestamptz,
+        ends_at timestamptz)
+    join windlass.job_definitions d on d.key = fields ->> 'definition_key'
+   where t.tenant_id = tenant and t.id = trigger;
+  if changes_times and old.next_due_at <= clock_timestamp() then
+    insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason)
+      values (tenant, trigger, old.next_due_at, seen, 'skipped', 'edited') on conflict do nothing;
+  end if;
+  if old.overlap = 'allow' and fields ->> 'overlap' <> 'allow' then
+    -- Nobody followed the jobs of a trigger that may overlap; from now on somebody asks.
+    update windlass.fire f set is_open = true
+     where f.tenant_id = tenant and f.trigger_id = trigger and f.outcome = 'fired'
+       and f.due_at in (select r.due_at from windlass.fire r where r.tenant_id = tenant and r.trigger_id = trigger order by r.due_at desc limit 1000);
+  end if;
+  perform pg_notify('windlass', 'schedule');
+  return seen + 1;
+end
+$$;
+
+-- Deletes a trigger. What it did stays as history, so the row stays and is marked. Answers whether there was one, of the
+-- generation seen (null: of any).
+create or replace function windlass.delete_trigger(tenant uuid, trigger uuid, seen integer) returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform windlass.tenant_for(tenant);
+  update windlass.job_triggers t
+     set deleted_at = now(), updated_at = now(), is_enabled = false, next_due_at = null, generation = t.generation + 1
+   where t.tenant_id = tenant and t.id = trigger and t.deleted_at is null and t.generation = coalesce(seen, t.generation);
+  return found;
+end
+$$;

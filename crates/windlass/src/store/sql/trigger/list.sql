@@ -1,0 +1,8 @@
+-- Triggers of a tenant, newest first; $2 one of them, $3 of a type, $4 older than this id's creation (null: from the newest).
+-- Few per tenant, and the primary key begins with the tenant.
+select to_jsonb(t) || jsonb_build_object('definition_key', d.key)
+  from windlass.job_triggers t join windlass.job_definitions d on d.id = t.definition_id
+ where t.tenant_id = $1 and t.deleted_at is null
+   and ($2::uuid is null or t.id = $2) and ($3::text is null or t.trigger_type = $3)
+   and ($4::uuid is null or (t.created_at, t.id) < (select o.created_at, o.id from windlass.job_triggers o where o.tenant_id = $1 and o.id = $4))
+ order by t.created_at desc, t.id desc limit $5 offset $6

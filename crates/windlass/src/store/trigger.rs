@@ -1,0 +1,294 @@
+//! Triggers in the database: managing them, finding which are due, and firing.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use super::param::{JsonText, read_json};
+use super::worker::millis;
+use crate::error::{Error, Result};
+use crate::record::{Fire, FireOutcome};
+use crate::trigger::{NewTrigger, Trigger, TriggerType};
+
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&NOW, &CREATE, &UPDATE, &DELETE, &LIST, &FIRES, &RUN, &DUE, &NEXT_DUE, &LEAD, &FIRE];
+
+static NOW: Statement = Statement { text: include_str!("sql/trigger/now.sql"), types: &[Type::UUID] };
+
+/// The database's time, and the tenant's time zone.
+pub(crate) async fn now(session: &Session, tenant: Uuid) -> Result<(Timestamp, Option<String>)> {
+    let rows = session.query(&NOW, &[&tenant]).await?;
+    Ok((rows[0].get(0), rows[0].get(1)))
+}
+
+static CREATE: Statement = Statement {
+    text: "select windlass.create_trigger($1, $2, $3)",
+    types: &[Type::UUID, Type::JSONB, Type::TIMESTAMPTZ],
+};
+
+pub(crate) async fn create(
+    session: &Session,
+    tenant: Uuid,
+    fields: &NewTrigger,
+    next_due: Option<Timestamp>,
+) -> Result<Uuid> {
+    let rows = session.query(&CREATE, &[&tenant, &JsonText(&text_of(fields)?), &next_due]).await?;
+    Ok(rows[0].get(0))
+}
+
+static UPDATE: Statement = Statement {
+    text: "select windlass.update_trigger($1, $2, $3, $4, $5, $6)",
+    types: &[Type::UUID, Type::UUID, Type::INT4, Type::JSONB, Type::BOOL, Type::TIMESTAMPTZ],
+};
+
+/// When a trigger is due from now on, if that changes at all.
+pub(crate) enum Times {
+    Kept,
+    Changed(Option<Timestamp>),
+}
+
+/// Whether the trigger was still of the generation that `old` has.
+pub(crate) async fn update(
+    session: &Session,
+    old: &Trigger,
+    fields: &NewTrigger,
+    times: Times,
+) -> Result<bool> {
+    let (changes, next_due) = match times {
+        Times::Kept => (false, None),
+        Times::Changed(next_due) => (true, next_due),
+    };
+    let fields = text_of(fields)?;
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&old.tenant_id, &old.id, &old.generation, &JsonText(&fields), &changes, &next_due];
+    Ok(session.query(&UPDATE, &params).await?[0].get::<_, Option<i32>>(0).is_some())
+}
+
+static DELETE: Statement = Statement {
+    text: "select windlass.delete_trigger($1, $2, $3)",
+    types: &[Type::UUID, Type::UUID, Type::INT4],
+};
+
+pub(crate) async fn delete(session: &Session, tenant: Uuid, id: Uuid, seen: Option<i32>) -> Result<bool> {
+    Ok(session.query(&DELETE, &[&tenant, &id, &seen]).await?[0].get(0))
+}
+
+static LIST: Statement = Statement {
+    text: include_str!("sql/trigger/list.sql"),
+    types: &[Type::UUID, Type::UUID, Type::TEXT, Type::UUID, Type::INT8, Type::INT8],
+};
+
+/// Which triggers of a tenant.
+#[derive(Default)]
+pub(crate) struct Which {
+    pub(crate) id: Option<Uuid>,
+    pub(crate) kind: Option<TriggerType>,
+    pub(crate) after: Option<Uuid>,
+    pub(crate) limit: i64,
+    pub(crate) offset: i64,
+}
+
+pub(crate) async fn list(session: &Session, tenant: Uuid, which: &Which) -> Result<Vec<Trigger>> {
+    let kind = which.kind.map(|kind| match kind {
+        TriggerType::Event => "event",
+        TriggerType::Schedule => "schedule",
+    });
+    let rows =
+        session.query(&LIST, &[&tenant, &which.id, &kind, &which.after, &which.limit, &which.offset]).await?;
+    rows.iter().map(|row| read_json(row, 0)).collect()
+}
+
+static FIRES: Statement = Statement {
+    text: include_str!("sql/trigger/fires.sql"),
+    types: &[Type::UUID, Type::UUID, Type::TIMESTAMPTZ, Type::INT8],
+};
+
+pub(crate) async fn fires(
+    session: &Session,
+    tenant: Uuid,
+    trigger: Uuid,
+    before: Option<Timestamp>,
+    limit: i64,
+) -> Result<Vec<Fire>> {
+    let rows = session.query(&FIRES, &[&tenant, &trigger, &before, &limit]).await?;
+    rows.iter().map(|row| read_json(row, 0)).collect()
+}
+
+static RUN: Statement = Statement {
+    text: "select due_at, outcome, reason, job_id from windlass.run_trigger($1, $2, $3, $4, $5, $6, $7)",
+    types: &[
+        Type::UUID,
+        Type::UUID,
+        Type::INT4,
+        Type::TIMESTAMPTZ_ARRAY,
+        Type::UUID_ARRAY,
+        Type::TEXT,
+        Type::JSONB_ARRAY,
+    ],
+};
+
+/// Fires at once (`dues` is none) or for past instants; what was fired before is left out of the answer.
+pub(crate) async fn run(
+    session: &Session,
+    trigger: &Trigger,
+    dues: Option<&[Timestamp]>,
+    jobs: &[Uuid],
+    payloads: &[String],
+) -> Result<Vec<FireOutcome>> {
+    let payloads: Vec<_> = payloads.iter().map(|payload| JsonText(payload)).collect();
+    let key = &trigger.fields.definition_key;
+    let params: [&(dyn ToSql + Sync); 7] =
+        [&trigger.tenant_id, &trigger.id, &trigger.generation, &dues, &jobs, key, &payloads];
+    let rows = session.query(&RUN, &params).await?;
+    let read = |row: &Row| FireOutcome {
+        due_at: row.get(0),
+        outcome: row.get(1),
+        reason: row.get(2),
+        job_id: row.get(3),
+    };
+    Ok(rows.iter().map(read).collect())
+}
+
+static LEAD: Statement =
+    Statement { text: "select windlass.lead($1, $2, $3)", types: &[Type::TEXT, Type::UUID, Type::INT4] };
+
+/// The epoch while this holder leads the duty.
+pub(crate) async fn lead(db: &Database, duty: &str, holder: Uuid, lease: Duration) -> Result<Option<i64>> {
+    Ok(db.query_one(&LEAD, &[&duty, &holder, &whole_millis(lease)]).await?.get(0))
+}
+
+static DUE: Statement = Statement {
+    text: "select fields, at from windlass.due_triggers($1, $2)",
+    types: &[Type::INT4, Type::INT4],
+};
+
+/// Triggers that have been due for at least this long, and the time at which that was so. One that this release cannot
+/// read is an error in its place.
+pub(crate) async fn due(
+    db: &Database,
+    late: Duration,
+    most: i32,
+) -> Result<Vec<(Result<Trigger>, Timestamp)>> {
+    let rows = db.query(&DUE, &[&whole_millis(late), &most]).await?;
+    Ok(rows.iter().map(|row| (read_json(row, 0), row.get(1))).collect())
+}
+
+static NEXT_DUE: Statement = Statement { text: "select windlass.next_due_ms()", types: &[] };
+
+pub(crate) async fn next_due(db: &Database) -> Result<Option<Duration>> {
+    Ok(db.query_one(&NEXT_DUE, &[]).await?.get::<_, Option<i64>>(0).map(millis))
+}
+
+static FIRE: Statement = Statement {
+    text: "select fired, skipped from windlass.fire_triggers($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+    types: &[
+        Type::UUID_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4_ARRAY,
+        Type::TIMESTAMPTZ_ARRAY,
+        Type::TIMESTAMPTZ_ARRAY,
+        Type::INT4_ARRAY,
+        Type::TIMESTAMPTZ_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT2_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::JSONB_ARRAY,
+        Type::FLOAT8_ARRAY,
+    ],
+};
+
+/// What the scheduler decided, as the columns in which the statement takes it: triggers, then their instants.
+#[derive(Default)]
+pub(crate) struct Decided {
+    pub(crate) tenants: Vec<Uuid>,
+    pub(crate) triggers: Vec<Uuid>,
+    pub(crate) generations: Vec<i32>,
+    pub(crate) expected: Vec<Timestamp>,
+    pub(crate) next_dues: Vec<Option<Timestamp>>,
+    pub(crate) instants: Vec<Instant>,
+}
+
+pub(crate) struct Instant {
+    /// Which of the triggers, from 1.
+    pub(crate) ord: i32,
+    pub(crate) due: Timestamp,
+    pub(crate) what: What,
+}
+
+pub(crate) enum What {
+    Skip(String),
+    Fire { job: Uuid, lane: Option<i32>, max_attempts: i16, key: String, payload: String, delay: f64 },
+}
+
+/// How many instants fired, and how many were left out.
+pub(crate) async fn fire(db: &Database, decided: &Decided) -> Result<(u64, u64)> {
+    let all = &decided.instants;
+    let ords: Vec<_> = all.iter().map(|instant| instant.ord).collect();
+    let dues: Vec<_> = all.iter().map(|instant| instant.due).collect();
+    let mut reasons = Vec::with_capacity(all.len());
+    let mut jobs = Vec::with_capacity(all.len());
+    let mut lanes = Vec::with_capacity(all.len());
+    let mut attempts = Vec::with_capacity(all.len());
+    let mut keys = Vec::with_capacity(all.len());
+    let mut payloads = Vec::with_capacity(all.len());
+    let mut delays = Vec::with_capacity(all.len());
+    for instant in all {
+        let (reason, fire) = match &instant.what {
+            What::Skip(reason) => (Some(reason), None),
+            What::Fire { job, lane, max_attempts, key, payload, delay } => {
+                (None, Some((job, lane, max_attempts, key, payload, delay)))
+            }
+        };
+        reasons.push(reason);
+        jobs.push(fire.map(|fire| *fire.0));
+        lanes.push(fire.and_then(|fire| *fire.1));
+        attempts.push(fire.map(|fire| *fire.2));
+        keys.push(fire.map(|fire| fire.3));
+        payloads.push(fire.map(|fire| JsonText(fire.4)));
+        delays.push(fire.map(|fire| *fire.5));
+    }
+    let row = db
+        .query_one(
+            &FIRE,
+            &[
+                &decided.tenants,
+                &decided.triggers,
+                &decided.generations,
+                &decided.expected,
+                &decided.next_dues,
+                &ords,
+                &dues,
+                &reasons,
+                &jobs,
+                &lanes,
+                &attempts,
+                &keys,
+                &payloads,
+                &delays,
+            ],
+        )
+        .await?;
+    let count = |column: usize| u64::from(row.get::<_, i32>(column).unsigned_abs());
+    Ok((count(0), count(1)))
+}
+
+pub(crate) fn whole_millis(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
+}
+
+fn text_of(fields: &NewTrigger) -> Result<String> {
+    let mut value =
+        serde_json::to_value(fields).map_err(|error| Error::refused("trigger", error.to_string()))?;
+    if let Value::Object(members) = &mut value {
+        // A template of null is JSON's null, everything else that is null is absent.
+        members.retain(|name, value| name == "payload_template" || !value.is_null());
+    }
+    Ok(value.to_string())
+}

@@ -1,0 +1,105 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::Template;
+
+const ROOTS: [&str; 2] = ["event", "meta"];
+
+fn render(template: Value, event: Value) -> Result<Value, String> {
+    let meta = json!({"name": "list.created"});
+    Template::parse(&template, &ROOTS)
+        .and_then(|template| template.render(&[("event", &event), ("meta", &meta)]))
+        .map_err(|error| error.to_string())
+}
+
+/// The body of seed 004.
+#[test]
+fn a_template_takes_its_values_from_the_event() {
+    let template = json!({"provider_id": "{{event.provider_id}}", "path_prefix": "{{event.folder_path}}"});
+    let event = json!({"provider_id": "p1", "folder_path": "/photos", "other": 1});
+    assert_eq!(render(template, event).unwrap(), json!({"provider_id": "p1", "path_prefix": "/photos"}));
+}
+
+#[test]
+fn a_text_that_is_one_place_keeps_the_type() {
+    let event =
+        json!({"size": 12, "ratio": 1.5, "ok": true, "none": null, "tags": ["a", 1], "owner": {"id": 7}});
+    for (name, value) in event.as_object().unwrap() {
+        assert_eq!(render(json!(format!("{{{{event.{name}}}}}")), event.clone()).unwrap(), *value);
+    }
+    assert_eq!(render(json!("{{ event.tags.1 }}"), event.clone()).unwrap(), json!(1));
+    assert_eq!(render(json!("{{event}}"), event.clone()).unwrap(), event);
+    let mixed = json!(["{{meta.name}}: {{event.size}} of {{event.owner.id}}, {{event.ok}}"]);
+    assert_eq!(render(mixed, event).unwrap(), json!(["list.created: 12 of 7, true"]));
+}
+
+#[test]
+fn a_missing_field_is_an_error_with_its_path_unless_there_is_a_default() {
+    let error = render(json!({"a": {"b/c": "{{event.size}}"}}), json!({})).unwrap_err();
+    assert_eq!(error, "payload_template/a/b~1c: event.size is missing, and the template gives no default");
+    let defaults = json!([
+        "{{event.size | default(0)}}",
+        "{{event.a|default({\"x\": \"}}\"})}}",
+        "{{event.b | default(\"a|b\")}}"
+    ]);
+    assert_eq!(render(defaults, json!({})).unwrap(), json!([0, {"x": "}}"}, "a|b"]));
+    assert_eq!(render(json!("{{event.size | default(0)}}"), json!({"size": null})).unwrap(), Value::Null);
+}
+
+#[test]
+fn what_is_not_a_template_is_refused_when_it_is_read() {
+    for (template, part) in [
+        ("{{event.a", "without its }}"),
+        ("{{}}", "is not a path"),
+        ("{{event.a + 1}}", "is not a path"),
+        ("{{event.a()}}", "is not a path"),
+        ("{{secrets.key}}", "begins with none of event, meta"),
+        ("{{event.a | upper}}", "default(JSON)"),
+        ("{{event..a}}", "is not a path"),
+    ] {
+        let error = Template::parse(&json!({"x": template}), &ROOTS).unwrap_err().to_string();
+        assert!(error.starts_with("payload_template/x: ") && error.contains(part), "{template}: {error}");
+    }
+    let error = render(json!("a {{event.list}}"), json!({"list": []})).unwrap_err();
+    assert!(error.contains("event.list is a list, which cannot stand inside a text"), "{error}");
+}
+
+#[test]
+fn braces_can_be_written_as_a_literal() {
+    assert_eq!(render(json!("{{\"{{\"}}event.a}}"), json!({})).unwrap(), json!("{{event.a}}"));
+}
+
+/// X-17: a large event asked for many times does not become a larger payload.
+#[test]
+fn what_comes_out_is_bounded() {
+    let event = json!({"text": "x".repeat(600_000)});
+    let many: Vec<&str> = vec!["{{event.text}}"; 1000];
+    assert!(render(json!(many), event.clone()).unwrap_err().contains("more than 1048576 bytes"));
+    assert!(render(json!(["{{event.text}}"]), event).is_ok());
+    let mut deep = json!("{{event.a}}");
+    for _ in 0..40 {
+        deep = json!([deep]);
+    }
+    assert!(render(deep, json!({"a": 1})).unwrap_err().contains("nested deeper"));
+}
+
+proptest! {
+    /// X-17: values are put in once and never read as a template, and names of members stay as they are.
+    #[test]
+    fn values_are_never_expanded_again_and_names_never_change(text in ".{0,60}", name in "[a-z{}.|]{1,12}") {
+        let hostile = format!("{text}{{{{event.secret}}}}{{{{meta.name | default(1)}}}}");
+        let event = json!({"a": hostile, "secret": "s3cret"});
+        let template = json!({name.clone(): "{{event.a}}", format!("{name}_"): "<{{event.a}}>"});
+        let rendered = render(template.clone(), event).unwrap();
+        prop_assert_eq!(&rendered[&name], &json!(hostile.clone()));
+        prop_assert_eq!(&rendered[format!("{name}_")], &json!(format!("<{hostile}>")));
+        let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        prop_assert_eq!(names(&rendered), names(&template));
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in ".{0,80}", braces in "[{}|\"ev.a()]{0,30}") {
+        let template = json!(format!("{text}{braces}"));
+        let _ = render(template, json!({"a": 1}));
+    }
+}

@@ -1,0 +1,179 @@
+//! The ways in: SQL, Rust in the caller's transaction, a row trigger of the application's, and RPC under a JWT's role.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Error, EventFilter, NewEvent, NewTrigger, emit};
+use windlass_testing::TestQueue;
+
+use super::{dispatch, event, folder_updated, outcomes, sync_dropbox};
+use crate::schedule::create;
+use crate::support::count;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_is_there_if_and_only_if_its_transaction_commits() {
+    let queue = TestQueue::create().await;
+    let mut client = queue.client().await;
+    sync_dropbox(&queue).await;
+    let tx = client.transaction().await.unwrap();
+    let undone = emit(&tx, &folder_updated("/a")).await.unwrap();
+    tx.rollback().await.unwrap();
+    let tx = client.transaction().await.unwrap();
+    let done = emit(&tx, &folder_updated("/b").correlation_id("request 7")).await.unwrap();
+    tx.commit().await.unwrap();
+    dispatch(&queue).await;
+    assert_eq!(queue.event(DEFAULT_TENANT, undone.id).await.unwrap(), None);
+    assert_eq!(outcomes(&event(&queue, done.id).await), [("fired", None)]);
+    assert_eq!(
+        count(&client, "select count(*) from windlass.job where correlation_id = 'request 7'").await,
+        1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_dedupe_id_is_the_same_event() {
+    let queue = TestQueue::create().await;
+    sync_dropbox(&queue).await;
+    let new = folder_updated("/a").dedupe_id("delivery 1");
+    let first = queue.emit(&new).await.unwrap();
+    let again = queue.emit(&new).await.unwrap();
+    assert_eq!((first.is_duplicate, again.is_duplicate, again.id), (false, true, first.id));
+    let other = queue.tenant("other").await;
+    assert!(!queue.emit(&new.tenant(other)).await.unwrap().is_duplicate, "another tenant's id is its own");
+    assert_eq!(queue.events(DEFAULT_TENANT, &EventFilter::default()).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_an_event_is_refused_by_name_at_both_doors() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let field = |error: Error| match error {
+        Error::Refused { field, .. } => field,
+        other => panic!("{other}"),
+    };
+    let long = "x".repeat(501);
+    let deep = (0..40).fold(json!(1), |inner, _| json!([inner]));
+    assert_eq!(field(queue.emit(&NewEvent::new("no spaces")).await.unwrap_err()), "name");
+    assert_eq!(field(queue.emit(&NewEvent::new("a").dedupe_id(&long)).await.unwrap_err()), "dedupe_id");
+    assert_eq!(field(queue.emit(&NewEvent::new("a").payload(&deep)).await.unwrap_err()), "payload");
+    assert_eq!(field(queue.emit(&NewEvent::new("a").payload(&"\u{0}")).await.unwrap_err()), "payload");
+    let nobody = queue.emit(&NewEvent::new("a").tenant(Uuid::nil())).await.unwrap_err();
+    assert!(matches!(nobody, Error::TenantRefused { .. }));
+    for (call, code, column) in [
+        ("windlass.emit('a b')".to_owned(), "WL007", "name"),
+        ("windlass.emit(null)".to_owned(), "WL007", "name"),
+        ("windlass.emit('a', null)".to_owned(), "WL007", "payload"),
+        (format!("windlass.emit('a', '{deep}')"), "WL005", "payload"),
+        (format!("windlass.emit('a', trace => '{long}')"), "WL007", "trace"),
+    ] {
+        let error = client.query(&format!("select * from {call}"), &[]).await.unwrap_err();
+        let error = error.as_db_error().unwrap();
+        assert_eq!((error.code().code(), error.column()), (code, Some(column)), "{call}");
+    }
+}
+
+/// Seed 002's webhook without its at-most-once hop: the row and its event are one transaction. From `docs/events.md`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_trigger_emits_with_the_row_or_not_at_all() {
+    let queue = TestQueue::create().await;
+    let mut client = queue.client().await;
+    queue.define(&windlass::Definition::new("scrape")).await.unwrap();
+    let new = NewTrigger {
+        payload_template: json!({"video": "{{event.id}}", "url": "{{event.video_url}}"}),
+        ..NewTrigger::event("scrape new videos", "clipnest.video.created", "scrape")
+    };
+    create(&queue, &new).await;
+    let document = include_str!("../../../../../docs/events.md");
+    let example =
+        document.split("```sql\n").find(|block| block.contains("create table clipnest_videos")).unwrap();
+    client.batch_execute(example.split("```").next().unwrap()).await.unwrap();
+
+    let tx = client.transaction().await.unwrap();
+    tx.execute("insert into clipnest_videos (video_url) values ('https://v.example/lost')", &[])
+        .await
+        .unwrap();
+    tx.rollback().await.unwrap();
+    client
+        .execute(
+            "insert into clipnest_videos (video_url) values ('https://v.example/1'), ('https://v.example/2')",
+            &[],
+        )
+        .await
+        .unwrap();
+    dispatch(&queue).await;
+    let payloads: Vec<Value> = client
+        .query("select payload from windlass.job order by payload ->> 'url'", &[])
+        .await
+        .unwrap()
+        .iter()
+        .map(|row| row.get(0))
+        .collect();
+    let urls: Vec<&str> = payloads.iter().map(|payload| payload["url"].as_str().unwrap()).collect();
+    assert_eq!(urls, ["https://v.example/1", "https://v.example/2"]);
+    assert!(payloads[0]["video"].is_number(), "the type of the column survives");
+}
+
+/// What PostgREST does for `POST /rpc/emit`: it logs in as a role without rights, takes the role that the verified JWT
+/// names, sets its claims, and calls the function with the members of the body as named arguments. The program itself
+/// cannot be had here (its npm package is an installer that fetches from elsewhere), so its steps are done by hand.
+#[tokio::test(flavor = "multi_thread")]
+async fn rpc_under_a_jwt_role_may_emit_and_enqueue_and_an_anonymous_one_may_not() {
+    let queue = TestQueue::create().await;
+    let admin = queue.client().await;
+    sync_dropbox(&queue).await;
+    let tenant = queue.tenant("app").await;
+    let suffix = Uuid::new_v4().simple().to_string();
+    let (authenticator, user, anon) =
+        (format!("authenticator_{suffix}"), format!("app_user_{suffix}"), format!("anon_{suffix}"));
+    admin
+        .batch_execute(&format!(
+            "create role {authenticator} login noinherit; create role {user} nologin; create role {anon} nologin;
+             grant {user}, {anon} to {authenticator}; grant windlass_api to {user}"
+        ))
+        .await
+        .unwrap();
+    let mut config: tokio_postgres::Config = queue.url().parse().unwrap();
+    config.user(&authenticator);
+    let (mut client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let body = json!({"name": "provider.folder.updated", "payload": {"provider_id": Uuid::nil(), "folder_path": "/"}});
+    let emit = "with body as (select $1::jsonb as b) select e.id from body, lateral windlass.emit(name => b ->> 'name', payload => b -> 'payload') e";
+    let enqueue = "select id from windlass.enqueue('sync-dropbox', '{\"provider_id\": \"00000000-0000-0000-0000-000000000000\"}')";
+
+    for (role, may) in [(&user, true), (&anon, false)] {
+        for call in [emit, enqueue] {
+            let tx = client.transaction().await.unwrap();
+            // The tenant comes from the verified claims; an application's pre-request function puts it in force.
+            let claims = json!({"role": role, "tenant_id": tenant});
+            tx.batch_execute(&format!(
+                "set local role {role}; select set_config('request.jwt.claims', '{claims}', true);
+                 select set_config('windlass.tenant_id', current_setting('request.jwt.claims')::jsonb ->> 'tenant_id', true)"
+            ))
+            .await
+            .unwrap();
+            let answer =
+                if call == emit { tx.query_one(call, &[&body]).await } else { tx.query_one(call, &[]).await };
+            match answer {
+                Ok(_) => assert!(may, "{role} may not"),
+                Err(error) => {
+                    assert!(!may, "{role} may: {error:?}");
+                    assert_eq!(error.code().unwrap().code(), "42501");
+                }
+            }
+            if may { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
+        }
+    }
+    let events = queue.events(tenant, &EventFilter::default()).await.unwrap();
+    assert_eq!(events.len(), 1, "for the tenant of the claims");
+    assert_eq!(
+        count(&admin, &format!("select count(*) from windlass.job where tenant_id = '{tenant}'")).await,
+        1
+    );
+    drop(client);
+    driver.await.unwrap().unwrap();
+    admin
+        .batch_execute(&format!(
+            "drop owned by {user}; drop role {authenticator}; drop role {user}; drop role {anon}"
+        ))
+        .await
+        .unwrap();
+}

@@ -1,0 +1,168 @@
+//! Editing, pausing, deleting, running now and backfilling.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use windlass::{DEFAULT_TENANT, Error, Misfire, NewTrigger, Schedule};
+use windlass_testing::TestQueue;
+
+use super::{changes, create, define, every_minute, fire_all, fires, jobs_of, look_back, outcomes};
+use crate::support::{count, keeper};
+
+/// Invariant 39.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_an_old_generation_fires_after_the_edit() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    define(&queue).await;
+    let trigger = create(&queue, &every_minute()).await;
+    let due = look_back(&client, &trigger, SignedDuration::from_secs(60)).await;
+    // A scheduler has decided about the instant and is about to write it when the edit comes.
+    let edited = changes(json!({"cron_expr": "0 0 1 1 *"}));
+    let new = queue.update_trigger(DEFAULT_TENANT, trigger.id, Some(1), &edited, "tester").await.unwrap();
+    assert_eq!(new.generation, 2);
+    let late = "select fired + skipped from windlass.fire_triggers(array[$1::uuid], array[$2::uuid], array[1], array[$3::timestamptz], array[null::timestamptz],
+        array[1], array[$3::timestamptz], array[null::text], array[gen_random_uuid()], array[null::integer], array[3::smallint], array['held'], array['{}'::jsonb],
+        array[0::float8])";
+    let written: i32 = client.query_one(late, &[&DEFAULT_TENANT, &trigger.id, &due]).await.unwrap().get(0);
+    assert_eq!(written, 0, "the late scheduler finds a newer generation");
+    assert_eq!(jobs_of(&client, trigger.id).await, 0);
+    assert_eq!(outcomes(&fires(&queue, &trigger).await), ["skipped edited"], "and the instant is told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_that_leaves_the_times_alone_loses_no_instant() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    define(&queue).await;
+    let trigger = create(&queue, &every_minute()).await;
+    look_back(&client, &trigger, SignedDuration::from_secs(60)).await;
+    let edited = changes(json!({"label": "renamed", "payload_template": {"n": 2}}));
+    queue.update_trigger(DEFAULT_TENANT, trigger.id, None, &edited, "tester").await.unwrap();
+    fire_all(&keeper(&queue)).await;
+    let fires = fires(&queue, &trigger).await;
+    assert_eq!((outcomes(&fires), fires[0].generation), (vec!["fired".to_owned()], Some(2)));
+    let payload: serde_json::Value =
+        client.query_one("select payload from windlass.job", &[]).await.unwrap().get(0);
+    assert_eq!(payload, json!({"n": 2}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_trigger_does_not_fire_and_goes_on_from_now() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    define(&queue).await;
+    let trigger = create(&queue, &every_minute()).await;
+    let edit = async |value: serde_json::Value| {
+        queue.update_trigger(DEFAULT_TENANT, trigger.id, None, &changes(value), "tester").await.unwrap()
+    };
+    let paused = edit(json!({"is_enabled": false})).await;
+    assert_eq!(paused.next_due_at, None);
+    fire_all(&keeper(&queue)).await;
+    let resumed = edit(json!({"is_enabled": true})).await;
+    assert!(resumed.next_due_at.unwrap() > Timestamp::now() - SignedDuration::from_secs(2));
+    assert_eq!(fires(&queue, &trigger).await, []);
+    queue.delete_trigger(DEFAULT_TENANT, trigger.id, Some(resumed.generation), "tester").await.unwrap();
+    assert_eq!(queue.trigger(DEFAULT_TENANT, trigger.id).await.unwrap(), None);
+    assert!(matches!(
+        queue.delete_trigger(DEFAULT_TENANT, trigger.id, None, "x").await,
+        Err(Error::Unknown { .. })
+    ));
+    let audited = "select count(*) from windlass.audit where action like 'trigger.%' and actor = 'tester'";
+    assert_eq!(count(&client, audited).await, 4, "created, paused, resumed, deleted");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_of_what_somebody_else_edited_is_refused() {
+    let queue = TestQueue::create().await;
+    define(&queue).await;
+    let trigger = create(&queue, &every_minute()).await;
+    let edit = |seen, value| {
+        let (queue, id, fields) = (queue.queue().clone(), trigger.id, changes(value));
+        async move { queue.update_trigger(DEFAULT_TENANT, id, seen, &fields, "tester").await }
+    };
+    edit(Some(1), json!({"label": "mine"})).await.unwrap();
+    assert!(matches!(edit(Some(1), json!({"label": "theirs"})).await, Err(Error::Changed { .. })));
+    for (wrong, field) in [
+        (json!({"cron_expr": "0 0 31 2 *"}), "cron_expr"),
+        (json!({"colour": 1}), "colour"),
+        (json!({"overlap": "maybe"}), "overlap"),
+        (json!({"label": null}), "label"),
+        (json!({"event_name": "a"}), "event_name"),
+    ] {
+        match edit(None, wrong).await.unwrap_err() {
+            Error::Refused { field: refused, .. } => assert_eq!(refused, field),
+            other => panic!("{other}"),
+        }
+    }
+    assert!(matches!(
+        edit(None, json!({"definition_key": "unknown"})).await,
+        Err(Error::UnknownDefinition { .. })
+    ));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn run_now_fires_at_once_even_while_paused() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    define(&queue).await;
+    let trigger = create(&queue, &NewTrigger { is_enabled: false, ..every_minute() }).await;
+    let run = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
+    assert_eq!(run.outcome, "fired");
+    let again = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
+    assert_ne!(run.job_id, again.job_id);
+    assert_eq!(jobs_of(&client, trigger.id).await, 2);
+    let fires = fires(&queue, &trigger).await;
+    assert!(fires.iter().all(|fire| fire.kind == "manual"));
+    let event =
+        NewTrigger { payload_template: json!({"n": "{{event.n}}"}), ..NewTrigger::event("e", "a.b", "held") };
+    let event = create(&queue, &event).await;
+    let run = queue.run_trigger(DEFAULT_TENANT, event.id, Some(json!({"n": 5})), "tester").await.unwrap();
+    assert_eq!(run.outcome, "fired");
+    let missing = queue.run_trigger(DEFAULT_TENANT, event.id, None, "tester").await.unwrap_err().to_string();
+    assert!(missing.contains("event.n is missing"), "{missing}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backfill_fires_what_was_not_fired_and_only_that() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    define(&queue).await;
+    let trigger =
+        create(&queue, &NewTrigger { misfire: Misfire::Skip, misfire_grace_seconds: 1, ..every_minute() })
+            .await;
+    let first = look_back(&client, &trigger, SignedDuration::from_mins(10)).await;
+    fire_all(&keeper(&queue)).await;
+    // One of the range has been fired before, by an older generation.
+    let fired = first + SignedDuration::from_mins(2);
+    let mark = "update windlass.fire set outcome = 'fired', reason = null, job_id = gen_random_uuid() where due_at = $1";
+    client.execute(mark, &[&fired]).await.unwrap();
+    queue
+        .update_trigger(DEFAULT_TENANT, trigger.id, None, &changes(json!({"label": "n"})), "x")
+        .await
+        .unwrap();
+
+    let (from, until) = (first - SignedDuration::from_mins(3), first + SignedDuration::from_mins(4));
+    let backfill = async |dry_run| {
+        queue.backfill(DEFAULT_TENANT, trigger.id, from..=until, dry_run, "tester").await.unwrap()
+    };
+    let expected: Vec<Timestamp> = Schedule::new("* * * * *", "UTC")
+        .unwrap()
+        .due_in(from - SignedDuration::from_nanos(1), until)
+        .collect();
+    let dry: Vec<Timestamp> = backfill(true).await.iter().map(|fire| fire.due_at).collect();
+    assert_eq!(dry, expected);
+    assert_eq!(jobs_of(&client, trigger.id).await, 0, "a dry run writes nothing");
+    let made: Vec<Timestamp> = backfill(false).await.iter().map(|fire| fire.due_at).collect();
+    assert_eq!(made.len(), expected.len() - 1);
+    assert!(!made.contains(&fired));
+    assert!(backfill(false).await.is_empty(), "twice is once");
+    assert_eq!(jobs_of(&client, trigger.id).await, i64::try_from(made.len()).unwrap());
+    let future = queue.backfill(
+        DEFAULT_TENANT,
+        trigger.id,
+        from..=Timestamp::now() + SignedDuration::from_hours(1),
+        true,
+        "x",
+    );
+    assert!(future.await.unwrap_err().to_string().starts_with("until: "));
+}

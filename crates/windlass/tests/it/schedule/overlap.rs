@@ -1,0 +1,94 @@
+//! Invariant 38: what happens when the job before has not ended.
+
+use jiff::SignedDuration;
+use serde_json::json;
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, NewTrigger, Overlap, Trigger};
+use windlass_testing::TestQueue;
+
+use super::{create, define, every_minute, fire_all, fires, look_back, outcomes};
+use crate::support::{Hand, keeper, status};
+
+/// One more instant comes, and is dealt with.
+async fn pass_a_minute(queue: &TestQueue, hand: &Hand, trigger: &Trigger, minutes_ago: i64) -> Option<Uuid> {
+    let before = fires(queue, trigger).await.len();
+    look_back(&hand.client, trigger, SignedDuration::from_mins(minutes_ago)).await;
+    let ends =
+        "update windlass.job_triggers set ends_at = next_due_at, misfire_grace_seconds = 86400 where id = $1";
+    hand.client.execute(ends, &[&trigger.id]).await.unwrap();
+    fire_all(&keeper(queue)).await;
+    let seen = fires(queue, trigger).await;
+    assert_eq!(seen.len(), before + 1);
+    seen[before].job_id
+}
+
+async fn with(overlap: Overlap) -> (TestQueue, Hand, Trigger) {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    define(&queue).await;
+    let trigger = create(&queue, &NewTrigger { overlap, ..every_minute() }).await;
+    (queue, hand, trigger)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn skip_leaves_an_instant_out_while_a_job_has_not_ended() {
+    let (queue, hand, trigger) = with(Overlap::Skip).await;
+    let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    assert_eq!(pass_a_minute(&queue, &hand, &trigger, 49).await, None, "it waits in line");
+    let fence = hand.claim_one().await;
+    assert_eq!(fence.job, first);
+    assert_eq!(pass_a_minute(&queue, &hand, &trigger, 48).await, None, "it runs");
+    assert!(hand.settle(&fence, None).await);
+    assert!(pass_a_minute(&queue, &hand, &trigger, 47).await.is_some(), "it has ended");
+    let seen = outcomes(&fires(&queue, &trigger).await);
+    assert_eq!(seen, ["fired", "skipped overlap", "skipped overlap", "fired"]);
+    let run = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
+    assert_eq!((run.outcome.as_str(), run.reason.as_deref()), ("skipped", Some("overlap")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queue_one_lets_one_wait_for_the_one_that_runs() {
+    let (queue, hand, trigger) = with(Overlap::QueueOne).await;
+    let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    assert_eq!(pass_a_minute(&queue, &hand, &trigger, 49).await, None, "the first itself still waits");
+    let fence = hand.claim_one().await;
+    let second = pass_a_minute(&queue, &hand, &trigger, 48).await.unwrap();
+    assert_eq!(status(&hand.client, second).await, "blocked", "never two at once");
+    assert_eq!(pass_a_minute(&queue, &hand, &trigger, 47).await, None);
+    assert!(hand.settle(&fence, Some(crate::support::ending::failed())).await);
+    assert_eq!(status(&hand.client, first).await, "failed");
+    assert_eq!(status(&hand.client, second).await, "queued", "however the first ended");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_running_stops_the_one_before_and_starts_after_it() {
+    let (queue, hand, trigger) = with(Overlap::CancelRunning).await;
+    let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    let second = pass_a_minute(&queue, &hand, &trigger, 49).await.unwrap();
+    assert_eq!(status(&hand.client, first).await, "canceled", "it had not started");
+    let fence = hand.claim_one().await;
+    let third = pass_a_minute(&queue, &hand, &trigger, 48).await.unwrap();
+    assert_eq!(status(&hand.client, second).await, "running", "asked to stop");
+    assert_eq!(status(&hand.client, third).await, "blocked");
+    assert!(
+        hand.settle(&fence, Some(json!({"outcome": 4, "next": 4, "failures": 0, "lost": 0, "snoozes": 0})))
+            .await
+    );
+    assert_eq!(status(&hand.client, second).await, "canceled");
+    assert_eq!(status(&hand.client, third).await, "queued");
+}
+
+/// A trigger that may overlap is not followed; when that changes, the jobs it made before count.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_changed_policy_sees_the_jobs_that_were_there_before() {
+    let (queue, hand, trigger) = with(Overlap::Allow).await;
+    pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
+    pass_a_minute(&queue, &hand, &trigger, 49).await.unwrap();
+    let skip = super::changes(json!({"overlap": "skip", "ends_at": null}));
+    let trigger = queue.update_trigger(DEFAULT_TENANT, trigger.id, None, &skip, "tester").await.unwrap();
+    assert_eq!(pass_a_minute(&queue, &hand, &trigger, 48).await, None);
+    for fence in hand.claim_all().await {
+        assert!(hand.settle(&fence, None).await);
+    }
+    assert!(pass_a_minute(&queue, &hand, &trigger, 47).await.is_some());
+}
