@@ -24,8 +24,8 @@ use crate::metrics;
 
 pub use app::{App, Options};
 pub use changes::{Change, changes};
-pub(crate) use extract::expected_version;
 pub use extract::{Body, Id, IdempotencyKey, Query};
+pub(crate) use extract::{expected_version, object, parse};
 pub(crate) use idempotent::{keep, replay};
 pub use openapi::document;
 pub use problem::{Fault, Problem, ProblemKind};

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use windlass::{Act, Fields};
 
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, ProblemKind, keep, replay};
+use crate::http::{App, Body, Id, IdempotencyKey, Problem, ProblemKind, keep, object, replay};
 
 /// What a kind of job is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -101,7 +101,7 @@ pub(crate) struct DefinitionFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Value>)]
     uniqueness: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     retention: Option<Retention>,
 }
 

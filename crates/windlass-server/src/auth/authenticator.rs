@@ -114,6 +114,11 @@ impl Authenticator {
         Ok(Authenticated { caller, requests_per_minute })
     }
 
+    /// Whether there is such a tenant, as of a few seconds ago.
+    pub(crate) async fn knows_tenant(&self, id: Uuid) -> Result<bool, Problem> {
+        Ok(self.tenant(id).await?.is_some())
+    }
+
     /// A tenant by its id, believed for a few seconds.
     async fn tenant(&self, id: Uuid) -> Result<Option<Tenant>, Problem> {
         {

@@ -6,6 +6,7 @@ use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
@@ -44,6 +45,10 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             }
             problem => Problem::invalid(refused.pointer, problem.to_string()),
         })?;
+        // A list of values in the order of the fields would be read as well; nobody means that.
+        if !text.trim_start().starts_with('{') {
+            return Err(Problem::invalid("", "must be an object"));
+        }
         let mut fingerprint = Sha256::new();
         fingerprint.update(place.as_bytes());
         fingerprint.update([0]);
@@ -107,6 +112,19 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
         }
         Problem::invalid(pointer, message)
     })
+}
+
+/// For a field that is an object of its own: a list in its place is refused, as for a whole body.
+pub(crate) fn object<'de, T: DeserializeOwned, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    use serde::de::Error as _;
+    let value = Option::<serde_json::Value>::deserialize(from)?;
+    match value {
+        None => Ok(None),
+        Some(value) if value.is_object() => serde_json::from_value(value).map(Some).map_err(D::Error::custom),
+        Some(_) => Err(D::Error::custom("must be an object")),
+    }
 }
 
 fn pointer_part(segment: &serde_path_to_error::Segment) -> String {

@@ -67,6 +67,9 @@ async fn admit(route: &Guarded, request: &Parts) -> Result<Caller, Problem> {
         if caller.role != Role::SuperAdmin && caller.tenant != Some(tenant) {
             return Err(deny(route, &caller, request, "only a super-admin may name a tenant").await);
         }
+        if caller.tenant != Some(tenant) && !route.app.authenticator().knows_tenant(tenant).await? {
+            return Err(Problem::not_found("tenant"));
+        }
         caller.tenant = Some(tenant);
     }
     if !caller.may(route.permission) {

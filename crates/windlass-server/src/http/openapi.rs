@@ -69,7 +69,12 @@ fn complete(route: &Route, operation: &mut Map<String, Value>) {
     let mut problems =
         vec![ProblemKind::BadRequest, ProblemKind::Internal, ProblemKind::Unavailable, ProblemKind::Timeout];
     if is_guarded {
-        problems.extend([ProblemKind::Unauthorized, ProblemKind::Forbidden, ProblemKind::TooManyRequests]);
+        problems.extend([
+            ProblemKind::Unauthorized,
+            ProblemKind::Forbidden,
+            ProblemKind::NotFound,
+            ProblemKind::TooManyRequests,
+        ]);
     }
     if has_body {
         problems.extend([

@@ -147,12 +147,14 @@ async fn schemathesis_finds_nothing() {
     let output = tokio::process::Command::new(tool)
         .args(["run", &format!("{}/api/openapi.json", server.base), "--no-color", "--workers", "1"])
         .args(["--header", &format!("Authorization: Bearer {}", server.admin.token.as_deref().unwrap())])
+        .args(["--header", &format!("X-Tenant-Id: {}", windlass::DEFAULT_TENANT)])
         .args(["--max-examples", &examples, "--seed", "7", "--phases", "examples,coverage,fuzzing"])
         // Streams do not end by themselves.
         .args(["--exclude-path-regex", "(/stream|/logs|/worker/)$"])
         // A caller that may not do a thing is told so whatever the body was, and methods that are not described are 405.
         .args(["--exclude-checks", "positive_data_acceptance,unsupported_method,missing_required_header"])
         .args(["--request-timeout", "30"])
+        .current_dir(std::env::temp_dir())
         .stdin(Stdio::null())
         .output()
         .await

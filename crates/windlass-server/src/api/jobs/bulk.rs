@@ -10,7 +10,7 @@ use windlass::{Act, Acting, Bulk, Filter};
 
 use super::filter::FilterBody;
 use crate::auth::Caller;
-use crate::http::{App, Body, Problem};
+use crate::http::{App, Body, Problem, object};
 
 /// Which jobs, and whether in earnest.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -20,6 +20,7 @@ pub(crate) struct BulkBody {
     #[schema(max_items = 1000)]
     ids: Option<Vec<Uuid>>,
     /// What fits. An empty filter is every job.
+    #[serde(default, deserialize_with = "object")]
     filter: Option<FilterBody>,
     /// Only say what would be met.
     #[serde(default)]

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use windlass::{Act, IfUnmet, NewJob, Placed, State as JobState, Unique};
 
 use crate::auth::Caller;
-use crate::http::{App, Body, Fault, IdempotencyKey, Problem, Time, keep, replay};
+use crate::http::{App, Body, Fault, IdempotencyKey, Problem, Time, keep, parse, replay};
 
 /// A job to be.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -233,8 +233,9 @@ fn to_value(value: &impl Serialize) -> Result<serde_json::Value, Problem> {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewJobs {
-    #[schema(min_items = 1, max_items = 1000)]
-    jobs: Vec<NewJobBody>,
+    /// Each as in `POST /api/v1/jobs`, and each checked by itself.
+    #[schema(min_items = 1, max_items = 1000, value_type = Vec<Object>)]
+    jobs: Vec<Box<RawValue>>,
 }
 
 /// What became of each, in the order given.
@@ -284,13 +285,26 @@ pub(crate) async fn enqueue_many(
     if body.value.jobs.is_empty() || body.value.jobs.len() > MOST_JOBS {
         return Err(Problem::invalid("/jobs", format!("must be 1 to {MOST_JOBS} jobs")));
     }
+    if let Some(at) = body.value.jobs.iter().position(|job| !job.get().starts_with('{')) {
+        return Err(Problem::invalid(format!("/jobs/{at}"), "must be an object"));
+    }
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);
     }
-    let keys: Vec<String> = body.value.jobs.iter().map(|job| job.definition_key.clone()).collect();
-    let jobs: Vec<Result<NewJob, Problem>> =
-        body.value.jobs.into_iter().map(|job| job.job(&caller)).collect();
+    let read = |raw: &RawValue| {
+        let body: NewJobBody = parse(raw.get())?;
+        Ok((body.definition_key.clone(), body.job(&caller)?))
+    };
+    let (keys, jobs): (Vec<String>, Vec<Result<NewJob, Problem>>) = body
+        .value
+        .jobs
+        .iter()
+        .map(|raw| match read(raw) {
+            Ok((key, job)) => (key, Ok(job)),
+            Err(problem) => (String::new(), Err(problem)),
+        })
+        .unzip();
     let valid: Vec<NewJob> = jobs.iter().filter_map(|job| job.as_ref().ok().cloned()).collect();
     let mut placed = acting.enqueue_each(&valid).await?.into_iter();
     let results: Vec<JobResult> = jobs
