@@ -48,6 +48,9 @@ pub struct AuditFault {
     pub problem: String,
 }
 
+/// Rows of one round of chaining, so that no transaction is long.
+pub(crate) const SEALED_AT_ONCE: u64 = 1000;
+
 impl Queue {
     /// Writes down that somebody asked for what they may not have.
     pub async fn record_denied(&self, reach: Reach, actor: &Actor, target: &str) -> Result<()> {
@@ -63,6 +66,7 @@ impl Queue {
 
     /// Chains what has been committed since the last time; answers how many rows. A duty of the keeper.
     pub async fn seal_audit(&self) -> Result<u64> {
-        store::audit::seal(self.database(), 1000).await
+        let most = i32::try_from(SEALED_AT_ONCE).unwrap_or(i32::MAX);
+        store::audit::seal(self.database(), most).await
     }
 }

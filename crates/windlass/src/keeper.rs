@@ -10,8 +10,10 @@ mod leader;
 mod partition;
 mod promote;
 mod prune;
+mod purge_tenants;
 mod reap;
 mod schedule;
+mod seal;
 mod unblock;
 
 pub(crate) use dispatch_events::{fits, make, render};
@@ -44,6 +46,9 @@ pub struct KeeperSettings {
     pub unblock: Duration,
     pub fold: Duration,
     pub prune: Duration,
+    /// How soon acts are chained in the audit trail.
+    pub seal: Duration,
+    pub purge_tenants: Duration,
     pub partition: Duration,
 }
 
@@ -58,6 +63,8 @@ impl Default for KeeperSettings {
             unblock: Duration::from_secs(2),
             fold: Duration::from_secs(1),
             prune: Duration::from_secs(60),
+            seal: Duration::from_secs(2),
+            purge_tenants: Duration::from_secs(5),
             partition: Duration::from_secs(3600),
         }
     }
@@ -74,11 +81,13 @@ pub enum Duty {
     Unblock,
     Fold,
     Prune,
+    Seal,
+    PurgeTenants,
     Partition,
 }
 
 impl Duty {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Promote,
         Self::Schedule,
         Self::Dispatch,
@@ -87,6 +96,8 @@ impl Duty {
         Self::Unblock,
         Self::Fold,
         Self::Prune,
+        Self::Seal,
+        Self::PurgeTenants,
         Self::Partition,
     ];
 
@@ -100,6 +111,8 @@ impl Duty {
             Self::Unblock => "unblock",
             Self::Fold => "fold",
             Self::Prune => "prune",
+            Self::Seal => "seal",
+            Self::PurgeTenants => "purge_tenants",
             Self::Partition => "partition",
         }
     }
@@ -147,6 +160,8 @@ impl Keeper {
             Duty::Unblock => unblock::run_once(database).await,
             Duty::Fold => fold::run_once(database).await,
             Duty::Prune => prune::run_once(database).await,
+            Duty::Seal => seal::run_once(&self.queue).await,
+            Duty::PurgeTenants => purge_tenants::run_once(&self.queue).await,
             Duty::Partition => partition::run_once(database).await,
         }
     }
@@ -167,7 +182,7 @@ impl Keeper {
             self.repeat(&[Duty::Schedule], &wakes, &stop),
             self.repeat(&[Duty::Dispatch], &wakes, &stop),
             self.repeat(&[Duty::Reap, Duty::Expire, Duty::Unblock, Duty::Fold], &wakes, &stop),
-            self.repeat(&[Duty::Partition, Duty::Prune], &wakes, &stop),
+            self.repeat(&[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants], &wakes, &stop),
             listener,
         );
     }
@@ -212,6 +227,8 @@ impl Keeper {
             Duty::Unblock => self.settings.unblock,
             Duty::Fold => self.settings.fold,
             Duty::Prune => self.settings.prune,
+            Duty::Seal => self.settings.seal,
+            Duty::PurgeTenants => self.settings.purge_tenants,
             Duty::Partition => self.settings.partition,
         }
     }
