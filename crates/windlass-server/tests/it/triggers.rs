@@ -105,7 +105,11 @@ async fn an_edit_needs_the_generation_that_was_seen() {
     let paused = answer.expect(200);
     assert_eq!((&paused["is_enabled"], &paused["next_due_at"]), (&json!(false), &Value::Null));
     assert_eq!(answer.header("etag"), Some("\"2\""));
-    admin.with("if-match", "\"1\"").patch(&place, &json!({"label": "x"})).await.problem(412, "precondition-failed");
+    admin
+        .with("if-match", "\"1\"")
+        .patch(&place, &json!({"label": "x"}))
+        .await
+        .problem(412, "precondition-failed");
     admin.with("if-match", "\"1\"").delete(&place).await.problem(412, "precondition-failed");
     let problem = admin.patch(&place, &json!({"cron_expr": "never"})).await.problem(422, "invalid");
     assert_eq!(problem["errors"][0]["pointer"], "/cron_expr");
@@ -170,8 +174,14 @@ async fn an_event_over_http_starts_the_jobs_of_its_triggers() {
     })
     .await;
     let seen = admin.get(&place(&emitted)).await.expect(200);
-    assert_eq!((&seen["triggers"][0]["outcome"], &seen["triggers"][0]["trigger_id"]), (&json!("fired"), &trigger["id"]));
-    let job = admin.get(&format!("/api/v1/jobs/{}", seen["triggers"][0]["job_id"].as_str().unwrap())).await.expect(200);
+    assert_eq!(
+        (&seen["triggers"][0]["outcome"], &seen["triggers"][0]["trigger_id"]),
+        (&json!("fired"), &trigger["id"])
+    );
+    let job = admin
+        .get(&format!("/api/v1/jobs/{}", seen["triggers"][0]["job_id"].as_str().unwrap()))
+        .await
+        .expect(200);
     assert_eq!((&job["source"], &job["source_ref"]), (&json!("event"), &emitted["id"]));
 
     let failed = admin.get("/api/v1/events?failed=true").await.expect(200);
@@ -192,13 +202,20 @@ async fn triggers_and_events_are_their_tenants_alone() {
     let place = format!("/api/v1/jobs/triggers/{}", made["id"].as_str().unwrap());
     let other = server.queue.tenant("other").await;
     let stranger = server.client(other, Role::TenantAdmin).await;
-    for path in [place.clone(), format!("{place}/preview"), format!("{place}/fires"), format!("/api/v1/events/{}", event["id"].as_str().unwrap())] {
+    for path in [
+        place.clone(),
+        format!("{place}/preview"),
+        format!("{place}/fires"),
+        format!("/api/v1/events/{}", event["id"].as_str().unwrap()),
+    ] {
         stranger.get(&path).await.problem(404, "not-found");
     }
     stranger.patch(&place, &json!({"label": "mine"})).await.problem(404, "not-found");
     stranger.post(&format!("{place}/run"), &json!({})).await.problem(404, "not-found");
     stranger.delete(&place).await.problem(404, "not-found");
-    assert!(stranger.get("/api/v1/jobs/triggers").await.expect(200)["triggers"].as_array().unwrap().is_empty());
+    assert!(
+        stranger.get("/api/v1/jobs/triggers").await.expect(200)["triggers"].as_array().unwrap().is_empty()
+    );
     let operator = server.client(tenant, Role::Operator).await;
     operator.get(&place).await.expect(200);
     operator.post("/api/v1/jobs/triggers", &schedule_trigger()).await.problem(403, "forbidden");

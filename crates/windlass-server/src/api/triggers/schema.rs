@@ -25,73 +25,89 @@ pub(crate) struct Trigger {
     #[schema(format = DateTime)]
     updated_at: String,
     created_by: Option<Uuid>,
-    #[serde(flatten)]
-    fields: NewTrigger,
-}
-
-/// A trigger to be.
-#[derive(Serialize, ToSchema)]
-#[schema(example = json!({"label": "Nightly provider sync", "trigger_type": "schedule", "cron_expr": "0 2 * * *",
-    "timezone": "America/New_York", "definition_key": "sync-dropbox", "payload_template": {"path_prefix": "/"}}))]
-pub(crate) struct NewTrigger {
-    #[schema(min_length = 1, max_length = 200)]
     label: String,
     trigger_type: TriggerType,
-    #[schema(min_length = 1, max_length = 200)]
-    definition_key: String,
-    #[serde(flatten)]
-    fields: TriggerOptions,
-}
-
-/// Fields of a trigger; what is not given keeps its value.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct TriggerFields {
-    #[schema(min_length = 1, max_length = 200)]
-    label: Option<String>,
-    trigger_type: Option<TriggerType>,
-    #[schema(min_length = 1, max_length = 200)]
-    definition_key: Option<String>,
-    #[serde(flatten)]
-    fields: TriggerOptions,
-}
-
-/// What a trigger may say besides.
-#[derive(Serialize, ToSchema)]
-pub(crate) struct TriggerOptions {
-    /// Of an event trigger: a name, or a pattern such as `provider.*`.
-    #[schema(max_length = 200)]
     event_name: Option<String>,
-    /// Of an event trigger: what the payload must be like, by path.
-    #[schema(value_type = Option<Object>)]
-    conditions: Option<serde_json::Value>,
-    /// Of a schedule: five fields, or `@daily` and its like.
-    #[schema(max_length = 200)]
+    #[schema(value_type = Object)]
+    conditions: serde_json::Value,
     cron_expr: Option<String>,
-    /// Of a schedule: an IANA zone; the tenant's, if not given.
-    #[schema(max_length = 100)]
     timezone: Option<String>,
-    #[schema(value_type = Option<Value>)]
-    payload_template: Option<serde_json::Value>,
-    #[schema(maximum = 31_622_400)]
-    dedupe_window_seconds: Option<u32>,
-    is_enabled: Option<bool>,
-    misfire: Option<Misfire>,
-    #[schema(minimum = 1, maximum = 1000)]
-    misfire_max: Option<u32>,
-    #[schema(minimum = 1, maximum = 31_622_400)]
-    misfire_window_seconds: Option<u32>,
-    #[schema(minimum = 1, maximum = 86_400)]
-    misfire_grace_seconds: Option<u32>,
-    overlap: Option<Overlap>,
-    #[schema(maximum = 86_400)]
-    jitter_seconds: Option<u32>,
+    definition_key: String,
+    #[schema(value_type = Value)]
+    payload_template: serde_json::Value,
+    dedupe_window_seconds: u32,
+    is_enabled: bool,
+    misfire: Misfire,
+    misfire_max: u32,
+    misfire_window_seconds: u32,
+    misfire_grace_seconds: u32,
+    overlap: Overlap,
+    jitter_seconds: u32,
     #[schema(format = DateTime)]
     starts_at: Option<String>,
     #[schema(format = DateTime)]
     ends_at: Option<String>,
 }
 
-#[derive(Serialize, ToSchema)]
+/// What a trigger is made of; the names are written once, what must be there differs.
+macro_rules! trigger_fields {
+    ($(#[$about:meta])* $name:ident, $text:ty, $kind:ty) => {
+        $(#[$about])*
+        #[derive(Serialize, serde::Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            #[schema(min_length = 1, max_length = 200)]
+            label: $text,
+            trigger_type: $kind,
+            #[schema(min_length = 1, max_length = 200)]
+            definition_key: $text,
+            /// Of an event trigger: a name, or a pattern such as `provider.*`.
+            #[schema(max_length = 200)]
+            event_name: Option<String>,
+            /// Of an event trigger: what the payload must be like, by path.
+            #[schema(value_type = Option<Object>)]
+            conditions: Option<serde_json::Value>,
+            /// Of a schedule: five fields, or `@daily` and its like.
+            #[schema(max_length = 200)]
+            cron_expr: Option<String>,
+            /// Of a schedule: an IANA zone; the tenant's, if not given.
+            #[schema(max_length = 100)]
+            timezone: Option<String>,
+            #[schema(value_type = Option<Value>)]
+            payload_template: Option<serde_json::Value>,
+            #[schema(maximum = 31_622_400)]
+            dedupe_window_seconds: Option<u32>,
+            is_enabled: Option<bool>,
+            misfire: Option<Misfire>,
+            #[schema(minimum = 1, maximum = 1000)]
+            misfire_max: Option<u32>,
+            #[schema(minimum = 1, maximum = 31_622_400)]
+            misfire_window_seconds: Option<u32>,
+            #[schema(minimum = 1, maximum = 86_400)]
+            misfire_grace_seconds: Option<u32>,
+            overlap: Option<Overlap>,
+            #[schema(maximum = 86_400)]
+            jitter_seconds: Option<u32>,
+            #[schema(format = DateTime)]
+            starts_at: Option<String>,
+            #[schema(format = DateTime)]
+            ends_at: Option<String>,
+        }
+    };
+}
+
+trigger_fields!(
+    /// A trigger to be.
+    #[schema(example = json!({"label": "Nightly provider sync", "trigger_type": "schedule", "cron_expr": "0 2 * * *",
+        "timezone": "America/New_York", "definition_key": "sync-dropbox", "payload_template": {"path_prefix": "/"}}))]
+    NewTrigger, String, TriggerType
+);
+trigger_fields!(
+    /// Fields of a trigger; what is not given keeps its value.
+    TriggerFields, Option<String>, Option<TriggerType>
+);
+
+#[derive(Serialize, serde::Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TriggerType {
     Event,
@@ -99,7 +115,7 @@ pub(crate) enum TriggerType {
 }
 
 /// What becomes of instants that passed while no scheduler ran.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, serde::Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Misfire {
     Skip,
@@ -108,7 +124,7 @@ pub(crate) enum Misfire {
 }
 
 /// What happens when a job of the same trigger has not ended yet.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, serde::Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Overlap {
     Allow,
