@@ -52,8 +52,8 @@ pub(crate) struct Trigger {
 /// What a trigger is made of; the names are written once, what must be there differs.
 macro_rules! trigger_fields {
     ($(#[$about:meta])* $name:ident, $text:ty, $kind:ty) => {
-        $(#[$about])*
         #[derive(Serialize, serde::Deserialize, ToSchema)]
+        $(#[$about])*
         #[serde(deny_unknown_fields)]
         pub(crate) struct $name {
             #[schema(min_length = 1, max_length = 200)]
