@@ -2,7 +2,9 @@
 //! what it answered.
 pub(crate) mod admin;
 pub(crate) mod definitions;
+pub(crate) mod events;
 pub(crate) mod jobs;
 pub(crate) mod me;
 pub(crate) mod schema;
+pub(crate) mod triggers;
 pub(crate) mod worker;

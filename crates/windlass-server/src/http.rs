@@ -54,6 +54,23 @@ routes! {
         post   "/api/v1/jobs/{job_id}/cancel"      WriteJobs   api::jobs::one::cancel;
         post   "/api/v1/jobs/{job_id}/retry"       WriteJobs   api::jobs::one::retry;
 
+        // Triggers and events.
+        get    "/api/v1/jobs/triggers"                        ReadTriggers   api::triggers::list;
+        post   "/api/v1/jobs/triggers"                        WriteTriggers  api::triggers::create;
+        post   "/api/v1/jobs/triggers/dry-run"                ReadTriggers   api::triggers::verbs::dry_run;
+        post   "/api/v1/jobs/triggers/preview"                ReadTriggers   api::triggers::verbs::preview_new;
+        get    "/api/v1/jobs/triggers/{trigger_id}"           ReadTriggers   api::triggers::read;
+        patch  "/api/v1/jobs/triggers/{trigger_id}"           WriteTriggers  api::triggers::change;
+        delete "/api/v1/jobs/triggers/{trigger_id}"           WriteTriggers  api::triggers::delete;
+        post   "/api/v1/jobs/triggers/{trigger_id}/run"       WriteTriggers  api::triggers::verbs::run;
+        get    "/api/v1/jobs/triggers/{trigger_id}/preview"   ReadTriggers   api::triggers::verbs::preview;
+        post   "/api/v1/jobs/triggers/{trigger_id}/backfill"  WriteTriggers  api::triggers::verbs::backfill;
+        get    "/api/v1/jobs/triggers/{trigger_id}/fires"     ReadTriggers   api::triggers::verbs::fires;
+        post   "/api/v1/events"                               EmitEvents     api::events::emit;
+        get    "/api/v1/events"                               ReadEvents     api::events::list;
+        get    "/api/v1/events/{event_id}"                    ReadEvents     api::events::read;
+        post   "/api/v1/events/{event_id}/retry"              WriteTriggers  api::events::retry;
+
         get    "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::list;
         post   "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::create;
         get    "/api/v1/admin/jobs/definitions/{definition_id}"  Administer  api::definitions::read;

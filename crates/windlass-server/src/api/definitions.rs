@@ -39,6 +39,8 @@ pub(crate) struct Definition {
     uniqueness: Value,
     /// Seconds that a job of each final status is kept.
     retention: Value,
+    /// The definition whose job removes the artifact of a job that is about to be purged.
+    on_purge: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
@@ -103,6 +105,10 @@ pub(crate) struct DefinitionFields {
     uniqueness: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     retention: Option<Retention>,
+    /// The definition whose job removes the artifact of a job that is about to be purged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1, max_length = 200)]
+    on_purge: Option<String>,
 }
 
 /// What to do with a job that ran too long, or whose worker died.

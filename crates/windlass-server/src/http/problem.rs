@@ -208,6 +208,7 @@ impl From<Error> for Problem {
             | Error::RequestKeyTaken { .. }
             | Error::DedupeSlotTaken { .. }
             | Error::NotFinished { .. }
+            | Error::Held { .. }
             | Error::Taken { .. } => Self::of(ProblemKind::Conflict, text),
             Error::Changed { .. } => Self::of(ProblemKind::PreconditionFailed, text),
             Error::QuotaReached { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(5),

@@ -21,4 +21,5 @@ mod seeds;
 mod support;
 #[cfg(feature = "otel")]
 mod traces;
+mod triggers;
 mod worker;

@@ -12,6 +12,8 @@ const LONGEST_LABEL: usize = 200;
 const LONGEST_TEMPLATE: usize = 64 * 1024;
 const MOST_SECONDS: u32 = 366 * 86_400;
 const MOST_MISFIRES: u32 = 1000;
+/// The last of the year 9999.
+const LATEST_SECOND: i64 = 253_402_300_799;
 
 impl NewTrigger {
     /// Refuses what cannot be, by the field's name. A schedule must have its zone by now.
@@ -76,6 +78,11 @@ impl NewTrigger {
         for (field, value, least, most) in limits {
             if !(least..=most).contains(&value) {
                 return Err(Error::refused(field, format!("must be between {least} and {most}")));
+            }
+        }
+        for (field, at) in [("starts_at", self.starts_at), ("ends_at", self.ends_at)] {
+            if at.is_some_and(|at| !(0..=LATEST_SECOND).contains(&at.as_second())) {
+                return Err(Error::refused(field, "must lie between the years 1970 and 9999"));
             }
         }
         match (self.starts_at, self.ends_at) {

@@ -1,0 +1,194 @@
+//! Events: saying that something happened, and what it caused.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+use windlass::{Act, Emitted, Event, EventFilter, EventTrigger, NewEvent};
+
+use crate::auth::Caller;
+use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, keep, replay};
+
+/// An event to be.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(example = json!({"name": "provider.folder.updated", "payload": {"provider_id": "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09", "folder_path": "/photos"}}))]
+pub(crate) struct NewEventBody {
+    /// Words with dots between.
+    #[schema(min_length = 1, max_length = 200)]
+    name: String,
+    #[serde(default)]
+    #[schema(value_type = Option<Value>)]
+    payload: Option<Value>,
+    /// The same id again is the same event: it is answered with the first one and causes nothing.
+    #[schema(min_length = 1, max_length = 500)]
+    dedupe_id: Option<String>,
+    /// Handed to the jobs; the event's id, if not given.
+    #[schema(min_length = 1, max_length = 500)]
+    correlation_id: Option<String>,
+    /// A W3C traceparent.
+    #[schema(min_length = 1, max_length = 500)]
+    trace: Option<String>,
+}
+
+/// An event that is there now, or was there before.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "the value is the library's own")]
+pub(crate) struct EventCreated {
+    id: Uuid,
+    is_duplicate: bool,
+}
+
+/// Say that something happened
+///
+/// The triggers that match start their jobs soon after, each exactly once.
+#[utoipa::path(post, path = "/api/v1/events", tag = "events", request_body = NewEventBody,
+    responses((status = 201, body = EventCreated), (status = 200, body = EventCreated, description = "This dedupe_id was there before")))]
+pub(crate) async fn emit(
+    State(app): State<App>,
+    caller: Caller,
+    key: IdempotencyKey,
+    body: Body<NewEventBody>,
+) -> Result<Response, Problem> {
+    let new = body.value;
+    let mut event = NewEvent::new(new.name).payload(&new.payload.unwrap_or_else(|| json!({})));
+    event = set(event, new.dedupe_id, NewEvent::dedupe_id);
+    event = set(event, new.correlation_id, NewEvent::correlation_id);
+    event = set(event, new.trace, NewEvent::trace);
+    event = set(event, caller.user_id(), NewEvent::created_by);
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
+        return Ok(again);
+    }
+    let emitted: Emitted = acting.emit(&event).await?;
+    let status = if emitted.is_duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    keep(&acting, &key, status, &json!(emitted)).await?;
+    acting.commit(&Act::new("event.emit", emitted.id)).await?;
+    Ok((status, Json(emitted)).into_response())
+}
+
+fn set<T>(event: NewEvent, value: Option<T>, with: impl FnOnce(NewEvent, T) -> NewEvent) -> NewEvent {
+    match value {
+        Some(value) => with(event, value),
+        None => event,
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EventsQuery {
+    name: Option<String>,
+    /// Only events at which a trigger failed.
+    failed: Option<bool>,
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u16>,
+    offset: Option<u32>,
+    /// The `next_cursor` of the page before.
+    cursor: Option<Uuid>,
+}
+
+/// Some events, newest first, with what they caused.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Events {
+    #[schema(value_type = Vec<EventShown>)]
+    events: Vec<Event>,
+    /// For the next page; none after the last.
+    next_cursor: Option<Uuid>,
+}
+
+/// An event with what it caused.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "the value is the library's own")]
+pub(crate) struct EventShown {
+    id: Uuid,
+    tenant_id: Uuid,
+    name: String,
+    payload: Value,
+    #[schema(format = DateTime)]
+    emitted_at: String,
+    dedupe_id: Option<String>,
+    correlation_id: Option<String>,
+    created_by: Option<Uuid>,
+    /// Nobody has dispatched it yet.
+    is_pending: bool,
+    triggers: Vec<EventTriggerShown>,
+}
+
+/// What became of an event at one trigger.
+#[derive(Debug, Serialize, ToSchema)]
+#[allow(dead_code, reason = "the value is the library's own")]
+pub(crate) struct EventTriggerShown {
+    trigger_id: Uuid,
+    /// fired, deduplicated or failed
+    outcome: String,
+    reason: Option<String>,
+    job_id: Option<Uuid>,
+}
+
+/// List events, newest first, with what they caused
+#[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventsQuery), responses((status = 200, body = Events)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<EventsQuery>,
+) -> Result<Json<Events>, Problem> {
+    let limit = query.limit.unwrap_or(50);
+    if !(1..=500).contains(&limit) {
+        return Err(Problem::invalid("?limit", "must be between 1 and 500"));
+    }
+    let filter = EventFilter {
+        name: query.name,
+        older_than: query.cursor,
+        only_failed: query.failed.unwrap_or(false),
+        limit,
+        offset: query.offset.unwrap_or(0),
+    };
+    let looking = app.queue().look(caller.reach()).await?;
+    let events = looking.events(&filter).await?;
+    looking.end().await?;
+    let is_full = events.len() == usize::from(limit);
+    let next_cursor = events.last().filter(|_| is_full).map(|event| event.id);
+    Ok(Json(Events { events, next_cursor }))
+}
+
+/// Read an event with what it caused
+#[utoipa::path(get, path = "/api/v1/events/{event_id}", tag = "events", params(("event_id" = Uuid, Path)), responses((status = 200, body = EventShown)))]
+pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Json<Event>, Problem> {
+    let looking = app.queue().look(caller.reach()).await?;
+    let event = looking.event(id).await?;
+    looking.end().await?;
+    event.map(Json).ok_or_else(|| Problem::not_found("event"))
+}
+
+/// At which trigger.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RetryBody {
+    trigger_id: Uuid,
+}
+
+/// Try an event once more at a trigger that failed
+///
+/// As the trigger is now. 409 if it had not failed.
+#[utoipa::path(post, path = "/api/v1/events/{event_id}/retry", tag = "events", request_body = RetryBody,
+    params(("event_id" = Uuid, Path)), responses((status = 200, body = EventTriggerShown), (status = 409, description = "It had not failed")))]
+pub(crate) async fn retry(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    body: Body<RetryBody>,
+) -> Result<Json<EventTrigger>, Problem> {
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    let made = acting.retry_event(id, body.value.trigger_id).await?;
+    let Some(made) = made else {
+        let detail = "the event has not failed at this trigger";
+        return Err(Problem::of(crate::http::ProblemKind::Conflict, detail));
+    };
+    acting.commit(&Act::new("event.retry", id).after(&made)).await?;
+    Ok(Json(made))
+}

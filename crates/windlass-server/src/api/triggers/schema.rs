@@ -1,0 +1,187 @@
+//! Triggers as the OpenAPI document describes them; the values are the library's own.
+
+#![allow(dead_code, reason = "read by the document's generator alone")]
+
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// A trigger as it is stored: its fields, and what the queue knows of it.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Trigger {
+    id: Uuid,
+    tenant_id: Uuid,
+    definition_id: Uuid,
+    /// Rises with every edit; the ETag.
+    generation: i32,
+    /// The next instant that is not decided yet.
+    #[schema(format = DateTime)]
+    next_due_at: Option<String>,
+    /// The cron expression in words.
+    #[schema(example = "at 02:00")]
+    in_words: Option<String>,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    updated_at: String,
+    created_by: Option<Uuid>,
+    label: String,
+    trigger_type: TriggerType,
+    event_name: Option<String>,
+    #[schema(value_type = Object)]
+    conditions: serde_json::Value,
+    cron_expr: Option<String>,
+    timezone: Option<String>,
+    definition_key: String,
+    #[schema(value_type = Value)]
+    payload_template: serde_json::Value,
+    dedupe_window_seconds: u32,
+    is_enabled: bool,
+    misfire: Misfire,
+    misfire_max: u32,
+    misfire_window_seconds: u32,
+    misfire_grace_seconds: u32,
+    overlap: Overlap,
+    jitter_seconds: u32,
+    #[schema(format = DateTime)]
+    starts_at: Option<String>,
+    #[schema(format = DateTime)]
+    ends_at: Option<String>,
+}
+
+/// What a trigger is made of; the names are written once, what must be there differs.
+macro_rules! trigger_fields {
+    ($(#[$about:meta])* $name:ident, $text:ty, $kind:ty) => {
+        #[derive(Serialize, serde::Deserialize, ToSchema)]
+        $(#[$about])*
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $name {
+            #[schema(min_length = 1, max_length = 200)]
+            label: $text,
+            trigger_type: $kind,
+            #[schema(min_length = 1, max_length = 200)]
+            definition_key: $text,
+            /// Of an event trigger: a name, or a pattern such as `provider.*`.
+            #[schema(max_length = 200)]
+            event_name: Option<String>,
+            /// Of an event trigger: what the payload must be like, by path.
+            #[schema(value_type = Option<Object>)]
+            conditions: Option<serde_json::Value>,
+            /// Of a schedule: five fields, or `@daily` and its like.
+            #[schema(max_length = 200)]
+            cron_expr: Option<String>,
+            /// Of a schedule: an IANA zone; the tenant's, if not given.
+            #[schema(max_length = 100)]
+            timezone: Option<String>,
+            #[schema(value_type = Option<Value>)]
+            payload_template: Option<serde_json::Value>,
+            #[schema(maximum = 31_622_400)]
+            dedupe_window_seconds: Option<u32>,
+            is_enabled: Option<bool>,
+            misfire: Option<Misfire>,
+            #[schema(minimum = 1, maximum = 1000)]
+            misfire_max: Option<u32>,
+            #[schema(minimum = 1, maximum = 31_622_400)]
+            misfire_window_seconds: Option<u32>,
+            #[schema(minimum = 1, maximum = 86_400)]
+            misfire_grace_seconds: Option<u32>,
+            overlap: Option<Overlap>,
+            #[schema(maximum = 86_400)]
+            jitter_seconds: Option<u32>,
+            #[schema(format = DateTime)]
+            starts_at: Option<String>,
+            #[schema(format = DateTime)]
+            ends_at: Option<String>,
+        }
+    };
+}
+
+trigger_fields!(
+    /// A trigger to be.
+    #[schema(example = json!({"label": "Nightly provider sync", "trigger_type": "schedule", "cron_expr": "0 2 * * *",
+        "timezone": "America/New_York", "definition_key": "sync-dropbox", "payload_template": {"path_prefix": "/"}}))]
+    NewTrigger, String, TriggerType
+);
+trigger_fields!(
+    /// Fields of a trigger; what is not given keeps its value.
+    TriggerFields, Option<String>, Option<TriggerType>
+);
+
+#[derive(Serialize, serde::Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TriggerType {
+    Event,
+    Schedule,
+}
+
+/// What becomes of instants that passed while no scheduler ran.
+#[derive(Serialize, serde::Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Misfire {
+    Skip,
+    FireOnce,
+    FireAll,
+}
+
+/// What happens when a job of the same trigger has not ended yet.
+#[derive(Serialize, serde::Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Overlap {
+    Allow,
+    Skip,
+    QueueOne,
+    CancelRunning,
+}
+
+/// What a trigger did about one instant, or about one event.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Fire {
+    trigger_id: Uuid,
+    #[schema(format = DateTime)]
+    due_at: String,
+    /// schedule, manual, backfill or event
+    kind: String,
+    generation: Option<i32>,
+    /// fired or skipped; of an event also deduplicated or failed
+    outcome: String,
+    reason: Option<String>,
+    job_id: Option<Uuid>,
+    event_id: Option<Uuid>,
+    #[schema(format = DateTime)]
+    decided_at: String,
+}
+
+/// What became of one instant that was asked for.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct FireOutcome {
+    #[schema(format = DateTime)]
+    due_at: String,
+    /// fired, skipped, or (in a dry run) due
+    outcome: String,
+    reason: Option<String>,
+    job_id: Option<Uuid>,
+}
+
+/// One run to come.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DueRun {
+    #[schema(format = DateTime)]
+    due_at: String,
+    /// In the trigger's zone.
+    #[schema(example = "2026-03-29T03:00:00+02:00")]
+    local: String,
+    /// moved_past_gap, first_of_two, second_of_two or clocks_changed
+    clock_change: Option<String>,
+}
+
+/// What an event would do at one trigger.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct WouldFire {
+    trigger_id: Uuid,
+    label: String,
+    definition_key: String,
+    #[schema(value_type = Value)]
+    payload: Option<serde_json::Value>,
+    /// Why there would be no job.
+    reason: Option<String>,
+}

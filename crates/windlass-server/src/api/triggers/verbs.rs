@@ -1,0 +1,230 @@
+//! What can be done with a trigger: look ahead and back, run it now, make up for a past range, try an event.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use utoipa::{IntoParams, ToSchema};
+use windlass::{Act, Cron, DueRun, Fire, FireOutcome, NewEvent, WouldFire};
+
+use super::schema;
+use crate::auth::Caller;
+use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, Time, keep, replay};
+
+const MOST_PREVIEWED: usize = 1000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PreviewQuery {
+    /// How many runs; 5, if not given.
+    #[param(minimum = 1, maximum = 1000)]
+    count: Option<usize>,
+}
+
+/// The next runs.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Preview {
+    #[schema(value_type = Vec<schema::DueRun>)]
+    runs: Vec<DueRun>,
+    /// The cron expression in words.
+    in_words: Option<String>,
+}
+
+/// The next runs of a schedule, in its zone, with changes of the clocks pointed out
+#[utoipa::path(get, path = "/api/v1/jobs/triggers/{trigger_id}/preview", tag = "triggers",
+    params(("trigger_id" = Uuid, Path), PreviewQuery), responses((status = 200, body = Preview)))]
+pub(crate) async fn preview(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    Query(query): Query<PreviewQuery>,
+) -> Result<Json<Preview>, Problem> {
+    let count = checked_count(query.count, "?count")?;
+    let looking = app.queue().look(caller.reach()).await?;
+    let runs = looking.preview(id, count).await?;
+    let cron = looking.trigger(id).await?.and_then(|trigger| trigger.fields.cron_expr);
+    looking.end().await?;
+    Ok(Json(Preview { runs, in_words: in_words(cron.as_deref()) }))
+}
+
+/// A schedule that is not stored.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PreviewBody {
+    #[schema(example = "30 2 * * *", max_length = 200)]
+    cron_expr: String,
+    /// The tenant's, if not given.
+    #[schema(example = "Europe/Berlin", max_length = 100)]
+    timezone: Option<String>,
+    #[schema(minimum = 1, maximum = 1000)]
+    count: Option<usize>,
+}
+
+/// The next runs of a schedule that is not stored yet
+#[utoipa::path(post, path = "/api/v1/jobs/triggers/preview", tag = "triggers", request_body = PreviewBody, responses((status = 200, body = Preview)))]
+pub(crate) async fn preview_new(
+    State(app): State<App>,
+    caller: Caller,
+    body: Body<PreviewBody>,
+) -> Result<Json<Preview>, Problem> {
+    let PreviewBody { cron_expr, timezone, count } = body.value;
+    let count = checked_count(count, "/count")?;
+    let looking = app.queue().look(caller.reach()).await?;
+    let runs = looking.preview_schedule(&cron_expr, timezone.as_deref(), count).await?;
+    looking.end().await?;
+    Ok(Json(Preview { runs, in_words: in_words(Some(&cron_expr)) }))
+}
+
+fn checked_count(count: Option<usize>, place: &str) -> Result<usize, Problem> {
+    let count = count.unwrap_or(5);
+    if (1..=MOST_PREVIEWED).contains(&count) {
+        Ok(count)
+    } else {
+        Err(Problem::invalid(place, format!("must be between 1 and {MOST_PREVIEWED}")))
+    }
+}
+
+fn in_words(cron: Option<&str>) -> Option<String> {
+    cron.and_then(|text| Cron::parse(text).ok()).map(|cron| cron.in_words())
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct FiresQuery {
+    #[param(minimum = 1, maximum = 500)]
+    limit: Option<u16>,
+    /// Only instants before this one: the last of the page before.
+    #[param(value_type = Option<String>, format = DateTime)]
+    before: Option<Time>,
+}
+
+/// What a trigger did, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Fires {
+    #[schema(value_type = Vec<schema::Fire>)]
+    fires: Vec<Fire>,
+}
+
+/// Every instant of a trigger with what was done about it
+#[utoipa::path(get, path = "/api/v1/jobs/triggers/{trigger_id}/fires", tag = "triggers",
+    params(("trigger_id" = Uuid, Path), FiresQuery), responses((status = 200, body = Fires)))]
+pub(crate) async fn fires(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    Query(query): Query<FiresQuery>,
+) -> Result<Json<Fires>, Problem> {
+    let limit = query.limit.unwrap_or(50);
+    if !(1..=500).contains(&limit) {
+        return Err(Problem::invalid("?limit", "must be between 1 and 500"));
+    }
+    let looking = app.queue().look(caller.reach()).await?;
+    if looking.trigger(id).await?.is_none() {
+        return Err(Problem::not_found("trigger"));
+    }
+    let fires = looking.fires(id, query.before.map(|at| at.0), limit).await?;
+    looking.end().await?;
+    Ok(Json(Fires { fires }))
+}
+
+/// What to run it with.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RunBody {
+    /// Of a trigger that waits for events: the payload of an event that did not happen.
+    #[schema(value_type = Option<Object>)]
+    event: Option<Value>,
+}
+
+/// Run a trigger now
+///
+/// Paused or not, as far as its overlap policy allows: the answer says `fired` with the job, or `skipped` with the reason.
+#[utoipa::path(post, path = "/api/v1/jobs/triggers/{trigger_id}/run", tag = "triggers", request_body = RunBody,
+    params(("trigger_id" = Uuid, Path)), responses((status = 201, body = schema::FireOutcome)))]
+pub(crate) async fn run(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    key: IdempotencyKey,
+    body: Body<RunBody>,
+) -> Result<Response, Problem> {
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
+        return Ok(again);
+    }
+    let fired = acting.run_trigger(id, body.value.event).await?;
+    keep(&acting, &key, StatusCode::CREATED, &json!(fired)).await?;
+    acting.commit(&Act::new("trigger.run", id).after(&fired)).await?;
+    Ok((StatusCode::CREATED, Json(fired)).into_response())
+}
+
+/// A past range.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BackfillBody {
+    from: Time,
+    until: Time,
+    /// Only name the instants.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// What became of the instants.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Backfilled {
+    #[schema(value_type = Vec<schema::FireOutcome>)]
+    fires: Vec<FireOutcome>,
+}
+
+/// Fire the instants of a past range that were not fired yet, at most 1000
+#[utoipa::path(post, path = "/api/v1/jobs/triggers/{trigger_id}/backfill", tag = "triggers", request_body = BackfillBody,
+    params(("trigger_id" = Uuid, Path)), responses((status = 200, body = Backfilled)))]
+pub(crate) async fn backfill(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+    body: Body<BackfillBody>,
+) -> Result<Json<Backfilled>, Problem> {
+    let BackfillBody { from, until, dry_run } = body.value;
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    let fires = acting.backfill(id, from.0..=until.0, dry_run).await?;
+    acting.commit(&Act::new("trigger.backfill", id).after(&fires.len())).await?;
+    Ok(Json(Backfilled { fires }))
+}
+
+/// An event that does not happen.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DryRunBody {
+    #[schema(example = "provider.folder.updated", max_length = 200)]
+    name: String,
+    #[serde(default)]
+    #[schema(value_type = Option<Value>)]
+    payload: Option<Value>,
+}
+
+/// Which triggers would fire.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DryRun {
+    #[schema(value_type = Vec<schema::WouldFire>)]
+    triggers: Vec<WouldFire>,
+}
+
+/// Which triggers an event would fire, with which payload
+#[utoipa::path(post, path = "/api/v1/jobs/triggers/dry-run", tag = "triggers", request_body = DryRunBody, responses((status = 200, body = DryRun)))]
+pub(crate) async fn dry_run(
+    State(app): State<App>,
+    caller: Caller,
+    body: Body<DryRunBody>,
+) -> Result<Json<DryRun>, Problem> {
+    let DryRunBody { name, payload } = body.value;
+    let event = NewEvent::new(name).payload(&payload.unwrap_or_else(|| json!({})));
+    let looking = app.queue().look(caller.reach()).await?;
+    let triggers = looking.dry_run(app.queue(), &event).await?;
+    looking.end().await?;
+    Ok(Json(DryRun { triggers }))
+}
