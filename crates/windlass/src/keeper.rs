@@ -11,6 +11,7 @@ mod partition;
 mod promote;
 mod prune;
 mod reap;
+mod sample;
 mod schedule;
 mod unblock;
 
@@ -45,6 +46,8 @@ pub struct KeeperSettings {
     pub fold: Duration,
     pub prune: Duration,
     pub partition: Duration,
+    /// What happened is added up for the charts this often.
+    pub sample: Duration,
 }
 
 impl Default for KeeperSettings {
@@ -59,6 +62,7 @@ impl Default for KeeperSettings {
             fold: Duration::from_secs(1),
             prune: Duration::from_secs(60),
             partition: Duration::from_secs(3600),
+            sample: Duration::from_secs(5),
         }
     }
 }
@@ -75,10 +79,11 @@ pub enum Duty {
     Fold,
     Prune,
     Partition,
+    Sample,
 }
 
 impl Duty {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Promote,
         Self::Schedule,
         Self::Dispatch,
@@ -88,6 +93,7 @@ impl Duty {
         Self::Fold,
         Self::Prune,
         Self::Partition,
+        Self::Sample,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -101,6 +107,7 @@ impl Duty {
             Self::Fold => "fold",
             Self::Prune => "prune",
             Self::Partition => "partition",
+            Self::Sample => "sample",
         }
     }
 }
@@ -148,6 +155,7 @@ impl Keeper {
             Duty::Fold => fold::run_once(database).await,
             Duty::Prune => prune::run_once(database).await,
             Duty::Partition => partition::run_once(database).await,
+            Duty::Sample => sample::run_once(database).await,
         }
     }
 
@@ -167,7 +175,7 @@ impl Keeper {
             self.repeat(&[Duty::Schedule], &wakes, &stop),
             self.repeat(&[Duty::Dispatch], &wakes, &stop),
             self.repeat(&[Duty::Reap, Duty::Expire, Duty::Unblock, Duty::Fold], &wakes, &stop),
-            self.repeat(&[Duty::Partition, Duty::Prune], &wakes, &stop),
+            self.repeat(&[Duty::Partition, Duty::Prune, Duty::Sample], &wakes, &stop),
             listener,
         );
     }
@@ -213,6 +221,7 @@ impl Keeper {
             Duty::Fold => self.settings.fold,
             Duty::Prune => self.settings.prune,
             Duty::Partition => self.settings.partition,
+            Duty::Sample => self.settings.sample,
         }
     }
 }
