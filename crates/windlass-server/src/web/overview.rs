@@ -15,6 +15,7 @@ use super::html::Html;
 use super::jobs::{bars, dots, sorted};
 use super::page::{Page, page};
 use super::viewer::Viewer;
+use super::workers::is_silent;
 use crate::http::App;
 
 #[derive(Template)]
@@ -88,8 +89,8 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page
         looking.tenant_names(Some(&ids), SHOWN as u16).await?.into_iter().collect();
     looking.end().await?;
 
-    let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !worker.is_stale).count();
-    let silent = workers.iter().filter(|worker| worker.is_stale).count();
+    let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker)).count();
+    let silent = workers.iter().filter(|worker| is_silent(worker)).count();
     let waits = sorted(runs.iter().filter_map(Run::waited));
     let facts = Facts {
         oldest_queued: overview.all.oldest_queued_age_seconds,

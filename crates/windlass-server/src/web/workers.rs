@@ -58,7 +58,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
         .filter(|worker| worker.stopped_at.is_none_or(|at| now.duration_since(at) < STOPPED_SHOWN))
         .collect();
     shown.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.worker_id.cmp(&b.worker_id)));
-    let live = shown.iter().filter(|worker| worker.stopped_at.is_none() && !worker.is_stale);
+    let live = shown.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker));
     let (count, running) =
         live.fold((0, 0), |(count, running), worker| (count + 1, running + worker.running_count));
     let rows: Vec<WorkerRow> =
@@ -74,8 +74,14 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
 
 const SILENT: &str = "Silent";
 
+/// Its lease has run out, or it is about to: a worker renews it long before half of it is over.
+pub(crate) fn is_silent(worker: &WorkerRecord) -> bool {
+    let is_late = worker.seen_seconds_ago > f64::from(worker.lease_seconds) * 0.6;
+    worker.stopped_at.is_none() && (worker.is_stale || is_late)
+}
+
 fn rank(worker: &WorkerRecord) -> u8 {
-    match (worker.is_stale, worker.stopped_at.is_some()) {
+    match (is_silent(worker), worker.stopped_at.is_some()) {
         (true, _) => 0,
         (false, false) => 1,
         (false, true) => 2,
@@ -83,7 +89,7 @@ fn rank(worker: &WorkerRecord) -> u8 {
 }
 
 fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
-    let (role, shape, state_word) = if worker.is_stale {
+    let (role, shape, state_word) = if is_silent(worker) {
         ("failed", "warning", SILENT)
     } else if worker.stopped_at.is_some() {
         ("canceled", "dash", "Stopped")

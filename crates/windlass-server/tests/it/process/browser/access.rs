@@ -86,7 +86,7 @@ async fn a_super_admin_finds_a_silent_worker_and_switches_tenants() {
     chrome.go("/ui/overview").await;
     chrome.until_text("main", "1 worker has fallen silent").await;
     chrome.go("/ui/workers").await;
-    chrome.until_text(".note", "host-7:4211:worker has been silent for").await;
+    chrome.until_text("main .note", "host-7:4211:worker has been silent for").await;
     assert_eq!(chrome.text("tbody tr:first-child .status").await, "Silent");
 
     chrome.go("/ui/jobs").await;

@@ -20,7 +20,10 @@ async fn axe_finds_no_violation_on_any_page() {
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
     chrome.choose(world.acme).await;
     for (name, path) in pages(&world).await {
-        for theme in ["light", "dark"] {
+        // Colours are roles whose contrast a test computes for both themes; some pages are looked at in both all the same.
+        let themes: &[&str] =
+            if matches!(name, "jobs" | "job-dead" | "components") { &["light", "dark"] } else { &["light"] };
+        for theme in themes {
             chrome.theme(theme).await;
             chrome.go(&path).await;
             chrome.find("main").await;

@@ -219,7 +219,7 @@ impl World {
     /// A worker that was there and does not answer any more.
     pub(crate) async fn fall_silent(&self, name: &str) {
         let insert = "insert into windlass.job_workers (worker_id, hostname, version, started_at, last_seen_at, lease_expires_at, lease_seconds, running_count)
-            values ($1, $1, '0.1.0', now() - interval '1 hour', now() - interval '10 minutes', now() - interval '9 minutes', 60, 4)";
+            values ($1, $1, '0.1.0', now() - interval '1 hour', now() - interval '40 minutes', now() + interval '20 minutes', 3600, 4)";
         self.server.queue.client().await.execute(insert, &[&name]).await.unwrap();
     }
 
