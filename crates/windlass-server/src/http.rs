@@ -16,11 +16,13 @@ mod time;
 
 use axum::Router;
 use axum::http::Method;
+use axum::response::IntoResponse as _;
 use axum::routing::MethodRouter;
 
 use crate::api;
 use crate::auth::{Caller, Permission};
 use crate::metrics;
+use crate::web;
 
 pub use app::{App, Options};
 pub use changes::{Change, changes};
@@ -112,6 +114,52 @@ routes! {
         get    "/docs"             Anyone    docs::page;
         // Guards itself: callers on the same machine need no credential.
         get    "/metrics"          Anyone    metrics::page;
+        // The UI: see web.rs.
+        get    "/"                                Anyone      web::preferences::home;
+        get    "/ui"                              Anyone      web::preferences::home;
+        get    "/ui/assets/{name}"                Anyone      web::assets::asset;
+        post   "/ui/theme"                        Anyone      web::preferences::turn_theme;
+        get    "/ui/sign-in"                      Anyone      web::sign_in::form;
+        post   "/ui/sign-in"                      Anyone      web::sign_in::enter;
+        post   "/ui/sign-out"                     Anyone      web::sign_in::leave;
+        post   "/ui/tenant"                       SignedIn    web::sign_in::switch;
+        get    "/ui/live"                         ReadJobs    web::live::stream;
+        get    "/ui/jobs"                         ReadJobs    web::jobs::list;
+        post   "/ui/jobs/act"                     WriteJobs   web::act::act;
+        get    "/ui/jobs/new"                     WriteJobs   web::new_job::form;
+        post   "/ui/jobs/new"                     WriteJobs   web::new_job::enqueue;
+        get    "/ui/jobs/{job_id}"                ReadJobs    web::job::show;
+        get    "/ui/jobs/{job_id}/log"            ReadJobs    web::log::follow;
+        get    "/ui/dead-letters"                 ReadJobs    web::dead_letters::list;
+        post   "/ui/dead-letters"                 WriteJobs   web::dead_letters::retry;
+        get    "/ui/triggers"                     ReadTriggers   web::triggers::list;
+        get    "/ui/triggers/new"                 WriteTriggers  web::triggers::new;
+        post   "/ui/triggers/new"                 WriteTriggers  web::triggers::create;
+        post   "/ui/triggers/act"                 WriteTriggers  web::triggers::act;
+        post   "/ui/triggers/dry-run"             ReadTriggers   web::triggers::dry_run;
+        get    "/ui/triggers/{trigger_id}"        ReadTriggers   web::triggers::edit;
+        post   "/ui/triggers/{trigger_id}"        WriteTriggers  web::triggers::change;
+        get    "/ui/queues"                       ReadJobs    web::queues::list;
+        post   "/ui/queues"                       Administer  web::queues::pause;
+        get    "/ui/workers"                      Administer  web::workers::list;
+        post   "/ui/workers"                      Administer  web::workers::quiet;
+        get    "/ui/overview"                     Administer  web::overview::show;
+        get    "/ui/definitions"                  Administer  web::definitions::list;
+        get    "/ui/definitions/new"              Administer  web::definitions::new;
+        post   "/ui/definitions/new"              Administer  web::definitions::create;
+        get    "/ui/definitions/{definition_id}"  Administer  web::definitions::edit;
+        post   "/ui/definitions/{definition_id}"  Administer  web::definitions::change;
+        get    "/ui/tenants"                      Administer  web::tenants::list;
+        get    "/ui/tenants/new"                  Administer  web::tenants::new;
+        post   "/ui/tenants/new"                  Administer  web::tenants::create;
+        get    "/ui/tenants/{tenant_id}"          Administer  web::tenants::edit;
+        post   "/ui/tenants/{tenant_id}"          Administer  web::tenants::change;
+        get    "/ui/tokens"                       ManageTokens   web::tokens::list;
+        post   "/ui/tokens"                       ManageTokens   web::tokens::revoke;
+        get    "/ui/tokens/new"                   ManageTokens   web::tokens::new;
+        post   "/ui/tokens/new"                   ManageTokens   web::tokens::create;
+        get    "/ui/audit"                        ReadAudit   web::audit::list;
+        get    "/ui/components"                   Administer  web::components::show;
     }
 }
 
@@ -143,12 +191,19 @@ pub fn router(app: &App) -> Router {
         ));
         router = router.route(route.path, guarded);
     }
-    let router = router
-        .fallback(|| async { Problem::of(ProblemKind::NotFound, "there is nothing at this address") })
-        .method_not_allowed_fallback(|| async {
-            Problem::of(ProblemKind::MethodNotAllowed, "this address does not take that method")
-        });
+    let router = router.fallback(nothing_there).method_not_allowed_fallback(|| async {
+        Problem::of(ProblemKind::MethodNotAllowed, "this address does not take that method")
+    });
     limits::around(router, app).with_state(app.clone())
+}
+
+/// For people below the UI's address, for programs everywhere else.
+async fn nothing_there(uri: axum::http::Uri) -> axum::response::Response {
+    let problem = Problem::of(ProblemKind::NotFound, "there is nothing at this address");
+    if uri.path().starts_with("/ui/") {
+        return web::PageProblem(problem).into_response();
+    }
+    problem.into_response()
 }
 
 /// The same service for a caller within this process, who needs no credential: whoever can call this has the database.

@@ -12,3 +12,4 @@ pub mod metrics;
 pub mod server;
 #[cfg(feature = "otel")]
 pub mod traces;
+mod web;

@@ -12,6 +12,7 @@ mod promote;
 mod prune;
 mod purge_tenants;
 mod reap;
+mod sample;
 mod schedule;
 mod seal;
 mod unblock;
@@ -50,6 +51,8 @@ pub struct KeeperSettings {
     pub seal: Duration,
     pub purge_tenants: Duration,
     pub partition: Duration,
+    /// What happened is added up for the charts this often.
+    pub sample: Duration,
 }
 
 impl Default for KeeperSettings {
@@ -66,6 +69,7 @@ impl Default for KeeperSettings {
             seal: Duration::from_secs(2),
             purge_tenants: Duration::from_secs(5),
             partition: Duration::from_secs(3600),
+            sample: Duration::from_secs(5),
         }
     }
 }
@@ -84,10 +88,11 @@ pub enum Duty {
     Seal,
     PurgeTenants,
     Partition,
+    Sample,
 }
 
 impl Duty {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Promote,
         Self::Schedule,
         Self::Dispatch,
@@ -99,6 +104,7 @@ impl Duty {
         Self::Seal,
         Self::PurgeTenants,
         Self::Partition,
+        Self::Sample,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -114,6 +120,7 @@ impl Duty {
             Self::Seal => "seal",
             Self::PurgeTenants => "purge_tenants",
             Self::Partition => "partition",
+            Self::Sample => "sample",
         }
     }
 }
@@ -163,6 +170,7 @@ impl Keeper {
             Duty::Seal => seal::run_once(&self.queue).await,
             Duty::PurgeTenants => purge_tenants::run_once(&self.queue).await,
             Duty::Partition => partition::run_once(database).await,
+            Duty::Sample => sample::run_once(database).await,
         }
     }
 
@@ -182,7 +190,11 @@ impl Keeper {
             self.repeat(&[Duty::Schedule], &wakes, &stop),
             self.repeat(&[Duty::Dispatch], &wakes, &stop),
             self.repeat(&[Duty::Reap, Duty::Expire, Duty::Unblock, Duty::Fold], &wakes, &stop),
-            self.repeat(&[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants], &wakes, &stop),
+            self.repeat(
+                &[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants, Duty::Sample],
+                &wakes,
+                &stop,
+            ),
             listener,
         );
     }
@@ -230,6 +242,7 @@ impl Keeper {
             Duty::Seal => self.settings.seal,
             Duty::PurgeTenants => self.settings.purge_tenants,
             Duty::Partition => self.settings.partition,
+            Duty::Sample => self.settings.sample,
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod definition;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod event;
+pub(crate) mod insight;
 pub(crate) mod job;
 pub(crate) mod keeper;
 pub(crate) mod list;
@@ -50,6 +51,7 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         audit::STATEMENTS,
         request::STATEMENTS,
         doctor::STATEMENTS,
+        insight::STATEMENTS,
     ];
     all.iter().copied().flatten().map(|statement| (statement.text, statement.types)).collect()
 }

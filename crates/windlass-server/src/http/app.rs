@@ -9,6 +9,7 @@ use windlass::{Pull, Queue};
 
 use super::limits::Rates;
 use crate::auth::{Authenticator, JwtSettings};
+use crate::web::Pulses;
 
 /// The server's state; cheap to clone.
 #[derive(Debug, Clone)]
@@ -23,6 +24,7 @@ struct Inner {
     authenticator: Authenticator,
     rates: Rates,
     pull: OnceCell<Pull>,
+    pulses: Pulses,
     stopping: CancellationToken,
 }
 
@@ -76,6 +78,7 @@ impl App {
                 authenticator,
                 rates: Rates::default(),
                 pull: OnceCell::new(),
+                pulses: Pulses::default(),
                 stopping: CancellationToken::new(),
             }),
         }
@@ -105,6 +108,10 @@ impl App {
 
     pub(crate) fn begin_stopping(&self) {
         self.inner.stopping.cancel();
+    }
+
+    pub(crate) fn pulses(&self) -> &Pulses {
+        &self.inner.pulses
     }
 
     pub(crate) fn rates(&self) -> &Rates {

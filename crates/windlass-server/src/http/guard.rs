@@ -7,7 +7,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::header;
 use axum::http::request::Parts;
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 use uuid::Uuid;
 
 use super::Audience;
@@ -15,6 +15,7 @@ use super::app::App;
 use super::limits::RequestId;
 use super::problem::{Problem, ProblemKind};
 use crate::auth::{Authenticated, Caller, Permission, Role, session};
+use crate::web;
 
 /// What the guard of one route knows.
 #[derive(Debug, Clone)]
@@ -40,8 +41,9 @@ pub(crate) async fn guard(State(route): State<Guarded>, request: Request, next: 
             next.run(Request::from_parts(parts, body)).await
         }
         Err(problem) if problem.kind == ProblemKind::Unauthorized && route.audience == Audience::People => {
-            Redirect::to("/sign-in").into_response()
+            web::to_sign_in(&parts.uri).into_response()
         }
+        Err(problem) if route.audience == Audience::People => web::PageProblem(problem).into_response(),
         Err(problem) => problem.into_response(),
     }
 }

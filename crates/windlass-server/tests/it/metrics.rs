@@ -142,8 +142,8 @@ async fn promtool_finds_nothing_wrong_with_the_metrics() {
         .expect("promtool is in Debian's package prometheus; ./dev test installs it");
     promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = promtool.wait_with_output().unwrap();
-    let said =
-        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + String::from_utf8_lossy(&output.stderr).as_ref();
     assert!(output.status.success() && said.trim().is_empty(), "{said}");
 }
 

@@ -30,6 +30,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 5, name: "remote", sql: include_str!("../../migrations/0005_remote.sql") },
     Migration { version: 6, name: "identity", sql: include_str!("../../migrations/0006_identity.sql") },
     Migration { version: 7, name: "triggers", sql: include_str!("../../migrations/0007_triggers.sql") },
+    Migration { version: 8, name: "insight", sql: include_str!("../../migrations/0008_insight.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[&str] = &[
@@ -87,6 +88,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/worker/register.sql"),
     include_str!("functions/worker/stop.sql"),
     include_str!("functions/worker/wait.sql"),
+    include_str!("functions/insight/sample_activity.sql"),
     include_str!("functions/keeper/expire.sql"),
     include_str!("functions/keeper/fold.sql"),
     include_str!("functions/keeper/lost.sql"),
@@ -122,5 +124,6 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/request/remember.sql"),
     include_str!("functions/access/policies.sql"),
     include_str!("functions/access/triggers.sql"),
+    include_str!("functions/access/insight.sql"),
     include_str!("functions/access/control_plane.sql"),
 ];

@@ -12,6 +12,7 @@ mod hostile;
 mod hot_tables;
 #[cfg(feature = "http-jobs")]
 mod http;
+mod insight;
 mod keep;
 mod lease;
 mod list;

@@ -1,0 +1,45 @@
+//! The web UI: pages rendered here, one stylesheet, one small script, nothing fetched from elsewhere.
+//!
+//! A page is a handler that reads through the library, a struct that holds what is shown, and a template. Pages hold no SQL
+//! and no rules: what a caller may do is the route table's business, and templates only leave out what would be refused.
+//! Text from tenants reaches a page in two ways only: through askama's escaping, or through [`html::escape_into`].
+
+pub(crate) mod assets;
+mod cards;
+mod chart;
+mod flash;
+mod frame;
+mod html;
+mod json_view;
+mod list;
+mod mark;
+mod page;
+mod posted;
+mod query;
+mod schema_form;
+mod sentence;
+mod viewer;
+mod when;
+
+pub(crate) mod act;
+pub(crate) mod audit;
+pub(crate) mod components;
+pub(crate) mod dead_letters;
+pub(crate) mod definitions;
+pub(crate) mod job;
+pub(crate) mod jobs;
+pub(crate) mod live;
+pub(crate) mod log;
+pub(crate) mod new_job;
+pub(crate) mod overview;
+pub(crate) mod preferences;
+pub(crate) mod queues;
+pub(crate) mod sign_in;
+pub(crate) mod tenants;
+pub(crate) mod tokens;
+pub(crate) mod triggers;
+pub(crate) mod workers;
+
+pub(crate) use live::Pulses;
+pub(crate) use page::PageProblem;
+pub(crate) use sign_in::to_sign_in;

@@ -1,0 +1,134 @@
+//! Cancel, retry, delete: one job, some, or all that a filter matches. Each answers with the page it came from, which says
+//! what was done.
+
+use axum::extract::State as FromState;
+use serde_json::json;
+use uuid::Uuid;
+use windlass::{Act, Canceled, Filter};
+
+use super::jobs::short;
+use super::page::{Page, back, sentence};
+use super::posted::Posted;
+use super::query::JobsQuery;
+use super::viewer::Viewer;
+use crate::auth::Permission;
+use crate::http::{App, Problem, ProblemKind};
+
+/// `POST /ui/jobs/act`
+pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+    let to = posted.get("back").unwrap_or("/ui/jobs").to_owned();
+    let one = |name: &str| posted.get(name).and_then(|id| Uuid::try_parse(id).ok());
+    let said = if let Some(id) = one("cancel") {
+        cancel(&app, &viewer, id).await
+    } else if let Some(id) = one("retry") {
+        retry(&app, &viewer, id).await
+    } else {
+        many(&app, &viewer, &posted).await
+    };
+    match said {
+        Ok(words) => Ok(back(&to, "succeeded", words)),
+        // What was refused changes nothing; the reader stays where they are and reads why.
+        Err(problem) if problem.kind.status().is_client_error() && problem.kind != ProblemKind::Forbidden => {
+            Ok(back(&to, "failed", sentence(&problem.detail)))
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+async fn cancel(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem> {
+    let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
+    let canceled = acting.cancel(id).await?;
+    let (outcome, words) = match canceled {
+        Canceled::Now => ("canceled", format!("Canceled job {}.", short(id))),
+        Canceled::Requested => ("requested", format!("Job {} was asked to stop.", short(id))),
+        Canceled::AlreadyFinished => ("finished", format!("Job {} had already ended.", short(id))),
+    };
+    acting.commit(&Act::new("job.cancel", id).after(&json!({"outcome": outcome}))).await?;
+    Ok(words)
+}
+
+async fn retry(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem> {
+    let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
+    let state = acting.retry(id).await?;
+    acting.commit(&Act::new("job.retry", id).after(&json!({"status": state}))).await?;
+    Ok(format!("Job {} runs once more.", short(id)))
+}
+
+async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Problem> {
+    let tenant = viewer.caller.tenant();
+    let mut leaves = false;
+    let filter = match posted.get("every") {
+        Some(text) => {
+            let uri = format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "is no filter"))?;
+            let query = axum::extract::Query::<JobsQuery>::try_from_uri(&uri)
+                .map_err(|_| Problem::invalid("/every", "is no filter"))?;
+            leaves = query.0.status.is_some();
+            query.0.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?
+        }
+        None => {
+            let ids = posted.ids("id");
+            if ids.is_empty() {
+                return Err(Problem::invalid("", "select at least one job"));
+            }
+            Filter::new(tenant).ids(ids)
+        }
+    };
+    let verb = match posted.get("act") {
+        Some("cancel") => Verb::Cancel,
+        Some("retry") => Verb::Retry,
+        Some("delete") if viewer.may(Permission::DeleteJobs) => Verb::Delete,
+        Some("delete") => {
+            return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission to delete jobs"));
+        }
+        _ => return Err(Problem::invalid("/act", "must be cancel, retry or delete")),
+    };
+    let changed = all(app, viewer, verb, filter, leaves || matches!(verb, Verb::Delete)).await?;
+    let jobs = if changed == 1 { "1 job".to_owned() } else { format!("{changed} jobs") };
+    Ok(match verb {
+        Verb::Cancel => format!("Canceled {jobs}, or asked them to stop."),
+        Verb::Retry => format!("{jobs} run once more."),
+        Verb::Delete => format!("Deleted {jobs}."),
+    })
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Verb {
+    Cancel,
+    Retry,
+    Delete,
+}
+
+/// Jobs that one request may touch; beyond it there is the command line, which takes its time.
+const MOST: usize = 50_000;
+
+/// Goes through everything that matches, a transaction and an audit row per thousand. Answers how many were changed.
+///
+/// `leaves`: what the verb changes no longer matches, so the next round finds the rest. Otherwise the walk goes to older ids.
+pub(crate) async fn all(
+    app: &App,
+    viewer: &Viewer,
+    verb: Verb,
+    mut filter: Filter,
+    leaves: bool,
+) -> Result<usize, Problem> {
+    let (mut changed, mut met) = (0, 0);
+    loop {
+        let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
+        let (bulk, action) = match verb {
+            Verb::Cancel => (acting.cancel_many(&filter).await?, "job.cancel_many"),
+            Verb::Retry => (acting.retry_many(&filter).await?, "job.retry_many"),
+            Verb::Delete => (acting.delete_many(&filter).await?, "job.delete_many"),
+        };
+        let now = bulk.changed();
+        changed += now;
+        met += bulk.outcomes.len();
+        let target = format!("{} jobs", bulk.outcomes.len());
+        acting.commit(&Act::new(action, target).after(&json!({"changed": now}))).await?;
+        let has_more = bulk.has_more && met < MOST;
+        match bulk.outcomes.last() {
+            Some(_) if has_more && leaves && now > 0 => {}
+            Some((last, _)) if has_more && !leaves => filter = filter.older_than(*last),
+            _ => return Ok(changed),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! One mark per run: when it ended, and how long it took on a logarithmic scale. The outcome is a shape and a colour.
+
+use jiff::Timestamp;
+
+use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank};
+use crate::web::html::{Html, escape_into};
+use crate::web::when::{seconds_between, span};
+
+/// One run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Dot {
+    pub(crate) at: Timestamp,
+    pub(crate) seconds: f64,
+    /// An outcome's word: `succeeded`, `failed`, …
+    pub(crate) outcome: String,
+    pub(crate) name: String,
+}
+
+/// Rows of the table below; the drawing shows every dot.
+const MOST_ROWS: usize = 30;
+
+pub(crate) fn scatter(dots: &[Dot]) -> Html {
+    let failed = dots.iter().filter(|dot| dot.outcome != "succeeded").count();
+    let summary = format!("{} runs, {failed} of them without success", dots.len());
+    let row = |dot: &Dot| {
+        vec![
+            dot.at.strftime("%H:%M:%S").to_string(),
+            dot.name.clone(),
+            dot.outcome.clone(),
+            span(dot.seconds),
+        ]
+    };
+    Figure {
+        title: "Runs by duration",
+        aside: "● succeeded  × without success",
+        summary: &summary,
+        drawing: if dots.is_empty() { blank("No run has ended lately") } else { draw(dots) },
+        columns: &["ended (UTC)", "command", "outcome", "duration"],
+        rows: dots.iter().rev().take(MOST_ROWS).map(row).collect(),
+    }
+    .html()
+}
+
+fn draw(dots: &[Dot]) -> String {
+    let floor = HEIGHT - BOTTOM;
+    let (first, last) = dots
+        .iter()
+        .fold((Timestamp::MAX, Timestamp::MIN), |(low, high), dot| (low.min(dot.at), high.max(dot.at)));
+    let width = seconds_between(first, last).max(1.0);
+    let level = |seconds: f64| seconds.max(0.001).log10();
+    let low = dots.iter().map(|dot| level(dot.seconds)).fold(f64::MAX, f64::min).floor();
+    let high = dots.iter().map(|dot| level(dot.seconds)).fold(f64::MIN, f64::max).ceil().max(low + 1.0);
+    let y_of = |level: f64| floor - (floor - TOP) * (level - low) / (high - low);
+    let mut out = String::new();
+    let step = ((high - low) / 4.0).ceil().max(1.0);
+    let mut line = low;
+    while line <= high {
+        let y = y_of(line);
+        out.push_str(&format!(
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.0}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/><text x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            WIDTH - RIGHT, LEFT - 6.0, y + 4.0, span(10_f64.powf(line)).replace(".0", "")
+        ));
+        line += step;
+    }
+    for dot in dots {
+        let x = LEFT + 5.0 + (WIDTH - LEFT - RIGHT - 10.0) * seconds_between(first, dot.at) / width;
+        let y = y_of(level(dot.seconds));
+        let is_good = dot.outcome == "succeeded";
+        if is_good {
+            out.push_str(&format!("<circle class=\"good\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"><title>"));
+        } else {
+            let class =
+                if matches!(dot.outcome.as_str(), "failed" | "timeout" | "lost") { "bad" } else { "off" };
+            out.push_str(&format!(
+                "<path class=\"{class} dot\" d=\"M{x:.1} {y:.1}m-4-2.6 1.4-1.4 2.6 2.6 2.6-2.6 1.4 1.4-2.6 2.6 2.6 2.6-1.4 1.4-2.6-2.6-2.6 2.6-1.4-1.4 2.6-2.6z\"><title>"
+            ));
+        }
+        escape_into(
+            &mut out,
+            &format!(
+                "{} {} after {}, {} UTC",
+                dot.name,
+                dot.outcome,
+                span(dot.seconds),
+                dot.at.strftime("%H:%M:%S")
+            ),
+        );
+        out.push_str(if is_good { "</title></circle>" } else { "</title></path>" });
+    }
+    let at = |at: Timestamp| at.strftime("%H:%M:%S").to_string();
+    out.push_str(&format!("<text x=\"{LEFT}\" y=\"{:.0}\">{}</text>", HEIGHT - 5.0, at(first)));
+    out.push_str(&format!(
+        "<text x=\"{:.0}\" y=\"{:.0}\" text-anchor=\"end\">{} UTC</text>",
+        WIDTH - RIGHT,
+        HEIGHT - 5.0,
+        at(last)
+    ));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::{Dot, scatter};
+
+    #[test]
+    fn a_hostile_name_is_text_in_a_mark_and_in_the_table() {
+        let dot = Dot {
+            at: Timestamp::UNIX_EPOCH,
+            seconds: 0.4,
+            outcome: "failed".to_owned(),
+            name: "</title><script>".to_owned(),
+        };
+        let html = scatter(&[dot]).0;
+        assert!(!html.contains("<script>"), "{html}");
+        assert_eq!(html.matches("&lt;script&gt;").count(), 2, "{html}");
+    }
+
+    #[test]
+    fn no_runs_say_so() {
+        assert!(scatter(&[]).0.contains("No run has ended lately"));
+    }
+}

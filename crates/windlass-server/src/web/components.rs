@@ -1,0 +1,114 @@
+//! Every component on one page, with the values that are hard on it: long, empty, right to left, hostile. For those who
+//! work on the UI; served in development only.
+
+use askama::Template;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use windlass::State;
+
+use super::chart::{Bar, Dot, Unit, distribution, scatter, spark, throughput};
+use super::frame::{Frame, Section};
+use super::html::Html;
+use super::json_view::json_view;
+use super::mark::Mark;
+use super::page::{Page, page};
+use super::viewer::Viewer;
+use super::when::When;
+
+#[derive(Template)]
+#[template(path = "components.html")]
+pub(crate) struct Components {
+    pub(crate) frame: Frame,
+    states: Vec<(Mark, State)>,
+    outcomes: Vec<Mark>,
+    times: Vec<When>,
+    json: Html,
+    throughput: Html,
+    latency: Html,
+    duration: Html,
+    scatter: Html,
+    spark: Html,
+    empty_chart: Html,
+    long: String,
+}
+
+/// `GET /ui/components`
+pub(crate) async fn show(viewer: Viewer) -> Page {
+    page(&Components::new(viewer.bare_frame(Section::Other)))
+}
+
+impl Components {
+    pub(crate) fn new(frame: Frame) -> Self {
+        let now = frame.now;
+        let before = |seconds: i64| now - SignedDuration::from_secs(seconds);
+        // A wave that looks like a working day, without chance: the page is the same at every look.
+        let wave = |index: u32| (f64::from(index) * 0.37).sin() * 0.5 + 0.5;
+        let bars: Vec<Bar> = (0..60)
+            .map(|index| Bar {
+                from: before(i64::from(60 - index) * 60),
+                succeeded: (wave(index) * 420.0).round() + 60.0,
+                failed: if index % 7 == 0 { (wave(index * 3) * 60.0).round() } else { 0.0 },
+            })
+            .collect();
+        let seconds = |scale: f64| {
+            (0..400).map(move |index| scale * (wave(index) * 4.0 - 1.0).exp()).collect::<Vec<_>>()
+        };
+        let dots: Vec<Dot> = (0..140)
+            .map(|index| Dot {
+                at: before(i64::from(140 - index) * 9),
+                seconds: 0.2 * (wave(index * 5) * 5.0).exp(),
+                outcome: if index % 11 == 0 { "failed" } else { "succeeded" }.to_owned(),
+                name: "sync-dropbox".to_owned(),
+            })
+            .collect();
+        let depth: Vec<f64> = (0..40).map(|index| wave(index) * 90.0).collect();
+        Self {
+            states: State::ALL.into_iter().map(|state| (Mark::of(state, false), state)).collect(),
+            outcomes: ["succeeded", "failed", "timeout", "canceled", "lost", "snoozed", "released"]
+                .map(Mark::of_attempt)
+                .to_vec(),
+            times: [1, 42, 252, 11_100, 1_036_800, -45]
+                .map(|seconds| When::new(before(seconds), now))
+                .to_vec(),
+            json: json_view(&json!({
+                "provider_id": "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09",
+                "paths": ["/photos", "/scans/2026", "/<script>alert(1)</script>"],
+                "options": {"deep": true, "limit": 250, "since": null, "nested": {"folded": "until it is opened"}},
+                "title": "عنوان من اليمين إلى اليسار",
+            })),
+            throughput: throughput(&bars, 60.0),
+            latency: distribution(Unit::Latency, &seconds(0.05)),
+            duration: distribution(Unit::Duration, &seconds(2.0)),
+            scatter: scatter(&dots),
+            spark: spark(&depth, "Depth over the last ten minutes, 12 now"),
+            empty_chart: throughput(&[], 60.0),
+            long: "a-very-long-value-without-any-break-".repeat(12),
+            frame,
+        }
+    }
+
+    /// `scheduled` twice over: the first start, and a retry.
+    fn retrying(&self) -> Mark {
+        Mark::of(State::Scheduled, true)
+    }
+
+    fn deadline(&self) -> Timestamp {
+        self.frame.now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use askama::Template as _;
+
+    use super::Components;
+    use crate::web::frame::Frame;
+
+    #[test]
+    fn the_component_page_renders_within_its_weight() {
+        let html = Components::new(Frame::for_tests()).render().unwrap();
+        assert!(html.contains("Dead letter"));
+        assert!(!html.contains("<script>alert"), "escaped");
+        assert!(html.len() < 110_000, "{}", html.len());
+    }
+}

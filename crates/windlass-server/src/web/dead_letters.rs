@@ -1,0 +1,111 @@
+//! Dead letters, gathered by what they died of. Whoever has mended the cause retries the group.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use askama::Template;
+use axum::extract::State as FromState;
+use uuid::Uuid;
+use windlass::{DEAD_LETTERS_SEEN, ErrorGroup, Filter, State};
+
+use super::act::{Verb, all};
+use super::cards::grouped;
+use super::frame::{Frame, Section};
+use super::jobs::short;
+use super::page::{Page, back, page};
+use super::posted::Posted;
+use super::viewer::Viewer;
+use super::when::When;
+use crate::auth::Permission;
+use crate::http::App;
+
+#[derive(Template)]
+#[template(path = "dead_letters.html")]
+struct DeadLettersPage {
+    frame: Frame,
+    groups: Vec<Group>,
+    total: String,
+    seen: u16,
+    is_cut: bool,
+    may_retry: bool,
+}
+
+struct Group {
+    /// Tells the group from others in a form, without its text.
+    mark: String,
+    definition_key: String,
+    headline: String,
+    example: String,
+    count: usize,
+    count_words: String,
+    newest: When,
+    oldest: When,
+    jobs: Vec<(Uuid, String)>,
+}
+
+/// Jobs of a group that are linked; all of them are retried.
+const LINKED: usize = 12;
+
+/// `GET /ui/dead-letters`
+pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
+    let mut frame = viewer.frame(&app, Section::DeadLetters).await?;
+    let looking = app.queue().look(viewer.caller.reach()).await?;
+    let counts = looking.counts().await?;
+    let groups = looking.error_groups(viewer.caller.tenant()).await?;
+    looking.end().await?;
+    frame.dead_letters = counts.iter().map(|each| each.dead_letter).sum();
+    let total: i64 = counts.iter().map(|each| each.of(State::DeadLetter)).sum();
+    let now = frame.now;
+    let group = |group: ErrorGroup| Group {
+        mark: mark(&group),
+        headline: group.example.lines().next().unwrap_or_default().chars().take(200).collect(),
+        example: group.example.chars().take(2000).collect(),
+        count: group.jobs.len(),
+        count_words: if group.jobs.len() == 1 {
+            "1 job".to_owned()
+        } else {
+            format!("{} jobs", group.jobs.len())
+        },
+        newest: When::new(group.newest, now),
+        oldest: When::new(group.oldest, now),
+        jobs: group.jobs.iter().take(LINKED).map(|id| (*id, short(*id))).collect(),
+        definition_key: group.definition_key,
+    };
+    page(&DeadLettersPage {
+        groups: groups.into_iter().take(100).map(group).collect(),
+        total: grouped(total),
+        seen: DEAD_LETTERS_SEEN,
+        is_cut: total > i64::from(DEAD_LETTERS_SEEN),
+        may_retry: viewer.may(Permission::WriteJobs),
+        frame,
+    })
+}
+
+/// `POST /ui/dead-letters`: retries a group as it is now, or everything.
+pub(crate) async fn retry(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+    let tenant = viewer.caller.tenant();
+    let filter = if posted.get("all").is_some() {
+        Filter::new(tenant).state(State::DeadLetter)
+    } else {
+        let looking = app.queue().look(viewer.caller.reach()).await?;
+        let groups = looking.error_groups(tenant).await?;
+        looking.end().await?;
+        let wanted = posted.get("group").unwrap_or_default();
+        match groups.into_iter().find(|group| mark(group) == wanted) {
+            Some(group) => Filter::new(tenant).ids(group.jobs),
+            None => return Ok(back("/ui/dead-letters", "failed", "That group is not there any more.")),
+        }
+    };
+    let changed = all(&app, &viewer, Verb::Retry, filter, posted.get("all").is_some()).await?;
+    let words = if changed == 1 {
+        "1 job runs once more.".to_owned()
+    } else {
+        format!("{changed} jobs run once more.")
+    };
+    Ok(back("/ui/dead-letters", "succeeded", words))
+}
+
+fn mark(group: &ErrorGroup) -> String {
+    let mut hasher = DefaultHasher::new();
+    (&group.definition_key, &group.fingerprint).hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}

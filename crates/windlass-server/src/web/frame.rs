@@ -1,0 +1,155 @@
+//! What stands around every page: the rail, the bar, who is looking, and for which tenant.
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::assets;
+
+/// The pages of the rail, in its order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Section {
+    Jobs,
+    Triggers,
+    DeadLetters,
+    Queues,
+    Workers,
+    Overview,
+    Definitions,
+    Tenants,
+    Tokens,
+    Audit,
+    /// Not in the rail.
+    Other,
+}
+
+impl Section {
+    const RAIL: [Self; 10] = [
+        Self::Jobs,
+        Self::Triggers,
+        Self::DeadLetters,
+        Self::Queues,
+        Self::Workers,
+        Self::Overview,
+        Self::Definitions,
+        Self::Tenants,
+        Self::Tokens,
+        Self::Audit,
+    ];
+
+    const fn look(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Jobs => ("/ui/jobs", "jobs", "Jobs"),
+            Self::Triggers => ("/ui/triggers", "triggers", "Triggers"),
+            Self::DeadLetters => ("/ui/dead-letters", "dead", "Dead letters"),
+            Self::Queues => ("/ui/queues", "queues", "Queues"),
+            Self::Workers => ("/ui/workers", "workers", "Workers"),
+            Self::Overview => ("/ui/overview", "overview", "Overview"),
+            Self::Definitions => ("/ui/definitions", "definitions", "Definitions"),
+            Self::Tenants => ("/ui/tenants", "tenants", "Tenants"),
+            Self::Tokens => ("/ui/tokens", "tokens", "Tokens"),
+            Self::Audit => ("/ui/audit", "audit", "Audit"),
+            Self::Other => ("/ui/jobs", "jobs", ""),
+        }
+    }
+
+    /// Pages about the whole installation follow every tenant's changes.
+    pub(crate) const fn is_global(self) -> bool {
+        matches!(self, Self::Queues | Self::Workers | Self::Overview | Self::Tenants)
+    }
+}
+
+/// One line of the rail.
+pub(crate) struct RailItem {
+    pub(crate) href: &'static str,
+    pub(crate) icon: &'static str,
+    pub(crate) word: &'static str,
+    pub(crate) is_current: bool,
+    pub(crate) starts_group: bool,
+    pub(crate) count: i64,
+}
+
+/// A tenant by its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TenantName {
+    pub(crate) id: Uuid,
+    pub(crate) name: String,
+}
+
+/// What the last act said, shown once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Flash {
+    pub(crate) role: &'static str,
+    pub(crate) text: String,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) section: Section,
+    pub(crate) theme: Option<&'static str>,
+    pub(crate) is_live: bool,
+    pub(crate) now: Timestamp,
+    pub(crate) who: String,
+    pub(crate) role: &'static str,
+    pub(crate) tenant: Option<TenantName>,
+    pub(crate) tenants: Vec<TenantName>,
+    pub(crate) may_switch: bool,
+    /// The sections this viewer may open.
+    pub(crate) sections: Vec<Section>,
+    pub(crate) dead_letters: i64,
+    pub(crate) search: String,
+    pub(crate) flash: Option<Flash>,
+}
+
+impl Frame {
+    pub(crate) fn css(&self) -> String {
+        assets::css_address()
+    }
+
+    pub(crate) fn js(&self) -> String {
+        assets::js_address()
+    }
+
+    pub(crate) fn rail(&self) -> Vec<RailItem> {
+        let shown = Section::RAIL.into_iter().filter(|section| self.sections.contains(section));
+        let mut has_group = false;
+        let item = |section: Section| {
+            let (href, icon, word) = section.look();
+            let is_second = !matches!(
+                section,
+                Section::Jobs | Section::Triggers | Section::DeadLetters | Section::Queues | Section::Workers
+            );
+            let starts_group = is_second && !has_group;
+            has_group |= is_second;
+            RailItem {
+                href,
+                icon,
+                word,
+                is_current: section == self.section,
+                starts_group,
+                count: if section == Section::DeadLetters { self.dead_letters } else { 0 },
+            }
+        };
+        shown.map(item).collect()
+    }
+}
+
+#[cfg(test)]
+impl Frame {
+    pub(crate) fn for_tests() -> Self {
+        Self {
+            section: Section::Jobs,
+            theme: None,
+            is_live: false,
+            now: Timestamp::UNIX_EPOCH,
+            who: "ada@example.test".to_owned(),
+            role: "Tenant admin",
+            tenant: Some(TenantName { id: Uuid::nil(), name: "Acme".to_owned() }),
+            tenants: Vec::new(),
+            may_switch: false,
+            sections: Section::RAIL.to_vec(),
+            dead_letters: 3,
+            search: String::new(),
+            flash: None,
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! One job: what it is on the left, what happened on the right, and one sentence on top.
+
+use askama::Template;
+use axum::extract::State as FromState;
+use jiff::Timestamp;
+use serde_json::Value;
+use windlass::{Attempt, Filter, Job, LogChunk, LogPosition, State};
+
+use super::frame::{Frame, Section};
+use super::html::Html;
+use super::jobs::{Row, rows, short};
+use super::json_view::json_view;
+use super::mark::Mark;
+use super::page::{Page, page, sentence as as_sentence};
+use super::sentence::sentence;
+use super::viewer::Viewer;
+use super::when::{When, seconds_between, span};
+use crate::auth::Permission;
+use crate::http::{App, Id, Problem};
+
+#[derive(Template)]
+#[template(path = "job.html")]
+struct JobPage {
+    frame: Frame,
+    job: Job,
+    short: String,
+    mark: Mark,
+    sentence: String,
+    /// Why it waits, and what would change that.
+    why: Option<Vec<(String, String)>>,
+    percent: Option<i32>,
+    progress_message: String,
+    facts: Vec<Fact>,
+    subject: Option<String>,
+    children: Vec<Row>,
+    payload: Html,
+    payload_text: String,
+    result: Option<Html>,
+    artifact: Option<Html>,
+    steps: Vec<Step>,
+    may_cancel: bool,
+    may_retry: bool,
+    may_enqueue: bool,
+    cancel_detail: &'static str,
+}
+
+struct Fact {
+    name: &'static str,
+    value: String,
+    is_code: bool,
+}
+
+enum Step {
+    Moment(Moment),
+    Attempt(Box<AttemptView>),
+}
+
+struct Moment {
+    role: &'static str,
+    shape: &'static str,
+    what: &'static str,
+    detail: String,
+    when: When,
+}
+
+struct AttemptView {
+    number: i32,
+    mark: Mark,
+    worker: Option<String>,
+    lasted: Html,
+    /// Of the longest attempt, in percent.
+    share: u32,
+    facts: String,
+    error: Option<String>,
+    stdout: String,
+    stderr: String,
+    is_followed: bool,
+}
+
+impl AttemptView {
+    fn has_output(&self) -> bool {
+        self.is_followed || !self.stdout.is_empty() || !self.stderr.is_empty()
+    }
+
+    fn has_body(&self) -> bool {
+        self.has_output() || self.error.is_some() || !self.facts.is_empty()
+    }
+}
+
+/// The end of an output that is shown; the log holds more while it is kept.
+const TAIL: usize = 16_000;
+
+/// Attempts that are shown: the first, and the newest of many.
+const MOST_ATTEMPTS: usize = 20;
+
+/// `GET /ui/jobs/{job_id}`
+pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+    let tenant = viewer.caller.tenant();
+    let mut frame = viewer.frame(&app, Section::Jobs).await?;
+    let looking = app.queue().look(viewer.caller.reach()).await?;
+    let job = looking.job(tenant, id).await?.ok_or_else(|| Problem::not_found("job"))?;
+    let attempts = looking.attempts(tenant, id).await?;
+    let why = if job.status.is_terminal() || job.status == State::Running {
+        None
+    } else {
+        Some(looking.why(id).await?)
+    };
+    let children = looking.children(tenant, id, 20).await?;
+    let children = if children.is_empty() {
+        Vec::new()
+    } else {
+        looking.list(&Filter::new(tenant).ids(children)).await?.jobs
+    };
+    let counts = looking.counts().await?;
+    looking.end().await?;
+    let log = app.queue().read_log(tenant, id, LogPosition::default()).await?;
+    frame.dead_letters = counts.iter().map(|each| each.dead_letter).sum();
+
+    let now = frame.now;
+    let may_write = viewer.may(Permission::WriteJobs);
+    let reasons = why.map(|why| {
+        why.reasons.iter().map(|reason| (as_sentence(&reason.message), as_sentence(&reason.remedy))).collect()
+    });
+    page(&JobPage {
+        short: short(id),
+        mark: Mark::of(job.status, job.attempt_count > 0),
+        sentence: sentence(&job, &attempts, now),
+        why: reasons,
+        percent: job
+            .progress_percent
+            .filter(|_| job.status == State::Running)
+            .map(|percent| percent.clamp(0.0, 100.0) as i32),
+        progress_message: job.progress_message.clone().unwrap_or_default(),
+        facts: facts(&job),
+        subject: job
+            .subject_type
+            .as_ref()
+            .zip(job.subject_id.as_ref())
+            .map(|(kind, id)| format!("{kind}/{id}")),
+        children: rows(&children, now, false),
+        payload: json_view(&job.payload),
+        payload_text: pretty(&job.payload),
+        result: job.result.as_ref().map(json_view),
+        artifact: job.artifact.as_ref().map(json_view),
+        steps: steps(&job, &attempts, &log.chunks, now),
+        may_cancel: may_write && !job.status.is_terminal() && job.cancel_requested_at.is_none(),
+        may_retry: may_write && job.status.is_terminal(),
+        may_enqueue: may_write,
+        cancel_detail: if job.status == State::Running {
+            "Its worker is asked to stop it. It may take until the next heartbeat."
+        } else {
+            "It will not run."
+        },
+        job,
+        frame,
+    })
+}
+
+pub(crate) fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+fn facts(job: &Job) -> Vec<Fact> {
+    let fact = |name, value: String, is_code| Fact { name, value, is_code };
+    let mut facts = vec![
+        fact("Queue", job.queue.clone(), false),
+        fact(
+            "Source",
+            job.source.clone() + &job.source_ref.as_ref().map(|from| format!(" {from}")).unwrap_or_default(),
+            false,
+        ),
+        fact("Priority", job.priority.to_string(), true),
+        fact("Attempts", format!("{} of {}", job.attempt_count, job.max_attempts), true),
+    ];
+    let optional = [
+        ("Worker", &job.claimed_by_worker),
+        ("Dedupe key", &job.dedupe_key),
+        ("Ordering key", &job.ordering_key),
+        ("Correlation id", &job.correlation_id),
+        ("Trace", &job.trace),
+        ("Reason", &job.reason),
+    ];
+    facts.extend(optional.into_iter().filter_map(|(name, value)| Some(fact(name, value.clone()?, true))));
+    if let Some(deadline) = job.deadline {
+        facts.push(fact("Deadline", super::when::exact(deadline), true));
+    }
+    facts
+}
+
+fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> Vec<Step> {
+    let moment = |role, shape, what, detail: String, at| {
+        Step::Moment(Moment { role, shape, what, detail, when: When::new(at, now) })
+    };
+    let mut steps = vec![moment("queued", "ring", "Enqueued", by(&job.source), job.queued_at)];
+    let longest = attempts.iter().filter_map(|attempt| lasted(attempt, now)).fold(0.001, f64::max);
+    let skipped = attempts.len().saturating_sub(MOST_ATTEMPTS);
+    for (index, attempt) in attempts.iter().enumerate() {
+        if index > 0 && index <= skipped {
+            continue;
+        }
+        steps.push(Step::Attempt(Box::new(view(attempt, log, longest, now))));
+        if index == 0
+            && skipped > 0
+            && let Some(at) = attempt.finished_at
+        {
+            steps.push(moment("queued", "back", "More attempts", format!("{skipped} not shown"), at));
+        }
+    }
+    if let Some(at) = job.cancel_requested_at {
+        steps.push(moment(
+            "canceled",
+            "dash",
+            "Cancel requested",
+            "the worker is told with its next heartbeat".to_owned(),
+            at,
+        ));
+    }
+    let mark = Mark::of(job.status, job.attempt_count > 0);
+    match (job.finished_at, job.status) {
+        (Some(at), _) => {
+            steps.push(moment(mark.role, mark.shape, mark.word, job.reason.clone().unwrap_or_default(), at))
+        }
+        (None, State::Scheduled) => steps.push(moment(
+            mark.role,
+            mark.shape,
+            if job.attempt_count > 0 { "Next attempt" } else { "Starts" },
+            String::new(),
+            job.scheduled_for,
+        )),
+        _ => {}
+    }
+    steps
+}
+
+fn by(source: &str) -> String {
+    match source {
+        "manual" => "by hand or over the API".to_owned(),
+        "event" => "by an event".to_owned(),
+        "schedule" => "by a schedule".to_owned(),
+        other => format!("by the {other}"),
+    }
+}
+
+fn lasted(attempt: &Attempt, now: Timestamp) -> Option<f64> {
+    Some(seconds_between(attempt.started_at?, attempt.finished_at.unwrap_or(now)).max(0.0))
+}
+
+fn view(attempt: &Attempt, log: &[LogChunk], longest: f64, now: Timestamp) -> AttemptView {
+    let is_running = attempt.finished_at.is_none();
+    let seconds = lasted(attempt, now);
+    // A command's tail is kept with its attempt. What a handler logged is in the log, as long as that is kept; while it
+    // runs, the terminal follows the log by itself.
+    let stdout = match &attempt.stdout_tail {
+        Some(text) => tail(Some(text)),
+        None if is_running => String::new(),
+        None => {
+            let own = log.iter().filter(|chunk| chunk.position.attempt == attempt.attempt_no);
+            tail(Some(&own.map(|chunk| chunk.text.as_str()).collect::<String>()))
+        }
+    };
+    let mut facts = Vec::new();
+    if let Some(code) = attempt.exit_code {
+        facts.push(format!("exit code {code}"));
+    }
+    if let Some(signal) = attempt.signal {
+        facts.push(format!("ended by signal {signal}"));
+    }
+    if let Some(kilobytes) = attempt.max_rss_kb {
+        facts.push(format!("{:.1} MB at most", kilobytes as f64 / 1024.0));
+    }
+    if let Some(pid) = attempt.pid {
+        facts.push(format!("process {pid}"));
+    }
+    if let Some(reason) = &attempt.reason {
+        facts.push(reason.clone());
+    }
+    AttemptView {
+        number: attempt.attempt_no,
+        mark: Mark::of_attempt(&attempt.status),
+        worker: attempt.worker_id.clone(),
+        lasted: match (is_running, attempt.started_at) {
+            (true, Some(at)) => When::age(at, now).into(),
+            _ => Html(seconds.map(span).unwrap_or_default()),
+        },
+        share: seconds.map_or(0, |seconds| (seconds / longest * 100.0).clamp(1.0, 100.0) as u32),
+        facts: facts.join(", "),
+        error: attempt.error_text.clone().map(|text| text.chars().take(4000).collect()),
+        stdout,
+        stderr: tail(attempt.stderr_tail.as_deref()),
+        is_followed: is_running,
+    }
+}
+
+fn tail(text: Option<&str>) -> String {
+    let text = text.unwrap_or_default();
+    text[text.ceil_char_boundary(text.len().saturating_sub(TAIL))..].to_owned()
+}

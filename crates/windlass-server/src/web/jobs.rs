@@ -1,0 +1,336 @@
+//! The list of jobs: cards, charts, filters, rows.
+
+use askama::Template;
+use axum::extract::{Query, State as FromState};
+use axum::response::{IntoResponse, Redirect};
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+use windlass::{Activity, Counts, Job, Run, State};
+
+use super::cards::{Card, Facts, cards, grouped};
+use super::chart::{Bar, Dot, Unit, distribution, percentile, scatter, throughput};
+use super::frame::{Frame, Section};
+use super::html::Html;
+use super::mark::Mark;
+use super::page::{Page, page};
+use super::query::{JobsQuery, SOURCES};
+use super::viewer::Viewer;
+use super::when::{When, seconds_between, span};
+use crate::auth::Permission;
+use crate::http::App;
+
+const ROWS: u16 = 50;
+
+/// Runs in the charts.
+pub(crate) const RUNS: u16 = 200;
+const DOTS: usize = 120;
+
+#[derive(Template)]
+#[template(path = "jobs.html")]
+struct JobsPage {
+    frame: Frame,
+    query: JobsQuery,
+    cards: Vec<Card>,
+    throughput: Html,
+    scatter: Html,
+    latency: Html,
+    duration: Html,
+    tabs: Vec<Tab>,
+    chips: Vec<Chip>,
+    definitions: Vec<String>,
+    queues: Vec<String>,
+    sources: [&'static str; 4],
+    columns: [(&'static str, &'static str); 7],
+    wrong: Option<String>,
+    rows: Vec<Row>,
+    next_href: Option<String>,
+    newest_href: String,
+    page_words: String,
+    matching: u64,
+    matching_more: bool,
+    filter_text: String,
+    back: String,
+    empty_word: &'static str,
+    is_first_run: bool,
+    may_enqueue: bool,
+    may_delete: bool,
+    base_url: String,
+    tenant_id: Uuid,
+    example_key: String,
+}
+
+struct Tab {
+    name: &'static str,
+    href: String,
+    is_current: bool,
+    count: Option<String>,
+}
+
+struct Chip {
+    text: String,
+    without: String,
+}
+
+/// One job of the list.
+pub(crate) struct Row {
+    pub(crate) id: Uuid,
+    pub(crate) short: String,
+    pub(crate) mark: Mark,
+    pub(crate) definition_key: String,
+    about: Option<String>,
+    source: String,
+    attempts: String,
+    queued: When,
+    started: Option<When>,
+    finished: Option<When>,
+    duration: Option<Duration>,
+    worker: Option<String>,
+    may_cancel: bool,
+    may_retry: bool,
+    revision: String,
+}
+
+struct Duration {
+    words: String,
+    /// Of the longest on the page, in percent.
+    share: u32,
+}
+
+/// `GET /ui/jobs`
+pub(crate) async fn list(
+    FromState(app): FromState<App>,
+    viewer: Viewer,
+    Query(query): Query<JobsQuery>,
+) -> Page {
+    let query = query.cleaned();
+    // An id leads to its job: that is what was searched.
+    if let Some(id) = query.q.as_deref().and_then(|q| Uuid::try_parse(q.trim()).ok()) {
+        return Ok(Redirect::to(&format!("/ui/jobs/{id}")).into_response());
+    }
+    let tenant = viewer.caller.tenant();
+    let mut frame = viewer.frame(&app, Section::Jobs).await?;
+    let looking = app.queue().look(viewer.caller.reach()).await?;
+    let counts = looking.counts().await?;
+    let now = frame.now;
+    let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
+    let runs = looking.runs(RUNS).await?;
+    let (found, wrong) = match query.filter(tenant) {
+        Ok(filter) => (looking.list(&filter.limit(ROWS)).await?, None),
+        Err(wrong) => (windlass::Page { jobs: Vec::new(), next: None }, Some(wrong)),
+    };
+    let overview = looking.overview().await?;
+    looking.end().await?;
+
+    let may_enqueue = viewer.may(Permission::WriteJobs);
+    let rows = rows(&found.jobs, now, may_enqueue);
+    let waits = sorted(runs.iter().filter_map(Run::waited));
+    let facts = Facts {
+        oldest_queued: overview.all.oldest_queued_age_seconds,
+        workers: None,
+        succeeded_lately: activity.iter().map(|each| each.succeeded).sum(),
+        failed_lately: activity.iter().map(|each| each.failed).sum(),
+        p95_wait: percentile(&waits, 0.95),
+    };
+    let total: i64 =
+        State::ALL.iter().map(|state| counts.iter().map(|each| each.of(*state)).sum::<i64>()).sum();
+    let (matching, matching_more) = matching(&query, &counts, rows.len(), found.next.is_some());
+    frame.dead_letters = counts.iter().map(|each| each.dead_letter).sum();
+    frame.search = query.q.clone().unwrap_or_default();
+    page(&JobsPage {
+        cards: cards(&counts, &facts, |state| query.with_status(Some(state))),
+        throughput: throughput(&bars(&activity, now, 60, 60), 60.0),
+        scatter: scatter(&dots(&runs)),
+        latency: distribution(Unit::Latency, &waits),
+        duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
+        tabs: tabs(&query, &counts),
+        chips: query.chips().into_iter().map(|(text, without)| Chip { text, without }).collect(),
+        definitions: distinct(counts.iter().map(|each| &each.definition_key)),
+        queues: distinct(counts.iter().map(|each| &each.queue)),
+        sources: SOURCES,
+        columns: [
+            ("source", "Source"),
+            ("attempts", "Attempts"),
+            ("queued", "Queued"),
+            ("started", "Started"),
+            ("finished", "Finished"),
+            ("duration", "Duration"),
+            ("worker", "Worker"),
+        ],
+        next_href: found.next.map(|cursor| query.address(None, Some(cursor))),
+        newest_href: query.address(None, None),
+        page_words: page_words(&query, rows.len(), matching, matching_more),
+        matching,
+        matching_more,
+        filter_text: query.text(None, None),
+        back: viewer.address.clone(),
+        empty_word: query.state().map_or("there", |state| words(state)),
+        is_first_run: total == 0 && query == JobsQuery::default(),
+        may_enqueue,
+        may_delete: viewer.may(Permission::DeleteJobs),
+        base_url: viewer.base_url.clone(),
+        tenant_id: tenant,
+        example_key: "your-definition".to_owned(),
+        query,
+        wrong,
+        rows,
+        frame,
+    })
+}
+
+/// Bars of `each` seconds for the last `count` spans, the silent ones included.
+pub(crate) fn bars(activity: &[Activity], now: Timestamp, each: i64, count: i64) -> Vec<Bar> {
+    let last = now.as_second() / each;
+    let bar = |slot: i64| {
+        let from = Timestamp::from_second(slot * each).unwrap_or(now);
+        let here = activity.iter().filter(|part| part.from.as_second() / each == slot);
+        let (succeeded, failed) =
+            here.fold((0, 0), |(good, bad), part| (good + part.succeeded, bad + part.failed));
+        Bar { from, succeeded: succeeded as f64, failed: failed as f64 }
+    };
+    (last - count + 1..=last).map(bar).collect()
+}
+
+pub(crate) fn dots(runs: &[Run]) -> Vec<Dot> {
+    let newest = &runs[runs.len().saturating_sub(DOTS)..];
+    let dot = |run: &Run| {
+        let (at, name) = (run.finished_at, run.definition_key.clone());
+        Some(Dot { at, seconds: run.lasted()?, outcome: run.outcome.clone(), name })
+    };
+    newest.iter().filter_map(dot).collect()
+}
+
+pub(crate) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+fn distinct<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let names: std::collections::BTreeSet<&String> = names.collect();
+    names.into_iter().cloned().collect()
+}
+
+fn tabs(query: &JobsQuery, counts: &[Counts]) -> Vec<Tab> {
+    let current = query.state();
+    let counted = |state: State| {
+        let fits = counts.iter().filter(|each| fits(query, each));
+        Some(fits.map(|each| each.of(state)).sum::<i64>())
+            .filter(|count| *count > 0 && query.is_counted())
+            .map(grouped)
+    };
+    let all = Tab { name: "All", href: query.with_status(None), is_current: current.is_none(), count: None };
+    let tab = |state: State| Tab {
+        name: Mark::of(state, false).word,
+        href: query.with_status(Some(state)),
+        is_current: current == Some(state),
+        count: counted(state),
+    };
+    std::iter::once(all).chain(ORDER.map(tab)).collect()
+}
+
+/// The tabs, from what waits to what is over.
+const ORDER: [State; 8] = [
+    State::Queued,
+    State::Running,
+    State::Scheduled,
+    State::Blocked,
+    State::Succeeded,
+    State::Failed,
+    State::DeadLetter,
+    State::Canceled,
+];
+
+fn fits(query: &JobsQuery, counts: &Counts) -> bool {
+    query.definition.as_ref().is_none_or(|key| *key == counts.definition_key)
+        && query.queue.as_ref().is_none_or(|queue| *queue == counts.queue)
+}
+
+/// How many jobs the filter matches, and whether there may be more than is known.
+fn matching(query: &JobsQuery, counts: &[Counts], shown: usize, has_next: bool) -> (u64, bool) {
+    if !query.is_counted() {
+        return (shown as u64 + u64::from(has_next), has_next);
+    }
+    let states: Vec<State> = query.state().map_or(State::ALL.to_vec(), |state| vec![state]);
+    let fitting = counts.iter().filter(|each| fits(query, each));
+    let count: i64 = fitting.map(|each| states.iter().map(|state| each.of(*state)).sum::<i64>()).sum();
+    (count.unsigned_abs(), false)
+}
+
+fn page_words(query: &JobsQuery, shown: usize, matching: u64, more: bool) -> String {
+    match (query.cursor, more) {
+        (Some(_), _) => format!("{shown} older jobs"),
+        (None, true) => format!("The newest {shown} jobs"),
+        (None, false) if matching <= shown as u64 => {
+            if shown == 1 {
+                "1 job".to_owned()
+            } else {
+                format!("{shown} jobs")
+            }
+        }
+        (None, false) => {
+            format!("The newest {shown} of {} jobs", grouped(i64::try_from(matching).unwrap_or(i64::MAX)))
+        }
+    }
+}
+
+const fn words(state: State) -> &'static str {
+    match state {
+        State::Queued => "queued",
+        State::Running => "running",
+        State::Scheduled => "scheduled",
+        State::Blocked => "blocked",
+        State::Succeeded => "succeeded",
+        State::Failed => "failed",
+        State::DeadLetter => "a dead letter",
+        State::Canceled => "canceled",
+    }
+}
+
+/// The last eight characters: the first ones are the time, and alike.
+pub(crate) fn short(id: Uuid) -> String {
+    let text = id.simple().to_string();
+    text[text.len() - 8..].to_owned()
+}
+
+pub(crate) fn rows(jobs: &[Job], now: Timestamp, may_act: bool) -> Vec<Row> {
+    let lasted = |job: &Job| {
+        let end = job.finished_at.unwrap_or(now);
+        job.last_started_at
+            .filter(|_| job.status.is_terminal() || job.status == State::Running)
+            .map(|start| seconds_between(start, end).max(0.0))
+    };
+    let longest = jobs.iter().filter_map(lasted).fold(0.001, f64::max);
+    let row = |job: &Job| {
+        let seconds = lasted(job);
+        let subject = job.subject_type.as_ref().zip(job.subject_id.as_ref());
+        let about = match (job.progress_percent, subject) {
+            (Some(percent), _) if job.status == State::Running => {
+                Some(format!("{percent:.0} % {}", job.progress_message.as_deref().unwrap_or_default()))
+            }
+            (_, Some((kind, id))) => Some(format!("{kind} {id}")),
+            _ if job.status.is_terminal() => {
+                job.last_error.as_ref().and_then(|error| error.lines().next()).map(str::to_owned)
+            }
+            _ => None,
+        };
+        let share = seconds.map_or(0, |seconds| (seconds / longest * 100.0).clamp(1.0, 100.0) as u32);
+        Row {
+            id: job.id,
+            short: short(job.id),
+            mark: Mark::of(job.status, job.attempt_count > 0),
+            definition_key: job.definition_key.clone(),
+            about: about.map(|text| text.chars().take(120).collect()),
+            source: job.source.clone(),
+            attempts: format!("{}/{}", job.attempt_count, job.max_attempts),
+            queued: When::new(job.queued_at, now),
+            started: job.last_started_at.map(|at| When::new(at, now)),
+            finished: job.finished_at.map(|at| When::new(at, now)),
+            duration: seconds.map(|seconds| Duration { words: span(seconds), share }),
+            worker: job.claimed_by_worker.clone(),
+            may_cancel: may_act && !job.status.is_terminal() && job.cancel_requested_at.is_none(),
+            may_retry: may_act && job.status.is_terminal(),
+            revision: format!("{} {}", job.status, job.attempt_count),
+        }
+    };
+    jobs.iter().map(row).collect()
+}

@@ -1,0 +1,124 @@
+//! Says when something changed. However many jobs move, a page hears of it at most once a second and then fetches itself:
+//! the stream carries no data, so nothing is rendered for nobody.
+//!
+//! All streams of a tenant share one look at its counters, kept for a moment. How it stops: with the server, or with the
+//! browser.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::{Query, State as FromState};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, StreamExt as _};
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use uuid::Uuid;
+use windlass::{Queue, Reach};
+
+use super::page::PageProblem;
+use crate::auth::{Caller, Permission};
+use crate::http::{App, Problem, ProblemKind};
+
+/// How often one stream looks, and how long a look is shared.
+const PACE: Duration = Duration::from_millis(1000);
+const SHARED: Duration = Duration::from_millis(700);
+
+/// Even when nothing moves, ages and heartbeats do.
+const AT_LEAST_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Scope {
+    all: Option<u8>,
+}
+
+/// `GET /ui/live`
+pub(crate) async fn stream(
+    FromState(app): FromState<App>,
+    caller: Caller,
+    Query(scope): Query<Scope>,
+) -> Result<Response, PageProblem> {
+    let reach = match scope.all {
+        Some(_) if caller.may(Permission::Administer) => Reach::Everything,
+        _ => caller.reach(),
+    };
+    if !caller.may(Permission::ReadJobs) {
+        return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission to read jobs").into());
+    }
+    let first = app.pulses().pulse(app.queue(), reach).await?;
+    let watch = Watch { app: app.clone(), reach, seen: first, told: Instant::now() };
+    let events = stream::unfold(Some(watch), next).take_until(app.stopping().clone().cancelled_owned());
+    let bye = stream::iter([Event::default().event("bye").data("the server stops")]);
+    let events = events.chain(bye).map(Ok::<_, Infallible>);
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}
+
+struct Watch {
+    app: App,
+    reach: Reach,
+    seen: u64,
+    told: Instant,
+}
+
+async fn next(watch: Option<Watch>) -> Option<(Event, Option<Watch>)> {
+    let mut watch = watch?;
+    loop {
+        tokio::time::sleep(PACE).await;
+        // A database that does not answer ends the stream; the browser comes back and says so meanwhile.
+        let Ok(now) = watch.app.pulses().pulse(watch.app.queue(), watch.reach).await else { return None };
+        if now != watch.seen || watch.told.elapsed() > AT_LEAST_EVERY {
+            watch.seen = now;
+            watch.told = Instant::now();
+            return Some((Event::default().event("change").data("1"), Some(watch)));
+        }
+    }
+}
+
+/// The last look at each tenant's counters, shared by all streams of this server.
+#[derive(Debug, Default)]
+pub(crate) struct Pulses(StdMutex<HashMap<Uuid, Arc<Mutex<Option<Look>>>>>);
+
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at: Instant,
+    pulse: u64,
+}
+
+impl Pulses {
+    /// A number that is another one whenever a job moved.
+    async fn pulse(&self, queue: &Queue, reach: Reach) -> Result<u64, windlass::Error> {
+        let key = match reach {
+            Reach::Tenant(tenant) => tenant,
+            Reach::Everything => windlass::INSTALLATION,
+        };
+        let place = {
+            let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if places.len() > MOST_TENANTS {
+                places.retain(|_, place| Arc::strong_count(place) > 1);
+            }
+            places.entry(key).or_default().clone()
+        };
+        // Whoever comes while another looks waits for that look.
+        let mut look = place.lock().await;
+        if let Some(known) = look.filter(|look| look.at.elapsed() < SHARED) {
+            return Ok(known.pulse);
+        }
+        let looking = queue.look(reach).await?;
+        let counts = looking.counts().await?;
+        looking.end().await?;
+        let mut hasher = DefaultHasher::new();
+        for each in &counts {
+            (each.tenant_id, &each.queue, each.definition_id).hash(&mut hasher);
+            (each.queued, each.running, each.scheduled, each.blocked).hash(&mut hasher);
+            (each.succeeded, each.failed, each.dead_letter, each.canceled).hash(&mut hasher);
+        }
+        let pulse = hasher.finish();
+        *look = Some(Look { at: Instant::now(), pulse });
+        Ok(pulse)
+    }
+}
+
+const MOST_TENANTS: usize = 10_000;

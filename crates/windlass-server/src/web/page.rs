@@ -1,0 +1,149 @@
+//! From a template to an answer, and from a failure to a page that says what happened and what to do.
+
+use askama::Template;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+
+use super::assets;
+use super::flash;
+use super::frame::Flash;
+use crate::http::{Problem, ProblemKind};
+
+/// Only our own stylesheet, script and images; nothing inline; nobody may frame us or take our forms elsewhere.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What a page's handler answers.
+pub(crate) type Page = Result<Response, PageProblem>;
+
+/// A page, whole.
+pub(crate) fn page(template: &impl Template) -> Page {
+    let html = template.render().map_err(|error| {
+        tracing::error!(%error, "a page could not be rendered");
+        PageProblem(Problem::of(ProblemKind::Internal, "the failure was logged"))
+    })?;
+    Ok(dress(Html(html).into_response()))
+}
+
+fn dress(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // What the last act said is shown once.
+    headers.append(header::SET_COOKIE, HeaderValue::from_static(flash::CLEAR));
+    response
+}
+
+/// After an act: back to a page of ours, which says once what was done. An address from a form is followed only if it is
+/// one of our own pages.
+pub(crate) fn back(to: &str, role: &'static str, text: impl Into<String>) -> Response {
+    let to = if is_own(to) { to } else { "/ui/jobs" };
+    let cookie = flash::cookie(&Flash { role, text: text.into() });
+    let mut response = Redirect::to(to).into_response();
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// `/ui/…` without anything a browser would read as another host.
+pub(crate) fn is_own(address: &str) -> bool {
+    address.starts_with("/ui/")
+        && !address.contains("//")
+        && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+}
+
+/// A problem, for people.
+#[derive(Debug)]
+pub(crate) struct PageProblem(pub(crate) Problem);
+
+impl<E: Into<Problem>> From<E> for PageProblem {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage {
+    theme: Option<&'static str>,
+    css: String,
+    status: u16,
+    title: &'static str,
+    detail: String,
+    advice: &'static str,
+    may_retry: bool,
+}
+
+impl IntoResponse for PageProblem {
+    fn into_response(self) -> Response {
+        let Self(problem) = self;
+        let status = problem.kind.status();
+        let (advice, may_retry) = advice(problem.kind);
+        let template = ProblemPage {
+            theme: None,
+            css: assets::css_address(),
+            status: status.as_u16(),
+            title: problem.kind.title(),
+            detail: sentence(&problem.detail),
+            advice,
+            may_retry,
+        };
+        let Ok(html) = template.render() else { return problem.into_response() };
+        let mut response = dress((status, Html(html)).into_response());
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
+        }
+        response
+    }
+}
+
+/// What to do about it, and whether trying again may help.
+const fn advice(kind: ProblemKind) -> (&'static str, bool) {
+    match kind {
+        ProblemKind::NotFound => ("It may have been deleted, or belong to another tenant.", false),
+        ProblemKind::Forbidden => ("Ask a tenant admin for a role that may, or switch the tenant.", false),
+        ProblemKind::Unavailable | ProblemKind::Timeout | ProblemKind::TooManyRequests => {
+            ("Nothing was changed. It usually works again in a moment.", true)
+        }
+        ProblemKind::Internal => {
+            ("Nothing was changed. If it comes again, its request id is in the server's log.", true)
+        }
+        _ => ("Go back and correct it.", false),
+    }
+}
+
+/// A message of the library as a sentence.
+pub(crate) fn sentence(message: &str) -> String {
+    let mut characters = message.chars();
+    let Some(first) = characters.next() else { return String::new() };
+    let end = if message.ends_with(['.', '!', '?', ')']) { "" } else { "." };
+    first.to_uppercase().chain(characters).chain(end.chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_own, sentence};
+
+    #[test]
+    fn only_our_own_pages_are_gone_back_to() {
+        assert!(is_own("/ui/jobs?status=failed&tag=a%20b"));
+        let foreign = [
+            "//evil.test/ui/",
+            "https://evil.test",
+            "/ui/\\evil",
+            "/ui//evil.test",
+            "javascript:1",
+            "/api/v1",
+            "/ui/\r\nx",
+            "",
+        ];
+        assert!(foreign.iter().all(|address| !is_own(address)));
+    }
+
+    #[test]
+    fn a_message_becomes_a_sentence() {
+        assert_eq!(sentence("payload: is too large"), "Payload: is too large.");
+        assert_eq!(sentence(""), "");
+    }
+}

@@ -1,0 +1,27 @@
+//! What a reader prefers, kept in their browser.
+
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Redirect, Response};
+
+use super::viewer::theme;
+
+/// `GET /` and `GET /ui`: where people begin.
+pub(crate) async fn home() -> Redirect {
+    Redirect::to("/ui/jobs")
+}
+
+/// `POST /ui/theme`: light becomes dark and dark light, for those without script.
+pub(crate) async fn turn_theme(headers: HeaderMap) -> Response {
+    let next = if theme(&headers) == Some("dark") { "light" } else { "dark" };
+    let from = headers
+        .get(header::REFERER)
+        .and_then(|from| from.to_str().ok())
+        .and_then(|from| from.find("/ui/").map(|at| &from[at..]));
+    let to = from.filter(|address| super::page::is_own(address)).unwrap_or("/ui/jobs");
+    let mut response = Redirect::to(to).into_response();
+    let cookie = format!("windlass_theme={next}; Path=/ui; Max-Age=31536000; SameSite=Lax");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().append(header::SET_COOKIE, cookie);
+    }
+    response
+}

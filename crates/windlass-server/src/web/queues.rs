@@ -1,0 +1,118 @@
+//! Queues: how deep, how old, how long a job waits. A tenant sees its own part; a super-admin the whole, and the switch.
+
+use std::collections::BTreeMap;
+
+use askama::Template;
+use axum::extract::State as FromState;
+use jiff::SignedDuration;
+use windlass::{Act, Reach, Run};
+
+use super::cards::grouped;
+use super::chart::{Unit, distribution, percentile, scatter, spark, throughput};
+use super::frame::{Frame, Section};
+use super::html::Html;
+use super::jobs::{bars, dots, sorted};
+use super::page::{Page, back, page};
+use super::posted::Posted;
+use super::viewer::Viewer;
+use super::when::{When, span};
+use crate::auth::Permission;
+use crate::http::{App, Problem};
+
+#[derive(Template)]
+#[template(path = "queues.html")]
+struct QueuesPage {
+    frame: Frame,
+    scope: &'static str,
+    rows: Vec<QueueRow>,
+    throughput: Html,
+    latency: Html,
+    duration: Html,
+    scatter: Html,
+    may_pause: bool,
+}
+
+struct QueueRow {
+    name: String,
+    is_paused: bool,
+    queued: String,
+    running: String,
+    scheduled: String,
+    dead: String,
+    spark: Html,
+    oldest: Option<When>,
+    p50: String,
+    p95: String,
+}
+
+const RUNS: u16 = 500;
+
+/// `GET /ui/queues`
+pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
+    let is_wide = viewer.may(Permission::Administer);
+    let reach = if is_wide { Reach::Everything } else { viewer.caller.reach() };
+    let frame = viewer.frame(&app, Section::Queues).await?;
+    let looking = app.queue().look(reach).await?;
+    let overview = looking.overview().await?;
+    let paused: BTreeMap<String, bool> = looking.queues().await?.into_iter().collect();
+    let now = frame.now;
+    let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
+    let runs = looking.runs(RUNS).await?;
+    looking.end().await?;
+
+    let mut names: Vec<&String> = overview.queues.keys().chain(paused.keys()).collect();
+    names.sort();
+    names.dedup();
+    let row = |name: &String| {
+        let summary = overview.queues.get(name).cloned().unwrap_or_default();
+        let waits = sorted(runs.iter().filter(|run| run.queue == *name).filter_map(Run::waited));
+        let says = |share| percentile(&waits, share).map_or_else(|| "–".to_owned(), span);
+        let here: Vec<_> = activity.iter().filter(|part| part.queue == *name).collect();
+        let last = now.as_second() / 60;
+        let depth = |slot: i64| {
+            here.iter().filter(|part| part.from.as_second() / 60 == slot).map(|part| part.queued).sum::<i64>()
+                as f64
+        };
+        let depths: Vec<f64> = (last - 59..last).map(depth).collect();
+        let most = depths.iter().copied().fold(0.0, f64::max);
+        QueueRow {
+            is_paused: paused.get(name).copied().unwrap_or_default(),
+            queued: grouped(summary.queued),
+            running: grouped(summary.running),
+            scheduled: grouped(summary.scheduled),
+            dead: grouped(summary.dead_letter),
+            spark: spark(
+                &depths,
+                &format!("Depth over the last hour, at most {most}, now {}", summary.queued),
+            ),
+            oldest: summary
+                .oldest_queued_age_seconds
+                .and_then(|age| SignedDuration::try_from_secs_f64(age).ok())
+                .map(|age| When::age(now - age, now)),
+            p50: says(0.5),
+            p95: says(0.95),
+            name: name.clone(),
+        }
+    };
+    page(&QueuesPage {
+        scope: if is_wide { "every tenant" } else { "this tenant's part" },
+        rows: names.into_iter().map(row).collect(),
+        throughput: throughput(&bars(&activity, now, 60, 60), 60.0),
+        latency: distribution(Unit::Latency, &sorted(runs.iter().filter_map(Run::waited))),
+        duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
+        scatter: scatter(&dots(&runs)),
+        may_pause: is_wide,
+        frame,
+    })
+}
+
+/// `POST /ui/queues`: pauses a queue, or lets it go on.
+pub(crate) async fn pause(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+    let queue = posted.text("queue").ok_or_else(|| Problem::invalid("/queue", "must name a queue"))?;
+    let is_paused = posted.get("paused") == Some("yes");
+    let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
+    acting.set_paused(queue, is_paused).await?;
+    acting.commit(&Act::new(if is_paused { "queue.pause" } else { "queue.resume" }, queue)).await?;
+    let words = if is_paused { "is paused. Running jobs go on." } else { "is open again." };
+    Ok(back("/ui/queues", "succeeded", format!("The queue {queue} {words}")))
+}

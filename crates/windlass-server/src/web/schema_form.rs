@@ -1,0 +1,210 @@
+//! A form made from a JSON Schema, and the way back from what was filled in to a payload. It knows the plain cases people
+//! write; whatever it does not know becomes a field for JSON, so that every schema has a form. Whether the payload fits is the
+//! library's word, not ours.
+
+mod draw;
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Number, Value};
+
+pub(crate) use draw::draw;
+
+/// Values of a form by the name of their field.
+pub(crate) type Raw = HashMap<String, String>;
+
+/// One field. Its name is the JSON pointer of its place in the payload.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    key: String,
+    pub(crate) label: String,
+    hint: String,
+    pub(crate) kind: Kind,
+    pub(crate) is_required: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kind {
+    /// With the type of its input.
+    Text(&'static str),
+    Long,
+    Number {
+        is_whole: bool,
+        least: Option<f64>,
+        most: Option<f64>,
+    },
+    Flag,
+    Choice(Vec<Value>),
+    /// An array of texts, one per line.
+    Lines,
+    Json,
+    Group(Vec<Field>),
+}
+
+/// Groups within groups that are drawn as fields; deeper ones are JSON.
+const DEEPEST: usize = 3;
+
+/// The fields of an object's schema, required ones first, else in the schema's order.
+pub(crate) fn fields(schema: &Value) -> Vec<Field> {
+    fields_at(schema, "", 0)
+}
+
+fn fields_at(schema: &Value, above: &str, depth: usize) -> Vec<Field> {
+    let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return Vec::new() };
+    let required: Vec<&str> = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .map(|names| names.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default();
+    let mut fields: Vec<Field> = properties
+        .iter()
+        .map(|(key, schema)| {
+            let name = format!("{above}/{}", key.replace('~', "~0").replace('/', "~1"));
+            let text = |word: &str| schema.get(word).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let title = text("title");
+            Field {
+                kind: kind(schema, &name, depth),
+                label: if title.is_empty() { key.clone() } else { title },
+                hint: text("description"),
+                is_required: required.contains(&key.as_str()),
+                key: key.clone(),
+                name,
+            }
+        })
+        .collect();
+    fields.sort_by_key(|field| !field.is_required);
+    fields
+}
+
+fn kind(schema: &Value, name: &str, depth: usize) -> Kind {
+    if let Some(choices) = schema.get("enum").and_then(Value::as_array) {
+        return Kind::Choice(choices.clone());
+    }
+    let number = |word: &str| schema.get(word).and_then(Value::as_f64);
+    match schema.get("type").and_then(Value::as_str) {
+        Some("string") => match schema.get("format").and_then(Value::as_str) {
+            Some("email") => Kind::Text("email"),
+            Some("date") => Kind::Text("date"),
+            _ if number("maxLength").is_some_and(|most| most > 300.0) => Kind::Long,
+            _ => Kind::Text("text"),
+        },
+        Some(word @ ("integer" | "number")) => {
+            Kind::Number { is_whole: word == "integer", least: number("minimum"), most: number("maximum") }
+        }
+        Some("boolean") => Kind::Flag,
+        Some("array")
+            if schema.pointer("/items/type").and_then(Value::as_str) == Some("string")
+                && schema.pointer("/items/enum").is_none() =>
+        {
+            Kind::Lines
+        }
+        Some("object") if depth < DEEPEST && schema.get("properties").is_some_and(Value::is_object) => {
+            Kind::Group(fields_at(schema, name, depth + 1))
+        }
+        _ => Kind::Json,
+    }
+}
+
+/// The payload that was filled in, or what is wrong with which field.
+pub(crate) fn read(fields: &[Field], raw: &Raw) -> Result<Value, HashMap<String, String>> {
+    let mut wrong = HashMap::new();
+    let object = read_object(fields, raw, &mut wrong);
+    if wrong.is_empty() { Ok(Value::Object(object)) } else { Err(wrong) }
+}
+
+fn read_object(fields: &[Field], raw: &Raw, wrong: &mut HashMap<String, String>) -> Map<String, Value> {
+    let mut object = Map::new();
+    for field in fields {
+        if let Kind::Group(inner) = &field.kind {
+            // An optional group in which nothing was filled in is left out, whatever it requires within.
+            let prefix = format!("{}/", field.name);
+            let is_touched =
+                raw.iter().any(|(name, text)| name.starts_with(&prefix) && !text.trim().is_empty());
+            if !field.is_required && !is_touched {
+                continue;
+            }
+            let group = read_object(inner, raw, wrong);
+            if field.is_required || !group.is_empty() {
+                object.insert(field.key.clone(), Value::Object(group));
+            }
+            continue;
+        }
+        let text = raw.get(&field.name).map(String::as_str).unwrap_or_default();
+        match read_field(field, text) {
+            Ok(Some(value)) => {
+                object.insert(field.key.clone(), value);
+            }
+            Ok(None) => {}
+            Err(message) => {
+                wrong.insert(field.name.clone(), message);
+            }
+        }
+    }
+    object
+}
+
+/// Nothing for a field that was left empty, unless it is required.
+fn read_field(field: &Field, text: &str) -> Result<Option<Value>, String> {
+    let is_empty = text.trim().is_empty();
+    if is_empty && !field.is_required && field.kind != Kind::Flag {
+        return Ok(None);
+    }
+    let value = match &field.kind {
+        Kind::Text(_) | Kind::Long if is_empty => return Err("is required".to_owned()),
+        Kind::Text(_) | Kind::Long => Value::from(text),
+        Kind::Number { is_whole: true, .. } => {
+            Value::from(text.trim().parse::<i64>().map_err(|_| "must be a whole number")?)
+        }
+        Kind::Number { .. } => {
+            let number = text.trim().parse::<f64>().ok().and_then(Number::from_f64);
+            Value::Number(number.ok_or("must be a number")?)
+        }
+        // A box that is not ticked sends nothing; false is only said where something must be.
+        Kind::Flag if text == "true" => Value::from(true),
+        Kind::Flag if field.is_required => Value::from(false),
+        Kind::Flag => return Ok(None),
+        Kind::Choice(choices) => {
+            let index: Option<usize> = text.parse().ok();
+            index.and_then(|index| choices.get(index)).cloned().ok_or("must be one of the choices")?
+        }
+        Kind::Lines => text.lines().map(str::trim).filter(|line| !line.is_empty()).collect(),
+        Kind::Json if is_empty => return Err("is required, as JSON".to_owned()),
+        Kind::Json => serde_json::from_str(text).map_err(|error| format!("must be JSON: {error}"))?,
+        Kind::Group(_) => return Ok(None),
+    };
+    Ok(Some(value))
+}
+
+/// What would have to be filled in for this payload. `None` where the form cannot hold all of it.
+pub(crate) fn raw_of(fields: &[Field], payload: &Value) -> Option<Raw> {
+    let mut raw = Raw::new();
+    fill(fields, payload, &mut raw);
+    (read(fields, &raw).ok()? == *payload).then_some(raw)
+}
+
+fn fill(fields: &[Field], object: &Value, raw: &mut Raw) {
+    for field in fields {
+        let Some(value) = object.get(&field.key) else { continue };
+        let text = match (&field.kind, value) {
+            (Kind::Group(inner), value) => {
+                fill(inner, value, raw);
+                continue;
+            }
+            (Kind::Choice(choices), value) => choices
+                .iter()
+                .position(|choice| choice == value)
+                .map(|index| index.to_string())
+                .unwrap_or_default(),
+            (Kind::Lines, Value::Array(items)) => {
+                items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n")
+            }
+            (Kind::Text(_) | Kind::Long, Value::String(text)) => text.clone(),
+            (_, value) => value.to_string(),
+        };
+        raw.insert(field.name.clone(), text);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! One sentence in plain words: what is with this job.
+
+use jiff::Timestamp;
+use windlass::{Attempt, Job, State};
+
+use super::when::{When, seconds_between, span};
+
+/// `attempts`: oldest first.
+pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> String {
+    let last = attempts.iter().rev().find(|attempt| attempt.finished_at.is_some());
+    let worker = job.claimed_by_worker.as_deref().map(|name| format!(" on {name}")).unwrap_or_default();
+    match job.status {
+        State::Queued if job.attempt_count > 0 => {
+            format!("Stands in line again, after {}.", times(job.attempt_count))
+        }
+        State::Queued => {
+            format!("Stands in line in the queue {} since {}.", job.queue, ago(job.queued_at, now))
+        }
+        State::Blocked => "Waits for other jobs to end.".to_owned(),
+        State::Scheduled => scheduled(job, last, now),
+        State::Running if job.cancel_requested_at.is_some() => {
+            format!("Was asked to stop, and still runs{worker}.")
+        }
+        State::Running => {
+            let since =
+                job.last_started_at.map(|at| format!(" for {}", span(seconds_between(at, now).max(0.0))));
+            format!(
+                "Runs{worker}{}, attempt {} of {}.",
+                since.unwrap_or_default(),
+                job.attempt_count,
+                job.max_attempts
+            )
+        }
+        State::Succeeded => {
+            let took = last.and_then(lasted).map(|seconds| format!(" after running {}", span(seconds)));
+            let tries = if job.attempt_count > 1 {
+                format!(", at the {} attempt", nth(job.attempt_count))
+            } else {
+                String::new()
+            };
+            format!("Succeeded {}{}{tries}.", ended(job, now), took.unwrap_or_default())
+        }
+        State::Failed => format!("Failed for good {}{}.", ended(job, now), because(job, last)),
+        State::DeadLetter => {
+            format!("Gave up {} after {}{}.", ended(job, now), times(job.attempt_count), because(job, last))
+        }
+        State::Canceled => format!("Was canceled {}{}.", ended(job, now), reason(job)),
+    }
+}
+
+fn scheduled(job: &Job, last: Option<&Attempt>, now: Timestamp) -> String {
+    let due = When::new(job.scheduled_for, now).words();
+    if job.attempt_count == 0 {
+        return format!("Starts {due}.");
+    }
+    match last.map(|attempt| attempt.status.as_str()) {
+        Some("snoozed") => format!("Looks again {due}."),
+        _ => {
+            format!("Waits for its {} attempt, due {due}{}.", nth(job.attempt_count + 1), because(job, last))
+        }
+    }
+}
+
+fn because(job: &Job, last: Option<&Attempt>) -> String {
+    let Some(last) = last else { return reason(job) };
+    match (last.status.as_str(), last.exit_code) {
+        ("timeout", _) => ", because the last attempt ran out of time".to_owned(),
+        ("lost", _) => ", because its worker was lost".to_owned(),
+        (_, Some(code)) => format!(", because the last attempt exited with {code}"),
+        ("failed", None) => ", because the last attempt failed".to_owned(),
+        _ => reason(job),
+    }
+}
+
+fn reason(job: &Job) -> String {
+    match job.reason.as_deref() {
+        Some("expired") => ", because it did not start in time".to_owned(),
+        Some("poison") => ", because it took its workers down".to_owned(),
+        Some("dependency") => ", because a job it waited for did not succeed".to_owned(),
+        Some("cancel_requested") => " by request".to_owned(),
+        _ => String::new(),
+    }
+}
+
+fn lasted(attempt: &Attempt) -> Option<f64> {
+    Some(seconds_between(attempt.started_at?, attempt.finished_at?).max(0.0))
+}
+
+fn ended(job: &Job, now: Timestamp) -> String {
+    job.finished_at.map_or_else(|| "just now".to_owned(), |at| When::new(at, now).words())
+}
+
+fn ago(at: Timestamp, now: Timestamp) -> String {
+    span(seconds_between(at, now).max(0.0))
+}
+
+fn times(attempts: i32) -> String {
+    if attempts == 1 { "1 attempt".to_owned() } else { format!("{attempts} attempts") }
+}
+
+pub(crate) fn nth(number: i32) -> String {
+    let ending = match (number % 100, number % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{number}{ending}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nth;
+
+    #[test]
+    fn ordinals_are_english() {
+        assert_eq!(
+            [1, 2, 3, 4, 11, 12, 13, 21, 102, 111].map(nth).join(" "),
+            "1st 2nd 3rd 4th 11th 12th 13th 21st 102nd 111th"
+        );
+    }
+}

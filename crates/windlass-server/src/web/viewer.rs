@@ -1,0 +1,146 @@
+//! Who looks at a page, and what their browser brought along.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use jiff::Timestamp;
+use uuid::Uuid;
+use windlass::Reach;
+
+use super::flash;
+use super::frame::{Flash, Frame, Section, TenantName};
+use super::page::PageProblem;
+use crate::auth::{Caller, Permission, Role, Who};
+use crate::http::App;
+
+/// A signed-in reader of pages.
+#[derive(Debug)]
+pub(crate) struct Viewer {
+    pub(crate) caller: Caller,
+    /// The address of this page, as it came.
+    pub(crate) address: String,
+    /// Where the server is, as the browser sees it: for examples to copy.
+    pub(crate) base_url: String,
+    theme: Option<&'static str>,
+    flash: Option<Flash>,
+}
+
+impl FromRequestParts<App> for Viewer {
+    type Rejection = PageProblem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageProblem> {
+        let caller = Caller::from_request_parts(parts, app).await?;
+        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1");
+        let is_tls = parts.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+        Ok(Self {
+            caller,
+            address: parts.uri.path_and_query().map_or("/ui/jobs", |address| address.as_str()).to_owned(),
+            base_url: format!("{}://{host}", if is_tls { "https" } else { "http" }),
+            theme: theme(&parts.headers),
+            flash: cookie(&parts.headers, flash::NAME).and_then(flash::read),
+        })
+    }
+}
+
+impl Viewer {
+    pub(crate) fn may(&self, permission: Permission) -> bool {
+        self.caller.may(permission)
+    }
+
+    /// What stands around the page. It looks for itself and is done before the page looks: nobody holds two connections.
+    pub(crate) async fn frame(&self, app: &App, section: Section) -> Result<Frame, PageProblem> {
+        let may_switch = self.caller.role == Role::SuperAdmin;
+        let reach = if may_switch { Reach::Everything } else { self.caller.reach() };
+        let looking = app.queue().look(reach).await?;
+        let now = looking.now().await?;
+        let tenant = looking.tenant_names(Some(&[self.caller.tenant()]), 1).await?.pop();
+        let tenants = if may_switch { looking.tenant_names(None, SWITCHER).await? } else { Vec::new() };
+        looking.end().await?;
+        let names = |(id, name): (Uuid, String)| TenantName { id, name };
+        Ok(Frame {
+            is_live: true,
+            now,
+            tenant: tenant.map(names),
+            tenants: tenants.into_iter().map(names).collect(),
+            may_switch,
+            ..self.bare_frame(section)
+        })
+    }
+
+    /// The frame of a page that reads nothing.
+    pub(crate) fn bare_frame(&self, section: Section) -> Frame {
+        Frame {
+            section,
+            theme: self.theme,
+            is_live: false,
+            now: Timestamp::now(),
+            who: self.who(),
+            role: role_words(self.caller.role),
+            tenant: None,
+            tenants: Vec::new(),
+            may_switch: false,
+            sections: self.sections(),
+            dead_letters: 0,
+            search: String::new(),
+            flash: self.flash.clone(),
+        }
+    }
+
+    fn who(&self) -> String {
+        match &self.caller.who {
+            Who::Token { name, .. } => format!("Token {name}"),
+            Who::User { email, .. } => email.clone(),
+            Who::Jwt { subject, .. } => subject.clone(),
+            Who::Local { user } => user.clone(),
+        }
+    }
+
+    /// What may be opened stands in the rail; the rest would only be refused.
+    fn sections(&self) -> Vec<Section> {
+        let needs = [
+            (Section::Jobs, Permission::ReadJobs),
+            (Section::Triggers, Permission::ReadTriggers),
+            (Section::DeadLetters, Permission::ReadJobs),
+            (Section::Queues, Permission::ReadJobs),
+            (Section::Workers, Permission::Administer),
+            (Section::Overview, Permission::Administer),
+            (Section::Definitions, Permission::Administer),
+            (Section::Tenants, Permission::Administer),
+            (Section::Tokens, Permission::ManageTokens),
+            (Section::Audit, Permission::ReadAudit),
+        ];
+        needs
+            .into_iter()
+            .filter(|(_, permission)| self.may(*permission))
+            .map(|(section, _)| section)
+            .collect()
+    }
+}
+
+/// Tenants in the switcher; further ones are found on their own page.
+const SWITCHER: u16 = 100;
+
+const fn role_words(role: Role) -> &'static str {
+    match role {
+        Role::Viewer => "Viewer",
+        Role::Operator => "Operator",
+        Role::TenantAdmin => "Tenant admin",
+        Role::Worker => "Worker",
+        Role::SuperAdmin => "Super-admin",
+    }
+}
+
+/// The theme a reader chose; the system's without one.
+pub(crate) fn theme(headers: &HeaderMap) -> Option<&'static str> {
+    match cookie(headers, "windlass_theme")? {
+        "dark" => Some("dark"),
+        "light" => Some("light"),
+        _ => None,
+    }
+}
+
+/// The value of a cookie.
+pub(crate) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(';')).find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='))
+}

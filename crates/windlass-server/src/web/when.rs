@@ -1,0 +1,143 @@
+//! Times as people say them: how long, how long ago, in how long. The exact instant is kept beside for the reader who
+//! points at it; the page's script tells it in the reader's zone and keeps it fresh.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use super::html::Html;
+
+/// A length of time in at most two units: `850 ms`, `4.2 s`, `37 s`, `4 min 12 s`, `3 h 5 min`, `12 d`. The script's
+/// `span` says the same.
+pub(crate) fn span(seconds: f64) -> String {
+    if seconds < 1.0 {
+        return format!("{} ms", (seconds.max(0.0) * 1000.0).round());
+    }
+    if seconds < 10.0 {
+        return format!("{seconds:.1} s");
+    }
+    if seconds < 60.0 {
+        return format!("{} s", seconds.floor());
+    }
+    const UNITS: [(f64, &str, f64, &str); 3] =
+        [(86400.0, "d", 3600.0, "h"), (3600.0, "h", 60.0, "min"), (60.0, "min", 1.0, "s")];
+    let fits = UNITS.iter().find(|(size, ..)| seconds >= *size);
+    let (size, name, less, lesser) = fits.copied().unwrap_or(UNITS[2]);
+    let whole = (seconds / size).floor();
+    let rest = ((seconds % size) / less).floor();
+    if rest > 0.0 && whole < 10.0 {
+        format!("{whole} {name} {rest} {lesser}")
+    } else {
+        format!("{whole} {name}")
+    }
+}
+
+/// An instant beside now, as a `<time>` element.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct When {
+    at: Timestamp,
+    now: Timestamp,
+    is_age: bool,
+}
+
+impl When {
+    /// `4 min ago`, `in 12 s`.
+    pub(crate) fn new(at: Timestamp, now: Timestamp) -> Self {
+        Self { at, now, is_age: false }
+    }
+
+    /// Only the length since then: `4 min`.
+    pub(crate) fn age(at: Timestamp, now: Timestamp) -> Self {
+        Self { at, now, is_age: true }
+    }
+
+    /// The words alone, for a sentence or a title.
+    pub(crate) fn words(&self) -> String {
+        let seconds = seconds_between(self.at, self.now);
+        if self.is_age {
+            return span(seconds.max(0.0));
+        }
+        match seconds {
+            near if near.abs() < 1.0 => "now".to_owned(),
+            past if past > 0.0 => format!("{} ago", span(whole_if_short(past.floor(), past))),
+            future => format!("in {}", span(whole_if_short((-future).ceil(), -future))),
+        }
+    }
+}
+
+/// Tenths of a second would only flicker.
+fn whole_if_short(whole: f64, exact: f64) -> f64 {
+    if exact < 10.0 { whole } else { exact }
+}
+
+pub(crate) fn seconds_between(earlier: Timestamp, later: Timestamp) -> f64 {
+    later.duration_since(earlier).as_secs_f64()
+}
+
+/// `2026-11-15 23:04:05 UTC`: what stands where there is no script.
+pub(crate) fn exact(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let form = if self.is_age { "age" } else { "ago" };
+        let words = self.words().replace(".0 s", " s");
+        write!(
+            f,
+            "<time datetime=\"{}\" data-as=\"{form}\" title=\"{}\">{words}</time>",
+            self.at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"),
+            exact(self.at)
+        )
+    }
+}
+
+impl From<When> for Html {
+    fn from(when: When) -> Self {
+        Self(when.to_string())
+    }
+}
+
+impl askama::FastWritable for When {
+    fn write_into(&self, dest: &mut dyn fmt::Write, _: &dyn askama::Values) -> askama::Result<()> {
+        Ok(write!(dest, "{self}")?)
+    }
+}
+
+impl askama::filters::HtmlSafe for When {}
+
+#[cfg(test)]
+mod tests {
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::{When, span};
+
+    #[test]
+    fn lengths_are_said_in_at_most_two_units() {
+        let cases = [
+            (0.0, "0 ms"),
+            (0.85, "850 ms"),
+            (4.23, "4.2 s"),
+            (37.9, "37 s"),
+            (60.0, "1 min"),
+            (252.0, "4 min 12 s"),
+            (3600.0 * 3.0 + 300.0, "3 h 5 min"),
+            (86400.0 * 12.5, "12 d"),
+        ];
+        for (seconds, words) in cases {
+            assert_eq!(span(seconds), words);
+        }
+    }
+
+    #[test]
+    fn an_instant_is_told_from_now() {
+        let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
+        let at = |seconds: i64| When::new(now + SignedDuration::from_secs(seconds), now).words();
+        assert_eq!(at(-252), "4 min 12 s ago");
+        assert_eq!(at(45), "in 45 s");
+        assert_eq!(at(0), "now");
+        let element = When::age(now - SignedDuration::from_secs(5), now).to_string();
+        assert!(element.contains("datetime=\"2026-11-15T11:59:55.000Z\""), "{element}");
+        assert!(element.contains(">5 s<"), "{element}");
+    }
+}

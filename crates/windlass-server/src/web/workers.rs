@@ -1,0 +1,146 @@
+//! Workers and their heartbeats. One that fell silent is the first thing on the page, with what becomes of its jobs.
+
+use askama::Template;
+use axum::extract::State as FromState;
+use jiff::{SignedDuration, Timestamp};
+use windlass::{Act, Reach, WorkerRecord};
+
+use super::frame::{Frame, Section};
+use super::html::Html;
+use super::page::{Page, back, page};
+use super::posted::Posted;
+use super::viewer::Viewer;
+use super::when::{When, span};
+use crate::http::{App, Problem};
+
+#[derive(Template)]
+#[template(path = "workers.html")]
+struct WorkersPage {
+    frame: Frame,
+    summary: String,
+    stale: Vec<WorkerRow>,
+    rows: Vec<WorkerRow>,
+    may_quiet: bool,
+}
+
+#[derive(Clone)]
+struct WorkerRow {
+    number: usize,
+    name: String,
+    hostname: String,
+    role: &'static str,
+    shape: &'static str,
+    state_word: &'static str,
+    seen: Html,
+    seen_age: Html,
+    stale_words: String,
+    running: i32,
+    queues: String,
+    keys: String,
+    version: String,
+    up: Html,
+    is_quiet: bool,
+    is_stopped: bool,
+}
+
+/// Workers that stopped are shown for an hour: long enough to see a deployment.
+const STOPPED_SHOWN: SignedDuration = SignedDuration::from_hours(1);
+
+/// `GET /ui/workers`
+pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
+    let frame = viewer.frame(&app, Section::Workers).await?;
+    let looking = app.queue().look(Reach::Everything).await?;
+    let workers = looking.workers().await?;
+    looking.end().await?;
+    let now = frame.now;
+    let mut shown: Vec<&WorkerRecord> = workers
+        .iter()
+        .filter(|worker| worker.stopped_at.is_none_or(|at| now.duration_since(at) < STOPPED_SHOWN))
+        .collect();
+    shown.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.worker_id.cmp(&b.worker_id)));
+    let live = shown.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker));
+    let (count, running) =
+        live.fold((0, 0), |(count, running), worker| (count + 1, running + worker.running_count));
+    let rows: Vec<WorkerRow> =
+        shown.iter().take(500).enumerate().map(|(number, worker)| row(number, worker, now)).collect();
+    page(&WorkersPage {
+        summary: format!("{count} alive, {running} {} running", if running == 1 { "job" } else { "jobs" }),
+        stale: rows.iter().filter(|worker| worker.state_word == SILENT).take(5).cloned().collect(),
+        rows,
+        may_quiet: true,
+        frame,
+    })
+}
+
+const SILENT: &str = "Silent";
+
+/// Its lease has run out, or it is about to: a worker renews it long before half of it is over.
+pub(crate) fn is_silent(worker: &WorkerRecord) -> bool {
+    let is_late = worker.seen_seconds_ago > f64::from(worker.lease_seconds) * 0.6;
+    worker.stopped_at.is_none() && (worker.is_stale || is_late)
+}
+
+fn rank(worker: &WorkerRecord) -> u8 {
+    match (is_silent(worker), worker.stopped_at.is_some()) {
+        (true, _) => 0,
+        (false, false) => 1,
+        (false, true) => 2,
+    }
+}
+
+fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
+    let (role, shape, state_word) = if is_silent(worker) {
+        ("failed", "warning", SILENT)
+    } else if worker.stopped_at.is_some() {
+        ("canceled", "dash", "Stopped")
+    } else if worker.is_quiet {
+        ("retrying", "clock", "Quiet")
+    } else {
+        ("succeeded", "tick", "Alive")
+    };
+    let left = worker.lease_expires_at.duration_since(now).as_secs_f64();
+    let jobs =
+        if worker.running_count == 1 { "1 job".to_owned() } else { format!("{} jobs", worker.running_count) };
+    let stale_words = match (worker.running_count, left > 0.0) {
+        (0, _) => {
+            "It ran nothing. If its machine is gone, nothing is to be done; it leaves this page by itself."
+                .to_owned()
+        }
+        (_, true) => format!("Its {jobs} are taken from it when its lease ends, in {}.", span(left)),
+        (_, false) => format!(
+            "Its {jobs} are taken from it and tried again elsewhere. Look at its machine: {}.",
+            worker.hostname
+        ),
+    };
+    let all =
+        |names: &[String], none: &str| if names.is_empty() { none.to_owned() } else { names.join(", ") };
+    WorkerRow {
+        number,
+        name: worker.worker_id.clone(),
+        hostname: worker.hostname.clone(),
+        role,
+        shape,
+        state_word,
+        seen: When::new(worker.last_seen_at, now).into(),
+        seen_age: When::age(worker.last_seen_at, now).into(),
+        stale_words,
+        running: worker.running_count,
+        queues: all(&worker.queues, "all"),
+        keys: all(&worker.definition_keys, "nothing"),
+        version: worker.version.clone(),
+        up: When::age(worker.started_at, worker.stopped_at.unwrap_or(now)).into(),
+        is_quiet: worker.is_quiet,
+        is_stopped: worker.stopped_at.is_some(),
+    }
+}
+
+/// `POST /ui/workers`: asks a worker to take nothing new, or to go on.
+pub(crate) async fn quiet(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+    let worker = posted.get("worker").ok_or_else(|| Problem::invalid("/worker", "must name a worker"))?;
+    let is_quiet = posted.get("quiet") == Some("yes");
+    let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
+    acting.set_quiet(worker, is_quiet).await?;
+    acting.commit(&Act::new(if is_quiet { "worker.quiet" } else { "worker.resume" }, worker)).await?;
+    let words = if is_quiet { "takes nothing new. What it runs, it finishes." } else { "takes jobs again." };
+    Ok(back("/ui/workers", "succeeded", format!("{worker} {words}")))
+}

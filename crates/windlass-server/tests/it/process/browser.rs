@@ -1,0 +1,61 @@
+//! The UI in a real browser: what each role does there, live, by keyboard, for a screen reader, and against hostile text.
+
+mod access;
+mod axe;
+mod chrome;
+mod contents;
+mod flows;
+mod hostile;
+mod live;
+mod pictures;
+mod world;
+
+use uuid::Uuid;
+
+use world::World;
+
+/// Every page, by name and address, as a super-admin who looks at Acme sees them.
+async fn pages(world: &World) -> Vec<(&'static str, String)> {
+    let running = world.in_state(windlass::State::Running).await;
+    let dead = world.in_state(windlass::State::DeadLetter).await;
+    let queued = world.in_state(windlass::State::Queued).await;
+    let trigger = world.trigger().await;
+    let definition = world.definition_id("sync-dropbox").await;
+    let mut pages: Vec<(&'static str, String)> = [
+        ("jobs", "/ui/jobs"),
+        ("jobs-none", "/ui/jobs?tag=nobody-has-this"),
+        ("new-job", "/ui/jobs/new?definition=sync-dropbox"),
+        ("triggers", "/ui/triggers"),
+        ("new-trigger", "/ui/triggers/new"),
+        ("new-event-trigger", "/ui/triggers/new?type=event"),
+        ("dead-letters", "/ui/dead-letters"),
+        ("queues", "/ui/queues"),
+        ("workers", "/ui/workers"),
+        ("overview", "/ui/overview"),
+        ("definitions", "/ui/definitions"),
+        ("new-definition", "/ui/definitions/new"),
+        ("tenants", "/ui/tenants"),
+        ("new-tenant", "/ui/tenants/new"),
+        ("tokens", "/ui/tokens"),
+        ("new-token", "/ui/tokens/new"),
+        ("audit", "/ui/audit"),
+        ("components", "/ui/components"),
+        ("not-found", "/ui/nowhere"),
+    ]
+    .into_iter()
+    .map(|(name, path)| (name, path.to_owned()))
+    .collect();
+    pages.extend([
+        ("job-running", job_page(running)),
+        ("job-dead", job_page(dead)),
+        ("job-queued", job_page(queued)),
+        ("trigger", format!("/ui/triggers/{trigger}")),
+        ("definition", format!("/ui/definitions/{definition}")),
+        ("tenant", format!("/ui/tenants/{}", world.acme)),
+    ]);
+    pages
+}
+
+fn job_page(id: Uuid) -> String {
+    format!("/ui/jobs/{id}")
+}

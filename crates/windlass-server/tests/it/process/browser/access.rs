@@ -1,0 +1,155 @@
+//! Who sees what: a viewer, another tenant, a super-admin, nobody.
+
+use serde_json::json;
+use windlass::State;
+use windlass_server::auth::Role;
+
+use super::chrome::Chrome;
+use super::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_viewer_can_do_none_of_it() {
+    let world = World::busy().await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.sign_in(&world.token(world.acme, Role::Viewer).await).await;
+    chrome.find("tbody[data-rows] tr").await;
+    for act in [
+        "a[href='/ui/jobs/new']",
+        "button[name=cancel]",
+        "button[name=retry]",
+        "td.tick",
+        "#rail a[href='/ui/workers']",
+    ] {
+        assert!(!chrome.has(act).await, "{act}");
+    }
+    let dead = world.in_state(State::DeadLetter).await;
+    for (path, form) in [
+        ("/ui/jobs/act", format!("retry={dead}")),
+        ("/ui/jobs/act", format!("act=delete&id={dead}")),
+        ("/ui/jobs/new", "definition=sync-dropbox&mode=json&json={}".to_owned()),
+        ("/ui/dead-letters", "all=1".to_owned()),
+        ("/ui/triggers/new", "label=a".to_owned()),
+        ("/ui/tokens/new", "name=a&role=viewer".to_owned()),
+        ("/ui/queues", "queue=default&paused=yes".to_owned()),
+        ("/ui/workers", "worker=a&quiet=yes".to_owned()),
+        ("/ui/tenants/new", "name=a&slug=a".to_owned()),
+        ("/ui/definitions/new", "key=a".to_owned()),
+    ] {
+        assert_eq!(chrome.post(path, &form).await, 403, "{path}");
+    }
+    let job = world.server.queue.job(world.acme, dead).await.unwrap().unwrap();
+    assert_eq!(job.status, State::DeadLetter);
+    chrome.go("/ui/workers").await;
+    chrome.until_text("main", "may not do that").await;
+    chrome.close().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_tenant_sees_nothing_of_another() {
+    let world = World::busy().await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.sign_in(&world.token(world.globex, Role::TenantAdmin).await).await;
+    let ids = world.ids_of(world.acme).await;
+    for path in [
+        "/ui/jobs",
+        "/ui/dead-letters",
+        "/ui/queues",
+        "/ui/triggers",
+        "/ui/tokens",
+        "/ui/audit",
+        "/ui/jobs?q=photo",
+    ] {
+        chrome.go(path).await;
+        let source = chrome.driver.source().await.unwrap();
+        assert!(!source.contains("Acme"), "{path}");
+        for id in &ids {
+            assert!(!source.contains(&id.to_string()), "{path} shows {id}");
+        }
+    }
+    chrome.go(&format!("/ui/jobs/{}", ids[0])).await;
+    chrome.until_text("main", "404").await;
+    let dead = world.in_state(State::DeadLetter).await;
+    let before = world.server.queue.job(world.acme, dead).await.unwrap();
+    assert_eq!(chrome.post("/ui/jobs/act", &format!("retry={dead}")).await, 200);
+    assert_eq!(world.server.queue.job(world.acme, dead).await.unwrap(), before, "nothing happened to it");
+    chrome.close().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_super_admin_finds_a_silent_worker_and_switches_tenants() {
+    let world = World::busy().await;
+    world.fall_silent("host-7:4211:worker").await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
+    chrome.go("/ui/overview").await;
+    chrome.until_text("main", "1 worker has fallen silent").await;
+    chrome.go("/ui/workers").await;
+    chrome.until_text("main .note", "host-7:4211:worker has been silent for").await;
+    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Silent");
+
+    chrome.go("/ui/jobs").await;
+    chrome.click(".tenant summary").await;
+    chrome.click(&format!("button[value='{}']", world.globex)).await;
+    chrome.until_text("#toasts", "You look at Globex Archive now").await;
+    chrome
+        .until("one job is there", async || {
+            chrome.text("tbody[data-rows]").await.matches("sync-dropbox").count() == 1
+        })
+        .await;
+    chrome.close().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_gets_in_and_no_other_site_acts() {
+    let world = World::busy().await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.go("/ui/dead-letters").await;
+    chrome.until("they are asked to sign in", async || chrome.path().await == "/ui/sign-in").await;
+    chrome.click("summary").await;
+    chrome.fill("#token", "wl_api_0000000000000000_wrong").await;
+    chrome.click("details button").await;
+    chrome.until_text("#wrong", "is not right").await;
+    let token = world.token(world.acme, Role::TenantAdmin).await;
+    chrome.fill("#token", &token).await;
+    chrome.click("details button").await;
+    chrome
+        .until("they are where they wanted to be", async || chrome.path().await == "/ui/dead-letters")
+        .await;
+
+    // The same act from another site's page, with the reader's own cookie.
+    let cookie = chrome.driver.get_all_cookies().await.unwrap();
+    let cookie = cookie.iter().find(|cookie| cookie.name == "windlass").unwrap();
+    let dead = world.in_state(State::DeadLetter).await;
+    for (name, value) in [("sec-fetch-site", "cross-site"), ("origin", "http://evil.test")] {
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .unwrap();
+        let answer = client
+            .post(format!("{}/ui/jobs/act", world.server.base))
+            .header("cookie", format!("windlass={}", cookie.value))
+            .header(name, value)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(format!("retry={dead}"))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(answer.status(), 403, "{name}");
+    }
+    assert_eq!(
+        json!(chrome.script("return document.cookie.includes('windlass=')").await),
+        json!(false),
+        "script cannot read it"
+    );
+    chrome.click(".who summary").await;
+    chrome.click("form[action='/ui/sign-out'] button").await;
+    chrome.until("they are out", async || chrome.path().await == "/ui/sign-in").await;
+    chrome.go("/ui/jobs").await;
+    assert_eq!(chrome.path().await, "/ui/sign-in");
+    chrome.close().await;
+    world.end().await;
+}

@@ -1,0 +1,138 @@
+//! What a tenant admin comes for: enqueue, watch, follow, cancel, retry, schedule.
+
+use thirtyfour::{Key, TypingData};
+use windlass::State;
+use windlass_server::auth::Role;
+use windlass_testing::eventually;
+
+use super::chrome::Chrome;
+use super::world::{PROVIDER, World, job};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_admin_enqueues_from_the_form_watches_it_run_follows_its_log_and_cancels_it() {
+    let world = World::quiet().await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.sign_in(&world.token(world.acme, Role::TenantAdmin).await).await;
+    chrome.until_text("main", "three ways to make the first one").await;
+
+    chrome.go("/ui/jobs/new?definition=recompute-trained-tags").await;
+    // The form is made from the schema: a payload that does not fit is refused with its place.
+    chrome.fill("[name='/provider_id']", "not-a-uuid").await;
+    chrome.fill("[name='/path_prefix']", "/wait").await;
+    chrome.click("button[value=enqueue]").await;
+    chrome.until_text("main .note", "provider_id").await;
+    chrome.fill("[name='/provider_id']", PROVIDER).await;
+    chrome.click("button[value=enqueue]").await;
+
+    chrome.until_text("#job-badge", "Running").await;
+    chrome.until_text(".terminal pre", "waiting for the provider").await;
+    chrome.until_text("#progress", "40 %").await;
+    assert!(chrome.text("#sentence").await.starts_with("Runs on"), "{}", chrome.text("#sentence").await);
+
+    chrome.click("button[name=cancel]").await;
+    chrome.until_text("#confirm h2", "Cancel this job?").await;
+    chrome.click("#confirm button.yes").await;
+    chrome.until_text("#job-badge", "Canceled").await;
+    chrome.close().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_payload_can_be_edited_as_json_and_back() {
+    let world = World::quiet().await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.sign_in(&world.token(world.acme, Role::Operator).await).await;
+    chrome.go("/ui/jobs/new?definition=sync-dropbox").await;
+    chrome.fill("[name='/provider_id']", PROVIDER).await;
+    chrome.fill("[name='/limit']", "7").await;
+    chrome.click("button[value=json]").await;
+    let json = chrome.find("#n-json").await.value().await.unwrap().unwrap();
+    let payload: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(payload, serde_json::json!({"provider_id": PROVIDER, "limit": 7}));
+    chrome.click("button[value=form]").await;
+    let limit = chrome.find("[name='/limit']").await.value().await.unwrap();
+    assert_eq!(limit.as_deref(), Some("7"));
+    chrome.close().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_letter_is_retried_from_its_group() {
+    let world = World::quiet().await;
+    let id = world.server.queue.enqueue(&job(3, world.acme, "/fail")).await.unwrap().id;
+    world.until(id, State::DeadLetter).await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.sign_in(&world.token(world.acme, Role::Operator).await).await;
+    chrome.go("/ui/dead-letters").await;
+    chrome.until_text("main table", "connection to provider 1 refused").await;
+    chrome.click("button[name=group]").await;
+    chrome.click("#confirm button.yes").await;
+    chrome.until_text("#toasts", "1 job runs once more").await;
+    eventually("it ran a second time", async || {
+        world.server.queue.job(world.acme, id).await.unwrap().is_some_and(|job| job.attempt_count == 2)
+    })
+    .await;
+    chrome.close().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_is_made_and_its_next_runs_are_seen() {
+    let world = World::quiet().await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.sign_in(&world.token(world.acme, Role::TenantAdmin).await).await;
+    chrome.go("/ui/triggers/new").await;
+    chrome.fill("#f-label", "Nightly provider sync").await;
+    chrome.fill("#f-cron_expr", "0 2 * * *").await;
+    chrome.fill("#f-timezone", "America/New_York").await;
+    chrome.script("document.querySelector('#f-definition_key').value = 'sync-dropbox'").await;
+    chrome.fill("#f-payload_template", &format!("{{\"provider_id\": \"{PROVIDER}\"}}")).await;
+    chrome.click("button[value=save]").await;
+    chrome.until_text("#toasts", "Saved the trigger").await;
+    chrome.until_text("h1", "Nightly provider sync").await;
+    let runs = chrome.text("#next-runs").await;
+    assert_eq!(runs.lines().filter(|line| line.contains("02:00:00-0")).count(), 5, "{runs}");
+
+    // It runs now, too.
+    chrome.click("form button[value=run]").await;
+    chrome.until("the job's page is open", async || chrome.path().await.starts_with("/ui/jobs/")).await;
+    chrome.until_text("#job-badge", "Succeeded").await;
+    chrome.close().await;
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keyboard_leads_everywhere() {
+    let world = World::busy().await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.sign_in(&world.token(world.acme, Role::TenantAdmin).await).await;
+    let press =
+        async |keys: TypingData| chrome.driver.action_chain().send_keys(keys).perform().await.unwrap();
+    chrome.find("tbody[data-rows] tr").await;
+
+    press("?".into()).await;
+    chrome.until("the help is open", async || chrome.has("#keys[open]").await).await;
+    press(String::new() + Key::Escape).await;
+    chrome.until("the help is closed", async || !chrome.has("#keys[open]").await).await;
+    press("/".into()).await;
+    chrome.until("the search has the focus", async || chrome.has("#search:focus").await).await;
+    press(String::new() + Key::Escape).await;
+    press("gt".into()).await;
+    chrome.until("the triggers are open", async || chrome.path().await == "/ui/triggers").await;
+    press("gj".into()).await;
+    chrome.until("the jobs are open", async || chrome.path().await == "/ui/jobs").await;
+    chrome.find("tbody[data-rows] tr").await;
+    press(String::new() + Key::Down).await;
+    press(String::new() + Key::Down).await;
+    chrome
+        .until("the second row has the focus", async || chrome.has("tbody tr:nth-child(2):focus").await)
+        .await;
+    press("x".into()).await;
+    chrome.until_text("#picked", "Cancel 1 job").await;
+    press(String::new() + Key::Escape).await;
+    chrome.until("nothing is selected", async || !chrome.has("tr.selected").await).await;
+    press(String::new() + Key::Enter).await;
+    chrome.until("a job is open", async || chrome.path().await.len() > "/ui/jobs/".len() + 30).await;
+    chrome.close().await;
+    world.end().await;
+}

@@ -1,0 +1,41 @@
+//! Pictures of every page in both themes, wide and narrow, for people to look at: `target/screenshots`.
+
+use std::path::Path;
+
+use windlass_server::auth::Role;
+
+use super::chrome::Chrome;
+use super::pages;
+use super::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_is_pictured_in_both_themes_and_breaks_no_rule() {
+    let world = World::busy().await;
+    let chrome = Chrome::open(&world.server.base).await;
+    chrome.watch_complaints().await;
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
+    chrome.go("/ui/sign-in").await;
+    chrome.picture(&folder.join("sign-in-light-1440.png")).await;
+    chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
+    chrome.choose(world.acme).await;
+    let mut heavy = Vec::new();
+    for (name, path) in pages(&world).await {
+        for (theme, width) in [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)] {
+            chrome.size(width, 900).await;
+            chrome.theme(theme).await;
+            chrome.go(&path).await;
+            chrome.find("main").await;
+            chrome.picture(&folder.join(format!("{name}-{theme}-{width}.png"))).await;
+            let wide = chrome.script("return document.documentElement.scrollWidth > innerWidth + 1").await;
+            assert_eq!(wide, false, "{name} at {width} is wider than its window");
+        }
+        assert_eq!(chrome.complaints().await, [""; 0], "{name}");
+        let weight = chrome.script("return performance.getEntriesByType('navigation')[0].transferSize").await;
+        if weight.as_f64().unwrap_or_default() > 60_000.0 {
+            heavy.push(format!("{name}: {weight}"));
+        }
+    }
+    assert!(heavy.is_empty(), "{heavy:?}");
+    chrome.close().await;
+    world.end().await;
+}

@@ -1,0 +1,237 @@
+//! Two tenants of seed 004's world with jobs in every state, and a worker that runs what its tests enqueue.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass::{
+    Backoff, Context, Definition, Done, Failure, Filter, Handler, NewJob, NewTrigger, State, Worker,
+};
+use windlass_server::auth::Role;
+use windlass_testing::eventually;
+
+use crate::support::TestServer;
+
+pub(crate) struct World {
+    pub(crate) server: TestServer,
+    pub(crate) acme: Uuid,
+    pub(crate) globex: Uuid,
+    worker: Option<Worker>,
+}
+
+/// Does what its payload says: logs, reports, waits for its cancel, fails.
+struct Obey<const WHICH: usize>;
+
+const KEYS: [&str; 4] =
+    ["sync-dropbox", "recompute-trained-tags", "train-keyword-models", "recompute-zeroshot-tags"];
+
+macro_rules! obey {
+    ($which:literal) => {
+        impl Handler for Obey<$which> {
+            const KEY: &'static str = KEYS[$which];
+            type Args = Value;
+
+            async fn run(&self, job: &Context, args: Value) -> Result<Done, Failure> {
+                run(job, &args).await
+            }
+
+            fn definition(&self) -> Definition {
+                definition($which)
+            }
+        }
+    };
+}
+obey!(0);
+obey!(1);
+obey!(2);
+obey!(3);
+
+async fn run(job: &Context, args: &Value) -> Result<Done, Failure> {
+    job.log("listing /photos");
+    job.log("1 204 entries, 3 new");
+    match args["path_prefix"].as_str().unwrap_or_default() {
+        "/fail" => {
+            job.log("connection to provider 4711 refused");
+            Err(Failure::retry(format!("connection to provider {} refused after 30 s", job.attempt())))
+        }
+        said if said.starts_with("/say ") => Err(Failure::retry(said.trim_start_matches("/say "))),
+        "/broken" => Err(Failure::permanent("the folder /broken is not shared with us")),
+        "/wait" => {
+            job.progress(40.0, "of 1 204 photos");
+            job.log("waiting for the provider");
+            job.stopped().await;
+            Err(Failure::retry("stopped"))
+        }
+        _ => {
+            job.log("done");
+            Ok(Done::new().result(&json!({"synced": 3, "skipped": 1201})))
+        }
+    }
+}
+
+fn definition(which: usize) -> Definition {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "provider_id": {"type": "string", "format": "uuid", "title": "Provider", "description": "The connection to sync."},
+            "path_prefix": {"type": "string", "title": "Folder", "description": "Only below this folder."},
+            "deep": {"type": "boolean", "title": "Look into archives"},
+            "limit": {"type": "integer", "title": "At most", "minimum": 1}
+        },
+        "required": ["provider_id"],
+        "additionalProperties": false
+    });
+    let texts = [
+        "Sync provider updates for the tenant",
+        "Recompute tags of trained models",
+        "Train keyword models",
+        "Recompute zero-shot tags",
+    ];
+    Definition::new(KEYS[which])
+        .description(texts[which])
+        .arg_schema(schema)
+        .queue(if which == 2 { "training" } else { "default" })
+        .max_attempts(if which == 3 { 1 } else { 3 })
+        .backoff(Backoff { base_seconds: 900.0, cap_seconds: 900.0, jitter: 0.0, ..Backoff::default() })
+}
+
+pub(crate) const PROVIDER: &str = "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09";
+
+pub(crate) fn job(which: usize, tenant: Uuid, path: &str) -> NewJob {
+    NewJob::new(KEYS[which]).tenant(tenant).payload(&json!({"provider_id": PROVIDER, "path_prefix": path}))
+}
+
+impl World {
+    /// The tenants, the definitions and the worker; no jobs.
+    pub(crate) async fn quiet() -> Self {
+        let server = TestServer::start().await;
+        let acme = server.queue.ensure_tenant("acme", "Acme Photos", 1).await.unwrap();
+        let globex = server.queue.ensure_tenant("globex", "Globex Archive", 1).await.unwrap();
+        let worker = Worker::builder(&server.queue)
+            .handler(Obey::<0>)
+            .handler(Obey::<1>)
+            .handler(Obey::<2>)
+            .handler(Obey::<3>)
+            .poll_interval(Duration::from_millis(50))
+            .grace(Duration::ZERO)
+            .start()
+            .await
+            .unwrap();
+        Self { server, acme, globex, worker: Some(worker) }
+    }
+
+    /// With a past: jobs in every state, and an hour of activity as a keeper would have added it up.
+    pub(crate) async fn busy() -> Self {
+        let world = Self::quiet().await;
+        let queue = &world.server.queue;
+        queue
+            .define(&Definition::new("export-archive").queue("exports").description("No worker knows it"))
+            .await
+            .unwrap();
+        let mut last = Vec::new();
+        for index in 0..36 {
+            let job = job(index % 3, world.acme, "/photos")
+                .subject("photo", (4700 + index).to_string())
+                .tag("nightly");
+            last.push((queue.enqueue(&job).await.unwrap().id, State::Succeeded));
+        }
+        for _ in 0..4 {
+            last.push((queue.enqueue(&job(3, world.acme, "/fail")).await.unwrap().id, State::DeadLetter));
+        }
+        last.push((queue.enqueue(&job(0, world.acme, "/broken")).await.unwrap().id, State::Failed));
+        last.push((queue.enqueue(&job(1, world.acme, "/fail")).await.unwrap().id, State::Scheduled));
+        last.push((queue.enqueue(&job(1, world.acme, "/wait")).await.unwrap().id, State::Running));
+        let waiting = NewJob::new("export-archive").tenant(world.acme);
+        let queued = queue.enqueue(&waiting).await.unwrap().id;
+        queue.enqueue(&waiting.clone().depends_on(queued)).await.unwrap();
+        queue.enqueue(&waiting.clone().delay(Duration::from_secs(7200))).await.unwrap();
+        let canceled = queue.enqueue(&waiting).await.unwrap().id;
+        queue.cancel(world.acme, canceled).await.unwrap();
+        queue.enqueue(&job(0, world.globex, "/secret-of-globex")).await.unwrap();
+        eventually("every job is where it should be", async || {
+            for (id, state) in &last {
+                if queue.job(world.acme, *id).await.unwrap().is_none_or(|job| job.status != *state) {
+                    return false;
+                }
+            }
+            true
+        })
+        .await;
+        world.remember_an_hour().await;
+        world
+    }
+
+    async fn remember_an_hour(&self) {
+        let wave = "insert into windlass.activity (tenant_id, queue, at, succeeded, failed, queued, running)
+            select t, q, date_bin('15 seconds', now(), 'epoch') - n * interval '15 seconds',
+                   (40 + 30 * sin(n / 20.0) + (n * 7919) % 13)::bigint, case when n % 17 = 0 then 3 + n % 5 else 0 end,
+                   greatest(0, 20 + 25 * sin(n / 30.0))::bigint, 4
+              from generate_series(3, 238) n, unnest(array['00000000-0000-0000-0000-000000000000'::uuid, $1]) t,
+                   unnest(array['default', 'training']) q
+            on conflict do nothing";
+        self.server.queue.client().await.execute(wave, &[&self.acme]).await.unwrap();
+    }
+
+    /// Some job of Acme's in this state.
+    pub(crate) async fn in_state(&self, state: State) -> Uuid {
+        let page = self.server.queue.list(&Filter::new(self.acme).state(state).limit(1)).await.unwrap();
+        page.jobs.first().unwrap_or_else(|| panic!("no job is {state}")).id
+    }
+
+    pub(crate) async fn ids_of(&self, tenant: Uuid) -> Vec<Uuid> {
+        self.server
+            .queue
+            .list(&Filter::new(tenant).limit(100))
+            .await
+            .unwrap()
+            .jobs
+            .iter()
+            .map(|job| job.id)
+            .collect()
+    }
+
+    pub(crate) async fn until(&self, id: Uuid, state: State) {
+        eventually(&format!("{id} is {state}"), async || {
+            self.server.queue.job(self.acme, id).await.unwrap().is_some_and(|job| job.status == state)
+        })
+        .await;
+    }
+
+    /// A schedule of Acme's.
+    pub(crate) async fn trigger(&self) -> Uuid {
+        let new = NewTrigger {
+            payload_template: json!({"provider_id": PROVIDER}),
+            timezone: Some("Europe/Berlin".to_owned()),
+            ..NewTrigger::schedule("Nightly provider sync", "30 2 * * *", "sync-dropbox")
+        };
+        self.server.queue.create_trigger(self.acme, &new, "test").await.unwrap().id
+    }
+
+    pub(crate) async fn definition_id(&self, key: &str) -> Uuid {
+        let client = self.server.queue.client().await;
+        client
+            .query_one("select id from windlass.job_definitions where key = $1", &[&key])
+            .await
+            .unwrap()
+            .get(0)
+    }
+
+    /// A worker that was there and does not answer any more.
+    pub(crate) async fn fall_silent(&self, name: &str) {
+        let insert = "insert into windlass.job_workers (worker_id, hostname, version, started_at, last_seen_at, lease_expires_at, lease_seconds, running_count)
+            values ($1, $1, '0.1.0', now() - interval '1 hour', now() - interval '40 minutes', now() + interval '20 minutes', 3600, 4)";
+        self.server.queue.client().await.execute(insert, &[&name]).await.unwrap();
+    }
+
+    /// A token of a role; super-admins have the installation's.
+    pub(crate) async fn token(&self, tenant: Uuid, role: Role) -> String {
+        self.server.client(tenant, role).await.token.unwrap()
+    }
+
+    pub(crate) async fn end(mut self) {
+        if let Some(worker) = self.worker.take() {
+            worker.stop().await.unwrap();
+        }
+        self.server.stop().await;
+    }
+}

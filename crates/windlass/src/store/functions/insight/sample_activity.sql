@@ -1,0 +1,57 @@
+-- Adds up what ended since the last round, per slot, tenant and queue, and notes how deep each queue is. One sampler at a
+-- time. Returns how many rows it wrote.
+--
+-- Index: history_by_time (BRIN), so it reads about what ended in the meantime and nothing older.
+-- Trap: a settlement stamps its rows before it commits. The newest two seconds are left for the next round, so that a
+-- commit that takes its time is still counted; one that takes longer is missing in the chart and nowhere else.
+create or replace function windlass.sample_activity(slot_seconds integer) returns integer
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set jit = off
+as $$
+#variable_conflict use_column
+declare
+  slot constant interval := make_interval(secs => slot_seconds);
+  epoch constant timestamptz := 'epoch';
+  upto timestamptz := date_bin(slot, clock_timestamp() - interval '2 seconds', epoch);
+  since timestamptz;
+  written integer;
+begin
+  if not pg_try_advisory_xact_lock(hashtext('windlass.sample_activity')) then
+    return 0;
+  end if;
+  select greatest(m.reached, upto - interval '10 minutes') into since from windlass.keeper_mark m where m.duty = 'activity';
+  since := coalesce(since, upto - slot);
+  if since >= upto then
+    return 0;
+  end if;
+  with ended as (
+    select n.tenant_id, n.queue, date_bin(slot, h.finished_at, epoch) as at,
+           count(*) filter (where h.outcome = 1) as succeeded, count(*) filter (where h.outcome in (2, 3, 5)) as failed,
+           0 as queued, 0 as running
+      from windlass.history h join windlass.lane n on n.tenant_id = h.tenant_id and n.id = h.lane
+     where h.finished_at >= since and h.finished_at < upto
+     group by 1, 2, 3),
+  depth as (
+    select c.tenant_id, c.queue, upto - slot as at, 0 as succeeded, 0 as failed, sum(c.queued) as queued, sum(c.running) as running
+      from windlass.job_counts c group by 1, 2),
+  sums as (
+    select s.tenant_id, s.queue, s.at, sum(s.succeeded) as succeeded, sum(s.failed) as failed, sum(s.queued) as queued,
+           sum(s.running) as running
+      from (select * from ended union all select * from depth) s
+     group by 1, 2, 3
+    having sum(s.succeeded) + sum(s.failed) + sum(s.queued) + sum(s.running) > 0)
+  insert into windlass.activity (tenant_id, queue, at, succeeded, failed, queued, running)
+    select * from sums
+    union all
+    select '00000000-0000-0000-0000-000000000000', s.queue, s.at, sum(s.succeeded), sum(s.failed), sum(s.queued), sum(s.running)
+      from sums s group by s.queue, s.at
+    on conflict (tenant_id, queue, at) do nothing;
+  get diagnostics written = row_count;
+  insert into windlass.keeper_mark (duty, reached) values ('activity', upto)
+    on conflict (duty) do update set reached = excluded.reached, updated_at = now();
+  delete from windlass.activity a where a.at < upto - interval '25 hours';
+  return written;
+end
+$$;
