@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::api::ApiPlan;
+use crate::commands::CommandsPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
 use crate::http::HttpPlan;
 
 pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json FILE] [--only NAME,…]
        windlass-bench api [--n N] [--callers N] [--history N] [--reads N]
        windlass-bench driver MODE [--flag value …]
+       windlass-bench commands [--n N] [--concurrency C]   commands beside a plain spawn loop, and following a log
        windlass-bench http [--n N] [--concurrency C] [--delay-ms MS]   HTTP jobs beside a plain client
 
   --quick       smaller numbers, all the same figures, in under two minutes
@@ -33,6 +35,7 @@ pub(crate) enum Command {
     Suite(SuiteOptions),
     Api(ApiPlan),
     Driver(Mode),
+    Commands(CommandsPlan),
     Http(HttpPlan),
 }
 
@@ -121,10 +124,16 @@ impl Command {
             Some("help" | "--help" | "-h") => Ok(Self::Help),
             Some("api") => parse_api(&words[1..]).map(Self::Api),
             Some("driver") => parse_mode(&words[1..]).map(Self::Driver),
+            Some("commands") => parse_commands(&words[1..]).map(Self::Commands),
             Some("http") => parse_http(&words[1..]).map(Self::Http),
             _ => parse_suite(&words).map(Self::Suite),
         }
     }
+}
+
+fn parse_commands(words: &[String]) -> Result<CommandsPlan, UsageError> {
+    let mut flags = Flags::parse(words, &[], &["--n", "--concurrency"])?;
+    Ok(CommandsPlan { n: flags.positive("--n", 5000)?, concurrency: flags.positive("--concurrency", 8)? })
 }
 
 fn parse_http(words: &[String]) -> Result<HttpPlan, UsageError> {

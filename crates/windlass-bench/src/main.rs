@@ -9,6 +9,7 @@
 
 mod api;
 mod args;
+mod commands;
 mod database;
 mod driver;
 mod figures;
@@ -29,6 +30,8 @@ use args::Command;
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
+    // This program may be the supervisor of one of its own commands.
+    windlass::worker::run_shim_if_asked();
     let command = match Command::parse(std::env::args().skip(1)) {
         Ok(command) => command,
         Err(error) => {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
             }
             Command::Suite(options) => suite::run(&options).await,
             Command::Api(plan) => api::run(&plan).await,
+            Command::Commands(plan) => commands::run(&plan).await,
             Command::Driver(mode) => driver::run(&mode).await,
             Command::Http(plan) => http::run(&plan).await,
         }

@@ -22,6 +22,7 @@ mod tenants;
 mod tokens;
 mod top;
 mod up;
+mod worker;
 mod workers;
 
 use std::ffi::OsString;
@@ -98,6 +99,8 @@ pub enum Command {
     Up(up::Up),
     /// Serves the API and the pages
     Serve(serve::Serve),
+    /// Runs jobs: commands and HTTP calls of its own file
+    Worker(worker::Worker),
     /// Does the housekeeping: promotes, reaps, expires, schedules, prunes
     Keeper(keeper::Keeper),
     /// Brings the database's schema to this release
@@ -171,6 +174,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Up(up) => up.run(&global).await,
         Command::Serve(serve) => serve.run(&global).await,
+        Command::Worker(worker) => worker.run(&global).await,
         Command::Keeper(keeper) => keeper.run(&global).await,
         Command::Migrate(migrate) => migrate.run(&global).await,
         Command::Doctor(doctor) => doctor.run(&global).await,

@@ -43,6 +43,12 @@ pub enum Error {
     Held { what: String },
     #[error("a worker needs at least one handler")]
     NoHandlers,
+    #[error("{file}:{line}: {key}{}{message}", if key.is_empty() { "" } else { ": " })]
+    Configuration { file: String, line: usize, key: String, message: String },
+    #[error(
+        "this program runs commands and must call windlass::worker::run_shim_if_asked() first thing in main"
+    )]
+    NoShim,
     #[error("two handlers are registered for {key:?}")]
     HandlerTwice { key: String },
     #[error("the connection settings are not usable: {message}")]

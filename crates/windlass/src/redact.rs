@@ -58,7 +58,7 @@ impl Redactor {
         let more: Vec<Vec<u8>> = more
             .into_iter()
             .map(|value| value.as_ref().to_vec())
-            .filter(|value| value.len() >= SHORTEST_SECRET)
+            .filter(|value| value.len() >= SHORTEST_SECRET && self.values.raw.binary_search(value).is_err())
             .collect();
         if more.is_empty() {
             return self.clone();
@@ -71,8 +71,18 @@ impl Redactor {
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let mut both = self.with_values(&other.values.raw);
-        both.expressions = Arc::new(self.expressions.and(&other.expressions));
+        if self.expressions.is_empty() {
+            both.expressions = other.expressions.clone();
+        } else if !other.expressions.is_empty() {
+            both.expressions = Arc::new(self.expressions.and(&other.expressions));
+        }
         both
+    }
+
+    /// The same without its expressions, which are meant for one kind of job.
+    #[must_use]
+    pub fn values_only(&self) -> Self {
+        Self { values: self.values.clone(), expressions: Arc::default() }
     }
 
     pub fn is_empty(&self) -> bool {

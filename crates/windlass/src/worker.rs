@@ -9,10 +9,14 @@
 //! uncharged, writes every ending, and says goodbye. [`Worker::abort`] (a second signal) skips the waiting: jobs that are
 //! still running are given back by the reaper once the lease has run out. A worker that is dropped is aborted.
 
+#[cfg(feature = "commands")]
+mod command;
 mod context;
 pub(crate) mod ending;
 pub mod fair;
 mod feed;
+#[cfg(any(feature = "commands", feature = "http-jobs"))]
+mod file;
 mod hand_over;
 pub(crate) mod handler;
 #[cfg(feature = "http-jobs")]
@@ -39,7 +43,11 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 pub use crate::job::claimed::Fence;
+#[cfg(feature = "commands")]
+pub use command::{CommandSpec, run_shim_if_asked};
 pub use context::{Completion, Context};
+#[cfg(any(feature = "commands", feature = "http-jobs"))]
+pub use file::WorkerFile;
 pub use handler::{BatchHandler, Done, Failure, Handler};
 pub use start::WorkerBuilder;
 
@@ -319,6 +327,7 @@ async fn run_all(
                 reports: shared.reports.clone(),
                 logs: shared.logs.clone(),
                 redactor: shared.redactor.clone(),
+                lease: shared.lease.clone(),
             };
             (context, switch.clone())
         })

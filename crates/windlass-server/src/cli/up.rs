@@ -47,7 +47,7 @@ pub struct Up {
 /// What was started, in the order in which it is stopped.
 struct Everything {
     running: Running,
-    worker: Option<Worker>,
+    workers: Vec<Worker>,
     beside: Beside,
     postgres: Option<Postgres>,
 }
@@ -80,20 +80,22 @@ impl Up {
 
         let mut beside = Beside::start(configuration, &queue).await?;
         beside.keep(&queue);
-        let worker = if self.no_demo {
-            None
-        } else {
+        let mut workers = Vec::new();
+        if !self.no_demo {
             let tenants = demo::prepare(&queue).await?;
             let worker = demo::worker(&queue, configuration).await?;
             beside.trace(configuration, &worker);
             beside.spawn(demo::produce(queue.clone(), tenants, beside.token()));
-            Some(worker)
-        };
+            workers.push(worker);
+        }
+        if let Some(file) = &configuration.worker.file {
+            workers.push(super::worker::beside(&queue, configuration, file).await?);
+        }
         let running = process::serve(app, configuration).await?;
         let address = process::address(configuration, running.address());
         print::line(format!("ready: {address}"))?;
         self.explain(&address, &token_file, postgres.as_ref());
-        Ok(Everything { running, worker, beside, postgres })
+        Ok(Everything { running, workers, beside, postgres })
     }
 
     /// The database that was named, or one of our own.
@@ -148,15 +150,11 @@ impl Everything {
     async fn stop(self, configuration: &Configuration, signals: &mut Signals) -> Result<Exit, Failure> {
         let grace = Duration::from_secs(configuration.http.stop_seconds);
         let gracefully = async {
-            let worker = async {
-                match self.worker {
-                    Some(worker) => worker.stop().await,
-                    None => Ok(()),
-                }
-            };
-            let ((), stopped) = tokio::join!(self.running.stop(grace), worker);
+            let stopping = self.workers.into_iter().map(Worker::stop);
+            let workers = futures_util::future::try_join_all(stopping);
+            let ((), stopped) = tokio::join!(self.running.stop(grace), workers);
             self.beside.stop().await;
-            stopped
+            stopped.map(drop)
         };
         // Dropping the rest ends it at once; the jobs it held come back when their lease has run out.
         let exit = tokio::select! {

@@ -2,3 +2,4 @@
 
 mod browser;
 mod up;
+mod worker;

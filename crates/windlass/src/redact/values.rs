@@ -75,9 +75,12 @@ impl ValueStream {
     /// Writes what begins before `decided`. Every value that begins there is whole, else its beginning would be held.
     fn write(&mut self, decided: usize, to: &mut Vec<u8>) {
         let Some(finder) = &self.values.finder else { return };
-        let found = finder.find_overlapping_iter(&self.held);
-        let mut found: Vec<(usize, usize)> = found.map(|hit| (hit.start(), hit.end())).collect();
-        found.sort_unstable();
+        let mut found: Vec<(usize, usize)> = Vec::new();
+        // Nearly always there is nothing, and to see that is far cheaper than to list what there is.
+        if finder.is_match(&self.held) {
+            found.extend(finder.find_overlapping_iter(&self.held).map(|hit| (hit.start(), hit.end())));
+            found.sort_unstable();
+        }
         let mut done = self.covered;
         for (start, end) in found.into_iter().filter(|(start, _)| *start < decided) {
             if start >= done {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::ending;
 use super::handler::{Done, Finish};
+use super::lease::Lease;
 use super::log::LogSink;
 use super::running::Switch;
 use crate::definition::Policies;
@@ -34,6 +35,7 @@ pub struct Context {
     pub(crate) reports: mpsc::UnboundedSender<Report>,
     pub(crate) logs: Arc<LogSink>,
     pub(crate) redactor: Redactor,
+    pub(crate) lease: Arc<Lease>,
 }
 
 /// The answer of [`Context::complete_in`].

@@ -212,6 +212,10 @@ pub(crate) type Run<'a> = Pin<Box<dyn Future<Output = Vec<Finish>> + Send + 'a>>
 pub(crate) trait AnyHandler: Send + Sync {
     fn definition(&self) -> Definition;
     fn batch(&self) -> usize;
+    /// Whether it ends its runs itself, in time, when their time-out passes or they are told to stop.
+    fn ends_by_itself(&self) -> bool {
+        false
+    }
     /// Answers one finish per job, in order.
     fn run(&self, jobs: Vec<Context>) -> Run<'_>;
 }

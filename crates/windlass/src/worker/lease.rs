@@ -25,15 +25,20 @@ pub(crate) struct Lease {
     worker: AtomicI32,
     is_quiet: AtomicBool,
     is_valid: watch::Sender<bool>,
+    length: Duration,
+    /// When the renewal was sent that was granted last.
+    granted: watch::Sender<Instant>,
     beat_now: Notify,
 }
 
 impl Lease {
-    pub(crate) fn new(worker: i32) -> Self {
+    pub(crate) fn new(worker: i32, length: Duration) -> Self {
         Self {
             worker: AtomicI32::new(worker),
             is_quiet: AtomicBool::new(false),
             is_valid: watch::Sender::new(true),
+            length,
+            granted: watch::Sender::new(Instant::now()),
             beat_now: Notify::new(),
         }
     }
@@ -53,10 +58,26 @@ impl Lease {
         let _ = self.is_valid.subscribe().wait_for(|valid| *valid).await;
     }
 
+    /// When runs must stop if no other renewal is granted, and when nothing of them may be left.
+    pub(crate) fn ends_at(&self) -> (Instant, Instant) {
+        let (granted, margin) = (*self.granted.borrow(), margin(self.length));
+        (granted + self.length - margin, granted + self.length - margin / 3)
+    }
+
+    /// Tells of every renewal that is granted.
+    pub(crate) fn granted(&self) -> watch::Receiver<Instant> {
+        self.granted.subscribe()
+    }
+
     /// Asks for a heartbeat at once: there is news for this worker.
     pub(crate) fn beat_now(&self) {
         self.beat_now.notify_one();
     }
+}
+
+/// What a run needs to notice and end before somebody else may start the job.
+fn margin(length: Duration) -> Duration {
+    (length / 6).min(Duration::from_secs(5))
 }
 
 /// The thread that keeps the lease until `stop`.
@@ -88,9 +109,8 @@ impl Keeper {
     async fn keep(self) -> Result<()> {
         let database = Database::new(&self.settings.config, 1, self.settings.prepared)?;
         let length = Duration::from_secs(self.me.lease_seconds.unsigned_abs().into());
-        // What a run needs to notice and end before somebody else may start the job.
-        let margin = (length / 6).min(Duration::from_secs(5));
-        let mut granted_at = Instant::now();
+        let margin = margin(length);
+        let mut granted_at = *self.lease.granted.borrow();
         let mut next_beat = granted_at + self.interval;
         loop {
             let runs_out = granted_at + length - margin;
@@ -111,6 +131,7 @@ impl Keeper {
             match tokio::time::timeout(patience, self.beat(&database)).await {
                 Ok(Ok(())) => {
                     granted_at = sent_at;
+                    self.lease.granted.send_replace(sent_at);
                     next_beat = sent_at + self.interval;
                     self.lease.is_valid.send_replace(true);
                 }

@@ -20,6 +20,7 @@ pub(crate) async fn run(handler: &dyn AnyHandler, jobs: Vec<Context>, switches: 
     let deadline = jobs.iter().map(|job| job.deadline).min().unwrap_or_else(Instant::now);
     // The call itself is inside: a handler may panic before it returns its future.
     let call = AssertUnwindSafe(async move { handler.run(jobs).await }).catch_unwind();
+    let cut_off = !handler.ends_by_itself();
     tokio::select! {
         biased;
         finishes = call => match finishes {
@@ -30,8 +31,8 @@ pub(crate) async fn run(handler: &dyn AnyHandler, jobs: Vec<Context>, switches: 
                 all(count, || Finish::failed(Retry::ByPolicy, error.as_str()))
             }
         },
-        () = tokio::time::sleep_until(deadline.into()) => all(count, || Finish::of(Outcome::TimedOut, "the attempt ran past its time-out")),
-        why = stopped(switches) => all(count, || match why {
+        () = tokio::time::sleep_until(deadline.into()), if cut_off => all(count, || Finish::of(Outcome::TimedOut, "the attempt ran past its time-out")),
+        why = stopped(switches), if cut_off => all(count, || match why {
             Stop::Canceled => Finish::of(Outcome::Canceled, "canceled"),
             Stop::LeaseLost => Finish::of(Outcome::Released, "the worker lost its lease"),
             Stop::Shutdown => Finish::of(Outcome::Released, "the worker shut down"),

@@ -40,6 +40,8 @@ pub struct WorkerBuilder {
     keeper: Option<KeeperSettings>,
     metadata: serde_json::Value,
     redactor: Redactor,
+    #[cfg(feature = "commands")]
+    runs_commands: bool,
 }
 
 impl WorkerBuilder {
@@ -56,6 +58,8 @@ impl WorkerBuilder {
             keeper: Some(KeeperSettings::default()),
             metadata: serde_json::json!({}),
             redactor: Redactor::default(),
+            #[cfg(feature = "commands")]
+            runs_commands: false,
         }
     }
 
@@ -80,6 +84,37 @@ impl WorkerBuilder {
         self.redactor = self.redactor.with_values(kind.secrets());
         self.handlers.push(Arc::new(kind));
         Ok(self)
+    }
+
+    /// Runs everything that a worker's own configuration file names, with its settings.
+    #[cfg(any(feature = "commands", feature = "http-jobs"))]
+    pub fn file(mut self, file: super::WorkerFile) -> Result<Self> {
+        self.concurrency = file.concurrency.unwrap_or(self.concurrency);
+        self.queues = file.queues.or(self.queues);
+        self.lease = file.lease.unwrap_or(self.lease);
+        self.grace = file.grace.unwrap_or(self.grace);
+        #[cfg(feature = "http-jobs")]
+        for (key, endpoint) in &file.http {
+            self = self.http(key, endpoint)?;
+        }
+        #[cfg(feature = "commands")]
+        {
+            self = self.commands(file.commands);
+        }
+        Ok(self)
+    }
+
+    /// Runs programs of a worker's own configuration file ([`super::WorkerFile`]). The program must have called
+    /// [`super::run_shim_if_asked`] first thing in `main`.
+    #[cfg(feature = "commands")]
+    #[must_use]
+    pub fn commands(mut self, commands: impl IntoIterator<Item = super::CommandSpec>) -> Self {
+        let handlers = super::command::handlers(commands.into_iter().inspect(|command| {
+            self.redactor = self.redactor.and(&command.redactor.values_only());
+        }));
+        self.runs_commands |= !handlers.is_empty();
+        self.handlers.extend(handlers);
+        self
     }
 
     /// Serves only these queues.
@@ -158,6 +193,10 @@ impl WorkerBuilder {
         if self.handlers.is_empty() {
             return Err(Error::NoHandlers);
         }
+        #[cfg(feature = "commands")]
+        if self.runs_commands {
+            super::command::check_program()?;
+        }
         let kinds = self.define().await?;
         let keys: Vec<String> = kinds.keys().map(ToString::to_string).collect();
         let settings = self.queue.settings().clone();
@@ -177,7 +216,7 @@ impl WorkerBuilder {
         let (ended, to_settle) = mpsc::unbounded_channel();
         let (reports, to_report) = mpsc::unbounded_channel();
         let running = Arc::new(Running::new(self.concurrency));
-        let lease = Arc::new(Lease::new(worker));
+        let lease = Arc::new(Lease::new(worker, self.lease));
         let events = Events::default();
         let give_up = CancellationToken::new();
         // A pool of its own, so that an application that uses up the queue's cannot keep a worker from its work.

@@ -3,6 +3,7 @@
 
 pub(crate) mod accounting;
 mod cancel;
+mod command;
 mod cut;
 mod disorder;
 

@@ -1,0 +1,229 @@
+//! `windlass worker`, as an operator meets it: its file, its signals, its words.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Job, NewJob, State};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::cli::{run, windlass};
+
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/zoltag/worker.toml");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_four_commands_of_the_seed_run_as_the_example_says() {
+    let queue = TestQueue::create().await;
+    let mut worker =
+        Running::start(&queue, Path::new(EXAMPLE), &["--queues", "default,media", "--concurrency", "3"])
+            .await;
+    let provider = Uuid::new_v4();
+
+    let synced =
+        ended(&queue, "sync-dropbox", json!({"provider_id": provider, "path_prefix": "/2024 \"new\""})).await;
+    assert_eq!((synced.status, &synced.result), (State::Succeeded, &Some(json!({"pictures": 24}))));
+    assert_eq!(synced.progress_message.as_deref(), Some("12 of 24 pictures"));
+    let attempt = queue.attempts(DEFAULT_TENANT, synced.id).await.unwrap().remove(0);
+    let said = format!("syncing provider {provider} from /2024 \"new\" for tenant {DEFAULT_TENANT}\n");
+    assert_eq!((attempt.stdout_tail, attempt.exit_code), (Some(said), Some(0)));
+    let client = queue.client().await;
+    eventually("the job that follows has run", async || {
+        let next = "select count(*) from windlass.jobs where definition_key = 'recompute-zeroshot-tags' and status = 'succeeded' and parent_id = $1";
+        client.query_one(next, &[&synced.id]).await.unwrap().get::<_, i64>(0) == 1
+    })
+    .await;
+
+    let tagged = ended(&queue, "recompute-trained-tags", json!({"model": "clip"})).await;
+    assert_eq!(tagged.result, Some(json!({"model": "clip"})));
+    let refused = ended(&queue, "recompute-trained-tags", json!({"model": "$(id)"})).await;
+    assert_eq!((refused.status, refused.reason.as_deref()), (State::Failed, Some("permanent")));
+    let trained = ended(&queue, "train-keyword-models", json!({"keywords": ["red car", "-x"]})).await;
+    assert_eq!(trained.artifact, Some(json!(format!("models/{DEFAULT_TENANT}.bin"))));
+    let busy = queue
+        .enqueue(
+            &NewJob::new("sync-dropbox").payload(&json!({"provider_id": provider, "path_prefix": "/busy"})),
+        )
+        .await
+        .unwrap();
+    eventually("it is tried again later", async || {
+        queue.job(DEFAULT_TENANT, busy.id).await.unwrap().is_some_and(|job| job.status == State::Scheduled)
+    })
+    .await;
+    let wrong = NewJob::new("sync-dropbox").payload(&json!({"provider_id": "not a uuid"}));
+    assert!(queue.enqueue(&wrong).await.unwrap_err().to_string().contains("provider_id"));
+
+    let row = client
+        .query_one("select to_jsonb(w) from windlass.job_workers w where worker_id = $1", &[&worker.id])
+        .await;
+    let row: Value = row.unwrap().get(0);
+    let (host, rest) = worker.id.split_once(':').unwrap();
+    assert_eq!(
+        (row["hostname"].as_str(), rest.split(':').next()),
+        (Some(host), Some(worker.pid().to_string().as_str()))
+    );
+    assert_eq!(row["queues"], json!(["default", "media"]));
+    assert_eq!(row["metadata"]["kinds"].as_array().unwrap().len(), 4);
+    assert_eq!(worker.end(Signal::TERM).await, 0);
+    // Nobody looks on at a terminal, so every line is for a machine.
+    for line in worker.said().lines() {
+        assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hang_up_takes_a_good_file_over_and_leaves_a_bad_one() {
+    let queue = TestQueue::create().await;
+    let scratch = Scratch::new("[commands.first]\nargv = [\"/bin/echo\", \"one\"]\n");
+    let mut worker = Running::start(&queue, &scratch.file, &[]).await;
+    assert_eq!(stdout_of(&queue, "first").await, "one\n");
+
+    scratch.write("[commands.first]\nargv = [\"echo\"]\n");
+    worker.signal(Signal::HUP);
+    let file = scratch.file.display().to_string();
+    eventually("it says what is wrong", async || {
+        worker.said().contains(&format!("{file}:2: commands.first.argv[0]: must be a program"))
+    })
+    .await;
+    assert_eq!(stdout_of(&queue, "first").await, "one\n");
+
+    scratch.write("[commands.first]\nargv = [\"/bin/echo\", \"two\"]\n[commands.second]\nargv = [\"/bin/echo\", \"new\"]\n");
+    worker.signal(Signal::HUP);
+    eventually("the new file counts", async || worker.said().contains("the file was read again")).await;
+    assert_eq!(stdout_of(&queue, "second").await, "new\n");
+    eventually("the old worker has gone", async || queue.workers_for("first").await.unwrap().len() == 1)
+        .await;
+    assert_eq!(stdout_of(&queue, "first").await, "two\n");
+    assert_eq!(worker.end(Signal::TERM).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quiet_worker_finishes_and_takes_nothing_new() {
+    let queue = TestQueue::create().await;
+    let scratch = Scratch::new(
+        "[commands.wait]\nargv = [\"/bin/sh\", \"-c\", \"while ! test -e DIR/go; do sleep 0.05; done\"]\n[commands.quick]\nargv = [\"/bin/true\"]\n",
+    );
+    let mut worker = Running::start(&queue, &scratch.file, &[]).await;
+    let running = queue.enqueue(&NewJob::new("wait")).await.unwrap().id;
+    eventually("it runs", async || status(&queue, running).await == State::Running).await;
+    worker.signal(Signal::USR1);
+    eventually("it says so", async || worker.said().contains("taking nothing new")).await;
+    let waits = queue.enqueue(&NewJob::new("quick")).await.unwrap().id;
+    fs::write(scratch.file.with_file_name("go"), "").unwrap();
+    eventually("what ran has ended", async || status(&queue, running).await == State::Succeeded).await;
+    assert_eq!(status(&queue, waits).await, State::Queued);
+    assert_eq!(worker.end(Signal::TERM).await, 0);
+
+    // By the operator: heard with the next heartbeat, and taken back.
+    let mut worker = Running::start(&queue, &scratch.file, &[]).await;
+    eventually("another takes it", async || status(&queue, waits).await == State::Succeeded).await;
+    assert!(queue.set_quiet(&worker.id, true).await.unwrap());
+    assert!(queue.workers_for("quick").await.unwrap()[0].is_quiet);
+    assert_eq!(worker.end(Signal::INT).await, 0);
+}
+
+#[tokio::test]
+async fn a_bad_file_is_told_by_file_line_and_key() {
+    let scratch = Scratch::new(
+        "[worker]\nconcurrency = 2\n\n[commands.a]\nargv = [\"/bin/true\"]\nlimits = { memroy = \"1GB\" }\n",
+    );
+    let file = scratch.file.to_str().unwrap();
+    let told = run(&["worker", "--config", file]).await.expect(2).err;
+    assert!(told.contains(&format!("{file}:6: commands.a.limits.memroy: is not known here")), "{told}");
+    scratch.write("[commands.a]\nargv = [\"/bin/true\"]\n[http.b]\nurl = \"https://example.com\"\n");
+    let good = run(&["worker", "--config", file, "--check"]).await.expect(0).out;
+    assert_eq!(good, format!("{file}: good; it runs a, b\n"));
+    let told = run(&["worker", "--config", "/no/such/file"]).await.expect(2).err;
+    assert!(told.contains("/no/such/file: cannot be read"), "{told}");
+    assert!(run(&["worker"]).await.expect(2).err.contains("no file says"));
+}
+
+async fn ended(queue: &TestQueue, key: &str, payload: Value) -> Job {
+    let id = queue.enqueue(&NewJob::new(key).payload(&payload)).await.unwrap().id;
+    eventually(&format!("{key} has ended"), async || status(queue, id).await.is_terminal()).await;
+    queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap()
+}
+
+async fn stdout_of(queue: &TestQueue, key: &str) -> String {
+    let job = ended(queue, key, json!({})).await;
+    queue.attempts(DEFAULT_TENANT, job.id).await.unwrap().remove(0).stdout_tail.unwrap()
+}
+
+async fn status(queue: &TestQueue, id: Uuid) -> State {
+    queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap().status
+}
+
+/// A `windlass worker` of one test.
+struct Running {
+    child: Child,
+    id: String,
+    words: PathBuf,
+}
+
+impl Running {
+    async fn start(queue: &TestQueue, file: &Path, more: &[&str]) -> Self {
+        let words = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.words", Uuid::new_v4().simple()));
+        let mut command =
+            windlass(&["worker", "--config", file.to_str().unwrap(), "--database-url", queue.url()]);
+        command.args(more).stdout(Stdio::piped()).stderr(fs::File::create(&words).unwrap());
+        let mut child = command.spawn().unwrap();
+        let first = BufReader::new(child.stdout.take().unwrap()).lines().next_line().await.unwrap();
+        let said = fs::read_to_string(&words).unwrap();
+        let first = first.unwrap_or_else(|| panic!("it ended before it was ready: {said}"));
+        let id = first.strip_prefix("ready: ").unwrap_or_else(|| panic!("{first:?}")).to_owned();
+        Self { child, id, words }
+    }
+
+    fn pid(&self) -> i32 {
+        i32::try_from(self.child.id().unwrap()).unwrap()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.pid()).unwrap(), signal).unwrap();
+    }
+
+    async fn end(&mut self, signal: Signal) -> i32 {
+        self.signal(signal);
+        self.child.wait().await.unwrap().code().unwrap_or(-1)
+    }
+
+    fn said(&self) -> String {
+        fs::read_to_string(&self.words).unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.words);
+    }
+}
+
+/// A directory with a worker's file; `DIR` in it becomes the directory.
+struct Scratch {
+    file: PathBuf,
+}
+
+impl Scratch {
+    fn new(text: &str) -> Self {
+        let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
+        fs::create_dir_all(&directory).unwrap();
+        let scratch = Self { file: directory.join("worker.toml") };
+        scratch.write(text);
+        scratch
+    }
+
+    fn write(&self, text: &str) {
+        let directory = self.file.parent().unwrap().to_str().unwrap();
+        fs::write(&self.file, text.replace("DIR", directory)).unwrap();
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(self.file.parent().unwrap());
+    }
+}

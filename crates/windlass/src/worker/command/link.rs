@@ -1,0 +1,88 @@
+//! The shim's end of the connection.
+
+use std::io::{self, IoSliceMut, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+
+use super::message::{self, FromShim, ToShim};
+
+/// The most descriptors that one order brings.
+pub(crate) const MOST_DESCRIPTORS: usize = 4;
+
+pub(crate) struct Link {
+    socket: UnixStream,
+    bytes: Vec<u8>,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Link {
+    pub(crate) fn new(socket: UnixStream) -> Self {
+        Self { socket, bytes: Vec::new(), descriptors: Vec::new() }
+    }
+
+    pub(crate) fn socket(&self) -> &UnixStream {
+        &self.socket
+    }
+
+    pub(crate) fn take_descriptors(&mut self) -> Vec<OwnedFd> {
+        std::mem::take(&mut self.descriptors)
+    }
+
+    /// Waits for the next message; none once the worker has closed.
+    pub(crate) fn wait(&mut self) -> io::Result<Option<ToShim>> {
+        loop {
+            if let Some(message) = message::take(&mut self.bytes)? {
+                return Ok(Some(message));
+            }
+            if self.receive(RecvFlags::empty())? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next message if one is there; an error once the worker has closed.
+    pub(crate) fn poll(&mut self) -> io::Result<Option<ToShim>> {
+        loop {
+            if let Some(message) = message::take(&mut self.bytes)? {
+                return Ok(Some(message));
+            }
+            match self.receive(RecvFlags::DONTWAIT) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// A worker that is gone hears nothing; that it is gone is seen by reading. One that is frozen must not keep the shim
+    /// from its duties: its messages are few and small, and fit the socket's buffer.
+    pub(crate) fn say(&mut self, message: &FromShim) {
+        if let Ok(frame) = message::frame(message) {
+            let _ = self.socket.write_all(&frame);
+        }
+    }
+
+    fn receive(&mut self, flags: RecvFlags) -> io::Result<usize> {
+        let mut piece = [0_u8; 16 * 1024];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = loop {
+            let into = &mut [IoSliceMut::new(&mut piece)];
+            match recvmsg(&self.socket, into, &mut control, flags | RecvFlags::CMSG_CLOEXEC) {
+                Err(rustix::io::Errno::INTR) => {}
+                received => break received?,
+            }
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.descriptors.extend(descriptors);
+            }
+        }
+        self.bytes.extend_from_slice(&piece[..received.bytes]);
+        Ok(received.bytes)
+    }
+}

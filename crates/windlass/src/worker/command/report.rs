@@ -1,0 +1,192 @@
+//! What a command reports of itself: JSON lines on a descriptor of their own.
+//!
+//! `{"progress": {"percent": 50, "message": "half"}}`, `{"result": …}`, `{"artifact": …}`, `{"snooze_seconds": 60}`,
+//! `{"next": [{"definition_key": "…", "payload": {…}}]}`. A line may hold several of them; the last word counts, and
+//! every `next` adds. Progress that makes no sense is noted in the log. Anything else that makes no sense fails the
+//! attempt: a result or a next job that was lost without a word is worse.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::json::{self, JsonLimits};
+use crate::new_job::NewJob;
+use crate::worker::handler::Done;
+
+/// The longest line.
+const LINE_BYTES: usize = 1024 * 1024 + 4096;
+const MOST_NEXT: usize = 1000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    unfinished: Vec<u8>,
+    lines: usize,
+    result: Option<String>,
+    artifact: Option<String>,
+    snooze: Option<Duration>,
+    next: Vec<NewJob>,
+    problem: Option<String>,
+}
+
+/// What a line said that is told at once.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Heard {
+    Progress { percent: f32, message: String },
+    Nonsense(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line<'a> {
+    #[serde(borrow)]
+    progress: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    artifact: Option<&'a RawValue>,
+    snooze_seconds: Option<f64>,
+    #[serde(default, borrow)]
+    next: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Progress {
+    percent: f32,
+    #[serde(default)]
+    message: String,
+}
+
+impl Reports {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Heard> {
+        let mut heard = Vec::new();
+        self.unfinished.extend_from_slice(bytes);
+        while let Some(end) = self.unfinished.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.unfinished.drain(..=end).collect();
+            heard.extend(self.line(&line));
+        }
+        if self.unfinished.len() > LINE_BYTES {
+            self.unfinished.clear();
+            self.fail(&format!("is longer than {LINE_BYTES} bytes"));
+        }
+        heard
+    }
+
+    pub(crate) fn finish(mut self) -> (Vec<Heard>, Result<Done, String>) {
+        let rest = std::mem::take(&mut self.unfinished);
+        let heard = self.line(&rest).into_iter().collect();
+        if let Some(problem) = self.problem {
+            return (heard, Err(problem));
+        }
+        let done = Done {
+            result: self.result,
+            artifact: self.artifact,
+            next: self.next,
+            snooze: self.snooze,
+            ..Done::default()
+        };
+        (heard, Ok(done))
+    }
+
+    fn line(&mut self, line: &[u8]) -> Option<Heard> {
+        if line.trim_ascii().is_empty() {
+            return None;
+        }
+        self.lines += 1;
+        let read = std::str::from_utf8(line)
+            .map_err(|error| error.to_string())
+            .and_then(|line| serde_json::from_str::<Line<'_>>(line).map_err(|error| error.to_string()));
+        let line = match read {
+            Ok(line) => line,
+            Err(error) => {
+                self.fail(&error);
+                return None;
+            }
+        };
+        for (kept, given, what) in
+            [(&mut self.result, line.result, "result"), (&mut self.artifact, line.artifact, "artifact")]
+        {
+            let Some(given) = given else { continue };
+            match json::check(given.get(), &JsonLimits::default()) {
+                Ok(()) => *kept = Some(given.get().to_owned()),
+                Err(refused) => {
+                    self.problem.get_or_insert(format!(
+                        "report line {}: {what}{}: {}",
+                        self.lines, refused.pointer, refused.problem
+                    ));
+                }
+            }
+        }
+        if let Some(seconds) = line.snooze_seconds {
+            match Duration::try_from_secs_f64(seconds) {
+                Ok(delay) => self.snooze = Some(delay),
+                Err(_) => self.fail("snooze_seconds must be a number of seconds from 0"),
+            }
+        }
+        for next in line.next {
+            match read_job(next.get()) {
+                Ok(job) if self.next.len() < MOST_NEXT => self.next.push(job),
+                Ok(_) => self.fail(&format!("asks for more than {MOST_NEXT} next jobs")),
+                Err(error) => self.fail(&error),
+            }
+        }
+        let progress = line.progress?;
+        Some(match serde_json::from_str::<Progress>(progress.get()) {
+            Ok(progress) => Heard::Progress { percent: progress.percent, message: progress.message },
+            Err(error) => Heard::Nonsense(format!("report line {}: progress: {error}", self.lines)),
+        })
+    }
+
+    fn fail(&mut self, problem: &str) {
+        self.problem.get_or_insert(format!("report line {}: {problem}", self.lines));
+    }
+}
+
+fn read_job(text: &str) -> Result<NewJob, String> {
+    let job = NewJob::from_json(text).map_err(|error| format!("next: {error}"))?;
+    job.check().and_then(|()| job.payload_text().map(drop)).map_err(|error| format!("next: {error}"))?;
+    Ok(job)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_heard_however_they_are_cut() {
+        let text = b"{\"progress\":{\"percent\":50,\"message\":\"half\"}}\n\n{\"result\":{\"n\":1},\"artifact\":\"s3://x\"}\n{\"snooze_seconds\":1.5}\n{\"next\":[{\"definition_key\":\"b\",\"payload\":{}}]}";
+        for size in 1..text.len() {
+            let mut reports = Reports::default();
+            let mut heard: Vec<Heard> = text.chunks(size).flat_map(|piece| reports.push(piece)).collect();
+            let (rest, done) = reports.finish();
+            heard.extend(rest);
+            assert_eq!(heard, [Heard::Progress { percent: 50.0, message: "half".to_owned() }]);
+            let done = done.unwrap();
+            assert_eq!(
+                (done.result.as_deref(), done.artifact.as_deref()),
+                (Some("{\"n\":1}"), Some("\"s3://x\""))
+            );
+            assert_eq!((done.snooze, done.next.len()), (Some(Duration::from_millis(1500)), 1));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_never_lost_without_a_word() {
+        for bad in [
+            "nonsense",
+            "{\"reslut\":1}",
+            "{\"snooze_seconds\":-1}",
+            "{\"next\":[{\"payload\":{}}]}",
+            "{\"result\":\"\\u0000\"}",
+            "\u{feff}{}",
+        ] {
+            let mut reports = Reports::default();
+            reports.push(format!("{bad}\n").as_bytes());
+            assert!(reports.finish().1.unwrap_err().starts_with("report line 1"), "{bad}");
+        }
+        let mut reports = Reports::default();
+        let heard = reports.push(b"{\"progress\":{\"percent\":\"much\"}}\n");
+        assert!(matches!(&heard[..], [Heard::Nonsense(_)]));
+        assert!(reports.finish().1.is_ok());
+    }
+}

@@ -1,0 +1,204 @@
+//! The worker's own configuration file: which commands it can run, and how. It is the only place where an argv is
+//! written, so nobody who reaches the API or the database can run anything else.
+//!
+//! Every error names the file, the line and the key.
+
+mod table;
+
+use std::path::Path;
+
+#[cfg(feature = "commands")]
+use super::command::CommandSpec;
+#[cfg(feature = "http-jobs")]
+use super::http::{HttpEndpoint, HttpKind};
+use crate::error::{Error, Result};
+pub(crate) use table::{Item, Source, Table};
+
+/// A worker's configuration, read and checked whole.
+#[derive(Debug, Default)]
+#[non_exhaustive]
+pub struct WorkerFile {
+    pub database_url: Option<String>,
+    pub concurrency: Option<usize>,
+    pub queues: Option<Vec<String>>,
+    pub lease: Option<std::time::Duration>,
+    pub grace: Option<std::time::Duration>,
+    #[cfg(feature = "commands")]
+    pub commands: Vec<CommandSpec>,
+    #[cfg(feature = "http-jobs")]
+    pub http: Vec<(String, HttpEndpoint)>,
+}
+
+impl WorkerFile {
+    pub fn read(path: &Path) -> Result<Self> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path).map_err(|error| Error::Configuration {
+            file: name.clone(),
+            line: 0,
+            key: String::new(),
+            message: format!("cannot be read: {error}"),
+        })?;
+        Self::parse(&name, &text)
+    }
+
+    /// Reads the text of a file; `name` is what errors call it.
+    pub fn parse(name: &str, text: &str) -> Result<Self> {
+        let source = Source { name, text };
+        let document = source.parse()?;
+        let mut root = Table::root(&source, document.get_ref());
+        let mut file = Self::default();
+        if let Some(mut worker) = root.table("worker")? {
+            file.database_url = worker.text("database_url")?;
+            file.concurrency = worker.number("concurrency", 1..=10_000)?;
+            file.queues = worker.texts("queues")?;
+            file.lease = worker.duration("lease")?;
+            file.grace = worker.duration("grace")?;
+            worker.finish()?;
+        }
+        #[cfg(feature = "commands")]
+        for (key, table) in root.tables("commands")? {
+            file.commands.push(CommandSpec::read(&key, table)?);
+        }
+        #[cfg(feature = "http-jobs")]
+        for (key, table) in root.tables("http")? {
+            let endpoint = read_endpoint(&key, &table)?;
+            file.http.push((key, endpoint));
+        }
+        root.finish()?;
+        Ok(file)
+    }
+
+    /// Whether a text is such a file, and not the settings of a whole process, which may name one.
+    pub fn is_one(text: &str) -> bool {
+        let source = Source { name: "", text };
+        let Ok(document) = source.parse() else { return false };
+        let mut root = Table::root(&source, document.get_ref());
+        let has_endpoints = root.tables("http").is_ok_and(|tables| !tables.is_empty());
+        root.item("commands").is_some() || has_endpoints
+    }
+
+    /// The keys of the jobs that it can run.
+    pub fn keys(&self) -> Vec<&str> {
+        let mut keys: Vec<&str> = Vec::new();
+        #[cfg(feature = "commands")]
+        keys.extend(self.commands.iter().map(CommandSpec::key));
+        #[cfg(feature = "http-jobs")]
+        keys.extend(self.http.iter().map(|(key, _)| key.as_str()));
+        keys
+    }
+}
+
+/// Its own checks name a setting; this finds the line.
+#[cfg(feature = "http-jobs")]
+fn read_endpoint(key: &str, table: &Table<'_>) -> Result<HttpEndpoint> {
+    let endpoint: HttpEndpoint =
+        serde_json::from_value(table.as_json()).map_err(|error| table.missing("", &error.to_string()))?;
+    match HttpKind::new(key, &endpoint) {
+        Ok(_) => Ok(endpoint),
+        Err(Error::Refused { field, message, .. }) => {
+            let setting = field.rsplit('.').find(|part| part.parse::<usize>().is_err()).unwrap_or_default();
+            let item = table.items().find(|(name, _)| name == setting);
+            Err(item.map_or_else(
+                || table.missing(setting, &message),
+                |(_, item)| table.wrong(setting, item, &message),
+            ))
+        }
+        Err(other) => Err(other),
+    }
+}
+
+#[cfg(all(test, feature = "commands", feature = "http-jobs"))]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> String {
+        WorkerFile::parse("worker.toml", text).expect_err("it has a mistake").to_string()
+    }
+
+    #[test]
+    fn a_whole_file_is_read() {
+        let file = WorkerFile::parse(
+            "/etc/windlass/worker.toml",
+            r#"
+            [worker]
+            concurrency = 4
+            queues = ["default", "media"]
+            lease = "20s"
+            [commands.sync-dropbox]
+            argv = ["./zoltag", "sync-dropbox", "--tenant-id", "{tenant.id}", { optional = ["--path", "{payload.path}"] }]
+            limits = { memory = "512MB", cpu_seconds = 60 }
+            exit_codes = { "75" = "retry", "64-78" = "permanent" }
+            [http.ai-tagging]
+            url = "https://example.com/tag"
+            "#,
+        )
+        .unwrap();
+        assert_eq!(file.keys(), ["sync-dropbox", "ai-tagging"]);
+        assert_eq!((file.concurrency, file.lease), (Some(4), Some(std::time::Duration::from_secs(20))));
+        let argv = file.commands[0].argv_for(uuid::Uuid::nil(), uuid::Uuid::nil(), 1, "{}").unwrap();
+        assert_eq!(argv[..2], ["/etc/windlass/zoltag", "sync-dropbox"]);
+    }
+
+    #[test]
+    fn every_mistake_names_file_line_and_key() {
+        let cases = [
+            ("[commands.a]\nargv = [\"/bin/true\"", "worker.toml:2: "),
+            ("[commands.a]\n\nargs = [\"/bin/true\"]", "worker.toml:1: commands.a.argv: is missing"),
+            (
+                "[commands.a]\nargv = [\"/bin/true\"]\ncwd_ = 1",
+                "worker.toml:3: commands.a.cwd_: is not known here; known are argv, ",
+            ),
+            ("[commands.a]\nargv = [\"true\"]", "worker.toml:2: commands.a.argv[0]: must be a program"),
+            (
+                "[commands.a]\nargv = [\"/bin/x\",\n\"{payload}\"]",
+                "worker.toml:3: commands.a.argv[1]: `{payload}` is not known",
+            ),
+            (
+                "[commands.a]\nargv = [\"/bin/x\"]\nenv = [\"LANG\",\n \"PATH\"]",
+                "worker.toml:4: commands.a.env: PATH is never taken over",
+            ),
+            (
+                "[commands.a]\nargv = [\"/bin/x\"]\nset = { LD_PRELOAD = \"{payload.x}\" }",
+                "worker.toml:3: commands.a.set.LD_PRELOAD: must be constant",
+            ),
+            (
+                "[commands.a]\nargv = [\"/bin/x\"]\n[commands.a.limits]\nmemory = \"much\"",
+                "worker.toml:4: commands.a.limits.memory: must be a size",
+            ),
+            (
+                "[commands.a]\nargv = [\"/bin/x\"]\nexit_codes = { \"300\" = \"retry\" }",
+                "worker.toml:3: commands.a.exit_codes.300: must be an exit code",
+            ),
+            (
+                "[commands.a]\nargv = [\"/bin/x\"]\ngrace = \"soon\"",
+                "worker.toml:3: commands.a.grace: must be a duration",
+            ),
+            ("[commands.a]\nargv = [\"/bin/x\"]\nredact = [\"(\"]", "worker.toml:1: commands.a.redact: "),
+            (
+                "[commands.a]\nargv = [\"/bin/x\"]\n[commands.a.secrets]\nT = { env = \"NOT_THERE_AT_ALL\" }",
+                "worker.toml:4: commands.a.secrets.T.env: the worker has no variable",
+            ),
+            (
+                "[commands.a]\nargv = [\"/bin/x\"]\nuser = \"nobody-of-that-name\"",
+                "worker.toml:1: commands.a.user: there is no user",
+            ),
+            (
+                "[worker]\nconcurrency = 0",
+                "worker.toml:2: worker.concurrency: must be a whole number from 1 to 10000",
+            ),
+            ("[http.a]\nurl = \"ftp://x\"", "worker.toml:2: http.a.url: must be an http or https address"),
+            ("[http.a]\nurl = \"https://x\"\nmethd = 1", "worker.toml:1: http.a: unknown field `methd`"),
+            ("[comands.a]\nargv = []", "worker.toml:1: comands: is not known here"),
+        ];
+        for (text, expected) in cases {
+            let told = told(text);
+            assert!(told.starts_with(expected), "{told}\n  does not begin with\n{expected}");
+        }
+    }
+
+    #[test]
+    fn a_workers_file_is_told_from_the_settings_of_a_process() {
+        assert!(WorkerFile::is_one("[commands.a]\nargv = []") && WorkerFile::is_one("[http.a]\nurl = ''"));
+        assert!(!WorkerFile::is_one("[http]\nlisten = '127.0.0.1:80'\n[worker]\nfile = 'w.toml'"));
+    }
+}

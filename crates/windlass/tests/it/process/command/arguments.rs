@@ -1,0 +1,163 @@
+//! Whatever a payload holds, a command gets exactly its elements (X-13).
+
+use std::process::Command;
+
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass::worker::WorkerFile;
+use windlass::{DEFAULT_TENANT, Definition};
+
+use super::yard::{Yard, program};
+
+const CONFIG: &str = r#"
+[commands.echo]
+argv = ["CHILD", "echo", "--tenant={tenant.id}", "--text={payload.text}", { optional = ["--more", "{payload.more}"] },
+  { each = ["--tag={payload.tags}"] }, "--", "{payload.free}"]
+tail = "256KiB"
+
+[commands.strict]
+argv = ["CHILD", "echo", "{payload.text}"]
+schema = { type = "object", properties = { text = { type = "string", maxLength = 5 } }, required = ["text"], additionalProperties = false }
+"#;
+
+const CORPUS: [&str; 12] = [
+    "",
+    "-",
+    "--",
+    "--config=/etc/passwd",
+    "@file",
+    "$(id)",
+    "`id`",
+    "a\nb",
+    "; rm -rf /",
+    "\u{202e}abc",
+    "%s%n",
+    "é😀 '\"",
+];
+
+/// Random text, weighted towards what has broken others.
+fn texts() -> impl Strategy<Value = String> {
+    let any = proptest::string::string_regex("[^\\x00]{0,12}").unwrap();
+    proptest::prop_oneof![any, proptest::sample::select(&CORPUS[..]).prop_map(str::to_owned)]
+}
+
+fn payloads() -> impl Strategy<Value = (String, Option<String>, Vec<String>, String)> {
+    // What stands alone before `--` must not begin with a dash, else the job is refused: another test's business.
+    let more = texts().prop_map(|text| text.trim_start_matches('-').to_owned());
+    (texts(), proptest::option::of(more), proptest::collection::vec(texts(), 0..4), texts())
+}
+
+fn payload_of((text, more, tags, free): &(String, Option<String>, Vec<String>, String)) -> Value {
+    let mut payload = json!({"text": text, "tags": tags, "free": free});
+    if let Some(more) = more {
+        payload["more"] = json!(more);
+    }
+    payload
+}
+
+fn expected((text, more, tags, free): &(String, Option<String>, Vec<String>, String)) -> Vec<String> {
+    let mut argv = vec![
+        program("command-child"),
+        "echo".to_owned(),
+        format!("--tenant={DEFAULT_TENANT}"),
+        format!("--text={text}"),
+    ];
+    argv.extend(more.iter().flat_map(|more| ["--more".to_owned(), more.clone()]));
+    argv.extend(tags.iter().map(|tag| format!("--tag={tag}")));
+    argv.extend(["--".to_owned(), free.clone()]);
+    argv
+}
+
+fn echoed(output: &[u8]) -> Vec<String> {
+    let mut said: Vec<String> =
+        output.split(|byte| *byte == 0).map(|part| String::from_utf8(part.to_vec()).unwrap()).collect();
+    assert_eq!(said.pop().as_deref(), Some(""), "a NUL comes after the last");
+    let argc: usize = said.remove(0).parse().unwrap();
+    assert_eq!(argc, said.len());
+    said
+}
+
+/// The arguments of many payloads go through one exec: the kernel passes elements one by one, so fifty jobs' elements in
+/// one argv are as exact or inexact as in fifty.
+#[test]
+fn a_hundred_thousand_random_payloads_arrive_element_by_element() {
+    const PAYLOADS: usize = 100_000;
+    const PER_EXEC: usize = 500;
+    let file = WorkerFile::parse("test.toml", &CONFIG.replace("CHILD", &program("command-child"))).unwrap();
+    let spec = &file.commands[0];
+    let mut runner = TestRunner::default();
+    let strategy = payloads();
+    for _ in 0..PAYLOADS / PER_EXEC {
+        let mut wanted = Vec::new();
+        let mut given = Vec::new();
+        for _ in 0..PER_EXEC {
+            let one = strategy.new_tree(&mut runner).unwrap().current();
+            given.extend(
+                spec.argv_for(DEFAULT_TENANT, Uuid::nil(), 1, &payload_of(&one).to_string()).unwrap(),
+            );
+            wanted.extend(expected(&one));
+        }
+        assert_eq!(given, wanted);
+        let output = Command::new(&given[0]).args(&given[1..]).env_clear().output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(echoed(&output.stdout), wanted);
+    }
+}
+
+/// The same through the whole worker, one job each.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_worker_starts_has_exactly_the_elements_of_its_job() {
+    let yard = Yard::new(CONFIG).await;
+    let worker = yard.worker().await;
+    let mut sent = Vec::new();
+    for text in CORPUS {
+        let one = (
+            text.to_owned(),
+            Some(text.trim_start_matches('-').to_owned()),
+            vec![text.to_owned(); 2],
+            text.to_owned(),
+        );
+        sent.push((yard.send("echo", payload_of(&one)).await, one));
+    }
+    for (job, one) in sent {
+        let (_, attempts) = yard.ended(job, "succeeded").await;
+        // NUL cannot be stored and was replaced, as were the control characters of the corpus: there are none but \n.
+        let said = attempts[0].stdout_tail.as_deref().unwrap().replace('\u{fffd}', "\0");
+        assert_eq!(echoed(said.as_bytes()), expected(&one));
+    }
+    worker.finish().await;
+}
+
+/// The SQL door cannot check a schema, so the worker does; and what would be read as an option is refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_does_not_fit_is_refused_before_anything_runs() {
+    let yard = Yard::new(CONFIG).await;
+    let worker = yard.worker().await;
+    let through_sql = "select id from windlass.enqueue('strict', payload => '{\"text\": \"too long\"}')";
+    let job: Uuid = yard.client.query_one(through_sql, &[]).await.unwrap().get(0);
+    let (row, attempts) = yard.ended(job, "failed").await;
+    assert!(row["last_error"].as_str().unwrap().contains("does not fit the definition's schema"), "{row}");
+    assert_eq!(attempts[0].pid, None);
+    let (row, _) = yard.run("strict", json!({"text": "--x"}), "failed").await;
+    let why = "the command cannot be made from the payload: payload.text begins with `-`, and the command would take it for an option";
+    assert_eq!((row["last_error"].as_str(), row["reason"].as_str()), (Some(why), Some("permanent")));
+    let too_long = windlass::NewJob::new("strict").payload(&json!({"text": "too long"}));
+    assert!(yard.queue.enqueue(&too_long).await.is_err(), "and at enqueue");
+    worker.finish().await;
+}
+
+/// A worker claims only keys it has; a job of another key stays where it is and can be told apart.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_whose_key_the_worker_does_not_have_stays_queued() {
+    let yard = Yard::new(CONFIG).await;
+    yard.queue.define(&Definition::new("elsewhere")).await.unwrap();
+    let worker = yard.worker().await;
+    let stays = yard.send("elsewhere", json!({})).await;
+    yard.run("strict", json!({"text": "x"}), "succeeded").await;
+    assert_eq!(crate::support::status(&yard.client, stays).await, "queued");
+    assert_eq!(yard.queue.workers_for("elsewhere").await.unwrap(), []);
+    assert_eq!(yard.queue.workers_for("strict").await.unwrap()[0].worker_id, worker.name);
+    worker.finish().await;
+}
