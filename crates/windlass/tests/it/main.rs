@@ -14,6 +14,7 @@ mod hot_tables;
 mod http;
 mod keep;
 mod lease;
+mod line;
 mod list;
 mod log;
 mod migrations;
