@@ -140,7 +140,7 @@ impl Windlass {
 
     async fn post_all(&self, path: &'static str, body: &str, n: u64, callers: usize) -> Result<()> {
         let taken = Arc::new(AtomicU64::new(0));
-        let mut tasks = JoinSet::new();
+        let mut tasks: JoinSet<Result<()>> = JoinSet::new();
         for _ in 0..callers {
             let mut connection = self.connect().await?;
             let (taken, body, token) = (taken.clone(), body.to_owned(), self.token.clone());
