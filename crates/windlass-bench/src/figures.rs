@@ -63,7 +63,6 @@ pub(crate) enum Unit {
     Bytes,
     Mebibytes,
     Jobs,
-    Share,
 }
 
 pub(crate) enum Target {
@@ -71,7 +70,6 @@ pub(crate) enum Target {
     /// At least this share of another figure of the same run.
     Share(f64, &'static str, fn(&Figures) -> Option<f64>),
     AtMost(f64),
-    AtLeast(f64),
 }
 
 /// How a figure stands to its target.
@@ -93,7 +91,6 @@ impl Line {
                 Some(Verdict { share: Some(share), passes: share >= least })
             }
             Target::AtMost(most) => Some(Verdict { share: None, passes: value <= most }),
-            Target::AtLeast(least) => Some(Verdict { share: None, passes: value >= least }),
         }
     }
 }

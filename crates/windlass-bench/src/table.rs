@@ -63,7 +63,6 @@ fn target_words(target: &Target, unit: Unit, figures: &Figures) -> String {
             None => format!(">= {least} of {name}"),
         },
         Target::AtMost(most) => format!("<= {}", words(*most, unit).trim()),
-        Target::AtLeast(least) => format!(">= {}", words(*least, unit).trim()),
     }
 }
 
@@ -74,7 +73,6 @@ fn words(value: f64, unit: Unit) -> String {
         Unit::Bytes => format!("{} B", grouped(value)),
         Unit::Mebibytes => format!("{value:.1} MiB"),
         Unit::Jobs => grouped(value),
-        Unit::Share => format!("{value:.3}"),
     }
 }
 

@@ -15,6 +15,7 @@ mod http;
 mod insight;
 mod keep;
 mod lease;
+mod line;
 mod list;
 mod log;
 mod migrations;
