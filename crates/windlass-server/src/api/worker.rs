@@ -179,7 +179,7 @@ pub(crate) async fn release(
 
 /// Whose word it is: what the credential says, never the body.
 fn puller(caller: &Caller) -> Puller {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '@' | '-');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
     let name = caller.name().chars().take(150).map(|c| if is_plain(c) { c } else { '_' }).collect();
     Puller { tenant: caller.tenant, name }
 }

@@ -171,7 +171,7 @@ async fn a_stopping_server_answers_those_who_wait() {
     });
     let client = server.queue.client().await;
     windlass_testing::eventually("it waits", async || {
-        let text = "select count(*) from windlass.job_workers where worker_id like 'remote/%'";
+        let text = "select count(*) from windlass.job_workers where worker_id like '%@%'";
         client.query_one(text, &[]).await.unwrap().get::<_, i64>(0) == 1
     })
     .await;

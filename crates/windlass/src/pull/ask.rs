@@ -66,17 +66,17 @@ pub struct Beat {
 
 impl Puller {
     /// The name under which the worker's row is kept. It names the tenant, so that no tenant can take up another's row, and
-    /// holds a slash, which the name of a worker of ours never does.
+    /// holds an `@`, which the name of a worker of ours never does.
     pub(crate) fn name_of(&self, own: Option<&str>) -> Result<String> {
         let own = own.unwrap_or(&self.name);
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '@' | '-');
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
         if own.is_empty() || own.len() > LONGEST_NAME || !own.chars().all(is_plain) {
-            let form = format!("must have 1 to {LONGEST_NAME} letters, digits or `._:@-`");
+            let form = format!("must have 1 to {LONGEST_NAME} letters, digits or `._:-`");
             return Err(Error::refused("worker_id", form));
         }
         Ok(match self.tenant {
-            Some(tenant) => format!("remote/{tenant}/{own}"),
-            None => format!("remote/{own}"),
+            Some(tenant) => format!("{own}@{tenant}"),
+            None => format!("{own}@remote"),
         })
     }
 

@@ -55,7 +55,7 @@ impl HandOver {
             return Ok(worker);
         }
         let me = Introduction {
-            worker_id: format!("endpoint/{key}"),
+            worker_id: format!("{}@endpoint", key.replace('/', "_")),
             hostname: String::new(),
             queues: None,
             definition_keys: vec![key.to_string()],

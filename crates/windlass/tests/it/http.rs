@@ -134,7 +134,7 @@ async fn an_accepted_job_runs_until_its_endpoint_ends_it() {
     let worker = start(&queue, "slow", &endpoint(&server, "/")).await;
     let id = queue.enqueue(&NewJob::new("slow").max_attempts(2)).await.unwrap().id;
     let handed =
-        "select count(*) from windlass.jobs where status = 'running' and claimed_by_worker = 'endpoint/slow'";
+        "select count(*) from windlass.jobs where status = 'running' and claimed_by_worker = 'slow@endpoint'";
     eventually("it is the endpoint's", async || count(&client, handed).await == 1).await;
     eventually("the slot is free", async || worker.running() == 0).await;
     // It outlives the worker that called.

@@ -56,7 +56,7 @@ async fn a_remote_worker_takes_a_job_and_completes_it_with_what_follows() {
     assert_eq!((taken.subject_id.as_deref(), taken.tags.as_slice()), (Some("7"), &["a".to_owned()][..]));
     assert!(taken.deadline > taken.lease_expires_at);
     let row = job(&client, id).await;
-    assert_eq!((&row["status"], &row["claimed_by_worker"]), (&json!("running"), &json!("remote/tester")));
+    assert_eq!((&row["status"], &row["claimed_by_worker"]), (&json!("running"), &json!("tester@remote")));
 
     let beat = Beat {
         percent: Some(40.0),

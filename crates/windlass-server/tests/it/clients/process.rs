@@ -116,7 +116,7 @@ async fn a_worker_runs_jobs_of_every_kind(language: &Language) {
     let job = stage.until(succeeds, State::Succeeded).await;
     assert_eq!((job.result, job.artifact), (Some(json!({"n": 1})), Some(json!({"path": "/tmp/a"}))));
     assert_eq!(job.progress_message.as_deref(), Some("half"));
-    assert_eq!(job.claimed_by_worker, Some(format!("remote/{DEFAULT_TENANT}/{}", language.worker_id)));
+    assert_eq!(job.claimed_by_worker, Some(format!("{}@{DEFAULT_TENANT}", language.worker_id)));
     let log = stage
         .server
         .queue

@@ -138,7 +138,7 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     })
     .await;
     assert_eq!(status(&client, alive.id).await, "running");
-    assert_eq!(count(&client, "select count(*) from windlass.job_workers where worker_id = 'remote/tester' and stopped_at is null").await, 1);
+    assert_eq!(count(&client, "select count(*) from windlass.job_workers where worker_id = 'tester@remote' and stopped_at is null").await, 1);
     let lease = job(&client, alive.id).await["lease_expires_at"].clone();
     assert!(lease.as_str().is_some(), "the job shows its own lease");
     pull.stop().await;
@@ -177,13 +177,13 @@ async fn a_remote_worker_that_vanished_is_closed_and_may_come_back() {
     let client = queue.client().await;
     let id = queue.enqueue(&NewJob::new("remote").max_attempts(5)).await.unwrap().id;
     take_one(&pull).await;
-    let silent = "update windlass.job_workers set lease_expires_at = clock_timestamp() - interval '1 s' where worker_id like 'remote/%'";
+    let silent = "update windlass.job_workers set lease_expires_at = clock_timestamp() - interval '1 s' where worker_id like '%@%'";
     client.execute(silent, &[]).await.unwrap();
     let keeper = keeper(&queue);
     keeper.run_once(Duty::Reap).await.unwrap();
     assert_eq!(attempts(&client, id).await, ["lost"], "what it held is lost with it");
     keeper.run_once(Duty::Reap).await.unwrap();
-    let closed = "select count(*) from windlass.job_workers where worker_id = 'remote/tester' and stopped_at is not null";
+    let closed = "select count(*) from windlass.job_workers where worker_id = 'tester@remote' and stopped_at is not null";
     assert_eq!(count(&client, closed).await, 1);
     eventually("it is due again", async || {
         keeper.run_once(Duty::Promote).await.unwrap();
@@ -194,7 +194,7 @@ async fn a_remote_worker_that_vanished_is_closed_and_may_come_back() {
     assert_eq!((again.id, again.attempt), (id, 2));
     assert_eq!(count(&client, closed).await, 0);
     assert_eq!(
-        count(&client, "select count(*) from windlass.job_workers where worker_id like 'remote/%'").await,
+        count(&client, "select count(*) from windlass.job_workers where worker_id like '%@%'").await,
         1
     );
     pull.stop().await;

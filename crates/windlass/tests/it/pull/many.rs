@@ -26,7 +26,7 @@ async fn ten_thousand_who_wait_cost_little_and_a_job_wakes_one_of_them() {
         let claim = Claim { worker_id, limit: 1, wait: Duration::from_secs(60), ..claim(&["remote"]) };
         waiting.spawn(async move { pull.claim(&anyone(), claim).await.unwrap() });
     }
-    let known = "select count(*) from windlass.job_workers where worker_id like 'remote/w%'";
+    let known = "select count(*) from windlass.job_workers where worker_id like 'w%@remote'";
     eventually("all have come in", async || count(&client, known).await == 100).await;
     let (before, began) = (count(&client, CALLS).await, Instant::now());
     eventually("some seconds have passed", async || began.elapsed() > Duration::from_secs(4)).await;

@@ -5,8 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use windlass::{Claim, Definition, Done, Held, Introduction, NewJob, Puller, State};
 
+use windlass_testing::eventually;
+
 use super::{anyone, claim, start};
-use crate::support::{count, everything};
+use crate::support::{count, everything, status};
 
 fn hasty(claim: Claim) -> Claim {
     Claim { wait: Duration::ZERO, ..claim }
@@ -33,7 +35,7 @@ async fn a_tenants_credential_gets_that_tenants_jobs_only() {
         pull.complete(&anyone(), of_a, &jobs_a[0].fence, Done::new()).await.unwrap(),
         Held::Held(State::Succeeded)
     );
-    let rows = "select count(*) from windlass.job_workers where worker_id like 'remote/%'";
+    let rows = "select count(*) from windlass.job_workers where worker_id like '%@%'";
     assert_eq!(count(&client, rows).await, 2, "the same name of two tenants is two workers");
     pull.stop().await;
 }
@@ -115,13 +117,29 @@ async fn a_registered_worker_is_seen_and_can_be_asked_to_be_quiet() {
     };
     let registered = pull.register(&anyone(), &me).await.unwrap();
     assert_eq!((registered.worker_id.as_str(), registered.is_quiet), ("mac-mini", false));
-    let row = "select count(*) from windlass.job_workers where worker_id = 'remote/mac-mini' and hostname = 'mac' and version = '1.2'
+    let row = "select count(*) from windlass.job_workers where worker_id = 'mac-mini@remote' and hostname = 'mac' and version = '1.2'
         and definition_keys = '{remote}' and metadata ->> 'gpu' = 'true' and lease_expires_at > clock_timestamp()";
     assert_eq!(count(&client, row).await, 1);
     client
-        .execute("update windlass.job_workers set is_quiet = true where worker_id = 'remote/mac-mini'", &[])
+        .execute("update windlass.job_workers set is_quiet = true where worker_id = 'mac-mini@remote'", &[])
         .await
         .unwrap();
     assert!(pull.register(&anyone(), &me).await.unwrap().is_quiet);
+
+    // Once the word has come round, it is given nothing; and again once it is taken back.
+    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let asks = Claim { worker_id: Some("mac-mini".to_owned()), ..hasty(claim(&["remote"])) };
+    let is_given = async || {
+        let jobs = pull.claim(&anyone(), asks.clone()).await.unwrap();
+        for job in &jobs {
+            pull.release(&anyone(), job.id, &job.fence).await.unwrap();
+        }
+        !jobs.is_empty()
+    };
+    eventually("it is given nothing", async || !is_given().await).await;
+    assert_eq!(status(&client, id).await, "queued");
+    let loud = "update windlass.job_workers set is_quiet = false where worker_id = 'mac-mini@remote'";
+    client.execute(loud, &[]).await.unwrap();
+    eventually("it is given jobs again", is_given).await;
     pull.stop().await;
 }
