@@ -16,6 +16,7 @@ mod load;
 
 mod poison;
 mod pooler;
+mod schedule;
 mod server;
 mod shutdown;
 mod starve;

@@ -1,0 +1,154 @@
+//! Schedulers killed and frozen while the database's clock is rolled forward and back, with Debian's libfaketime on the
+//! server alone: the database is the only clock that counts.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use jiff::{SignedDuration, Timestamp};
+use rustix::process::Signal;
+use tokio_postgres::Client;
+use uuid::Uuid;
+use windlass::embedded::{Options, Postgres, Source};
+use windlass::{DEFAULT_TENANT, Definition, Misfire, NewTrigger, Queue, Schedule};
+use windlass_testing::{eventually, settings};
+
+use super::accounting::number;
+use super::fleet::{Fleet, WorkerProcess};
+use crate::embedded::scratch::{Scratch, connect};
+
+const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+const BINARIES: &str = "/usr/lib/postgresql/15/bin";
+
+/// A clock that the test rolls: what the server adds to the machine's time.
+struct Clock {
+    file: PathBuf,
+}
+
+impl Clock {
+    fn set(&self, minutes: i64) {
+        // Written beside and moved, so that no backend reads half of it.
+        let fresh = self.file.with_extension("new");
+        fs::write(&fresh, format!("{:+}\n", minutes * 60)).unwrap();
+        fs::rename(fresh, &self.file).unwrap();
+    }
+}
+
+/// The system's Postgres with a clock of its own: whatever pg_ctl starts has it.
+async fn server(scratch: &Scratch) -> (Postgres, Clock) {
+    assert!(Path::new(LIBRARY).exists(), "install Debian's package libfaketime");
+    let clock = Clock { file: scratch.path.join("clock") };
+    clock.set(0);
+    let bin = scratch.path.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    for program in ["initdb", "postgres"] {
+        symlink(Path::new(BINARIES).join(program), bin.join(program)).unwrap();
+    }
+    let script = format!(
+        "#!/bin/sh\nexport LD_PRELOAD={LIBRARY} FAKETIME_TIMESTAMP_FILE={} FAKETIME_NO_CACHE=1 FAKETIME_DONT_FAKE_MONOTONIC=1\nexec {BINARIES}/pg_ctl \"$@\"\n",
+        clock.file.display()
+    );
+    fs::write(bin.join("pg_ctl"), script).unwrap();
+    fs::set_permissions(bin.join("pg_ctl"), fs::Permissions::from_mode(0o755)).unwrap();
+    let options = Options { source: Source::Path(bin), ..scratch.options() };
+    (Postgres::start(&options).await.unwrap(), clock)
+}
+
+/// Invariants 35 and 37: what fired is what the pure function says, each once, whatever happened to clocks and processes.
+#[tokio::test(flavor = "multi_thread")]
+async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_clock() {
+    let (scratch, fleet) = (Scratch::new(), Fleet::new());
+    let (postgres, clock) = server(&scratch).await;
+    windlass::migrate(&settings(&postgres.url())).await.unwrap();
+    let queue = Queue::connect(settings(&postgres.url())).await.unwrap();
+    let client = connect(&postgres.url()).await;
+    queue.define(&Definition::new("work")).await.unwrap();
+    let every_minute = NewTrigger {
+        misfire: Misfire::FireAll,
+        misfire_max: 1000,
+        ..NewTrigger::schedule("every minute", "* * * * *", "work")
+    };
+    let mut firsts = Vec::new();
+    for _ in 0..10 {
+        let trigger = queue.create_trigger(DEFAULT_TENANT, &every_minute, "tester").await.unwrap();
+        firsts.push((trigger.id, trigger.next_due_at.unwrap()));
+    }
+    let mut workers: Vec<WorkerProcess> = Vec::new();
+    for _ in 0..3 {
+        workers.push(fleet.spawn(&postgres.url(), &[]).await);
+    }
+
+    for round in 1..=5 {
+        let frozen = workers.remove(0);
+        frozen.signal(Signal::STOP);
+        clock.set(round * 10);
+        // The one that is likely at work dies in the middle of it; another takes its place.
+        let before = number(&client, "select count(*) from windlass.fire").await;
+        eventually("somebody is at it", async || {
+            number(&client, "select count(*) from windlass.fire").await > before
+        })
+        .await;
+        workers.remove(0).kill().await;
+        workers.push(fleet.spawn(&postgres.url(), &[]).await);
+        all_is_decided(&client).await;
+        // It wakes up with decisions that are long over.
+        frozen.signal(Signal::CONT);
+        workers.push(frozen);
+    }
+    let reached = fires(&client).await;
+    assert!(reached.len() >= 500, "{}", reached.len());
+
+    // The clock goes back half an hour and on again: instants that were fired do not come a second time.
+    clock.set(20);
+    let event = queue.emit(&windlass::NewEvent::new("clock.went.back")).await.unwrap();
+    eventually("the keepers go on", async || {
+        !queue.event(DEFAULT_TENANT, event.id).await.unwrap().unwrap().is_pending
+    })
+    .await;
+    assert_eq!(fires(&client).await.len(), reached.len());
+    clock.set(55);
+    all_is_decided(&client).await;
+
+    for worker in workers {
+        worker.kill().await;
+    }
+    let now: Timestamp = client.query_one("select clock_timestamp()", &[]).await.unwrap().get(0);
+    let every_minute = Schedule::new("* * * * *", "UTC").unwrap();
+    let fired = fires(&client).await;
+    let last = fired.iter().map(|(_, due)| *due).max().unwrap();
+    assert!(last > now - SignedDuration::from_secs(90), "it has caught up");
+    let expected: BTreeSet<(Uuid, Timestamp)> = firsts
+        .iter()
+        .flat_map(|&(id, first)| {
+            every_minute
+                .due_in(first - SignedDuration::from_secs(1), last)
+                .map(move |due| (id, due))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let set: BTreeSet<_> = fired.iter().copied().collect();
+    // The minute may have turned for some of the triggers and not yet for others.
+    let missing: Vec<_> = expected.difference(&set).filter(|(_, due)| *due < last).collect();
+    assert!(missing.is_empty() && set.is_subset(&expected), "missing {missing:?}");
+    assert_eq!(set.len(), fired.len(), "no instant twice");
+    let jobs = "select count(*) from windlass.job b where b.source = 3";
+    assert_eq!(
+        number(&client, jobs).await,
+        i64::try_from(fired.len()).unwrap(),
+        "one job each, and no other"
+    );
+    let skipped = "select count(*) from windlass.fire where outcome <> 'fired'";
+    assert_eq!(number(&client, skipped).await, 0);
+    postgres.stop().await.unwrap();
+}
+
+async fn all_is_decided(client: &Client) {
+    let open = "select count(*) from windlass.job_triggers where next_due_at <= clock_timestamp()";
+    eventually("nothing is overdue", async || number(client, open).await == 0).await;
+}
+
+async fn fires(client: &Client) -> Vec<(Uuid, Timestamp)> {
+    let rows = client.query("select trigger_id, due_at from windlass.fire", &[]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1))).collect()
+}
