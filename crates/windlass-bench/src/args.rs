@@ -8,12 +8,14 @@ use crate::api::ApiPlan;
 use crate::commands::CommandsPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
 use crate::http::HttpPlan;
+use crate::schedule::SchedulePlan;
 
 pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json FILE] [--only NAME,…]
        windlass-bench api [--n N] [--callers N] [--history N] [--reads N]
        windlass-bench driver MODE [--flag value …]
        windlass-bench commands [--n N] [--concurrency C]   commands beside a plain spawn loop, and following a log
        windlass-bench http [--n N] [--concurrency C] [--delay-ms MS]   HTTP jobs beside a plain client
+       windlass-bench schedule [--triggers N] [--events N]             fires at one instant, and events dispatched
 
   --quick       smaller numbers, all the same figures, in under two minutes
   --full        ten million finished jobs in the history instead of two
@@ -37,6 +39,7 @@ pub(crate) enum Command {
     Driver(Mode),
     Commands(CommandsPlan),
     Http(HttpPlan),
+    Schedule(SchedulePlan),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -126,6 +129,7 @@ impl Command {
             Some("driver") => parse_mode(&words[1..]).map(Self::Driver),
             Some("commands") => parse_commands(&words[1..]).map(Self::Commands),
             Some("http") => parse_http(&words[1..]).map(Self::Http),
+            Some("schedule") => parse_schedule(&words[1..]).map(Self::Schedule),
             _ => parse_suite(&words).map(Self::Suite),
         }
     }
@@ -134,6 +138,14 @@ impl Command {
 fn parse_commands(words: &[String]) -> Result<CommandsPlan, UsageError> {
     let mut flags = Flags::parse(words, &[], &["--n", "--concurrency"])?;
     Ok(CommandsPlan { n: flags.positive("--n", 5000)?, concurrency: flags.positive("--concurrency", 8)? })
+}
+
+fn parse_schedule(words: &[String]) -> Result<SchedulePlan, UsageError> {
+    let mut flags = Flags::parse(words, &[], &["--triggers", "--events"])?;
+    Ok(SchedulePlan {
+        triggers: flags.positive("--triggers", 10_000)?,
+        events: flags.positive("--events", 10_000)?,
+    })
 }
 
 fn parse_http(words: &[String]) -> Result<HttpPlan, UsageError> {

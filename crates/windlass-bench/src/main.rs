@@ -18,6 +18,7 @@ mod noop;
 mod percentile;
 mod process;
 mod raw;
+mod schedule;
 mod server;
 mod suite;
 mod table;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
             Command::Commands(plan) => commands::run(&plan).await,
             Command::Driver(mode) => driver::run(&mode).await,
             Command::Http(plan) => http::run(&plan).await,
+            Command::Schedule(plan) => schedule::run(&plan).await,
         }
     });
     match done {
