@@ -21,6 +21,10 @@ pub struct Act {
 
 impl Act {
     /// `action` is `noun.verb`; `target` the id of what it was done to.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "ids and names are given as they are, whatever they are"
+    )]
     pub fn new(action: &'static str, target: impl ToString) -> Self {
         Self { action, target: target.to_string(), is_denied: false, before: None, after: None }
     }

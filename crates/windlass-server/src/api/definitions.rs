@@ -108,6 +108,8 @@ pub(crate) struct DefinitionFields {
     /// The definition whose job removes the artifact of a job that is about to be purged.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200)]
+    /// The definition of a job that is enqueued when a job with an artifact is purged.
+    #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
     on_purge: Option<String>,
 }
 
@@ -124,12 +126,16 @@ pub(crate) enum RetryOrFail {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retention {
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 315_360_000)]
     succeeded: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 315_360_000)]
     failed: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 315_360_000)]
     dead_letter: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 315_360_000)]
     canceled: Option<u32>,
 }
 
@@ -258,6 +264,25 @@ fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
     }
     if given.start_deadline_seconds.is_some_and(|seconds| !(1..=315_360_000).contains(&seconds)) {
         return invalid("start_deadline_seconds", "must be between 1 and 315360000");
+    }
+    if let Some(kept) = &given.retention {
+        let all = [
+            ("succeeded", kept.succeeded),
+            ("failed", kept.failed),
+            ("dead_letter", kept.dead_letter),
+            ("canceled", kept.canceled),
+        ];
+        for (status, seconds) in all {
+            if seconds.is_some_and(|seconds| seconds > 315_360_000) {
+                return invalid(
+                    &format!("retention/{status}"),
+                    "must be at most 315360000 seconds, which is ten years",
+                );
+            }
+        }
+    }
+    if given.on_purge.as_ref().is_some_and(|key| key.is_empty() || key.len() > 200) {
+        return invalid("on_purge", "must be a definition's key");
     }
     match serde_json::to_value(given) {
         Ok(Value::Object(fields)) => Ok(fields),

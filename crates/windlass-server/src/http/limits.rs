@@ -84,6 +84,7 @@ fn longest_wait(request: &Request) -> Duration {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the layer gives it away")]
 fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let message = panic
         .downcast_ref::<String>()
@@ -98,15 +99,9 @@ const SIGN_INS_PER_MINUTE: u32 = 10;
 
 /// How often each credential, and each tenant, has asked lately. Counted after authentication: before it, anybody could
 /// speak in another's name. Every server process counts for itself.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Rates {
     limiters: std::sync::Mutex<std::collections::HashMap<u32, Arc<DefaultKeyedRateLimiter<String>>>>,
-}
-
-impl Default for Rates {
-    fn default() -> Self {
-        Self { limiters: std::sync::Mutex::default() }
-    }
 }
 
 impl Rates {
@@ -116,25 +111,25 @@ impl Rates {
         of_credential: u32,
         of_tenant: Option<u32>,
     ) -> Result<(), Problem> {
-        self.take(of_credential, caller.name())?;
+        self.take(of_credential, &caller.name())?;
         if let (Some(most), Some(tenant)) = (of_tenant, caller.tenant) {
-            self.take(most, format!("tenant:{tenant}"))?;
+            self.take(most, &format!("tenant:{tenant}"))?;
         }
         Ok(())
     }
 
     /// Few tries for one address or token: guessing a password must take years.
     pub(crate) fn sign_in(&self, who: &str) -> Result<(), Problem> {
-        self.take(SIGN_INS_PER_MINUTE, format!("sign-in:{who}"))
+        self.take(SIGN_INS_PER_MINUTE, &format!("sign-in:{who}"))
     }
 
-    fn take(&self, per_minute: u32, key: String) -> Result<(), Problem> {
+    fn take(&self, per_minute: u32, key: &str) -> Result<(), Problem> {
         let limiter = self.limiter(per_minute);
         // Keys that have not asked for a while are forgotten, so that the table does not grow for ever.
         if limiter.len() > 10_000 {
             limiter.retain_recent();
         }
-        limiter.check_key(&key).map_err(|not_until| {
+        limiter.check_key(&key.to_owned()).map_err(|not_until| {
             use governor::clock::{Clock, DefaultClock};
             let wait = not_until.wait_time_from(DefaultClock::default().now()).as_secs_f64().ceil();
             let detail = format!("at most {per_minute} requests per minute");

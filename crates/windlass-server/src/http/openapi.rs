@@ -58,12 +58,12 @@ fn complete(route: &Route, operation: &mut Map<String, Value>) {
     if let Some(parameters) = parameters.as_array_mut() {
         if is_guarded {
             let about = "The tenant to act for; super-admins only";
-            parameters.push(header("X-Tenant-Id", about, json!({"type": "string", "format": "uuid"})));
+            parameters.push(header("X-Tenant-Id", about, &json!({"type": "string", "format": "uuid"})));
         }
         if creates {
             let about = "The same key with the same request is answered the same";
             let form = json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"});
-            parameters.push(header("Idempotency-Key", about, form));
+            parameters.push(header("Idempotency-Key", about, &form));
         }
     }
     let mut problems =
@@ -124,7 +124,7 @@ fn takes_key(route: &Route) -> bool {
     creating.contains(&route.path)
 }
 
-fn header(name: &str, about: &str, schema: Value) -> Value {
+fn header(name: &str, about: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "description": about, "required": false, "schema": schema})
 }
 
