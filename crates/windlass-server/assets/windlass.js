@@ -427,6 +427,14 @@
     for (const open of $$("details.more[open]")) if (!open.contains(event.target)) open.open = false;
   });
 
+  // A page the browser keeps for "back" must not keep its connections: a host has only a few.
+  addEventListener("pagehide", () => {
+    source?.close();
+    for (const stream of tails.values()) stream.close();
+    tails.clear();
+  });
+  addEventListener("pageshow", (event) => { if (event.persisted) { listen(); wake(); soon(); } });
+
   function wake() {
     $$(".terminal[data-follow]").forEach(wakeTail);
     chooseColumns(false);
