@@ -227,11 +227,11 @@
   let lastTick = null;
   function picked() {
     const form = $("#pick");
-    if (!form) return;
+    const bar = $("#picked");
+    if (!form || !bar) return;
     const ticks = $$("td.tick input");
     const chosen = ticks.filter((tick) => tick.checked);
     for (const tick of ticks) tick.closest("tr").classList.toggle("selected", tick.checked);
-    const bar = $("#picked");
     const every = $("#pick-every");
     const all = every?.checked;
     bar.hidden = !chosen.length && !all;
