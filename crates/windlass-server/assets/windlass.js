@@ -227,11 +227,11 @@
   let lastTick = null;
   function picked() {
     const form = $("#pick");
-    if (!form) return;
+    const bar = $("#picked");
+    if (!form || !bar) return;
     const ticks = $$("td.tick input");
     const chosen = ticks.filter((tick) => tick.checked);
     for (const tick of ticks) tick.closest("tr").classList.toggle("selected", tick.checked);
-    const bar = $("#picked");
     const every = $("#pick-every");
     const all = every?.checked;
     bar.hidden = !chosen.length && !all;
@@ -426,6 +426,14 @@
   document.addEventListener("click", (event) => {
     for (const open of $$("details.more[open]")) if (!open.contains(event.target)) open.open = false;
   });
+
+  // A page the browser keeps for "back" must not keep its connections: a host has only a few.
+  addEventListener("pagehide", () => {
+    source?.close();
+    for (const stream of tails.values()) stream.close();
+    tails.clear();
+  });
+  addEventListener("pageshow", (event) => { if (event.persisted) { listen(); wake(); soon(); } });
 
   function wake() {
     $$(".terminal[data-follow]").forEach(wakeTail);

@@ -43,7 +43,7 @@ async fn the_jobs_page_has_its_cards_columns_and_row_actions() {
     assert!(job.text.contains("connection to provider 1 refused after 30 s"));
     let waits = client.get(&format!("/ui/jobs/{}", world.in_state(State::Queued).await)).await;
     assert!(
-        waits.text.contains("Why it waits") && waits.text.contains("no live worker knows"),
+        waits.text.contains("Why it waits") && waits.text.contains("No live worker knows"),
         "{}",
         waits.text
     );

@@ -28,14 +28,14 @@ async fn rows_appear_and_change_in_place_and_wait_behind_a_pill() {
 
     // Whoever reads further down is not pushed about.
     chrome.script("window.scrollTo(0, 700)").await;
-    let before = chrome.script("return document.querySelector('tbody tr').id").await;
+    let before = chrome.script("return document.querySelector('tbody[data-rows] tr').id").await;
     queue.enqueue(&job(0, world.acme, "/photos")).await.unwrap();
     chrome.until_text("#pill", "1 new").await;
-    assert_eq!(chrome.script("return document.querySelector('tbody tr').id").await, before);
+    assert_eq!(chrome.script("return document.querySelector('tbody[data-rows] tr').id").await, before);
     chrome.script("document.querySelector('#pill button').click()").await;
     chrome
         .until("the new row is there", async || {
-            chrome.script("return document.querySelector('tbody tr').id").await != before
+            chrome.script("return document.querySelector('tbody[data-rows] tr').id").await != before
         })
         .await;
 
