@@ -42,12 +42,17 @@ pub(crate) async fn routes(
     settings: Settings,
 ) -> Result<axum::Router, Failure> {
     let app = app(configuration, settings).await?;
-    Ok(http::in_process(&app, local_caller()))
+    Ok(routes_of(&app))
 }
 
 pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Result<App, Failure> {
     let queue = Queue::connect(settings).await?;
     Ok(App::new(queue, options(configuration)))
+}
+
+/// The same within a process that serves.
+pub(crate) fn routes_of(app: &App) -> axum::Router {
+    http::in_process(app, local_caller())
 }
 
 /// Every right: whoever has the database's password has them anyway.
