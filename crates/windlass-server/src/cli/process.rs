@@ -92,8 +92,14 @@ fn options(configuration: &Configuration) -> http::Options {
         metrics: configuration.metrics.enabled,
         metrics_tenants: configuration.metrics.tenants,
         jwt: jwt(configuration),
-        secure_cookies: configuration.http.tls_certificate.is_some(),
+        secure_cookies: is_reached_by_tls(configuration),
     }
+}
+
+/// By its own certificate, or by that of a proxy in front of it.
+fn is_reached_by_tls(configuration: &Configuration) -> bool {
+    let http = &configuration.http;
+    http.tls_certificate.is_some() || http.public_url.as_ref().is_some_and(|url| url.starts_with("https://"))
 }
 
 /// Binds the configured address and serves the app on it.
