@@ -24,11 +24,13 @@ pub(crate) const DEFAULT_TOKEN_FILE: &str = ".windlass/admin-token";
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>;
 
+#[derive(Clone)]
 pub(crate) struct Client {
     door: Door,
     tenant: Option<String>,
 }
 
+#[derive(Clone)]
 enum Door {
     Server { http: reqwest::Client, url: String, token: Option<String> },
     Database(Box<axum::Router>),

@@ -40,7 +40,7 @@ enum Verb {
 
 const FILE_HELP: &str = "The file, in TOML:\n  [[definitions]]\n  key = \"sync-dropbox\"\n  description = \"Sync provider updates\"\n  \
     timeout_seconds = 3600\n  max_attempts = 3\n  [definitions.arg_schema]\n  type = \"object\"\n  required = [\"provider_id\"]\n\n\
-    or in JSON: {\"definitions\": [{\"key\": \"sync-dropbox\", …}]}";
+    or in JSON: {\"definitions\": [{\"key\": \"sync-dropbox\", …}]}, or the list alone";
 
 const PATH: &str = "/api/v1/admin/jobs/definitions";
 
@@ -85,6 +85,14 @@ impl Definitions {
             }
         }
     }
+}
+
+/// Applies a file, for others of this program.
+pub(super) async fn apply(client: &Client, file: &Path) -> Result<(), Failure> {
+    for step in plan(client, read(file)?).await? {
+        step.apply(client).await?;
+    }
+    Ok(())
 }
 
 impl Step {

@@ -42,12 +42,17 @@ pub(crate) async fn routes(
     settings: Settings,
 ) -> Result<axum::Router, Failure> {
     let app = app(configuration, settings).await?;
-    Ok(http::in_process(&app, local_caller()))
+    Ok(routes_of(&app))
 }
 
 pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Result<App, Failure> {
     let queue = Queue::connect(settings).await?;
     Ok(App::new(queue, options(configuration)))
+}
+
+/// The same within a process that serves.
+pub(crate) fn routes_of(app: &App) -> axum::Router {
+    http::in_process(app, local_caller())
 }
 
 /// Every right: whoever has the database's password has them anyway.
@@ -87,8 +92,14 @@ fn options(configuration: &Configuration) -> http::Options {
         metrics: configuration.metrics.enabled,
         metrics_tenants: configuration.metrics.tenants,
         jwt: jwt(configuration),
-        secure_cookies: configuration.http.tls_certificate.is_some(),
+        secure_cookies: is_reached_by_tls(configuration),
     }
+}
+
+/// By its own certificate, or by that of a proxy in front of it.
+fn is_reached_by_tls(configuration: &Configuration) -> bool {
+    let http = &configuration.http;
+    http.tls_certificate.is_some() || http.public_url.as_ref().is_some_and(|url| url.starts_with("https://"))
 }
 
 /// Binds the configured address and serves the app on it.

@@ -4,6 +4,7 @@
 //! runs finish, the keeper ends, and the Postgres it started is shut down. A second signal skips the waiting.
 
 mod demo;
+mod example;
 mod handlers;
 mod token;
 
@@ -15,11 +16,13 @@ use windlass::embedded::{Options, Postgres};
 use windlass::{Settings, Worker};
 
 use super::Global;
+use super::client::Client;
 use super::exit::{Exit, Failure};
 use super::print;
 use super::process::{self, Beside, Signals};
 use crate::config::Configuration;
 use crate::server::Running;
+use example::{Example, Programs, Surroundings};
 
 /// Runs everything in one process: the API, the pages, the keeper and a worker, on a Postgres of its own.
 ///
@@ -28,7 +31,7 @@ use crate::server::Running;
 /// written to DIR/admin-token, readable by you alone; the other commands find it there.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  windlass up\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
+    after_help = "Examples:\n  windlass up\n  windlass up --example clipnest\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
 )]
 pub struct Up {
     /// Where its Postgres, and the admin's token, are kept
@@ -42,12 +45,17 @@ pub struct Up {
     /// Without demo tenants and jobs
     #[arg(long)]
     no_demo: bool,
+
+    /// Loads and runs an example instead of the demo: a folder of examples/, or the path of one
+    #[arg(long, value_name = "NAME", conflicts_with = "no_demo")]
+    example: Option<String>,
 }
 
 /// What was started, in the order in which it is stopped.
 struct Everything {
     running: Running,
     workers: Vec<Worker>,
+    programs: Option<Programs>,
     beside: Beside,
     postgres: Option<Postgres>,
 }
@@ -59,11 +67,12 @@ impl Up {
         quieten(&mut configuration);
         crate::logs::start(&configuration.logs);
         let mut signals = Signals::new()?;
+        let example = self.example.as_deref().map(Example::find).transpose()?;
         std::fs::create_dir_all(&self.data_dir)
             .map_err(|error| Failure::usage(format!("cannot make {}: {error}", self.data_dir.display())))?;
 
         let everything = tokio::select! {
-            started = self.start(global, &configuration) => started?,
+            started = self.start(global, &configuration, example) => started?,
             () = signals.next() => return Ok(Exit::Interrupted),
         };
         signals.next().await;
@@ -71,8 +80,13 @@ impl Up {
         everything.stop(&configuration, &mut signals).await
     }
 
-    async fn start(&self, global: &Global, configuration: &Configuration) -> Result<Everything, Failure> {
-        let (settings, postgres) = self.database(global, configuration).await?;
+    async fn start(
+        &self,
+        global: &Global,
+        configuration: &Configuration,
+        example: Option<Example>,
+    ) -> Result<Everything, Failure> {
+        let (settings, database_url, postgres) = self.database(global, configuration).await?;
         windlass::migrate(&settings).await?;
         let app = process::app(configuration, settings).await?;
         let queue = app.queue().clone();
@@ -81,7 +95,7 @@ impl Up {
         let mut beside = Beside::start(configuration, &queue).await?;
         beside.keep(&queue);
         let mut workers = Vec::new();
-        if !self.no_demo {
+        if !self.no_demo && example.is_none() {
             let tenants = demo::prepare(&queue).await?;
             let worker = demo::worker(&queue, configuration).await?;
             beside.trace(configuration, &worker);
@@ -91,11 +105,23 @@ impl Up {
         if let Some(file) = &configuration.worker.file {
             workers.push(super::worker::beside(&queue, configuration, file).await?);
         }
+        let client = Client::to_database(process::routes_of(&app));
         let running = process::serve(app, configuration).await?;
         let address = process::address(configuration, running.address());
+        let programs = match example {
+            Some(example) => {
+                example.load(&queue, &client).await?;
+                let token = std::fs::read_to_string(&token_file)?.trim().to_owned();
+                let around = Surroundings { server: address.clone(), database_url, token };
+                let programs = example.start(&around).await?;
+                beside.spawn(example.ask(client, beside.token()));
+                Some(programs)
+            }
+            None => None,
+        };
         print::line(format!("ready: {address}"))?;
         self.explain(&address, &token_file, postgres.as_ref());
-        Ok(Everything { running, workers, beside, postgres })
+        Ok(Everything { running, workers, programs, beside, postgres })
     }
 
     /// The database that was named, or one of our own.
@@ -103,9 +129,9 @@ impl Up {
         &self,
         global: &Global,
         configuration: &Configuration,
-    ) -> Result<(Settings, Option<Postgres>), Failure> {
-        if configuration.database.url.is_some() {
-            return Ok((global.database(configuration)?, None));
+    ) -> Result<(Settings, String, Option<Postgres>), Failure> {
+        if let Some(url) = &configuration.database.url {
+            return Ok((global.database(configuration)?, url.expose().to_owned(), None));
         }
         let directory = std::path::absolute(&self.data_dir)?.join("postgres");
         print::note(format!("starting a Postgres of its own in {} …", directory.display()));
@@ -113,7 +139,7 @@ impl Up {
             Failure::from(error).advise("or name a Postgres that runs: --database-url URL or DATABASE_URL")
         })?;
         let settings = Settings::new(&postgres.url())?.connections(configuration.database.connections);
-        Ok((settings, Some(postgres)))
+        Ok((settings, postgres.url(), Some(postgres)))
     }
 
     /// Three things to try.
@@ -125,14 +151,15 @@ impl Up {
         } else {
             format!(" --token-file {}", token_file.display())
         };
-        let tenant = if self.no_demo { "default" } else { "acme" };
+        let has_demo = !self.no_demo && self.example.is_none();
+        let tenant = if has_demo { "acme" } else { "default" };
         print::note(format!("the admin's token is in {}", token_file.display()));
         if let Some(postgres) = postgres {
             print::note(format!("the database is {}", postgres.tcp_url()));
         }
         print::note("three things to try, here in a second terminal:");
         print::note(format!("  1  open {address} and sign in with the token"));
-        if self.no_demo {
+        if !has_demo {
             print::note(format!(
                 "  2  windlass definitions apply FILE{server}{token}    (see its --help for the file)"
             ));
@@ -150,6 +177,9 @@ impl Everything {
     async fn stop(self, configuration: &Configuration, signals: &mut Signals) -> Result<Exit, Failure> {
         let grace = Duration::from_secs(configuration.http.stop_seconds);
         let gracefully = async {
+            if let Some(programs) = self.programs {
+                programs.stop().await;
+            }
             let stopping = self.workers.into_iter().map(Worker::stop);
             let workers = futures_util::future::try_join_all(stopping);
             let ((), stopped) = tokio::join!(self.running.stop(grace), workers);
