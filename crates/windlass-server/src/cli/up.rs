@@ -1,9 +1,11 @@
 //! `windlass up`: everything in one process, from nothing to jobs at work.
 //!
-//! How it stops: on ctrl-C or SIGTERM the demo's producer ends first, then the server takes no more requests, the worker lets its
-//! runs finish, the keeper ends, and the Postgres it started is shut down. A second signal skips the waiting.
+//! How it stops: on ctrl-C or SIGTERM an example's programs and the demo's producer end first, then the server takes no more
+//! requests, the worker lets its runs finish, the keeper ends, and the Postgres it started is shut down. A second signal skips
+//! the waiting.
 
 mod demo;
+mod examples;
 mod handlers;
 mod token;
 
@@ -18,6 +20,7 @@ use super::Global;
 use super::exit::{Exit, Failure};
 use super::print;
 use super::process::{self, Beside, Signals};
+use crate::auth::Secret;
 use crate::config::Configuration;
 use crate::server::Running;
 
@@ -28,7 +31,7 @@ use crate::server::Running;
 /// written to DIR/admin-token, readable by you alone; the other commands find it there.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  windlass up\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
+    after_help = "Examples:\n  windlass up\n  windlass up --example ai-tagging\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
 )]
 pub struct Up {
     /// Where its Postgres, and the admin's token, are kept
@@ -42,10 +45,15 @@ pub struct Up {
     /// Without demo tenants and jobs
     #[arg(long)]
     no_demo: bool,
+
+    /// Runs an example of the repository instead of the demo: ai-tagging, tts, clipnest or zoltag
+    #[arg(long, value_name = "NAME", conflicts_with = "no_demo")]
+    example: Option<String>,
 }
 
 /// What was started, in the order in which it is stopped.
 struct Everything {
+    example: Option<examples::Running>,
     running: Running,
     workers: Vec<Worker>,
     beside: Beside,
@@ -54,6 +62,7 @@ struct Everything {
 
 impl Up {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let example = self.example.as_deref().map(examples::find).transpose()?;
         let mut configuration =
             global.load(&[("http.listen", "--listen", self.listen.clone())])?.configuration;
         quieten(&mut configuration);
@@ -63,7 +72,7 @@ impl Up {
             .map_err(|error| Failure::usage(format!("cannot make {}: {error}", self.data_dir.display())))?;
 
         let everything = tokio::select! {
-            started = self.start(global, &configuration) => started?,
+            started = self.start(global, &configuration, example) => started?,
             () = signals.next() => return Ok(Exit::Interrupted),
         };
         signals.next().await;
@@ -71,7 +80,12 @@ impl Up {
         everything.stop(&configuration, &mut signals).await
     }
 
-    async fn start(&self, global: &Global, configuration: &Configuration) -> Result<Everything, Failure> {
+    async fn start(
+        &self,
+        global: &Global,
+        configuration: &Configuration,
+        example: Option<&examples::Example>,
+    ) -> Result<Everything, Failure> {
         let (settings, postgres) = self.database(global, configuration).await?;
         windlass::migrate(&settings).await?;
         let app = process::app(configuration, settings).await?;
@@ -81,7 +95,7 @@ impl Up {
         let mut beside = Beside::start(configuration, &queue).await?;
         beside.keep(&queue);
         let mut workers = Vec::new();
-        if !self.no_demo {
+        if !self.is_bare() {
             let tenants = demo::prepare(&queue).await?;
             let worker = demo::worker(&queue, configuration).await?;
             beside.trace(configuration, &worker);
@@ -93,9 +107,30 @@ impl Up {
         }
         let running = process::serve(app, configuration).await?;
         let address = process::address(configuration, running.address());
+        let example_at_work = match example {
+            None => None,
+            Some(example) => {
+                let given = || configuration.database.url.as_ref().map_or("", Secret::expose).to_owned();
+                let around = examples::Surroundings {
+                    data_dir: &self.data_dir,
+                    database_url: &postgres.as_ref().map_or_else(given, Postgres::url),
+                    address: &address,
+                    token_file: &token_file,
+                };
+                Some(example.start(&around)?)
+            }
+        };
         print::line(format!("ready: {address}"))?;
         self.explain(&address, &token_file, postgres.as_ref());
-        Ok(Everything { running, workers, beside, postgres })
+        if let Some(example) = example {
+            print::note(format!("of the example: {}", example.hint));
+        }
+        Ok(Everything { example: example_at_work, running, workers, beside, postgres })
+    }
+
+    /// Without the demo.
+    fn is_bare(&self) -> bool {
+        self.no_demo || self.example.is_some()
     }
 
     /// The database that was named, or one of our own.
@@ -125,14 +160,14 @@ impl Up {
         } else {
             format!(" --token-file {}", token_file.display())
         };
-        let tenant = if self.no_demo { "default" } else { "acme" };
+        let tenant = if self.is_bare() { "default" } else { "acme" };
         print::note(format!("the admin's token is in {}", token_file.display()));
         if let Some(postgres) = postgres {
             print::note(format!("the database is {}", postgres.tcp_url()));
         }
         print::note("three things to try, here in a second terminal:");
         print::note(format!("  1  open {address} and sign in with the token"));
-        if self.no_demo {
+        if self.is_bare() {
             print::note(format!(
                 "  2  windlass definitions apply FILE{server}{token}    (see its --help for the file)"
             ));
@@ -150,6 +185,9 @@ impl Everything {
     async fn stop(self, configuration: &Configuration, signals: &mut Signals) -> Result<Exit, Failure> {
         let grace = Duration::from_secs(configuration.http.stop_seconds);
         let gracefully = async {
+            if let Some(example) = self.example {
+                example.stop().await;
+            }
             let stopping = self.workers.into_iter().map(Worker::stop);
             let workers = futures_util::future::try_join_all(stopping);
             let ((), stopped) = tokio::join!(self.running.stop(grace), workers);
