@@ -87,14 +87,6 @@ impl Definitions {
     }
 }
 
-/// Applies a file, for others of this program.
-pub(super) async fn apply(client: &Client, file: &Path) -> Result<(), Failure> {
-    for step in plan(client, read(file)?).await? {
-        step.apply(client).await?;
-    }
-    Ok(())
-}
-
 impl Step {
     fn is_nothing(&self) -> bool {
         self.there.is_some() && self.differences.is_empty()

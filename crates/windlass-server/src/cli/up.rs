@@ -1,10 +1,11 @@
 //! `windlass up`: everything in one process, from nothing to jobs at work.
 //!
-//! How it stops: on ctrl-C or SIGTERM the demo's producer ends first, then the server takes no more requests, the worker lets its
-//! runs finish, the keeper ends, and the Postgres it started is shut down. A second signal skips the waiting.
+//! How it stops: on ctrl-C or SIGTERM an example's programs and the demo's producer end first, then the server takes no more
+//! requests, the worker lets its runs finish, the keeper ends, and the Postgres it started is shut down. A second signal skips
+//! the waiting.
 
 mod demo;
-mod example;
+mod examples;
 mod handlers;
 mod token;
 
@@ -16,13 +17,12 @@ use windlass::embedded::{Options, Postgres};
 use windlass::{Settings, Worker};
 
 use super::Global;
-use super::client::Client;
 use super::exit::{Exit, Failure};
 use super::print;
 use super::process::{self, Beside, Signals};
+use crate::auth::Secret;
 use crate::config::Configuration;
 use crate::server::Running;
-use example::{Example, Programs, Surroundings};
 
 /// Runs everything in one process: the API, the pages, the keeper and a worker, on a Postgres of its own.
 ///
@@ -31,7 +31,7 @@ use example::{Example, Programs, Surroundings};
 /// written to DIR/admin-token, readable by you alone; the other commands find it there.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  windlass up\n  windlass up --example clipnest\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
+    after_help = "Examples:\n  windlass up\n  windlass up --example ai-tagging\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
 )]
 pub struct Up {
     /// Where its Postgres, and the admin's token, are kept
@@ -46,28 +46,28 @@ pub struct Up {
     #[arg(long)]
     no_demo: bool,
 
-    /// Loads and runs an example instead of the demo: a folder of examples/, or the path of one
+    /// Runs an example of the repository instead of the demo: ai-tagging, tts, clipnest or zoltag
     #[arg(long, value_name = "NAME", conflicts_with = "no_demo")]
     example: Option<String>,
 }
 
 /// What was started, in the order in which it is stopped.
 struct Everything {
+    example: Option<examples::Running>,
     running: Running,
     workers: Vec<Worker>,
-    programs: Option<Programs>,
     beside: Beside,
     postgres: Option<Postgres>,
 }
 
 impl Up {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        let example = self.example.as_deref().map(examples::find).transpose()?;
         let mut configuration =
             global.load(&[("http.listen", "--listen", self.listen.clone())])?.configuration;
         quieten(&mut configuration);
         crate::logs::start(&configuration.logs);
         let mut signals = Signals::new()?;
-        let example = self.example.as_deref().map(Example::find).transpose()?;
         std::fs::create_dir_all(&self.data_dir)
             .map_err(|error| Failure::usage(format!("cannot make {}: {error}", self.data_dir.display())))?;
 
@@ -84,9 +84,9 @@ impl Up {
         &self,
         global: &Global,
         configuration: &Configuration,
-        example: Option<Example>,
+        example: Option<&examples::Example>,
     ) -> Result<Everything, Failure> {
-        let (settings, database_url, postgres) = self.database(global, configuration).await?;
+        let (settings, postgres) = self.database(global, configuration).await?;
         windlass::migrate(&settings).await?;
         let app = process::app(configuration, settings).await?;
         let queue = app.queue().clone();
@@ -95,7 +95,7 @@ impl Up {
         let mut beside = Beside::start(configuration, &queue).await?;
         beside.keep(&queue);
         let mut workers = Vec::new();
-        if !self.no_demo && example.is_none() {
+        if !self.is_bare() {
             let tenants = demo::prepare(&queue).await?;
             let worker = demo::worker(&queue, configuration).await?;
             beside.trace(configuration, &worker);
@@ -105,23 +105,32 @@ impl Up {
         if let Some(file) = &configuration.worker.file {
             workers.push(super::worker::beside(&queue, configuration, file).await?);
         }
-        let client = Client::to_database(process::routes_of(&app));
         let running = process::serve(app, configuration).await?;
         let address = process::address(configuration, running.address());
-        let programs = match example {
-            Some(example) => {
-                example.load(&queue, &client).await?;
-                let token = std::fs::read_to_string(&token_file)?.trim().to_owned();
-                let around = Surroundings { server: address.clone(), database_url, token };
-                let programs = example.start(&around).await?;
-                beside.spawn(example.ask(client, beside.token()));
-                Some(programs)
-            }
+        let example_at_work = match example {
             None => None,
+            Some(example) => {
+                let given = || configuration.database.url.as_ref().map_or("", Secret::expose).to_owned();
+                let around = examples::Surroundings {
+                    data_dir: &self.data_dir,
+                    database_url: &postgres.as_ref().map_or_else(given, Postgres::url),
+                    address: &address,
+                    token_file: &token_file,
+                };
+                Some(example.start(&around)?)
+            }
         };
         print::line(format!("ready: {address}"))?;
         self.explain(&address, &token_file, postgres.as_ref());
-        Ok(Everything { running, workers, programs, beside, postgres })
+        if let Some(example) = example {
+            print::note(format!("of the example: {}", example.hint));
+        }
+        Ok(Everything { example: example_at_work, running, workers, beside, postgres })
+    }
+
+    /// Without the demo.
+    fn is_bare(&self) -> bool {
+        self.no_demo || self.example.is_some()
     }
 
     /// The database that was named, or one of our own.
@@ -129,9 +138,9 @@ impl Up {
         &self,
         global: &Global,
         configuration: &Configuration,
-    ) -> Result<(Settings, String, Option<Postgres>), Failure> {
-        if let Some(url) = &configuration.database.url {
-            return Ok((global.database(configuration)?, url.expose().to_owned(), None));
+    ) -> Result<(Settings, Option<Postgres>), Failure> {
+        if configuration.database.url.is_some() {
+            return Ok((global.database(configuration)?, None));
         }
         let directory = std::path::absolute(&self.data_dir)?.join("postgres");
         print::note(format!("starting a Postgres of its own in {} …", directory.display()));
@@ -139,7 +148,7 @@ impl Up {
             Failure::from(error).advise("or name a Postgres that runs: --database-url URL or DATABASE_URL")
         })?;
         let settings = Settings::new(&postgres.url())?.connections(configuration.database.connections);
-        Ok((settings, postgres.url(), Some(postgres)))
+        Ok((settings, Some(postgres)))
     }
 
     /// Three things to try.
@@ -151,15 +160,14 @@ impl Up {
         } else {
             format!(" --token-file {}", token_file.display())
         };
-        let has_demo = !self.no_demo && self.example.is_none();
-        let tenant = if has_demo { "acme" } else { "default" };
+        let tenant = if self.is_bare() { "default" } else { "acme" };
         print::note(format!("the admin's token is in {}", token_file.display()));
         if let Some(postgres) = postgres {
             print::note(format!("the database is {}", postgres.tcp_url()));
         }
         print::note("three things to try, here in a second terminal:");
         print::note(format!("  1  open {address} and sign in with the token"));
-        if !has_demo {
+        if self.is_bare() {
             print::note(format!(
                 "  2  windlass definitions apply FILE{server}{token}    (see its --help for the file)"
             ));
@@ -177,8 +185,8 @@ impl Everything {
     async fn stop(self, configuration: &Configuration, signals: &mut Signals) -> Result<Exit, Failure> {
         let grace = Duration::from_secs(configuration.http.stop_seconds);
         let gracefully = async {
-            if let Some(programs) = self.programs {
-                programs.stop().await;
+            if let Some(example) = self.example {
+                example.stop().await;
             }
             let stopping = self.workers.into_iter().map(Worker::stop);
             let workers = futures_util::future::try_join_all(stopping);

@@ -1,6 +1,7 @@
 //! How a page is cut into blocks, and a place to run them in.
 
 mod getting_started;
+mod guides;
 mod migrating;
 
 use std::fs;

@@ -1,6 +1,9 @@
 //! What these tests share: the programs of an example, started and stopped like any other process.
 
 mod ai_tagging;
+mod tts;
+mod up;
+mod zoltag;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -82,49 +82,6 @@ async fn up_on_a_given_database_starts_none_and_a_second_signal_ends_it_at_once(
 }
 
 #[tokio::test]
-async fn up_with_an_example_loads_it_runs_its_programs_and_ends_them() {
-    let (scratch, database) = (Scratch::new(), migrated().await);
-    let folder = scratch.0.join("shop");
-    fs::create_dir_all(&folder).unwrap();
-    let manifest = r#"
-        description = "a shop"
-        tenants = [{ slug = "shop", name = "The Shop" }]
-        definitions = "definitions.json"
-        [[run]]
-        argv = ["{windlass}", "tenants", "list"]
-        wait = true
-        [[run]]
-        argv = ["sh", "-c", "echo $$ {server} $WINDLASS_SERVER $MORE > seen; exec sleep 600"]
-        env = { MORE = "more" }
-        [[jobs]]
-        tenant = "shop"
-        body = { definition_key = "pack", payload = { parcels = 3 } }
-    "#;
-    fs::write(folder.join("example.toml"), manifest).unwrap();
-    fs::write(folder.join("definitions.json"), r#"[{"key": "pack", "max_attempts": 2}]"#).unwrap();
-    let example = folder.to_str().unwrap().to_owned();
-    let mut up = Up::start(&scratch, &["--database-url", database.url(), "--example", &example]).await;
-
-    eventually("its program runs", async || {
-        fs::read_to_string(folder.join("seen")).is_ok_and(|seen| seen.ends_with('\n'))
-    })
-    .await;
-    let seen = fs::read_to_string(folder.join("seen")).unwrap();
-    let words: Vec<&str> = seen.split_whitespace().collect();
-    assert_eq!(words[1..], [&up.address, &up.address, "more"]);
-    eventually("its job is there", async || {
-        up.ask(&["jobs", "list", "--tenant", "shop", "--json"]).await.json()["jobs"][0]["payload"]["parcels"]
-            == 3
-    })
-    .await;
-    assert_eq!(up.interrupt().await, 0, "{}", up.said());
-    assert!(!Path::new("/proc").join(words[0]).exists(), "its program must have ended with it");
-
-    let ran = run(&["up", "--example", "nowhere/at-all"]).await.expect(2);
-    assert!(ran.err.contains("example.toml"), "{}", ran.err);
-}
-
-#[tokio::test]
 async fn serve_needs_a_migrated_database_and_says_so() {
     let server = windlass_testing::TestServer::shared().await;
     let ran = run(&["serve", "--database-url", &server.url(), "--listen", "127.0.0.1:0"]).await;

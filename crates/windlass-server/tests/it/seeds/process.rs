@@ -42,11 +42,6 @@ impl Stage {
         self.server.queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap()
     }
 
-    async fn until(&self, id: Uuid, state: State) -> Job {
-        eventually(&format!("job {id} is {state}"), async || self.job(id).await.status == state).await;
-        self.job(id).await
-    }
-
     async fn end(mut self) {
         self.stop.cancel();
         self.keeping.await.unwrap();

@@ -1,0 +1,153 @@
+//! The examples that `windlass up --example NAME` runs. Each is a folder of the repository, carried inside the program and
+//! written to the data directory; its `run.sh` sets it up and starts its programs, the way its README tells a person to.
+//!
+//! How it stops: all its programs are one process group, which is asked to end together and waited for.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::process::{Child, Command};
+
+use crate::cli::exit::Failure;
+
+/// A folder of `examples/`.
+pub(super) struct Example {
+    name: &'static str,
+    files: &'static [(&'static str, &'static str)],
+    /// What to try, after the address is known.
+    pub(super) hint: &'static str,
+}
+
+macro_rules! files {
+    ($($name:literal from $path:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../../", $path)))),*]
+    };
+}
+
+const ALL: [Example; 4] = [
+    Example {
+        name: "ai-tagging",
+        files: files![
+            "schema.sql" from "examples/ai-tagging/schema.sql",
+            "members.sql" from "examples/ai-tagging/members.sql",
+            "demo.sql" from "examples/ai-tagging/demo.sql",
+            "function.py" from "examples/ai-tagging/function.py",
+            "worker.toml" from "examples/ai-tagging/worker.toml",
+            "run.sh" from "examples/ai-tagging/run.sh",
+        ],
+        hint: "add a row to workspace_threads_posts, and watch its job in the workspace `noodle-club`",
+    },
+    Example {
+        name: "tts",
+        files: files![
+            "definitions.json" from "examples/tts/definitions.json",
+            "audio.py" from "examples/tts/audio.py",
+            "service.py" from "examples/tts/service.py",
+            "worker.py" from "examples/tts/worker.py",
+            "dialogue.json" from "examples/tts/dialogue.json",
+            "run.sh" from "examples/tts/run.sh",
+            "windlass/__init__.py" from "clients/python/windlass/__init__.py",
+            "windlass/client.py" from "clients/python/windlass/client.py",
+            "windlass/errors.py" from "clients/python/windlass/errors.py",
+            "windlass/worker.py" from "clients/python/windlass/worker.py",
+        ],
+        hint: "curl -H 'X-User-Id: 5f0c6e58-7f5e-4b1e-9d52-0a7b8d3c1e11' http://127.0.0.1:8202/jobs",
+    },
+    Example {
+        name: "clipnest",
+        files: files![
+            "schema.sql" from "examples/clipnest/schema.sql",
+            "definitions.json" from "examples/clipnest/definitions.json",
+            "functions.py" from "examples/clipnest/functions.py",
+            "worker.toml" from "examples/clipnest/worker.toml",
+            "run.sh" from "examples/clipnest/run.sh",
+        ],
+        hint: "add a row to clipnest_videos, and watch its two jobs",
+    },
+    Example {
+        name: "zoltag",
+        files: files![
+            "worker.toml" from "examples/zoltag/worker.toml",
+            "zoltag" from "examples/zoltag/zoltag",
+            "folder-updated.json" from "examples/zoltag/folder-updated.json",
+            "nightly.json" from "examples/zoltag/nightly.json",
+            "enqueue.json" from "examples/zoltag/enqueue.json",
+            "run.sh" from "examples/zoltag/run.sh",
+        ],
+        hint: "look at the jobs of acme and bcg, and at the workers: one of three was killed",
+    },
+];
+
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    ALL.iter().map(|example| example.name)
+}
+
+pub(super) fn find(name: &str) -> Result<&'static Example, Failure> {
+    ALL.iter().find(|example| example.name == name).ok_or_else(|| {
+        let known: Vec<&str> = names().collect();
+        Failure::usage(format!("there is no example {name:?}"))
+            .advise(format!("known are {}", known.join(", ")))
+    })
+}
+
+/// What an example's programs are told of the windlass that they work with.
+pub(super) struct Surroundings<'a> {
+    pub(super) data_dir: &'a Path,
+    pub(super) database_url: &'a str,
+    pub(super) address: &'a str,
+    pub(super) token_file: &'a Path,
+}
+
+/// An example at work.
+pub(super) struct Running(Child);
+
+impl Example {
+    pub(super) fn start(&self, around: &Surroundings<'_>) -> Result<Running, Failure> {
+        let folder = std::path::absolute(around.data_dir)?.join("examples").join(self.name);
+        self.write(&folder)
+            .map_err(|error| Failure::usage(format!("cannot write {}: {error}", folder.display())))?;
+        let child = Command::new("sh")
+            .arg("run.sh")
+            .current_dir(&folder)
+            .env("WINDLASS", std::env::current_exe()?)
+            .env("WINDLASS_SERVER", around.address)
+            .env("WINDLASS_TOKEN_FILE", std::path::absolute(around.token_file)?)
+            .env("DATABASE_URL", around.database_url)
+            .env("PYTHONPATH", &folder)
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .stdin(Stdio::null())
+            .stdout(fs::File::create(folder.join("output"))?)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()?;
+        Ok(Running(child))
+    }
+
+    fn write(&self, folder: &Path) -> std::io::Result<()> {
+        for (name, content) in self.files {
+            let path: PathBuf = folder.join(name);
+            if let Some(parent) = path.parent() {
+                fs::create_dir_all(parent)?;
+            }
+            fs::write(&path, content)?;
+            if content.starts_with("#!") {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    pub(super) async fn stop(mut self) {
+        let group = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(group) = group {
+            // It may have ended by itself; then there is nobody to tell.
+            let _ = kill_process_group(group, Signal::TERM);
+        }
+        let _ = self.0.wait().await;
+    }
+}

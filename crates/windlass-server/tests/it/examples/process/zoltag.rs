@@ -1,0 +1,147 @@
+//! `examples/zoltag`: two tenants, three workers in processes of their own, and one of them killed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Child;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use windlass::{Keeper, KeeperSettings};
+use windlass_server::auth::Role;
+use windlass_testing::eventually;
+
+use super::folder;
+use crate::cli::windlass;
+use crate::support::{Client, TestServer};
+
+fn read(file: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(folder("zoltag").join(file)).unwrap()).unwrap()
+}
+
+/// The example's folder with a lease that a test can wait for.
+fn workplace() -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
+    fs::create_dir_all(&place).unwrap();
+    fs::copy(folder("zoltag").join("zoltag"), place.join("zoltag")).unwrap();
+    let file = fs::read_to_string(folder("zoltag").join("worker.toml")).unwrap();
+    assert!(file.contains("[worker]\n"));
+    fs::write(place.join("worker.toml"), file.replace("[worker]\n", "[worker]\nlease = \"5s\"\n")).unwrap();
+    place
+}
+
+/// A worker process, and its id.
+async fn worker(server: &TestServer, place: &Path) -> (Child, String) {
+    let file = place.join("worker.toml");
+    let mut child =
+        windlass(&["worker", "--config", file.to_str().unwrap(), "--no-keeper", "--concurrency", "2"])
+            .args(["--database-url", server.queue.url()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+    let ready = BufReader::new(child.stdout.take().unwrap()).lines().next_line().await.unwrap();
+    let ready = ready.expect("it ended before it was ready");
+    (child, ready.strip_prefix("ready: ").unwrap().to_owned())
+}
+
+async fn tenant(server: &TestServer, slug: &str) -> (Uuid, Client) {
+    let made =
+        server.admin.post("/api/v1/admin/tenants", &json!({"name": slug, "slug": slug})).await.expect(201);
+    let id: Uuid = made["id"].as_str().unwrap().parse().unwrap();
+    (id, server.client(id, Role::TenantAdmin).await)
+}
+
+async fn jobs(client: &Client, filter: &str) -> Vec<Value> {
+    let page = client.get(&format!("/api/v1/jobs?{filter}")).await.expect(200);
+    page["jobs"].as_array().unwrap().clone()
+}
+
+async fn until(client: &Client, id: &Value, wanted: &str) -> Value {
+    let path = format!("/api/v1/jobs/{}", id.as_str().unwrap());
+    eventually(&format!("{id} is {wanted}"), async || {
+        client.get(&path).await.expect(200)["status"] == wanted
+    })
+    .await;
+    client.get(&path).await.expect(200)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_workers_do_the_documents_jobs_for_two_tenants_though_one_is_killed() {
+    let mut server = TestServer::start().await;
+    let often = Duration::from_millis(50);
+    let settings = KeeperSettings { promote: often, reap: often, ..KeeperSettings::default() };
+    let stop = CancellationToken::new();
+    let keeping = tokio::spawn(Keeper::new(server.queue.queue().clone(), settings).run(stop.clone()));
+    let place = workplace();
+    let mut workers = Vec::new();
+    for _ in 0..3 {
+        workers.push(worker(&server, &place).await);
+    }
+    let ((_, acme), (bcg_id, bcg)) = (tenant(&server, "acme").await, tenant(&server, "bcg").await);
+
+    // By hand, with the document's own body and answer.
+    let made = bcg.post("/api/v1/jobs", &read("enqueue.json")).await.expect(201);
+    assert_eq!((&made["tenant_id"], &made["status"]), (&json!(bcg_id), &json!("queued")));
+    assert_eq!(made["definition_key"], "recompute-trained-tags");
+    assert!(made["queued_at"].is_string());
+    let done = until(&bcg, &made["id"], "succeeded").await;
+    assert_eq!((&done["source"], &done["result"]), (&json!("manual"), &json!({"model": "siglip"})));
+    let path = format!("/api/v1/jobs/{}/attempts", made["id"].as_str().unwrap());
+    let attempts = bcg.get(&path).await.expect(200);
+    let attempt = &attempts["attempts"][0];
+    assert_eq!((&attempt["exit_code"], &attempt["status"]), (&json!(0), &json!("succeeded")));
+    assert!(
+        attempt["stdout_tail"].as_str().unwrap().contains(&bcg_id.to_string()),
+        "the argv names its tenant"
+    );
+    acme.get(&format!("/api/v1/jobs/{}", made["id"].as_str().unwrap())).await.expect(404);
+    let unfit = json!({"definition_key": "sync-dropbox", "payload": {"path_prefix": "/"}});
+    bcg.post("/api/v1/jobs", &unfit).await.problem(422, "invalid");
+
+    // By an event of one tenant, which the other's triggers do not hear.
+    acme.post("/api/v1/jobs/triggers", &read("folder-updated.json")).await.expect(201);
+    acme.post("/api/v1/jobs/triggers", &read("nightly.json")).await.expect(201);
+    let event = json!({"name": "provider.folder.updated", "payload": {"provider_id": Uuid::new_v4(), "folder_path": "/summer"}});
+    for tenant in [&acme, &bcg] {
+        let told = tenant.post("/api/v1/events", &event).await;
+        assert!(told.status.is_success(), "{told:?}");
+    }
+    let by_event = "source=event&definition_key=sync-dropbox";
+    eventually("the event has its job", async || jobs(&acme, by_event).await.len() == 1).await;
+    let synced = until(&acme, &jobs(&acme, by_event).await[0]["id"], "succeeded").await;
+    assert_eq!(synced["payload"]["path_prefix"], "/summer");
+    assert_eq!(synced["result"], json!({"pictures": 24}));
+    eventually("what the sync asked for has run", async || {
+        let next = jobs(&acme, "definition_key=recompute-zeroshot-tags").await;
+        next.len() == 1 && next[0]["status"] == "succeeded"
+    })
+    .await;
+    assert_eq!(jobs(&bcg, by_event).await.len(), 0);
+
+    // A machine goes down in the middle of a run.
+    let keywords: Vec<String> = (0..40).map(|n| format!("keyword-{n}")).collect();
+    let train = json!({"definition_key": "train-keyword-models", "payload": {"keywords": keywords}});
+    let long = bcg.post("/api/v1/jobs", &train).await.expect(201);
+    let holder = until(&bcg, &long["id"], "running").await["claimed_by_worker"].as_str().unwrap().to_owned();
+    let position = workers.iter().position(|(_, id)| *id == holder).unwrap();
+    let (mut killed, dead) = workers.swap_remove(position);
+    killed.kill().await.unwrap();
+    let done = until(&bcg, &long["id"], "succeeded").await;
+    assert_eq!(done["attempt_count"], 2);
+    assert_ne!(done["claimed_by_worker"], json!(dead));
+    let listed = server.admin.get("/api/v1/admin/workers").await.expect(200);
+    let of = |id: &str| {
+        listed["workers"].as_array().unwrap().iter().find(|one| one["worker_id"] == id).cloned().unwrap()
+    };
+    assert_eq!(of(&dead)["is_stale"], true, "{listed}");
+    assert_eq!(of(&workers[0].1)["is_stale"], false, "{listed}");
+
+    stop.cancel();
+    keeping.await.unwrap();
+    drop(workers);
+    server.stop().await;
+    fs::remove_dir_all(place).unwrap();
+}

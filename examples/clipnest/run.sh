@@ -1,0 +1,36 @@
+#!/bin/sh
+# What `windlass up --example clipnest` runs, once windlass serves. WINDLASS is the program, DATABASE_URL its Postgres.
+set -eu
+: "${WINDLASS:=windlass}"
+command -v psql >/dev/null || { echo "psql is missing: apt-get install postgresql-client" >&2; exit 1; }
+
+# Shared by the worker, which signs its calls with it, and the functions, which check them.
+CLIPNEST_SECRET=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
+export CLIPNEST_SECRET
+
+"$WINDLASS" definitions apply definitions.json
+psql -Xq1 -v ON_ERROR_STOP=1 -f schema.sql "$DATABASE_URL"
+python3 functions.py &
+"$WINDLASS" worker --config worker.toml --no-keeper &
+
+# A video to begin with, served from here: a page with captions.
+mkdir -p videos
+cat >videos/harbour.html <<'HTML'
+<html><head><title>A morning at the harbour</title></head><body><video><track src="harbour.vtt"></video></body></html>
+HTML
+cat >videos/harbour.vtt <<'VTT'
+WEBVTT
+
+00:00.000 --> 00:04.000
+The boats leave the harbour before the sun is up.
+
+00:04.000 --> 00:08.000
+By noon the harbour smells of fish, rope and coffee.
+VTT
+python3 -m http.server 8301 --bind 127.0.0.1 --directory videos >/dev/null 2>&1 &
+psql -Xqc "insert into clipnest_videos (video_url) values ('http://127.0.0.1:8301/harbour.html')" "$DATABASE_URL"
+
+# The signal that ends this script goes to its programs as well; it waits for them.
+trap : TERM INT
+wait
+wait
