@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Job, Keeper, KeeperSettings, State};
+use windlass::{DEFAULT_TENANT, Job, Keeper, KeeperSettings};
 use windlass_testing::eventually;
 
 use crate::support::TestServer;
