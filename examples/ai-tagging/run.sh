@@ -17,5 +17,5 @@ psql -Xq -v ON_ERROR_STOP=1 -f demo.sql "$DATABASE_URL"
 
 # The signal that ends this script goes to its programs as well; it waits for them.
 trap : TERM INT
-wait
-wait
+wait || true
+wait || true

@@ -32,5 +32,5 @@ psql -Xqc "insert into clipnest_videos (video_url) values ('http://127.0.0.1:830
 
 # The signal that ends this script goes to its programs as well; it waits for them.
 trap : TERM INT
-wait
-wait
+wait || true
+wait || true

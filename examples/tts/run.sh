@@ -35,5 +35,5 @@ PYTHON
 
 # The signal that ends this script goes to its programs as well; it waits for them.
 trap : TERM INT
-wait
-wait
+wait || true
+wait || true

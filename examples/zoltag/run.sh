@@ -41,5 +41,5 @@ kill -9 "$last"
 
 # The signal that ends this script goes to its programs as well; it waits for them.
 trap : TERM INT
-wait
-wait
+wait || true
+wait || true
