@@ -77,7 +77,10 @@ async fn two_hundred_hostile_texts_in_every_field_leave_every_page_its_shape() {
     let world = World::quiet().await;
     let queue = &world.server.queue;
     queue.define(&Definition::new("unserved")).await.unwrap();
-    let plain: Vec<String> = (0..texts.len()).map(|number| format!("plain {number}")).collect();
+    // Letters only: errors that differ in digits alone are one group.
+    let letter = |number: usize| char::from(b'a' + (number % 26) as u8);
+    let plain: Vec<String> =
+        (0..texts.len()).map(|number| format!("plain {}{}", letter(number / 26), letter(number))).collect();
     let hostile = fill(&world, world.acme, &texts).await;
     let benign = fill(&world, world.globex, &plain).await;
 
@@ -99,12 +102,23 @@ async fn two_hundred_hostile_texts_in_every_field_leave_every_page_its_shape() {
     ] {
         pairs.push((same.to_owned(), same.to_owned()));
     }
-    for text in &texts {
+    let different = compare(&chrome, &pairs, world.acme, world.globex).await;
+    assert!(
+        different.is_empty(),
+        "{} of {}: {:#?}",
+        different.len(),
+        pairs.len(),
+        &different[..different.len().min(5)]
+    );
+
+    // What is searched stands in the address, in the field and in a chip; nothing is found either way.
+    let searched = texts.iter().step_by(5).map(|text| {
         let mut search = "/ui/jobs?q=".to_owned();
         search.extend(text.bytes().map(|byte| format!("%{byte:02X}")));
-        pairs.push((search, "/ui/jobs?q=nothing%20like%20it".to_owned()));
-    }
-    let different = compare(&chrome, &pairs, world.acme, world.globex).await;
+        (search, "/ui/jobs?q=nothing%20like%20it".to_owned())
+    });
+    let pairs: Vec<(String, String)> = searched.collect();
+    let different = compare(&chrome, &pairs, world.globex, world.globex).await;
     assert!(
         different.is_empty(),
         "{} of {}: {:#?}",
@@ -167,13 +181,13 @@ async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Vec<Uuid> {
 
 /// Fetches each pair and compares tags and names of attributes, in order. Counts of words differ; shapes must not.
 async fn compare(chrome: &Chrome, pairs: &[(String, String)], a: Uuid, b: Uuid) -> Vec<Value> {
-    let script = "const done = arguments[3]; \
-        const shape = e => e.tagName + '[' + [...e.attributes].map(x => x.name).filter(n => n !== 'open').sort().join() + '](' + [...e.children].map(shape).join() + ')'; \
+    let script = "const [list, a, b, done] = arguments; \
+        const shape = e => e.tagName + '[' + [...e.attributes].map(x => x.name).filter(n => n !== 'open' && n !== 'aria-current').sort().join() + '](' + [...e.children].map(shape).join() + ')'; \
         const look = async (path, tenant) => { const r = await fetch(path, {headers: {'x-tenant-id': tenant}}); \
             const main = new DOMParser().parseFromString(await r.text(), 'text/html'); \
             main.querySelectorAll('.chart, #card-wait, time').forEach(e => e.replaceChildren()); return r.status + shape(main.documentElement); }; \
-        (async () => { const wrong = []; for (const [x, y] of arguments[0]) { \
-            const [m, n] = [await look(x, arguments[1]), await look(y, arguments[2])]; \
+        (async () => { const wrong = []; for (const [x, y] of list) { \
+            const [m, n] = await Promise.all([look(x, a), look(y, b)]); \
             if (m !== n) { let i = 0; while (m[i] === n[i]) i++; wrong.push(x + ' at ' + i + ': ' + m.slice(Math.max(0, i - 80), i + 80) + ' <> ' + n.slice(Math.max(0, i - 80), i + 80)); } } \
             done(wrong); })().catch(e => done([String(e)]));";
     let mut different = Vec::new();
