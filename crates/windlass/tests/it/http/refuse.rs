@@ -224,7 +224,7 @@ async fn a_name_that_changes_its_address_gains_nothing() {
     let rebinding = Lookup::new(move |_| {
         let look = counted.fetch_add(1, Ordering::SeqCst);
         let public: IpAddr = "203.1.113.1".parse().unwrap();
-        vec![if look % 2 == 0 { public } else { "127.0.0.1".parse().unwrap() }]
+        vec![if look.is_multiple_of(2) { public } else { "127.0.0.1".parse().unwrap() }]
     });
     let url = format!("http://rebinding.test:{}/", canary.v4.port());
     let endpoint = HttpEndpoint { lookup: rebinding, timeout: 0.3, ..HttpEndpoint::new(url) };
