@@ -68,7 +68,7 @@ async fn gather(
         match heard {
             Ok(transition) => spans.extend(spans_of(&transition, SystemTime::now())),
             Err(RecvError::Lagged(missed)) => {
-                tracing::warn!(missed, "spans were missed: jobs end faster than they are told")
+                tracing::warn!(missed, "spans were missed: jobs end faster than they are told");
             }
             Err(RecvError::Closed) => return true,
         }

@@ -55,9 +55,9 @@ impl Top {
         if self.once || global.json || !io::stdout().is_terminal() {
             let seen = look(&client, is_for_all).await?;
             if global.json {
-                print::json(&seen)?
+                print::json(&seen)?;
             } else {
-                paint(&seen)?
+                paint(&seen)?;
             }
             return Ok(Exit::Success);
         }

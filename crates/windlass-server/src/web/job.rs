@@ -218,7 +218,7 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
     let mark = Mark::of(job.status, job.attempt_count > 0);
     match (job.finished_at, job.status) {
         (Some(at), _) => {
-            steps.push(moment(mark.role, mark.shape, mark.word, job.reason.clone().unwrap_or_default(), at))
+            steps.push(moment(mark.role, mark.shape, mark.word, job.reason.clone().unwrap_or_default(), at));
         }
         (None, State::Scheduled) => steps.push(moment(
             mark.role,

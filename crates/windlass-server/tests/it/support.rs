@@ -106,7 +106,7 @@ impl Client {
     }
 
     /// The same with one more header on every request.
-    pub(crate) fn with(&self, name: &str, value: impl ToString) -> Self {
+    pub(crate) fn with(&self, name: &str, value: impl std::fmt::Display) -> Self {
         let mut client = self.clone();
         client.headers.push((name.to_owned(), value.to_string()));
         client

@@ -83,7 +83,8 @@ fn fingerprint(error: &str) -> String {
         }
     }
     flush(&mut word, &mut out);
-    out.truncate(out.floor_char_boundary(TELLING));
+    let cut = (0..=TELLING.min(out.len())).rev().find(|&at| out.is_char_boundary(at)).unwrap_or(0);
+    out.truncate(cut);
     out
 }
 

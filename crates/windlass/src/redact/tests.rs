@@ -125,7 +125,9 @@ fn payloads_hide_the_texts_under_telling_keys() {
     let value = json!({"user": "zoe", "api_key": "k-123456", "max_tokens": 5, "Auth": {"X-Secret": ["one-two", {"a": "short"}]}});
     let expected = json!({"user": "zoe", "api_key": "[redacted]", "max_tokens": 5, "Auth": {"X-Secret": ["[redacted]", {"a": "[redacted]"}]}});
     assert_eq!(payload(&value), expected);
-    assert_eq!(secrets_in(&value), ["one-two", "k-123456"]);
+    let mut found = secrets_in(&value);
+    found.sort_unstable(); // the order of an object's keys is serde_json's choice of features
+    assert_eq!(found, ["k-123456", "one-two"]);
 }
 
 #[test]

@@ -40,7 +40,7 @@ async fn getting_started_gets_one_started() {
             "rust" => {}
             "sql" => client.batch_execute(&block.text).await.unwrap(),
             "python" if block.text.contains("worker.run()") => {
-                worker = Some(desk.command(block).spawn().unwrap())
+                worker = Some(desk.command(block).spawn().unwrap());
             }
             _ => {
                 desk.run(block).await;
