@@ -68,7 +68,7 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Pro
         None => {
             let ids = posted.ids("id");
             if ids.is_empty() {
-                return Err(Problem::invalid("", "select at least one job"));
+                return Err(Problem::invalid("", "no job is selected"));
             }
             Filter::new(tenant).ids(ids)
         }

@@ -127,5 +127,5 @@ async fn a_database_is_migrated_once_and_kept_by_hand() {
         run(&["keeper", "--once", "promote", "--json", "--database-url", database.url()]).await.expect(0);
     assert_eq!(ran.json()["duty"], "promote");
     let ran = run(&["keeper", "--once", "dust", "--database-url", database.url()]).await.expect(2);
-    assert!(ran.err.contains("promote, reap"), "{}", ran.err);
+    assert!(ran.err.contains("promote, ") && ran.err.contains(", reap,"), "{}", ran.err);
 }
