@@ -5,6 +5,7 @@ use super::Template;
 
 const ROOTS: [&str; 2] = ["event", "meta"];
 
+#[expect(clippy::needless_pass_by_value, reason = "the callers write literals")]
 fn render(template: Value, event: Value) -> Result<Value, String> {
     let meta = json!({"name": "list.created"});
     Template::parse(&template, &ROOTS)

@@ -43,7 +43,7 @@ async fn what_happened_is_added_up_per_tenant_and_for_all() {
     let waiting = looking.activity(since, 3600).await.unwrap();
     assert!(waiting.iter().any(|each| each.queue == "slow" && each.queued == 1), "{waiting:?}");
     drop(looking);
-    worker.stop().await;
+    worker.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn the_newest_runs_say_how_long_they_waited_and_ran() {
     let looking = queue.look(Reach::Everything).await.unwrap();
     assert_eq!(looking.runs(10).await.unwrap().len(), 3);
     drop(looking);
-    worker.stop().await;
+    worker.stop().await.unwrap();
 }
 
 #[tokio::test]
@@ -90,5 +90,5 @@ async fn dead_letters_are_gathered_by_what_they_died_of_and_by_tenant() {
     assert_eq!(groups[0].example, "as asked");
     assert!(looking.error_groups(b).await.unwrap().is_empty(), "another tenant's letters");
     drop(looking);
-    worker.stop().await;
+    worker.stop().await.unwrap();
 }

@@ -285,5 +285,5 @@ pub(crate) async fn jobs_of(client: &Client, trigger: Uuid) -> i64 {
 }
 
 pub(crate) fn changes(value: Value) -> serde_json::Map<String, Value> {
-    value.as_object().unwrap().clone()
+    serde_json::from_value(value).unwrap()
 }
