@@ -93,8 +93,9 @@ async fn run_jobs(server: &Server, plan: &CommandsPlan) -> Result<f64> {
     }
     let file = WorkerFile::parse("bench.toml", FILE)?;
     let began = Instant::now();
-    let worker =
-        Worker::builder(&queue).concurrency(usize::try_from(plan.concurrency)?).file(file)?.start().await?;
+    let runs = usize::try_from(plan.concurrency)?;
+    // As many programs under way as the plain loop has; more jobs are held while their ends are written.
+    let worker = Worker::builder(&queue).concurrency(runs).prefetch(4 * runs).file(file)?.start().await?;
     loop {
         let counts = queue.counts(None).await?;
         let done: i64 = counts.iter().map(|counts| counts.of(State::Succeeded)).sum();

@@ -89,9 +89,9 @@ async fn run_jobs(server: &Server, endpoint: &Endpoint, plan: &HttpPlan) -> Resu
     let to = HttpEndpoint { allow: vec![endpoint.place.clone()], ..HttpEndpoint::new(endpoint.url.clone()) };
     let before = endpoint.answered.load(Ordering::Relaxed);
     let began = Instant::now();
-    // Slots beyond the calls under way, because a slot is held until its job's end is written.
-    let slots = usize::try_from(plan.concurrency)?;
-    let worker = Worker::builder(&queue).concurrency(slots).http(KEY, &to)?.start().await?;
+    let calls = usize::try_from(plan.concurrency)?;
+    // As many calls under way as the plain client has; more jobs are held while their ends are written.
+    let worker = Worker::builder(&queue).concurrency(calls).prefetch(calls).http(KEY, &to)?.start().await?;
     while endpoint.answered.load(Ordering::Relaxed) - before < plan.n {
         if began.elapsed() > LONGEST {
             return Err("the HTTP jobs were not run within ten minutes".into());

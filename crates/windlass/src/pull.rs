@@ -39,8 +39,8 @@ use crate::queue::Queue;
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::Meters;
-use crate::worker::Known;
 use crate::worker::handler::{Done, Failure};
+use crate::worker::kind::Known;
 use dispatch::Dispatcher;
 use groups::Waiter;
 

@@ -21,9 +21,11 @@ mod hand_over;
 pub(crate) mod handler;
 #[cfg(feature = "http-jobs")]
 pub(crate) mod http;
+pub(crate) mod kind;
 mod lease;
 pub(crate) mod lines;
 mod log;
+mod pace;
 mod run;
 mod running;
 mod settler;
@@ -36,7 +38,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::{SemaphorePermit, broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -53,22 +55,24 @@ pub use start::WorkerBuilder;
 
 use crate::job::claimed::Claimed;
 use hand_over::HandOver;
-use handler::{AnyHandler, Finish};
+use handler::Finish;
+use kind::{Kind, Kit};
 use lease::Lease;
 use log::LogSink;
 use running::{Running, Slot, Stop, Switch};
 use settler::Ended;
 
-use crate::definition::{self, Policies};
 use crate::error::Result;
 use crate::job::settle::{Outcome, Retry};
 use crate::job::state::State;
 use crate::queue::Queue;
 use crate::redact::Redactor;
 use crate::store;
-use crate::store::database::Database;
 use crate::store::job::Report;
-use crate::telemetry::{Events, Meters, Transition};
+use crate::telemetry::{Events, Transition};
+
+/// How long a job that was claimed ahead waits for its turn before it is given back to the others.
+const CLAIMED_AHEAD: Duration = Duration::from_secs(1);
 
 /// A running worker.
 #[derive(Debug)]
@@ -170,6 +174,7 @@ pub(crate) struct Shared {
     worker_id: Arc<str>,
     keys: Vec<String>,
     queues: Option<Vec<String>>,
+    prefetch: usize,
     poll_interval: Duration,
     /// A claim or an ending that is not answered within a lease is sent again on another connection.
     patience: Duration,
@@ -191,32 +196,6 @@ pub(crate) struct Shared {
     _wakes: broadcast::Sender<crate::listen::Wake>,
 }
 
-/// One kind of job this worker can run.
-struct Kind {
-    handler: Arc<dyn AnyHandler>,
-    known: RwLock<Arc<Known>>,
-    meters: Arc<Meters>,
-}
-
-/// A definition's policies as last read.
-#[derive(Debug)]
-pub(crate) struct Known {
-    pub(crate) policies: Arc<Policies>,
-    validator: Option<jsonschema::Validator>,
-}
-
-impl std::fmt::Debug for Kind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kind").finish_non_exhaustive()
-    }
-}
-
-impl Kind {
-    fn known(&self) -> Arc<Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 impl Shared {
     /// Starts a run for every job, in calls as large as its handler takes.
     fn start(self: &Arc<Self>, claimed: impl Iterator<Item = Claimed>) {
@@ -228,7 +207,7 @@ impl Shared {
             if self.events.is_heard() {
                 self.tell_claimed(&job);
             }
-            let batch = kind.handler.batch();
+            let batch = kind.handler.batch().min(self.running.capacity());
             if batch == 1 {
                 self.spawn(kind, vec![job]);
                 continue;
@@ -251,29 +230,29 @@ impl Shared {
 
     fn spawn(self: &Arc<Self>, kind: &Kind, jobs: Vec<Claimed>) {
         let places = self.running.start(jobs.iter().map(|job| job.fence.job));
-        let (handler, known, meters) = (kind.handler.clone(), kind.known(), kind.meters.clone());
+        let kit = kind.kit();
         let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
         let shared = self.clone();
         let jobs: Vec<Arc<Claimed>> = jobs.into_iter().map(Arc::new).collect();
+        let claimed_at = Instant::now();
         self.runs.spawn(async move {
+            let Some(turn) = shared.turn(&places).await else {
+                return shared.give_back(ended.as_ref(), &kit, jobs, &places);
+            };
             let started = Instant::now();
-            let run = AssertUnwindSafe(run_all(&shared, &*handler, &known, &meters, &jobs, &places));
+            let waited = started - claimed_at;
+            let run = AssertUnwindSafe(run_all(&shared, &kit, &jobs, &places, waited));
             let all = run.catch_unwind().await.unwrap_or_else(|panic| {
                 run::discard(panic);
                 // The handler's own panics are caught where it is called; this one came from what it left behind.
                 let broke = |(claimed, &(slot, _)): (Arc<Claimed>, &(Slot, Switch))| {
                     let finish = Finish::failed(Retry::ByPolicy, "the run panicked while it was being ended");
-                    Ended::new(
-                        claimed,
-                        slot,
-                        known.policies.clone(),
-                        meters.clone(),
-                        finish,
-                        started.elapsed(),
-                    )
+                    kit.end(claimed, slot, finish, started.elapsed())
                 };
                 jobs.into_iter().zip(&places).map(broke).collect()
             });
+            drop(turn);
+            shared.running.count_ended(places.len());
             for one in all {
                 // Gone only if the worker was aborted; then the reaper ends this attempt.
                 if let Some(ended) = &ended {
@@ -281,6 +260,38 @@ impl Shared {
                 }
             }
         });
+    }
+
+    /// Waits until these jobs may run. None if they are to be given back instead: the worker stops, they were told to
+    /// stop, or what runs takes so long that another worker may have them.
+    async fn turn(&self, places: &[(Slot, Switch)]) -> Option<SemaphorePermit<'_>> {
+        tokio::select! {
+            biased;
+            turn = self.running.turn(places.len()) => turn,
+            () = self.stop_claiming.cancelled() => None,
+            _ = places[0].1.stopped() => None,
+            () = tokio::time::sleep(CLAIMED_AHEAD) => None,
+        }
+    }
+
+    /// Ends attempts that were never begun.
+    fn give_back(
+        &self,
+        ended: Option<&mpsc::UnboundedSender<Ended>>,
+        kit: &Kit,
+        jobs: Vec<Arc<Claimed>>,
+        places: &[(Slot, Switch)],
+    ) {
+        for (claimed, (slot, switch)) in jobs.into_iter().zip(places) {
+            let finish = match switch.reason() {
+                Some(Stop::Canceled) => Finish::of(Outcome::Canceled, "canceled"),
+                _ => Finish::of(Outcome::Released, "claimed ahead and not begun"),
+            };
+            let one = kit.end(claimed, *slot, finish, Duration::ZERO);
+            if let Some(ended) = ended {
+                let _ = ended.send(one);
+            }
+        }
     }
 
     fn tell_claimed(&self, job: &Claimed) {
@@ -304,14 +315,13 @@ impl Shared {
 /// From claimed jobs to their endings: checks the payload, runs, decides.
 async fn run_all(
     shared: &Shared,
-    handler: &dyn AnyHandler,
-    known: &Known,
-    meters: &Arc<Meters>,
+    kit: &Kit,
     jobs: &[Arc<Claimed>],
     places: &[(Slot, Switch)],
+    waited: Duration,
 ) -> Vec<Ended> {
     let started = Instant::now();
-    let mut finishes: Vec<Option<Finish>> = jobs.iter().map(|job| known.refusal(job)).collect();
+    let mut finishes: Vec<Option<Finish>> = jobs.iter().map(|job| kit.known.refusal(job)).collect();
     let (good, good_switches): (Vec<Context>, Vec<Switch>) = jobs
         .iter()
         .zip(places)
@@ -320,10 +330,10 @@ async fn run_all(
         .map(|((job, (_, switch)), _)| {
             let context = Context {
                 claimed: job.clone(),
-                policies: known.policies.clone(),
+                policies: kit.known.policies.clone(),
                 switch: switch.clone(),
                 started,
-                deadline: started + known.allowed_time(job),
+                deadline: started + kit.known.allowed_time(job, waited),
                 reports: shared.reports.clone(),
                 logs: shared.logs.clone(),
                 redactor: shared.redactor.clone(),
@@ -333,7 +343,7 @@ async fn run_all(
         })
         .unzip();
     if !good.is_empty() {
-        let ran = run::run(handler, good, &good_switches).await;
+        let ran = run::run(&*kit.handler, good, &good_switches).await;
         finishes
             .iter_mut()
             .filter(|finish| finish.is_none())
@@ -360,35 +370,9 @@ async fn run_all(
             }
         }
         let finish = finish.redacted(&shared.redactor);
-        ended.push(Ended::new(claimed, slot, known.policies.clone(), meters.clone(), finish, ran));
+        ended.push(kit.end(claimed, slot, finish, ran));
     }
     ended
-}
-
-impl Known {
-    pub(crate) async fn read(database: &Database, key: &str) -> Result<Self> {
-        let policies = store::definition::policies(database, key).await?;
-        let validator = definition::validator(&policies.arg_schema.to_string())?;
-        Ok(Self { policies: Arc::new(policies), validator })
-    }
-
-    /// What ends a job before it runs: its deadline has passed, or its payload does not fit the schema, which the SQL
-    /// door cannot check.
-    pub(crate) fn refusal(&self, job: &Claimed) -> Option<Finish> {
-        if job.budget.remaining.is_some_and(|remaining| remaining.is_zero()) {
-            return Some(Finish::of(Outcome::TimedOut, "its deadline passed before it could start"));
-        }
-        let error = definition::check_payload(self.validator.as_ref()?, &job.payload).err()?;
-        Some(Finish::failed(
-            Retry::Permanent,
-            format!("the payload does not fit the definition's schema: {error}"),
-        ))
-    }
-
-    fn allowed_time(&self, job: &Claimed) -> Duration {
-        let timeout = Duration::from_secs(self.policies.timeout_seconds);
-        job.budget.remaining.map_or(timeout, |remaining| timeout.min(remaining))
-    }
 }
 
 /// `hostname:pid:boot-uuid`: the uuid is new for every start, because hostnames and pids repeat.

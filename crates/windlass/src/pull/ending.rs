@@ -12,9 +12,9 @@ use crate::job::state::{AttemptOutcome, State};
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::Meters;
-use crate::worker::Known;
 use crate::worker::ending;
 use crate::worker::handler::Finish;
+use crate::worker::kind::Known;
 
 impl Pull {
     pub(super) async fn end(

@@ -95,7 +95,7 @@ pub(crate) async fn counts(db: &Database, tenant: Option<Uuid>) -> Result<Vec<Co
 
 pub(crate) async fn counts_in(session: &Session, tenant: Option<Uuid>) -> Result<Vec<Counts>> {
     if tenant.is_none() {
-        // Everyone's lanes joined one by one take minutes at ten thousand tenants, and 80 ms by hash.
+        // Joining the lanes of ten thousand tenants one by one ran into the statement time-out; by hash it does not.
         session.batch("set local enable_hashjoin = on; set local enable_seqscan = on").await?;
     }
     Ok(session.query(&COUNT, &[&tenant]).await?.iter().map(read_counts).collect())

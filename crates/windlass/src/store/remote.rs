@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use super::job::{Columns, Settled, read_settled};
 use super::keeper::LostJob;
-use super::param::{JsonOut, JsonText};
-use super::worker::{Introduction, Wanted, millis};
+use super::param::JsonText;
+use super::worker::{self, Introduction, Wanted, millis};
 use crate::error::Result;
 use crate::job::claimed::{Claimed, Fence};
 use crate::job::settle::Budget;
@@ -145,28 +145,7 @@ pub(crate) async fn claim(
     let dealt = rows.iter().filter_map(|row| {
         let lane: i32 = row.get(2);
         let slot = usize::try_from(row.get::<_, i32>(13) - 1).ok()?;
-        let attempt = row.get(4);
-        let claimed = Claimed {
-            fence: Fence { tenant: row.get(0), job: row.get(1), attempt, token: *slots.tokens.get(slot)? },
-            definition_key: keys.get(&lane)?.clone(),
-            payload: row.get::<_, JsonOut<'_>>(9).0.to_owned(),
-            queued_ms: row.get(10),
-            budget: Budget {
-                attempt,
-                failures: row.get(5),
-                lost: row.get(6),
-                snoozes: i32::from(row.get::<_, i16>(7)),
-                max_attempts: row.get(8),
-                max_lost: 0,
-                max_snoozes: 0,
-                cancel_requested: false,
-                remaining: row.get::<_, Option<i64>>(11).map(millis),
-            },
-            extra: row
-                .get::<_, Option<JsonOut<'_>>>(12)
-                .and_then(|extra| serde_json::from_str(extra.0).ok())
-                .unwrap_or_default(),
-        };
+        let claimed = worker::claimed(row, keys.get(&lane)?, *slots.tokens.get(slot)?);
         let (lease_expires_at, times_out_at) = (row.get(14), row.get(15));
         Some(Dealt { slot, lane, seq: row.get(3), claimed, lease_expires_at, times_out_at })
     });

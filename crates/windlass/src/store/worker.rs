@@ -1,7 +1,9 @@
 //! A worker's side of the database: who it is, which lanes have work, and what its heartbeat brings back.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
@@ -165,7 +167,7 @@ pub(crate) async fn claim(
     worker: i32,
     token: Uuid,
     wanted: &Wanted,
-    keys: &HashMap<i32, std::sync::Arc<str>>,
+    keys: &HashMap<i32, Arc<str>>,
 ) -> Result<Vec<(i32, i64, Claimed)>> {
     let rows =
         session.query(&CLAIM, &[&worker, &token, &wanted.lanes, &wanted.after_seqs, &wanted.counts]).await?;
@@ -173,30 +175,7 @@ pub(crate) async fn claim(
         .iter()
         .filter_map(|row| {
             let lane: i32 = row.get(2);
-            let attempt = row.get(4);
-            let fence = Fence { tenant: row.get(0), job: row.get(1), attempt, token };
-            let claimed = Claimed {
-                fence,
-                definition_key: keys.get(&lane)?.clone(),
-                payload: row.get::<_, JsonOut<'_>>(9).0.to_owned(),
-                queued_ms: row.get(10),
-                budget: Budget {
-                    attempt,
-                    failures: row.get(5),
-                    lost: row.get(6),
-                    snoozes: i32::from(row.get::<_, i16>(7)),
-                    max_attempts: row.get(8),
-                    max_lost: 0,
-                    max_snoozes: 0,
-                    cancel_requested: false,
-                    remaining: row.get::<_, Option<i64>>(11).map(millis),
-                },
-                extra: row
-                    .get::<_, Option<JsonOut<'_>>>(12)
-                    .and_then(|extra| serde_json::from_str(extra.0).ok())
-                    .unwrap_or_default(),
-            };
-            Some((lane, row.get(3), claimed))
+            Some((lane, row.get(3), claimed(row, keys.get(&lane)?, token)))
         })
         .collect())
 }
@@ -214,4 +193,30 @@ pub(crate) async fn unclaim(session: &Session, worker: i32, token: Uuid, lanes: 
 
 pub(crate) fn millis(ms: i64) -> std::time::Duration {
     std::time::Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+/// A claimed job from the columns that every claim answers first, in the order of `claim.sql`.
+pub(super) fn claimed(row: &Row, definition_key: &Arc<str>, token: Uuid) -> Claimed {
+    let attempt = row.get(4);
+    Claimed {
+        fence: Fence { tenant: row.get(0), job: row.get(1), attempt, token },
+        definition_key: definition_key.clone(),
+        payload: row.get::<_, JsonOut<'_>>(9).0.to_owned(),
+        queued_ms: row.get(10),
+        budget: Budget {
+            attempt,
+            failures: row.get(5),
+            lost: row.get(6),
+            snoozes: i32::from(row.get::<_, i16>(7)),
+            max_attempts: row.get(8),
+            max_lost: 0,
+            max_snoozes: 0,
+            cancel_requested: false,
+            remaining: row.get::<_, Option<i64>>(11).map(millis),
+        },
+        extra: row
+            .get::<_, Option<JsonOut<'_>>>(12)
+            .and_then(|extra| serde_json::from_str(extra.0).ok())
+            .unwrap_or_default(),
+    }
 }

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::lines::Lines;
+use super::pace::Pace;
 use crate::error::Result;
 use crate::listen::Wake;
 use crate::store;
@@ -43,6 +44,7 @@ pub(crate) struct Feed {
     /// How often we have gone to sleep since we said that we wait.
     idle_rounds: usize,
     last_claim: Instant,
+    pace: Pace,
     unanswered: Option<Unanswered>,
 }
 
@@ -67,6 +69,7 @@ impl Feed {
             busy_since: None,
             idle_rounds: 0,
             last_claim: now,
+            pace: Pace::new(now),
             unanswered: None,
         }
     }
@@ -138,16 +141,22 @@ impl Feed {
     }
 
     /// Resolves with the number of free slots, as soon as there are enough of them to make a claim worth its while.
-    async fn wait_for_slots(&self) -> usize {
+    async fn wait_for_slots(&mut self) -> usize {
         self.shared.lease.valid().await;
         let running = &self.shared.running;
-        while running.free() == 0 {
+        let ahead = loop {
+            let ahead = self.pace.ahead(Instant::now(), running.ended()).min(self.shared.prefetch);
+            if running.free(ahead) > 0 {
+                break ahead;
+            }
             running.freed().await;
-        }
-        let worthwhile = (running.capacity() / 4).clamp(1, 100);
+        };
+        let worthwhile = ((running.capacity() + ahead) / 4).clamp(1, 100);
         let until = tokio::time::Instant::from_std(self.last_claim + LINGER);
-        while running.free() < worthwhile && tokio::time::timeout_at(until, running.freed()).await.is_ok() {}
-        running.free()
+        while running.free(ahead) < worthwhile
+            && tokio::time::timeout_at(until, running.freed()).await.is_ok()
+        {}
+        running.free(ahead)
     }
 
     async fn look(&mut self, session: &Session) -> Result<()> {

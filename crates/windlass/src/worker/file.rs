@@ -20,6 +20,7 @@ pub(crate) use table::{Item, Source, Table};
 pub struct WorkerFile {
     pub database_url: Option<String>,
     pub concurrency: Option<usize>,
+    pub prefetch: Option<usize>,
     pub queues: Option<Vec<String>>,
     pub lease: Option<std::time::Duration>,
     pub grace: Option<std::time::Duration>,
@@ -50,6 +51,7 @@ impl WorkerFile {
         if let Some(mut worker) = root.table("worker")? {
             file.database_url = worker.text("database_url")?;
             file.concurrency = worker.number("concurrency", 1..=10_000)?;
+            file.prefetch = worker.number("prefetch", 0..=10_000)?;
             file.queues = worker.texts("queues")?;
             file.lease = worker.duration("lease")?;
             file.grace = worker.duration("grace")?;

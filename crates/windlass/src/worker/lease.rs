@@ -150,7 +150,7 @@ impl Keeper {
     }
 
     async fn beat(&self, database: &Database) -> Result<()> {
-        let running = i32::try_from(self.running.taken()).unwrap_or(i32::MAX);
+        let running = i32::try_from(self.running.running()).unwrap_or(i32::MAX);
         match store::worker::heartbeat(database, self.lease.worker(), running).await? {
             Some(news) => {
                 telemetry::heartbeat("granted");

@@ -1,9 +1,9 @@
-//! What this worker is running now: how many slots are taken, and how to tell each run to stop.
+//! What this worker holds now: how many slots are taken, whose turn it is to run, and how to tell each run to stop.
 
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -72,12 +72,15 @@ impl Switch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
-/// Slots and switches. A slot is taken by a claim and freed when the attempt's end is written, so a worker never holds
-/// more leases than it has slots.
+/// Slots and switches. A slot is taken by a claim and freed when the attempt's end is written; a job runs while it has
+/// one of the turns, of which there are as many as the worker's concurrency. Slots beyond the turns are jobs whose end is
+/// being written and jobs that were claimed ahead.
 #[derive(Debug)]
 pub(crate) struct Running {
     capacity: usize,
+    turns: Semaphore,
     taken: AtomicUsize,
+    ended: AtomicUsize,
     freed: Notify,
     slots: Mutex<Slots>,
 }
@@ -90,7 +93,14 @@ struct Slots {
 
 impl Running {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { capacity, taken: AtomicUsize::new(0), freed: Notify::new(), slots: Mutex::default() }
+        Self {
+            capacity,
+            turns: Semaphore::new(capacity),
+            taken: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
+            freed: Notify::new(),
+            slots: Mutex::default(),
+        }
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -101,8 +111,28 @@ impl Running {
         self.taken.load(Ordering::Acquire)
     }
 
-    pub(crate) fn free(&self) -> usize {
-        self.capacity.saturating_sub(self.taken())
+    /// How many run at this moment.
+    pub(crate) fn running(&self) -> usize {
+        self.capacity.saturating_sub(self.turns.available_permits())
+    }
+
+    /// How many more jobs may be claimed, if that many may be held beyond the turns.
+    pub(crate) fn free(&self, ahead: usize) -> usize {
+        (self.capacity + ahead).saturating_sub(self.taken())
+    }
+
+    /// A turn for this many jobs at once, which must not exceed the capacity. In the order of asking.
+    pub(crate) async fn turn(&self, jobs: usize) -> Option<SemaphorePermit<'_>> {
+        self.turns.acquire_many(u32::try_from(jobs).ok()?).await.ok()
+    }
+
+    /// Counts runs that have ended, whether or not that is written yet.
+    pub(crate) fn count_ended(&self, runs: usize) {
+        self.ended.fetch_add(runs, Ordering::Relaxed);
+    }
+
+    pub(crate) fn ended(&self) -> usize {
+        self.ended.load(Ordering::Relaxed)
     }
 
     /// Resolves when slots were freed since the last call.

@@ -125,6 +125,36 @@ async fn a_worker_never_holds_more_than_its_concurrency() {
     worker.stop().await.unwrap();
 }
 
+/// Jobs that were claimed ahead of a run that then takes long are given back and run elsewhere, each once.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_claimed_ahead_of_a_long_run_go_to_another_worker() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("acting")).await.unwrap();
+    let quick: Vec<_> = (0..5_000).map(|_| NewJob::new("acting")).collect();
+    queue.enqueue_many(&quick).await.unwrap();
+    let (held, mut desk) = Held::new();
+    let busy =
+        worker(&queue).handler(Acting).handler(held).concurrency(1).prefetch(50).start().await.unwrap();
+    let mut most = 0;
+    eventually("it holds more than it runs", async || {
+        most = most.max(busy.running());
+        most > 1
+    })
+    .await;
+    queue.enqueue(&NewJob::new("held").priority(1)).await.unwrap();
+    let long = desk.next().await;
+    eventually("it has given back what it cannot begin", async || busy.running() == 1).await;
+    let free = worker(&queue).handler(Acting).start().await.unwrap();
+    let done = "select count(*) from windlass.jobs where status = 'succeeded'";
+    eventually("another has run all the others", async || count(&client, done).await == 5_000).await;
+    long.succeed();
+    busy.stop().await.unwrap();
+    let begun_once = "select count(*) from windlass.job_attempts where status = 'succeeded'";
+    assert_eq!(count(&client, begun_once).await, 5_001);
+    free.stop().await.unwrap();
+}
+
 /// Invariants 3, 6 and 15: sixteen claimers at once never get the same attempt twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_claims_never_share_a_job() {

@@ -1,0 +1,63 @@
+//! How far ahead of its runs a worker may claim: as many jobs as it will have begun by the time another claim could be
+//! answered. Short jobs so find their successor at hand; long ones leave it to a worker that is free now.
+
+use std::time::{Duration, Instant};
+
+/// About what an end and the next claim take to be written under load.
+const HORIZON: Duration = Duration::from_millis(20);
+const SAMPLE: Duration = Duration::from_millis(25);
+
+/// Watches how quickly runs end.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    since: Instant,
+    ended: usize,
+    per_second: f64,
+}
+
+impl Pace {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { since: now, ended: 0, per_second: 0.0 }
+    }
+
+    /// How many jobs may be held beyond those that run, when this many runs have ended so far.
+    pub(crate) fn ahead(&mut self, now: Instant, ended: usize) -> usize {
+        let past = now.saturating_duration_since(self.since);
+        if past >= SAMPLE {
+            self.per_second = ended.wrapping_sub(self.ended) as f64 / past.as_secs_f64();
+            (self.since, self.ended) = (now, ended);
+        }
+        (self.per_second * HORIZON.as_secs_f64()) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Instant, Pace};
+
+    fn after(runs: usize, past: Duration) -> usize {
+        let began = Instant::now();
+        Pace::new(began).ahead(began + past, runs)
+    }
+
+    #[test]
+    fn a_worker_claims_ahead_what_it_will_begin_within_twenty_milliseconds() {
+        assert_eq!(after(1_000, Duration::from_secs(1)), 20);
+        assert_eq!(after(100, Duration::from_millis(100)), 20);
+    }
+
+    #[test]
+    fn long_jobs_are_not_claimed_ahead() {
+        assert_eq!(after(49, Duration::from_secs(1)), 0);
+        assert_eq!(after(0, Duration::from_secs(1)), 0);
+    }
+
+    #[test]
+    fn a_slower_pace_counts_from_the_next_look() {
+        let began = Instant::now();
+        let mut pace = Pace::new(began);
+        assert_eq!(pace.ahead(began + Duration::from_secs(1), 5_000), 100);
+        assert_eq!(pace.ahead(began + Duration::from_millis(1_010), 5_000), 100, "too early to tell");
+        assert_eq!(pace.ahead(began + Duration::from_secs(2), 5_010), 0);
+    }
+}
