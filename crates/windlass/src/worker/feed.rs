@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::Shared;
 use super::lines::Lines;
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use crate::error::Result;
 use crate::listen::Wake;
 use crate::store;
@@ -151,8 +151,10 @@ impl Feed {
             }
             running.freed().await;
         };
-        let worthwhile = ((running.capacity() + ahead) / 4).clamp(1, 100);
-        let until = tokio::time::Instant::from_std(self.last_claim + LINGER);
+        let worthwhile = (running.capacity() / 4).clamp(1, 100).max(ahead / 2);
+        // What was claimed ahead is begun meanwhile.
+        let linger = if ahead > 0 { pace::HORIZON / 2 } else { LINGER };
+        let until = tokio::time::Instant::from_std(self.last_claim + linger);
         while running.free(ahead) < worthwhile
             && tokio::time::timeout_at(until, running.freed()).await.is_ok()
         {}

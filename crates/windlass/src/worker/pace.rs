@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 /// About what an end and the next claim take to be written under load.
-const HORIZON: Duration = Duration::from_millis(20);
+pub(crate) const HORIZON: Duration = Duration::from_millis(20);
 const SAMPLE: Duration = Duration::from_millis(25);
 
 /// Watches how quickly runs end.

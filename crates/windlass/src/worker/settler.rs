@@ -23,8 +23,9 @@ use crate::telemetry::{self, Events, Meters, Transition};
 
 /// Endings per statement. Larger batches do not raise the throughput and keep their rows locked for longer.
 const MOST: usize = 500;
-/// Under load a small batch waits this long for company.
+/// Under load a small batch waits this long for company, and longer where its slots are not missed meanwhile.
 const LINGER: Duration = Duration::from_millis(2);
+const LINGER_AHEAD: Duration = Duration::from_millis(5);
 const COMPANY: usize = 64;
 /// Bytes of details per statement. A message of a gigabyte breaks the connection, and five hundred large results are one.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
@@ -71,6 +72,8 @@ pub(crate) struct Settler {
     pub(crate) events: Events,
     pub(crate) worker_id: Arc<str>,
     pub(crate) give_up: CancellationToken,
+    /// Whether the worker may hold jobs beyond those it runs.
+    pub(crate) claims_ahead: bool,
     /// How long an ending may go unanswered. It is then sent again; if it had taken effect, the second one changes nothing.
     pub(crate) patience: Duration,
 }
@@ -80,9 +83,10 @@ impl Settler {
         let mut session = None;
         let mut batch = Vec::with_capacity(MOST);
         let mut last_write = Instant::now();
+        let linger = if self.claims_ahead { LINGER_AHEAD } else { LINGER };
         while ended.recv_many(&mut batch, MOST).await > 0 {
-            if batch.len() < COMPANY && last_write.elapsed() < LINGER {
-                let until = tokio::time::Instant::now() + LINGER;
+            if batch.len() < COMPANY && last_write.elapsed() < linger {
+                let until = tokio::time::Instant::now() + linger;
                 while batch.len() < COMPANY {
                     let room = MOST - batch.len();
                     match tokio::time::timeout_at(until, ended.recv_many(&mut batch, room)).await {

@@ -265,6 +265,7 @@ impl WorkerBuilder {
             events,
             worker_id: shared.worker_id.clone(),
             give_up: give_up.clone(),
+            claims_ahead: self.prefetch > 0,
             patience: self.lease,
         };
         let heartbeat = self.heartbeat.unwrap_or(self.lease / 3);
