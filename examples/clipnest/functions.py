@@ -34,7 +34,7 @@ def scrape(job):
         update(video, "title = :'title', processing_status = 'done'", title=title)
         return {"transcript": False}
     transcript = words_of(fetch(urllib.parse.urljoin(job["payload"]["video_url"], captions.group(1))))
-    update(video, "title = :'title', transcript = :'transcript', processing_status = 'enriching'", title=title, transcript=transcript)
+    update(video, "title = :'title', transcript = :'transcript'", title=title, transcript=transcript)
     return {"transcript": True, "windlass": {"next": [{
         "definition_key": "clipnest.enrich",
         "payload": {"video_id": video},
@@ -46,6 +46,7 @@ def scrape(job):
 def enrich(job):
     """A summary (the sentence with the most of the transcript's own words) and an embedding (hashed words, normalised)."""
     video = job["payload"]["video_id"]
+    update(video, "processing_status = 'enriching'")
     transcript = query("select transcript from clipnest_videos where id = :'id'", id=video)
     words = [word for word in re.findall(r"[a-z']+", transcript.lower()) if word not in COMMON]
     weight = {word: words.count(word) for word in set(words)}
