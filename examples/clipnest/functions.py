@@ -122,4 +122,6 @@ class Functions(http.server.BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "8300"))), Functions).serve_forever()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "8300"))), Functions)
+    print(f"ready: http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever()

@@ -179,7 +179,8 @@ impl Up {
         print::note("three things to try, here in a second terminal:");
         print::note(format!("  1  open {address} and sign in with the token"));
         if let Some(example) = example {
-            print::note(format!("  2  {}", example.hint));
+            let database = postgres.map(Postgres::tcp_url);
+            print::note(format!("  2  {}", example.hint(database.as_deref())));
         } else if self.no_demo {
             print::note(format!(
                 "  2  windlass definitions apply FILE{server}{token}    (see its --help for the file)"

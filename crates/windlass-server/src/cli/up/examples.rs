@@ -21,8 +21,8 @@ pub(super) struct Example {
     files: &'static [(&'static str, &'static str)],
     /// Whose jobs it makes first.
     pub(super) tenant: &'static str,
-    /// What to try, after the address is known.
-    pub(super) hint: &'static str,
+    /// What to try; `DATABASE` stands for the address of the database.
+    hint: &'static str,
 }
 
 const PYTHON: (&str, &str) = ("python3", "python3");
@@ -47,7 +47,7 @@ const ALL: [Example; 5] = [
             "run.sh" from "examples/ai-tagging/run.sh",
         ],
         tenant: "noodle-club",
-        hint: "add a row to workspace_threads_posts, and watch its job in the workspace `noodle-club`",
+        hint: "psql DATABASE -c \"insert into workspace_threads_posts (workspace_threads_account_id, content) select id, 'ramen at midnight' from workspace_threads_accounts limit 1\"",
     },
     Example {
         name: "tts",
@@ -78,7 +78,7 @@ const ALL: [Example; 5] = [
             "run.sh" from "examples/clipnest/run.sh",
         ],
         tenant: "default",
-        hint: "add a row to clipnest_videos, and watch its two jobs",
+        hint: "psql DATABASE -c \"insert into clipnest_videos (video_url) values ('http://127.0.0.1:8301/harbour.html')\"",
     },
     Example {
         name: "call-transcription",
@@ -106,7 +106,7 @@ const ALL: [Example; 5] = [
             "node_modules/windlass-client/job-queue.js" from "clients/typescript/job-queue.js",
         ],
         tenant: "default",
-        hint: "watch the four stages of a call in the jobs of `default`, and read call_artifacts when they are done",
+        hint: "psql DATABASE -c 'select * from call_artifacts'    (what the four stages of a call have made)",
     },
     Example {
         name: "zoltag",
@@ -120,7 +120,7 @@ const ALL: [Example; 5] = [
             "run.sh" from "examples/zoltag/run.sh",
         ],
         tenant: "acme",
-        hint: "look at the jobs of acme and bcg, and at the workers: one of three was killed",
+        hint: "look there at the jobs of acme and of bcg, and at the workers: one of three was killed in a run",
     },
 ];
 
@@ -148,6 +148,12 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Running(Child);
 
 impl Example {
+    /// What to try.
+    pub(super) fn hint(&self, database_url: Option<&str>) -> String {
+        let database = database_url.map_or_else(|| "\"$DATABASE_URL\"".to_owned(), |url| format!("'{url}'"));
+        self.hint.replace("DATABASE", &database)
+    }
+
     /// Before anything is started: a program that is missing would only be met in the middle.
     pub(super) fn check_needs(&self) -> Result<(), Failure> {
         let path = std::env::var_os("PATH").unwrap_or_default();

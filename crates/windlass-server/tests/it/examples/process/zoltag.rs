@@ -28,8 +28,8 @@ pub(super) fn workplace() -> PathBuf {
     fs::create_dir_all(&place).unwrap();
     fs::copy(folder("zoltag").join("zoltag"), place.join("zoltag")).unwrap();
     let file = fs::read_to_string(folder("zoltag").join("worker.toml")).unwrap();
-    assert!(file.contains("[worker]\n"));
-    fs::write(place.join("worker.toml"), file.replace("[worker]\n", "[worker]\nlease = \"5s\"\n")).unwrap();
+    assert!(file.contains("lease = \"10s\""));
+    fs::write(place.join("worker.toml"), file.replace("lease = \"10s\"", "lease = \"5s\"")).unwrap();
     place
 }
 
