@@ -40,13 +40,18 @@ const INDEX: Rule = Rule {
     name: "every page of docs is in its index",
     mend: "link it from docs/README.md, or a decision from docs/decisions/README.md",
     find: |tree| {
-        let indices: Vec<_> =
-            tree.files.iter().filter(|file| file.path.starts_with("docs/") && file.path.ends_with("README.md")).collect();
+        let indices: Vec<_> = tree
+            .files
+            .iter()
+            .filter(|file| file.path.starts_with("docs/") && file.path.ends_with("README.md"))
+            .collect();
         let listed: Vec<String> = indices
             .iter()
             .flat_map(|index| links(&index.text).into_iter().map(|(_, target)| beside(&index.path, &target)))
             .collect();
-        let pages = tree.ending(".md").filter(|file| file.path.starts_with("docs/") && !file.path.ends_with("README.md"));
+        let pages = tree
+            .ending(".md")
+            .filter(|file| file.path.starts_with("docs/") && !file.path.ends_with("README.md"));
         pages
             .filter(|page| !listed.contains(&page.path))
             .map(|page| page.place(1, "no index links this page"))
