@@ -40,7 +40,7 @@ async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     for _ in 0..3 {
         workers.push(worker(&server, &place).await);
     }
-    let ((_, acme), (bcg_id, bcg)) = (tenant(&server, "acme").await, tenant(&server, "bcg").await);
+    let ((acme_id, acme), (bcg_id, bcg)) = (tenant(&server, "acme").await, tenant(&server, "bcg").await);
     let sync = json!({"definition_key": "sync-dropbox", "payload": {"provider_id": uuid::Uuid::new_v4()}});
     let theirs = acme.post("/api/v1/jobs", &sync).await.expect(201);
     until(&acme, &theirs["id"], "succeeded").await;
@@ -74,8 +74,8 @@ async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     // The super-admin: every tenant's numbers, and the worker that says nothing any more.
     chrome.sign_in(&server.client(bcg_id, Role::SuperAdmin).await.token.unwrap()).await;
     chrome.go("/ui/overview").await;
-    for tenant in ["acme", "bcg"] {
-        chrome.until_text("main table", tenant).await;
+    for (id, name) in [(acme_id, "acme"), (bcg_id, "bcg")] {
+        chrome.until_text(&format!("#tenant-{id}"), name).await;
     }
     chrome.until_text("main", "1 worker has fallen silent").await;
     chrome.go("/ui/workers").await;
