@@ -11,7 +11,10 @@ export AI_TAGGING_SECRET
 if ! psql -XqAtc "select to_regclass('public.workspace_threads_posts')" "$DATABASE_URL" | grep -q .; then
   psql -Xq1 -v ON_ERROR_STOP=1 -f schema.sql -f members.sql "$DATABASE_URL" >/dev/null
 fi
-python3 function.py &
+# The worker starts when the function listens: a call that nobody takes would be an attempt.
+rm -f function.out
+python3 function.py >function.out &
+until grep -qs ready function.out; do kill -0 $! || exit 1; sleep 0.1; done
 "$WINDLASS" worker --config worker.toml --no-keeper &
 psql -Xq -v ON_ERROR_STOP=1 -f demo.sql "$DATABASE_URL"
 

@@ -1,7 +1,8 @@
-// The worker. `node dist/main.js` with WINDLASS_URL, WINDLASS_TOKEN (role worker), STORAGE and SPEECH_URL.
+// The worker. `node dist/main.js` with WINDLASS_URL, WINDLASS_TOKEN (role worker), DATABASE_URL, STORAGE and SPEECH_URL.
 
 import { hostname } from "node:os";
 
+import { artifactTable } from "./artifacts.js";
 import { stages } from "./stages.js";
 import { windlassQueue } from "./windlass-queue.js";
 import { workerLoop } from "./worker-loop.js";
@@ -16,10 +17,12 @@ const queue = windlassQueue({
   url: need("WINDLASS_URL"),
   token: need("WINDLASS_TOKEN"),
   leaseSeconds: Number(process.env["LEASE_SECONDS"] ?? 60),
+  pollDeadlineSeconds: Number(process.env["POLL_DEADLINE_SECONDS"] ?? 3600),
 });
 const crashAfter = process.env["CRASH_AFTER"];
 const runStage = stages({
   storage: need("STORAGE"),
+  artifacts: artifactTable(need("DATABASE_URL")),
   speechUrl: need("SPEECH_URL"),
   pollSeconds: Number(process.env["POLL_SECONDS"] ?? 5),
   ...(crashAfter === undefined ? {} : { crashAfter }),

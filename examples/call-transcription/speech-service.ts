@@ -1,4 +1,5 @@
-// Stands for the transcription service: it takes audio, says "later" a few times, then has the words.
+// Stands for the transcription service: it takes audio, says "later" a few times, then has the words. Audio in which nobody says
+// a word keeps it busy for ever.
 
 import { createServer } from "node:http";
 
@@ -24,6 +25,7 @@ export function speechService(port: number, questionsBeforeDone = 2) {
     const operation = operations.get(request.url?.split("/").at(-1) ?? "");
     if (operation === undefined) return answer(404, { why: "no such operation" });
     operation.asked += 1;
-    answer(200, operation.asked > questionsBeforeDone ? { done: true, words: operation.words } : { done: false });
+    const isDone = operation.asked > questionsBeforeDone && operation.words.length > 0;
+    answer(200, isDone ? { done: true, words: operation.words } : { done: false });
   }).listen(port, "127.0.0.1");
 }

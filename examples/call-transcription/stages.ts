@@ -1,15 +1,18 @@
 // The four stages. Each writes to a path that only the call decides, and returns early if what it would make is there: run
-// twice, it does its work once.
+// twice, it does its work once. What it does not need any more, it removes.
 
 import { access, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 
+import type { ArtifactKind, ArtifactTable } from "./artifacts.js";
 import type { JobQueue, QueueJob, StageName } from "./job-queue.js";
 import { encode } from "./tones.js";
 
 export interface Settings {
-  /** Where artifacts are kept. */
+  /** Where files are kept. */
   storage: string;
+  /** Where it is written down that they are there. */
+  artifacts: ArtifactTable;
   /** The speech service, which answers later. */
   speechUrl: string;
   pollSeconds: number;
@@ -17,61 +20,74 @@ export interface Settings {
   crashAfter?: string;
 }
 
-export const artifact = (settings: Settings, job: { org_id: string; call_id: string }, name: string) =>
-  join(settings.storage, job.org_id, job.call_id, name);
+export const pathOf = (job: { org_id: string; call_id: string }, name: string) => join(job.org_id, job.call_id, name);
 
 export function stages(settings: Settings) {
-  const path = (job: QueueJob, name: string) => artifact(settings, job, name);
+  const inStorage = (path: string) => join(settings.storage, path);
+  const file = (job: QueueJob, name: string) => inStorage(pathOf(job, name));
+  const made = (job: QueueJob, kind: ArtifactKind, path: string) =>
+    settings.artifacts.insert({ org_id: job.org_id, call_id: job.call_id, kind, path });
   const next = (queue: JobQueue, job: QueueJob, stage: StageName, payload: Record<string, unknown> = {}) =>
     queue.enqueue({ org_id: job.org_id, call_id: job.call_id, stage, payload, max_attempts: job.max_attempts });
 
   const run: Record<StageName, (job: QueueJob, queue: JobQueue) => Promise<void>> = {
     /** The upload becomes audio; the upload is not needed any more. */
     async extract_audio(job, queue) {
-      if (!(await exists(path(job, "audio.wav")))) {
-        const upload = JSON.parse(await readFile(path(job, "upload.json"), "utf8")) as { words: string[] };
-        await write(path(job, "audio.wav"), encode(upload.words));
+      if (!(await exists(file(job, "audio.wav")))) {
+        const upload = JSON.parse(await readFile(file(job, "upload.json"), "utf8")) as { words: string[] };
+        await write(file(job, "audio.wav"), encode(upload.words));
       }
-      await rm(path(job, "upload.json"), { force: true });
+      await made(job, "audio", pathOf(job, "audio.wav"));
+      await rm(file(job, "upload.json"), { force: true });
       await next(queue, job, "transcribe_start");
     },
 
     /** Starts the operation and remembers it before anything else, so that a second run does not start another. */
     async transcribe_start(job, queue) {
-      const started = path(job, "operation.json");
-      if (!(await exists(started))) {
-        const audio = await readFile(path(job, "audio.wav"));
-        const key = `${job.org_id}/${job.call_id}`;
-        const response = await fetch(`${settings.speechUrl}/operations`, {
-          method: "POST",
-          body: new Uint8Array(audio),
-          headers: { "idempotency-key": key },
-        });
-        if (!response.ok) throw new Error(`the speech service answered ${response.status}`);
-        await write(started, await response.text());
+      const transcriptPath = pathOf(job, "transcript.json");
+      const started = file(job, "operation.json");
+      let operationId: string | undefined;
+      if (!(await exists(inStorage(transcriptPath)))) {
+        if (!(await exists(started))) {
+          const audio = await readFile(file(job, "audio.wav"));
+          const response = await fetch(`${settings.speechUrl}/operations`, {
+            method: "POST",
+            body: new Uint8Array(audio),
+            headers: { "idempotency-key": `${job.org_id}/${job.call_id}` },
+          });
+          if (!response.ok) throw new Error(`the speech service answered ${response.status}`);
+          await write(started, await response.text());
+        }
+        operationId = (JSON.parse(await readFile(started, "utf8")) as { id: string }).id;
       }
-      const { id } = JSON.parse(await readFile(started, "utf8")) as { id: string };
-      await next(queue, job, "transcribe_poll", { operationId: id });
+      await next(queue, job, "transcribe_poll", { operationId, audioPath: pathOf(job, "audio.wav"), transcriptPath });
     },
 
     /** Holds no worker while it waits: it asks, and comes back later. */
     async transcribe_poll(job, queue) {
-      if (!(await exists(path(job, "transcript.json")))) {
+      const transcriptPath = String(job.payload["transcriptPath"]);
+      if (!(await exists(inStorage(transcriptPath)))) {
         const response = await fetch(`${settings.speechUrl}/operations/${String(job.payload["operationId"])}`);
         if (!response.ok) throw new Error(`the speech service answered ${response.status}`);
         const operation = (await response.json()) as { done: boolean; words?: string[] };
         if (!operation.done) return queue.snooze(job.id, settings.pollSeconds);
-        await write(path(job, "transcript.json"), JSON.stringify(operation.words));
+        await write(inStorage(transcriptPath), JSON.stringify(operation.words));
       }
+      await made(job, "transcript", transcriptPath);
+      await rm(file(job, "operation.json"), { force: true });
       await next(queue, job, "analyze");
     },
 
+    /** The document had left this one to be made idempotent later. */
     async analyze(job) {
-      const words = JSON.parse(await readFile(path(job, "transcript.json"), "utf8")) as string[];
-      const counts: Record<string, number> = {};
-      for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
-      const mood = (counts["thanks"] ?? 0) >= (counts["refund"] ?? 0) ? "content" : "upset";
-      await write(path(job, "analysis.json"), JSON.stringify({ words: words.length, mood }));
+      if (!(await exists(file(job, "analysis.json")))) {
+        const words = JSON.parse(await readFile(file(job, "transcript.json"), "utf8")) as string[];
+        const counts: Record<string, number> = {};
+        for (const word of words) counts[word] = (counts[word] ?? 0) + 1;
+        const mood = (counts["thanks"] ?? 0) >= (counts["refund"] ?? 0) ? "content" : "upset";
+        await write(file(job, "analysis.json"), JSON.stringify({ words: words.length, mood }));
+      }
+      await made(job, "analysis", pathOf(job, "analysis.json"));
     },
   };
 
@@ -94,4 +110,3 @@ async function write(path: string, data: string | Uint8Array) {
   await writeFile(partial, data);
   await rename(partial, path);
 }
-

@@ -8,18 +8,27 @@ import type { JobQueue, QueueJob, StageName } from "./job-queue.js";
 
 const STAGES: StageName[] = ["extract_audio", "transcribe_start", "transcribe_poll", "analyze"];
 
-export function windlassQueue(options: { url: string; token: string; leaseSeconds?: number }): JobQueue {
+export interface Options {
+  url: string;
+  token: string;
+  leaseSeconds: number;
+  /** A transcription that takes longer than this is given up, however many polls are left. */
+  pollDeadlineSeconds: number;
+}
+
+export function windlassQueue(options: Options): JobQueue {
   const queue = new WindlassJobQueue(new Client(options), {
     stages: STAGES,
     prefix: "call.",
-    leaseSeconds: options.leaseSeconds ?? 60,
+    leaseSeconds: options.leaseSeconds,
     waitSeconds: 5,
   });
   let next: NewJob[] = [];
   let snoozed: number | undefined;
   return {
     async enqueue(job) {
-      next.push(WindlassJobQueue.newJob(job, "call."));
+      const deadline = new Date(Date.now() + options.pollDeadlineSeconds * 1000).toISOString();
+      next.push({ ...WindlassJobQueue.newJob(job, "call."), ...(job.stage === "transcribe_poll" ? { deadline } : {}) });
     },
     async claim(workerId) {
       next = [];

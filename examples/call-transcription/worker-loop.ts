@@ -10,7 +10,7 @@ export async function workerLoop(queue: JobQueue, workerId: string, runStage: Ru
   while (!stop.aborted) {
     const job = await queue.claim(workerId);
     if (!job) {
-      await sleep(50);
+      await sleep(1000);
       continue;
     }
     try {

@@ -34,7 +34,7 @@ def scrape(job):
         update(video, "title = :'title', processing_status = 'done'", title=title)
         return {"transcript": False}
     transcript = words_of(fetch(urllib.parse.urljoin(job["payload"]["video_url"], captions.group(1))))
-    update(video, "title = :'title', transcript = :'transcript', processing_status = 'enriching'", title=title, transcript=transcript)
+    update(video, "title = :'title', transcript = :'transcript'", title=title, transcript=transcript)
     return {"transcript": True, "windlass": {"next": [{
         "definition_key": "clipnest.enrich",
         "payload": {"video_id": video},
@@ -46,6 +46,7 @@ def scrape(job):
 def enrich(job):
     """A summary (the sentence with the most of the transcript's own words) and an embedding (hashed words, normalised)."""
     video = job["payload"]["video_id"]
+    update(video, "processing_status = 'enriching'")
     transcript = query("select transcript from clipnest_videos where id = :'id'", id=video)
     words = [word for word in re.findall(r"[a-z']+", transcript.lower()) if word not in COMMON]
     weight = {word: words.count(word) for word in set(words)}
@@ -121,4 +122,6 @@ class Functions(http.server.BaseHTTPRequestHandler):
 
 
 if __name__ == "__main__":
-    http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "8300"))), Functions).serve_forever()
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ.get("PORT", "8300"))), Functions)
+    print(f"ready: http://127.0.0.1:{server.server_port}", flush=True)
+    server.serve_forever()

@@ -10,7 +10,10 @@ export CLIPNEST_SECRET
 
 "$WINDLASS" definitions apply definitions.json
 psql -Xq1 -v ON_ERROR_STOP=1 -f schema.sql "$DATABASE_URL"
-python3 functions.py &
+# The worker starts when the functions listen: a call that nobody takes would be an attempt.
+rm -f functions.out
+python3 functions.py >functions.out &
+until grep -qs ready functions.out; do kill -0 $! || exit 1; sleep 0.1; done
 "$WINDLASS" worker --config worker.toml --no-keeper &
 
 # A video to begin with, served from here: a page with captions.

@@ -6,16 +6,21 @@ set -eu
 command -v curl >/dev/null || { echo "curl is missing: apt-get install curl" >&2; exit 1; }
 
 # Three workers, as on three machines. Their file is the only place that says what a command's key runs.
+rm -f worker-*.out
 for number in 1 2 3; do
   "$WINDLASS" worker --config worker.toml --no-keeper >"worker-$number.out" &
   last=$!
 done
-while ! grep -qs ready worker-1.out || ! grep -qs ready worker-2.out || ! grep -qs ready worker-3.out; do sleep 0.1; done
+for number in 1 2 3; do
+  until grep -qs ready "worker-$number.out"; do kill -0 $last || exit 1; sleep 0.1; done
+done
 
-post() { # post TENANT PATH JSON
-  curl -sS -f -o /dev/null -H "Authorization: Bearer $(cat "$WINDLASS_TOKEN_FILE")" -H "X-Tenant-Id: $1" \
-    -H 'Content-Type: application/json' -d "$3" "$WINDLASS_SERVER$2"
+call() { # call TENANT PATH [JSON]: a GET, or a POST of the JSON; answers with the body
+  curl -sS -f -H "Authorization: Bearer $(cat "$WINDLASS_TOKEN_FILE")" -H "X-Tenant-Id: $1" \
+    -H 'Content-Type: application/json' ${3:+-d "$3"} "$WINDLASS_SERVER$2"
 }
+post() { call "$@" >/dev/null; }
+field() { python3 -c "import json, sys; print(json.load(sys.stdin)['$1'] or '')"; }
 tenant() { # the id of a tenant, made if it is not there
   "$WINDLASS" tenants create "$1" --name "$2" >/dev/null 2>&1 || true
   "$WINDLASS" tenants list --json | python3 -c "import json, sys
@@ -33,11 +38,14 @@ fi
 post "$bcg" /api/v1/jobs "$(cat enqueue.json)"
 post "$acme" /api/v1/events '{"name": "provider.folder.updated",
   "payload": {"provider_id": "7f0c2b9e-64a5-4f6b-9a53-2f7a1c0d8e21", "folder_path": "/summer"}}'
-post "$bcg" /api/v1/jobs '{"definition_key": "train-keyword-models", "payload": {"keywords": ["sunset", "harbour", "lighthouse"]}}'
 
-# One machine goes down. Its jobs run again elsewhere, and the workers' page says that it is stale.
+# One machine goes down in the middle of a run. Its job runs again elsewhere, and the workers' page tells of it. A worker's name
+# is host:pid:start.
+keywords=$(seq -f '"keyword-%g"' -s , 1 50)
+train=$(call "$bcg" /api/v1/jobs "{\"definition_key\": \"train-keyword-models\", \"payload\": {\"keywords\": [$keywords]}}" | field id)
+while holder=$(call "$bcg" "/api/v1/jobs/$train" | field claimed_by_worker) && [ -z "$holder" ]; do sleep 0.1; done
 sleep 1
-kill -9 "$last"
+kill -9 "$(echo "$holder" | cut -d: -f2)"
 
 # The signal that ends this script goes to its programs as well; it waits for them.
 trap : TERM INT

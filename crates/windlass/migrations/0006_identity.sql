@@ -16,13 +16,24 @@ grant usage on schema windlass to windlass_admin;
 
 set local role windlass_owner;
 
--- max_queued: jobs that have not ended, at most; requests_per_minute: over all of the tenant's credentials. Null: no limit.
+-- max_queued: jobs that have not ended, at most; max_running: jobs that run at the same time, at most; requests_per_minute: over all
+-- of the tenant's credentials. Null: no limit.
 alter table windlass.tenants
   add column max_queued bigint,
+  add column max_running integer,
   add column requests_per_minute integer,
   add column purged_jobs bigint not null default 0,
   add constraint tenants_max_queued_range check (max_queued between 0 and 1000000000),
+  add constraint tenants_max_running_range check (max_running between 1 and 1000000),
   add constraint tenants_requests_range check (requests_per_minute between 1 and 10000000);
+
+-- The same limit for the jobs of one definition, over all tenants. The partial indexes tell a claim at once that nothing is limited.
+alter table windlass.job_definitions
+  add column max_running integer,
+  add constraint job_definitions_max_running_range check (max_running between 1 and 1000000);
+create index job_definitions_limited on windlass.job_definitions (id) where max_running is not null;
+create index tenants_limited on windlass.tenants (id) where max_running is not null;
+create index lane_by_definition on windlass.lane (definition_id);
 
 -- A person. The password is an argon2 hash in its own text form; without one there is no signing in by password.
 create table windlass.users (

@@ -39,6 +39,8 @@ pub struct Definition {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_snoozes: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    max_running: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     start_deadline_seconds: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     backoff: Option<Backoff>,
@@ -64,6 +66,7 @@ impl Definition {
             max_attempts: None,
             max_lost: None,
             max_snoozes: None,
+            max_running: None,
             start_deadline_seconds: None,
             backoff: None,
             uniqueness: None,
@@ -128,6 +131,13 @@ impl Definition {
     #[must_use]
     pub fn max_snoozes(mut self, most: u16) -> Self {
         self.max_snoozes = Some(most);
+        self
+    }
+
+    /// The most of its jobs that run at the same time, over all tenants and workers; the others wait in line.
+    #[must_use]
+    pub fn max_running(mut self, most: u32) -> Self {
+        self.max_running = Some(most);
         self
     }
 
@@ -204,6 +214,7 @@ pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()
         ("max_attempts", 1, 1000),
         ("max_lost", 1, 1000),
         ("max_snoozes", 0, 32_000),
+        ("max_running", 1, 1_000_000),
     ];
     for (field, least, most) in ranges {
         let given = fields.get(field).and_then(Value::as_i64);

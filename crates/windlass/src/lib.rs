@@ -108,3 +108,8 @@ mod readme {}
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/getting-started.md")]
 mod getting_started {}
+
+/// And this one's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/retention.md")]
+mod retention {}

@@ -23,6 +23,7 @@ pub struct Tenant {
     pub weight: i32,
     pub timezone: String,
     pub max_queued: Option<i64>,
+    pub max_running: Option<i32>,
     pub requests_per_minute: Option<i32>,
     /// How many of its jobs are gone, while it is being deleted.
     pub purged_jobs: i64,

@@ -29,7 +29,7 @@ pub struct Reason {
 
 impl Reason {
     /// Every code there is.
-    pub const CODES: [&'static str; 15] = [
+    pub const CODES: [&'static str; 16] = [
         "finished",
         "cancel_pending",
         "running",
@@ -42,6 +42,7 @@ impl Reason {
         "no_worker_knows_key",
         "no_worker_serves_queue",
         "workers_quiet",
+        "limit_reached",
         "behind_higher_priority",
         "behind_others_in_line",
         "about_to_start",
@@ -75,6 +76,8 @@ pub(crate) struct Facts {
     pub(crate) gone_workers: Vec<String>,
     pub(crate) ahead_in_lane: i64,
     pub(crate) ahead_by_priority: i64,
+    /// `definition`, `tenant`, both or none.
+    pub(crate) limits_reached: Vec<String>,
     pub(crate) ended_because: Option<String>,
     pub(crate) finished_at: Option<Timestamp>,
 }
@@ -198,6 +201,11 @@ fn no_worker(facts: &Facts) -> Reason {
 fn in_line(facts: &Facts) -> Vec<Reason> {
     let many = |count: i64| if count >= 1000 { "1000 or more".to_owned() } else { count.to_string() };
     let mut reasons = Vec::new();
+    for whose in &facts.limits_reached {
+        let message = format!("as many jobs of its {whose} run as may");
+        let remedy = format!("one of them ends, or the {whose}'s max_running is raised");
+        reasons.push(Reason::new("limit_reached", message, remedy));
+    }
     if facts.ahead_by_priority > 0 {
         let message =
             format!("{} of the tenant's jobs have a higher priority", many(facts.ahead_by_priority));

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use windlass::{Act, Fields};
 
+use crate::api::admin::tenants::given;
 use crate::auth::Caller;
 use crate::http::{App, Body, Id, IdempotencyKey, Problem, ProblemKind, keep, object, replay};
 
@@ -32,6 +33,8 @@ pub(crate) struct Definition {
     max_priority: i32,
     max_lost: i32,
     max_snoozes: i32,
+    /// The most of its jobs that run at the same time; none is no limit.
+    max_running: Option<i32>,
     start_deadline_seconds: Option<i32>,
     on_timeout: String,
     on_lost: String,
@@ -86,6 +89,10 @@ pub(crate) struct DefinitionFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 32000)]
     max_snoozes: Option<u16>,
+    /// The most of its jobs that run at the same time, over all tenants; null takes the limit away.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 1_000_000, value_type = Option<u32>)]
+    max_running: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 315_360_000)]
     start_deadline_seconds: Option<u32>,

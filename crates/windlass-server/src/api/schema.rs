@@ -175,6 +175,8 @@ pub(crate) struct Tenant {
     weight: i32,
     timezone: String,
     max_queued: Option<i64>,
+    /// The most of its jobs that run at the same time; none is no limit.
+    max_running: Option<i32>,
     requests_per_minute: Option<i32>,
     /// How many of its jobs are gone, while it is being deleted.
     purged_jobs: i64,

@@ -66,6 +66,9 @@ struct Settings {
     /// The most jobs it may have waiting
     #[arg(long, value_name = "JOBS")]
     max_queued: Option<u64>,
+    /// The most of its jobs that run at the same time
+    #[arg(long, value_name = "JOBS")]
+    max_running: Option<u32>,
     /// The most requests per minute of all its tokens together
     #[arg(long, value_name = "REQUESTS")]
     requests_per_minute: Option<u32>,
@@ -76,6 +79,7 @@ impl Settings {
         let all = [
             ("weight", self.weight.map(|weight| json!(weight))),
             ("max_queued", self.max_queued.map(|jobs| json!(jobs))),
+            ("max_running", self.max_running.map(|jobs| json!(jobs))),
             ("requests_per_minute", self.requests_per_minute.map(|requests| json!(requests))),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
@@ -162,6 +166,7 @@ fn show(tenants: &[Value]) -> Result<(), Failure> {
             ("ID", Show::Plain("id")),
             ("WEIGHT", Show::Plain("weight")),
             ("MAX QUEUED", Show::Plain("max_queued")),
+            ("MAX RUNNING", Show::Plain("max_running")),
             ("STATE", Show::Plain("status")),
             ("CREATED", Show::Age("created_at")),
         ],

@@ -46,7 +46,7 @@ pub struct Up {
     #[arg(long)]
     no_demo: bool,
 
-    /// Runs an example of the repository instead of the demo: ai-tagging, tts, clipnest or zoltag
+    /// Runs an example of the repository instead of the demo: ai-tagging, tts, clipnest, call-transcription or zoltag
     #[arg(long, value_name = "NAME", conflicts_with = "no_demo")]
     example: Option<String>,
 }
@@ -63,6 +63,7 @@ struct Everything {
 impl Up {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let example = self.example.as_deref().map(examples::find).transpose()?;
+        example.map_or(Ok(()), examples::Example::check_needs)?;
         let mut configuration =
             global.load(&[("http.listen", "--listen", self.listen.clone())])?.configuration;
         quieten(&mut configuration);
@@ -71,11 +72,17 @@ impl Up {
         std::fs::create_dir_all(&self.data_dir)
             .map_err(|error| Failure::usage(format!("cannot make {}: {error}", self.data_dir.display())))?;
 
-        let everything = tokio::select! {
+        let mut everything = tokio::select! {
             started = self.start(global, &configuration, example) => started?,
             () = signals.next() => return Ok(Exit::Interrupted),
         };
-        signals.next().await;
+        tokio::select! {
+            () = signals.next() => {}
+            status = everything.example_broke() => {
+                print::note(format!("the example ended ({status}); what it said is above, the rest goes on"));
+                signals.next().await;
+            }
+        }
         print::note("stopping: letting running jobs finish (ctrl-C again to leave them to the reaper)");
         everything.stop(&configuration, &mut signals).await
     }
@@ -121,10 +128,7 @@ impl Up {
             }
         };
         print::line(format!("ready: {address}"))?;
-        self.explain(&address, &token_file, postgres.as_ref());
-        if let Some(example) = example {
-            print::note(format!("of the example: {}", example.hint));
-        }
+        self.explain(&address, &token_file, postgres.as_ref(), example);
         Ok(Everything { example: example_at_work, running, workers, beside, postgres })
     }
 
@@ -152,7 +156,13 @@ impl Up {
     }
 
     /// Three things to try.
-    fn explain(&self, address: &str, token_file: &Path, postgres: Option<&Postgres>) {
+    fn explain(
+        &self,
+        address: &str,
+        token_file: &Path,
+        postgres: Option<&Postgres>,
+        example: Option<&examples::Example>,
+    ) {
         let server =
             if address == "http://127.0.0.1:8080" { String::new() } else { format!(" --server {address}") };
         let token = if token_file == Path::new(super::client::DEFAULT_TOKEN_FILE) {
@@ -160,14 +170,18 @@ impl Up {
         } else {
             format!(" --token-file {}", token_file.display())
         };
-        let tenant = if self.is_bare() { "default" } else { "acme" };
+        let ours = if self.is_bare() { "default" } else { "acme" };
+        let tenant = example.map_or(ours, |example| example.tenant);
         print::note(format!("the admin's token is in {}", token_file.display()));
         if let Some(postgres) = postgres {
             print::note(format!("the database is {}", postgres.tcp_url()));
         }
         print::note("three things to try, here in a second terminal:");
         print::note(format!("  1  open {address} and sign in with the token"));
-        if self.is_bare() {
+        if let Some(example) = example {
+            let database = postgres.map(Postgres::tcp_url);
+            print::note(format!("  2  {}", example.hint(database.as_deref())));
+        } else if self.no_demo {
             print::note(format!(
                 "  2  windlass definitions apply FILE{server}{token}    (see its --help for the file)"
             ));
@@ -182,6 +196,14 @@ impl Up {
 }
 
 impl Everything {
+    /// Resolves if there is an example and its script has failed.
+    async fn example_broke(&mut self) -> std::process::ExitStatus {
+        match &mut self.example {
+            Some(example) => example.broke().await,
+            None => std::future::pending().await,
+        }
+    }
+
     async fn stop(self, configuration: &Configuration, signals: &mut Signals) -> Result<Exit, Failure> {
         let grace = Duration::from_secs(configuration.http.stop_seconds);
         let gracefully = async {

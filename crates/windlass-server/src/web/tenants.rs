@@ -140,6 +140,12 @@ async fn show(
             "No limit if left empty.",
         )
         .input(
+            ("max_running", "Most running jobs"),
+            "number",
+            &text("max_running", ""),
+            "At the same time. No limit if left empty.",
+        )
+        .input(
             ("requests_per_minute", "Requests per minute"),
             "number",
             &text("requests_per_minute", ""),
@@ -176,7 +182,7 @@ fn fields(posted: &Posted) -> Result<Map<String, Value>, Problem> {
             fields.insert(name.to_owned(), Value::from(text));
         }
     }
-    for name in ["weight", "max_queued", "requests_per_minute"] {
+    for name in ["weight", "max_queued", "max_running", "requests_per_minute"] {
         let value = match posted.text(name) {
             None if name == "weight" => continue,
             None => Value::Null,

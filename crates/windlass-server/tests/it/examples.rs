@@ -1,3 +1,6 @@
 //! The folders in `examples/`, each run as its README says: its own SQL, its own programs, the real server.
 
 mod process;
+
+/// Each has its `up_runs_the_example_…`, which also runs what its README says.
+pub(crate) const NAMES: [&str; 5] = ["ai-tagging", "tts", "clipnest", "call-transcription", "zoltag"];

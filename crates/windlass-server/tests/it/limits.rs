@@ -170,3 +170,29 @@ async fn tenants_do_not_meet_on_a_shared_connection() {
         assert!(counts.iter().all(|count| count.tenant_id == tenant));
     }
 }
+
+/// How many run at the same time, of a tenant and of a definition: set, shown, refused by name, taken away.
+#[tokio::test]
+async fn a_limit_on_running_jobs_is_set_shown_and_taken_away() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("small").await;
+    let path = format!("/api/v1/admin/limits/{tenant}");
+    assert_eq!(server.admin.patch(&path, &json!({"max_running": 2})).await.expect(200)["max_running"], 2);
+    let all = server.admin.get("/api/v1/admin/limits").await.expect(200);
+    let shown = all["tenants"].as_array().unwrap().iter().find(|one| one["slug"] == "small").unwrap();
+    assert_eq!(shown["max_running"], 2);
+    let refused = server.admin.patch(&path, &json!({"max_running": 0})).await.problem(422, "invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/max_running");
+    let gone = server.admin.patch(&path, &json!({"max_running": null})).await.expect(200);
+    assert!(gone["max_running"].is_null(), "{gone}");
+
+    let definitions = "/api/v1/admin/jobs/definitions";
+    let made = server.admin.post(definitions, &json!({"key": "train", "max_running": 3})).await.expect(201);
+    assert_eq!(made["max_running"], 3);
+    let one = format!("{definitions}/{}", made["id"].as_str().unwrap());
+    let kept = server.admin.patch(&one, &json!({"description": "trains"})).await.expect(200);
+    assert_eq!(kept["max_running"], 3, "what is not given stays");
+    server.admin.patch(&one, &json!({"max_running": 0})).await.problem(422, "invalid");
+    let gone = server.admin.patch(&one, &json!({"max_running": null})).await.expect(200);
+    assert!(gone["max_running"].is_null(), "{gone}");
+}

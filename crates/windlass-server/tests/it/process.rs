@@ -1,5 +1,5 @@
 //! Whole processes: started, used, stopped and killed. They run one at a time.
 
-mod browser;
+pub(crate) mod browser;
 mod up;
 mod worker;

@@ -69,6 +69,30 @@ async fn triggers_are_made_with_the_bodies_of_seed_004() {
     drop(server);
 }
 
+/// The document's nightly sync: a key, a cron expression and a template. All else is the definition's, or a default.
+#[tokio::test]
+async fn a_trigger_of_a_key_and_a_template_leaves_the_rest_to_the_definition() {
+    let (server, admin, _) = server().await;
+    let policy = json!({"max_attempts": 4, "priority": 70, "queue": "sync"});
+    let listed = server.admin.get("/api/v1/admin/jobs/definitions").await.expect(200);
+    let id = listed["definitions"][0]["id"].as_str().unwrap().to_owned();
+    server.admin.patch(&format!("/api/v1/admin/jobs/definitions/{id}"), &policy).await.expect(200);
+    let made = admin.post("/api/v1/jobs/triggers", &schedule_trigger()).await.expect(201);
+    let given =
+        [("is_enabled", json!(true)), ("dedupe_window_seconds", json!(300)), ("misfire", json!("fire_once"))];
+    for (field, value) in given {
+        assert_eq!(made[field], value, "{field}");
+    }
+    let run = format!("/api/v1/jobs/triggers/{}/run", made["id"].as_str().unwrap());
+    let fired = admin.post(&run, &json!({})).await.expect(201);
+    let job = admin.get(&format!("/api/v1/jobs/{}", fired["job_id"].as_str().unwrap())).await.expect(200);
+    assert_eq!(job["payload"], json!({"path_prefix": "/"}));
+    for (field, value) in policy.as_object().unwrap() {
+        assert_eq!(&job[field], value, "{field} is the definition's");
+    }
+    drop(server);
+}
+
 #[tokio::test]
 async fn a_trigger_that_cannot_be_is_refused_with_its_place() {
     let (server, admin, _) = server().await;

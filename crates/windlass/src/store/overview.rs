@@ -52,6 +52,7 @@ pub(crate) async fn why(session: &Session, tenant: Uuid, job: Uuid) -> Result<Op
             gone_workers: row.get("gone_workers"),
             ahead_in_lane: row.get("ahead_in_lane"),
             ahead_by_priority: row.get("ahead_by_priority"),
+            limits_reached: row.get("limits_reached"),
             ended_because: row.get("reason"),
             finished_at: row.get("finished_at"),
         }

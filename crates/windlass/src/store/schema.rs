@@ -58,6 +58,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/retention/clean_up.sql"),
     include_str!("functions/job/cancel.sql"),
     include_str!("functions/job/claim.sql"),
+    include_str!("functions/job/hold_to_running.sql"),
     include_str!("functions/job/enqueue.sql"),
     include_str!("functions/job/enqueue_alike.sql"),
     include_str!("functions/job/enqueue_chain.sql"),

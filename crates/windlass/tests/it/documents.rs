@@ -13,6 +13,7 @@ use windlass_testing::{TestQueue, eventually};
 const SQL: &str = include_str!("../../../../docs/sql.md");
 const EVENTS: &str = include_str!("../../../../docs/events.md");
 const TELEMETRY: &str = include_str!("../../../../docs/telemetry.md");
+const REFERENCE: &str = include_str!("../../../../docs/event-reference.md");
 const README: &str = include_str!("../../../../README.md");
 
 #[test]
@@ -145,6 +146,69 @@ async fn the_documented_sql_functions_have_these_arguments() {
             table(document, name).iter().map(|row| (bare(&row[0]), row[1].clone())).collect();
         assert_eq!(documented, arguments(&client, function).await, "windlass.{function}");
     }
+}
+
+/// `WINDLASS_BLESS=1` writes it anew.
+#[tokio::test]
+async fn the_documented_functions_are_those_that_applications_may_call() {
+    let queue = TestQueue::create().await;
+    let query = "select p.proname::text, pg_get_function_identity_arguments(p.oid),
+            (select string_agg(r, ', ' order by r) from unnest(array['admin', 'api', 'reader', 'worker']) r
+              where has_function_privilege('windlass_' || r, p.oid, 'execute'))
+        from pg_proc p
+       where p.pronamespace = 'windlass'::regnamespace
+         and (has_function_privilege('windlass_api', p.oid, 'execute') or has_function_privilege('windlass_reader', p.oid, 'execute')
+           or has_function_privilege('windlass_admin', p.oid, 'execute'))
+       order by 1, 2";
+    let mut expected = String::from("| function | arguments | roles |\n|---|---|---|\n");
+    for row in queue.client().await.query(query, &[]).await.unwrap() {
+        let (name, arguments, roles): (String, String, String) = (row.get(0), row.get(1), row.get(2));
+        expected += &format!("| `{name}` | {arguments} | {roles} |\n");
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
+    let text = fs::read_to_string(&path).unwrap();
+    let mark = "<!-- checked: sql-functions -->\n\n";
+    let start = text.find(mark).unwrap() + mark.len();
+    let end = start + text[start..].find("\n\n").unwrap() + 1;
+    if std::env::var_os("WINDLASS_BLESS").is_some() {
+        fs::write(&path, format!("{}{expected}{}", &text[..start], &text[end..])).unwrap();
+        return;
+    }
+    assert_eq!(&text[start..end], expected, "docs/sql.md is out of date: WINDLASS_BLESS=1 writes it anew");
+}
+
+/// The functions that the page on SQL explains: their arguments as they are, and open to an application.
+#[tokio::test]
+async fn the_functions_that_are_explained_take_what_is_said() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (_, below) = SQL.split_once("| function | does | answers |\n|---|---|---|\n").unwrap();
+    let mut seen = 0;
+    for row in below.lines().take_while(|line| line.starts_with('|')) {
+        let call = row.split('`').nth(1).unwrap().strip_prefix("windlass.").unwrap();
+        let (name, given) = call.trim_end_matches(')').split_once('(').unwrap();
+        let query = "select (p.pronargs - p.pronargdefaults)::integer, p.pronargs::integer,
+                has_function_privilege('windlass_api', p.oid, 'execute')
+            from pg_proc p where p.pronamespace = 'windlass'::regnamespace and p.proname = $1";
+        let row = client.query_one(query, &[&name]).await.unwrap_or_else(|error| panic!("{call}: {error}"));
+        let given = i32::try_from(given.split(", ").count()).unwrap();
+        assert!((row.get::<_, i32>(0)..=row.get::<_, i32>(1)).contains(&given), "{call}");
+        assert!(row.get::<_, bool>(2), "{call} is not for applications");
+        seen += 1;
+    }
+    assert!(seen >= 7, "found only {seen}");
+}
+
+#[test]
+fn the_documented_fields_of_a_transition_are_its_fields() {
+    let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/telemetry.rs")).unwrap();
+    let (_, fields) = source.split_once("pub struct Transition {\n").unwrap();
+    let fields = fields.split("\n}").next().unwrap().lines();
+    let fields: Vec<&str> =
+        fields.filter_map(|line| line.trim().strip_prefix("pub ")?.split(':').next()).collect();
+    let documented: Vec<String> =
+        table(REFERENCE, "transition-fields").iter().map(|row| bare(&row[0])).collect();
+    assert_eq!(documented, fields);
 }
 
 /// Names and types of the arguments that a caller gives.

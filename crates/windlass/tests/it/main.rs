@@ -29,6 +29,7 @@ mod pull;
 mod quota;
 mod retention;
 mod run;
+mod running_limit;
 mod schedule;
 mod seeds;
 mod settle;

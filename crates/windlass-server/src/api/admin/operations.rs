@@ -160,6 +160,8 @@ pub(crate) struct TenantLimits {
     slug: String,
     /// The most jobs that have not ended; none is no limit.
     max_queued: Option<i64>,
+    /// The most of its jobs that run at the same time; none is no limit.
+    max_running: Option<i32>,
     requests_per_minute: Option<i32>,
 }
 
@@ -189,6 +191,7 @@ pub(crate) async fn limits(State(app): State<App>, caller: Caller) -> Result<Jso
                 tenant_id: tenant.id,
                 slug: tenant.slug,
                 max_queued: tenant.max_queued,
+                max_running: tenant.max_running,
                 requests_per_minute: tenant.requests_per_minute,
             })
             .collect(),
@@ -203,6 +206,9 @@ pub(crate) struct LimitsChange {
     #[schema(minimum = 0, maximum = 1_000_000_000, value_type = Option<u32>)]
     max_queued: Option<Option<u32>>,
     #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 1_000_000, value_type = Option<u32>)]
+    max_running: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 10_000_000, value_type = Option<u32>)]
     requests_per_minute: Option<Option<u32>>,
 }
@@ -216,10 +222,17 @@ pub(crate) async fn change_limits(
     body: Body<LimitsChange>,
 ) -> Result<Json<Tenant>, Problem> {
     let change = body.value;
-    check_limits(change.max_queued.flatten(), change.requests_per_minute.flatten())?;
+    check_limits(
+        change.max_queued.flatten(),
+        change.max_running.flatten(),
+        change.requests_per_minute.flatten(),
+    )?;
     let mut fields = object(json!({}));
     if let Some(limit) = change.max_queued {
         fields.insert("max_queued".to_owned(), json!(limit));
+    }
+    if let Some(limit) = change.max_running {
+        fields.insert("max_running".to_owned(), json!(limit));
     }
     if let Some(limit) = change.requests_per_minute {
         fields.insert("requests_per_minute".to_owned(), json!(limit));

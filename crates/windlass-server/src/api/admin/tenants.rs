@@ -32,6 +32,9 @@ pub(crate) struct NewTenant {
     /// The most jobs that have not ended.
     #[schema(minimum = 0, maximum = 1_000_000_000)]
     max_queued: Option<u32>,
+    /// The most of its jobs that run at the same time.
+    #[schema(minimum = 1, maximum = 1_000_000)]
+    max_running: Option<u32>,
     /// Of all its credentials together.
     #[schema(minimum = 1, maximum = 10_000_000)]
     requests_per_minute: Option<u32>,
@@ -52,6 +55,9 @@ pub(crate) struct TenantChange {
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 0, maximum = 1_000_000_000, value_type = Option<u32>)]
     max_queued: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 1_000_000, value_type = Option<u32>)]
+    max_running: Option<Option<u32>>,
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 10_000_000, value_type = Option<u32>)]
     requests_per_minute: Option<Option<u32>>,
@@ -111,10 +117,10 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let new = body.value;
     check(Some(&new.name), Some(&new.slug), new.weight, new.timezone.as_deref())?;
-    check_limits(new.max_queued, new.requests_per_minute)?;
+    check_limits(new.max_queued, new.max_running, new.requests_per_minute)?;
     let fields = object(json!({
         "name": new.name, "slug": new.slug, "weight": new.weight, "timezone": new.timezone,
-        "max_queued": new.max_queued, "requests_per_minute": new.requests_per_minute,
+        "max_queued": new.max_queued, "max_running": new.max_running, "requests_per_minute": new.requests_per_minute,
     }));
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
@@ -136,13 +142,20 @@ pub(crate) async fn change(
 ) -> Result<Json<Tenant>, Problem> {
     let change = body.value;
     check(change.name.as_deref(), change.slug.as_deref(), change.weight, change.timezone.as_deref())?;
-    check_limits(change.max_queued.flatten(), change.requests_per_minute.flatten())?;
+    check_limits(
+        change.max_queued.flatten(),
+        change.max_running.flatten(),
+        change.requests_per_minute.flatten(),
+    )?;
     let mut fields = object(json!({
         "name": change.name, "slug": change.slug, "status": change.status, "weight": change.weight, "timezone": change.timezone,
     }));
     fields.retain(|_, value| !value.is_null());
     if let Some(limit) = change.max_queued {
         fields.insert("max_queued".to_owned(), json!(limit));
+    }
+    if let Some(limit) = change.max_running {
+        fields.insert("max_running".to_owned(), json!(limit));
     }
     if let Some(limit) = change.requests_per_minute {
         fields.insert("requests_per_minute".to_owned(), json!(limit));
@@ -208,7 +221,14 @@ fn check(
     Ok(())
 }
 
-pub(crate) fn check_limits(max_queued: Option<u32>, requests: Option<u32>) -> Result<(), Problem> {
+pub(crate) fn check_limits(
+    max_queued: Option<u32>,
+    max_running: Option<u32>,
+    requests: Option<u32>,
+) -> Result<(), Problem> {
+    if max_running.is_some_and(|most| !(1..=1_000_000).contains(&most)) {
+        return Err(Problem::invalid("/max_running", "must be between 1 and 1000000"));
+    }
     if max_queued.is_some_and(|most| most > 1_000_000_000) {
         return Err(Problem::invalid("/max_queued", "must be at most 1000000000"));
     }

@@ -16,10 +16,17 @@ use crate::cli::exit::Failure;
 /// A folder of `examples/`.
 pub(super) struct Example {
     name: &'static str,
+    /// The programs it starts, each with Debian's package that has it.
+    needs: &'static [(&'static str, &'static str)],
     files: &'static [(&'static str, &'static str)],
-    /// What to try, after the address is known.
-    pub(super) hint: &'static str,
+    /// Whose jobs it makes first.
+    pub(super) tenant: &'static str,
+    /// What to try; `DATABASE` stands for the address of the database.
+    hint: &'static str,
 }
+
+const PYTHON: (&str, &str) = ("python3", "python3");
+const PSQL: (&str, &str) = ("psql", "postgresql-client");
 
 macro_rules! files {
     ($($name:literal from $path:literal),* $(,)?) => {
@@ -27,9 +34,10 @@ macro_rules! files {
     };
 }
 
-const ALL: [Example; 4] = [
+const ALL: [Example; 5] = [
     Example {
         name: "ai-tagging",
+        needs: &[PYTHON, PSQL],
         files: files![
             "schema.sql" from "examples/ai-tagging/schema.sql",
             "members.sql" from "examples/ai-tagging/members.sql",
@@ -38,10 +46,12 @@ const ALL: [Example; 4] = [
             "worker.toml" from "examples/ai-tagging/worker.toml",
             "run.sh" from "examples/ai-tagging/run.sh",
         ],
-        hint: "add a row to workspace_threads_posts, and watch its job in the workspace `noodle-club`",
+        tenant: "noodle-club",
+        hint: "psql DATABASE -c \"insert into workspace_threads_posts (workspace_threads_account_id, content) select id, 'ramen at midnight' from workspace_threads_accounts limit 1\"",
     },
     Example {
         name: "tts",
+        needs: &[PYTHON, ("espeak-ng", "espeak-ng")],
         files: files![
             "definitions.json" from "examples/tts/definitions.json",
             "audio.py" from "examples/tts/audio.py",
@@ -54,10 +64,12 @@ const ALL: [Example; 4] = [
             "windlass/errors.py" from "clients/python/windlass/errors.py",
             "windlass/worker.py" from "clients/python/windlass/worker.py",
         ],
+        tenant: "default",
         hint: "curl -H 'X-User-Id: 5f0c6e58-7f5e-4b1e-9d52-0a7b8d3c1e11' http://127.0.0.1:8202/jobs",
     },
     Example {
         name: "clipnest",
+        needs: &[PYTHON, PSQL],
         files: files![
             "schema.sql" from "examples/clipnest/schema.sql",
             "definitions.json" from "examples/clipnest/definitions.json",
@@ -65,10 +77,40 @@ const ALL: [Example; 4] = [
             "worker.toml" from "examples/clipnest/worker.toml",
             "run.sh" from "examples/clipnest/run.sh",
         ],
-        hint: "add a row to clipnest_videos, and watch its two jobs",
+        tenant: "default",
+        hint: "psql DATABASE -c \"insert into clipnest_videos (video_url) values ('http://127.0.0.1:8301/harbour.html')\"",
+    },
+    Example {
+        name: "call-transcription",
+        needs: &[("node", "nodejs"), PSQL],
+        files: files![
+            "definitions.json" from "examples/call-transcription/definitions.json",
+            "schema.sql" from "examples/call-transcription/schema.sql",
+            "package.json" from "examples/call-transcription/package.json",
+            "run.sh" from "examples/call-transcription/run.sh",
+            "dist/artifacts.js" from "examples/call-transcription/dist/artifacts.js",
+            "dist/job-queue.js" from "examples/call-transcription/dist/job-queue.js",
+            "dist/main.js" from "examples/call-transcription/dist/main.js",
+            "dist/memory-main.js" from "examples/call-transcription/dist/memory-main.js",
+            "dist/memory-queue.js" from "examples/call-transcription/dist/memory-queue.js",
+            "dist/speech-main.js" from "examples/call-transcription/dist/speech-main.js",
+            "dist/speech-service.js" from "examples/call-transcription/dist/speech-service.js",
+            "dist/stages.js" from "examples/call-transcription/dist/stages.js",
+            "dist/tones.js" from "examples/call-transcription/dist/tones.js",
+            "dist/windlass-queue.js" from "examples/call-transcription/dist/windlass-queue.js",
+            "dist/worker-loop.js" from "examples/call-transcription/dist/worker-loop.js",
+            "node_modules/windlass-client/package.json" from "clients/typescript/package.json",
+            "node_modules/windlass-client/index.js" from "clients/typescript/index.js",
+            "node_modules/windlass-client/client.js" from "clients/typescript/client.js",
+            "node_modules/windlass-client/worker.js" from "clients/typescript/worker.js",
+            "node_modules/windlass-client/job-queue.js" from "clients/typescript/job-queue.js",
+        ],
+        tenant: "default",
+        hint: "psql DATABASE -c 'select * from call_artifacts'    (what the four stages of a call have made)",
     },
     Example {
         name: "zoltag",
+        needs: &[PYTHON, ("curl", "curl")],
         files: files![
             "worker.toml" from "examples/zoltag/worker.toml",
             "zoltag" from "examples/zoltag/zoltag",
@@ -77,7 +119,8 @@ const ALL: [Example; 4] = [
             "enqueue.json" from "examples/zoltag/enqueue.json",
             "run.sh" from "examples/zoltag/run.sh",
         ],
-        hint: "look at the jobs of acme and bcg, and at the workers: one of three was killed",
+        tenant: "acme",
+        hint: "look there at the jobs of acme and of bcg, and at the workers: one of three was killed in a run",
     },
 ];
 
@@ -105,6 +148,31 @@ pub(super) struct Surroundings<'a> {
 pub(super) struct Running(Child);
 
 impl Example {
+    /// What to try.
+    pub(super) fn hint(&self, database_url: Option<&str>) -> String {
+        let database = database_url.map_or_else(|| "\"$DATABASE_URL\"".to_owned(), |url| format!("'{url}'"));
+        self.hint.replace("DATABASE", &database)
+    }
+
+    /// Before anything is started: a program that is missing would only be met in the middle.
+    pub(super) fn check_needs(&self) -> Result<(), Failure> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let is_there =
+            |program: &str| std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
+        let missing: Vec<_> = self.needs.iter().filter(|(program, _)| !is_there(program)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let programs: Vec<&str> = missing.iter().map(|(program, _)| *program).collect();
+        let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+        Err(Failure::usage(format!(
+            "the example {} needs {}, not found in PATH",
+            self.name,
+            programs.join(" and ")
+        ))
+        .advise(format!("apt-get install {}", packages.join(" "))))
+    }
+
     pub(super) fn start(&self, around: &Surroundings<'_>) -> Result<Running, Failure> {
         let folder = std::path::absolute(around.data_dir)?.join("examples").join(self.name);
         self.write(&folder)
@@ -142,6 +210,14 @@ impl Example {
 }
 
 impl Running {
+    /// Resolves if its script ends by itself and not well.
+    pub(super) async fn broke(&mut self) -> std::process::ExitStatus {
+        match self.0.wait().await {
+            Ok(status) if !status.success() => status,
+            _ => std::future::pending().await,
+        }
+    }
+
     pub(super) async fn stop(mut self) {
         let group = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(group) = group {

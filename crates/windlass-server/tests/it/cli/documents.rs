@@ -94,6 +94,108 @@ fn the_documented_settings_are_the_settings() {
     check("configuration.md", "configuration", &table);
 }
 
+#[test]
+fn the_documented_routes_are_the_routes() {
+    let document = windlass_server::http::document();
+    let document = serde_json::to_value(&document).unwrap();
+    let mut table = String::from("| route | permission | what it does |\n|---|---|---|\n");
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            let text = |name: &str| operation[name].as_str().unwrap_or("–").to_owned();
+            let _ = writeln!(
+                table,
+                "| `{} {path}` | {} | {} |",
+                method.to_uppercase(),
+                text("x-permission"),
+                cell(&text("summary"))
+            );
+        }
+    }
+    check("api.md", "routes", &table);
+}
+
+/// Of the words of the audit trail only the names are made; there is nothing to say about them.
+#[test]
+fn the_documented_acts_are_those_of_the_audit_trail() {
+    let nouns = [
+        "definition",
+        "event",
+        "hold",
+        "job",
+        "member",
+        "queue",
+        "retention",
+        "session",
+        "tenant",
+        "token",
+        "trigger",
+        "worker",
+    ];
+    let mut acts = std::collections::BTreeSet::new();
+    for folder in [
+        "windlass-server/src/api",
+        "windlass-server/src/web",
+        "windlass-server/src/auth",
+        "windlass/src/operator",
+    ] {
+        for text in sources(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)) {
+            // Every second piece stands between quotes.
+            for word in text.split('"').skip(1).step_by(2) {
+                let Some((noun, verb)) = word.split_once('.') else { continue };
+                let is_verb = verb.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_');
+                if nouns.contains(&noun) && is_verb && !matches!(verb, "" | "html" | "id") {
+                    acts.insert((noun.to_owned(), word.to_owned()));
+                }
+            }
+        }
+    }
+    let mut table = String::from("| of | acts |\n|---|---|\n");
+    for noun in nouns {
+        let words: Vec<String> =
+            acts.iter().filter(|(of, _)| of == noun).map(|(_, word)| format!("`{word}`")).collect();
+        if !words.is_empty() {
+            let _ = writeln!(table, "| {noun} | {} |", words.join(", "));
+        }
+    }
+    check("event-reference.md", "audit-acts", &table);
+}
+
+#[test]
+fn the_documented_streams_tell_these_events() {
+    let told: std::collections::BTreeSet<String> =
+        sources(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/api"))
+            .iter()
+            .flat_map(|text| {
+                let names = text.split(".event(\"").skip(1).filter_map(|rest| rest.split('"').next());
+                names.map(str::to_owned).collect::<Vec<_>>()
+            })
+            .collect();
+    let text = std::fs::read_to_string(docs("event-reference.md")).unwrap();
+    let (_, below) = text.split_once("<!-- checked: stream-events -->").unwrap();
+    let rows = below.trim_start().lines().take_while(|line| line.starts_with('|')).skip(2);
+    let documented: std::collections::BTreeSet<String> =
+        rows.filter_map(|row| row.split('`').nth(1)).map(str::to_owned).collect();
+    assert_eq!(documented, told);
+}
+
+/// The text of every Rust file below a folder.
+fn sources(folder: &std::path::Path) -> Vec<String> {
+    let mut texts = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            texts.extend(sources(&path));
+        } else {
+            texts.push(std::fs::read_to_string(path).unwrap());
+        }
+    }
+    texts
+}
+
+fn docs(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file)
+}
+
 /// Text in a cell of a table: no bars, one line.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ")
@@ -101,7 +203,7 @@ fn cell(text: &str) -> String {
 
 /// Compares the table below a mark with what it should be, or puts it there.
 fn check(file: &str, name: &str, expected: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file);
+    let path = docs(file);
     let text = std::fs::read_to_string(&path).unwrap();
     let mark = format!("<!-- checked: {name} -->\n\n");
     let start = text.find(&mark).unwrap_or_else(|| panic!("docs/{file} has no table {name}")) + mark.len();

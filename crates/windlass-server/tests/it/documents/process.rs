@@ -1,8 +1,10 @@
-//! How a page is cut into blocks, and a place to run them in.
+//! A place to run the blocks of a page in.
 
+mod commands;
 mod getting_started;
-mod guides;
-mod migrating;
+pub(crate) mod guides;
+pub(crate) mod migrating;
+mod telemetry;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,32 +13,8 @@ use std::process::Stdio;
 use tokio::process::Command;
 use uuid::Uuid;
 
+use super::{Block, blocks};
 use crate::cli::Ran;
-
-/// A block of a page, with its language.
-struct Block {
-    language: String,
-    text: String,
-}
-
-/// Every block of a page, in order. A block without a language, or with one that no test knows, is a mistake.
-fn blocks(page: &str) -> Vec<Block> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
-    let text = fs::read_to_string(path).unwrap();
-    let mut blocks = Vec::new();
-    let mut rest = text.as_str();
-    while let Some((_, after)) = rest.split_once("\n```") {
-        let (language, after) = after.split_once('\n').unwrap();
-        let (block, after) =
-            after.split_once("\n```\n").unwrap_or_else(|| panic!("{page}: a block does not end"));
-        let language = language.split(',').next().unwrap_or_default();
-        assert!(["sh", "sql", "python", "js", "rust"].contains(&language), "{page}: {language:?}");
-        blocks.push(Block { language: language.to_owned(), text: block.to_owned() });
-        rest = after;
-    }
-    assert!(!blocks.is_empty(), "{page} has no blocks");
-    blocks
-}
 
 /// A directory of one test, gone with it, where a page's shell and programs run.
 struct Desk {

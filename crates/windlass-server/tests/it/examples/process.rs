@@ -4,6 +4,7 @@ mod ai_tagging;
 mod tts;
 mod up;
 mod zoltag;
+mod zoltag_pages;
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

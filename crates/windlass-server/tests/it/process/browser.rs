@@ -2,7 +2,7 @@
 
 mod access;
 mod axe;
-mod chrome;
+pub(crate) mod chrome;
 mod contents;
 mod flows;
 mod hostile;

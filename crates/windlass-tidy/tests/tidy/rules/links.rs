@@ -4,7 +4,7 @@ use crate::markdown::{anchors, links};
 use crate::rule::Rule;
 use crate::tree::{Tree, beside};
 
-pub(crate) const RULES: &[&Rule] = &[&LINKS];
+pub(crate) const RULES: &[&Rule] = &[&LINKS, &INDEX];
 
 const LINKS: Rule = Rule {
     name: "every link within the repository resolves",
@@ -33,6 +33,42 @@ const LINKS: Rule = Rule {
         ],
         &[("docs/a.md", "[b](b.md#the-walk-of-one-job)\n"), ("docs/b.md", "## The walk of one job\n")],
         &[("docs/a.md", "`[b](gone.md)`\n```\n[c](gone.md)\n```\n")],
+    ],
+};
+
+const INDEX: Rule = Rule {
+    name: "every page of docs is in its index",
+    mend: "link it from docs/README.md, or a decision from docs/decisions/README.md",
+    find: |tree| {
+        let indices: Vec<_> = tree
+            .files
+            .iter()
+            .filter(|file| file.path.starts_with("docs/") && file.path.ends_with("README.md"))
+            .collect();
+        let listed: Vec<String> = indices
+            .iter()
+            .flat_map(|index| links(&index.text).into_iter().map(|(_, target)| beside(&index.path, &target)))
+            .collect();
+        let pages = tree
+            .ending(".md")
+            .filter(|file| file.path.starts_with("docs/") && !file.path.ends_with("README.md"));
+        pages
+            .filter(|page| !listed.contains(&page.path))
+            .map(|page| page.place(1, "no index links this page"))
+            .collect()
+    },
+    caught: &[
+        &[("docs/README.md", "[a](a.md)\n"), ("docs/a.md", "# A\n"), ("docs/guides/b.md", "# B\n")],
+        &[("docs/a.md", "# A\n")],
+    ],
+    passes: &[
+        &[
+            ("docs/README.md", "[a](a.md), [all](decisions/README.md)\n"),
+            ("docs/a.md", "# A\n"),
+            ("docs/decisions/README.md", "[0001](0001.md)\n"),
+            ("docs/decisions/0001.md", "# 1\n"),
+        ],
+        &[("examples/README.md", "# Examples\n")],
     ],
 };
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
 use windlass::{DEFAULT_TENANT, Definition, HttpEndpoint, NewJob, State, Worker};
@@ -13,13 +13,18 @@ use windlass_testing::eventually;
 
 use super::Stage;
 
-const PULL: &str = include_str!("../../../../../../docs/pull-workers.md");
 const HTTP: &str = include_str!("../../../../../../docs/http-jobs.md");
 
-/// The first block of this language.
-fn block(document: &str, language: &str) -> String {
-    let (_, rest) = document.split_once(&format!("```{language}\n")).unwrap();
-    rest.split_once("\n```").unwrap().0.to_owned()
+/// The blocks of a page. A test below has something to do with each of these, and with no other.
+fn page(name: &str, languages: &[&str]) -> Vec<String> {
+    let blocks = crate::documents::blocks(name);
+    assert_eq!(blocks.iter().map(|block| block.language.as_str()).collect::<Vec<_>>(), languages, "{name}");
+    blocks.into_iter().map(|block| block.text).collect()
+}
+
+/// Of HTTP jobs: the settings, what is sent, an answer, an endpoint.
+fn http_page() -> [String; 4] {
+    page("docs/http-jobs.md", &["toml", "json", "json", "python"]).try_into().unwrap()
 }
 
 fn clients() -> std::path::PathBuf {
@@ -47,14 +52,16 @@ async fn the_workers_of_the_documents_run() {
     std::os::unix::fs::symlink(clients().join("typescript"), folder.join("node_modules/windlass-client"))
         .unwrap();
     let token = stage.server.client(DEFAULT_TENANT, Role::Worker).await.token.unwrap();
-    for (program, language, name) in [("python3", "python", "worker.py"), ("node", "js", "worker.mjs")] {
+    let blocks = page("docs/pull-workers.md", &["python", "js"]);
+    for ((program, name), text) in [("python3", "worker.py"), ("node", "worker.mjs")].into_iter().zip(blocks)
+    {
         let file = folder.join(name);
-        fs::write(&file, block(PULL, language)).unwrap();
+        fs::write(&file, text).unwrap();
         let worker =
             spawn(program, &file, &[("WINDLASS_URL", &stage.server.base), ("WINDLASS_TOKEN", &token)]);
         let new = NewJob::new("resize").payload(&json!({"image": 7}));
         let id = stage.server.queue.enqueue(&new).await.unwrap().id;
-        assert_eq!(stage.until(id, State::Succeeded).await.result, Some(json!({"width": 640})), "{language}");
+        assert_eq!(stage.until(id, State::Succeeded).await.result, Some(json!({"width": 640})), "{name}");
         drop(worker);
     }
     fs::remove_dir_all(folder).unwrap();
@@ -72,12 +79,13 @@ async fn the_endpoint_and_the_settings_of_the_documents_work() {
     stage.server.queue.define(&Definition::new("ai-tagging")).await.unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let file = std::env::temp_dir().join(format!("windlass-endpoint-{}.py", Uuid::new_v4()));
-    fs::write(&file, block(HTTP, "python")).unwrap();
+    let [settings, _, _, endpoint] = http_page();
+    fs::write(&file, endpoint).unwrap();
     let _endpoint = spawn("python3", &file, &[("PORT", &port.to_string()), ("AI_TAGGING_SECRET", secret)]);
     eventually("it listens", async || tokio::net::TcpStream::connect(("127.0.0.1", port)).await.is_ok())
         .await;
 
-    let mut settings: File = toml::from_str(&block(HTTP, "toml")).unwrap();
+    let mut settings: File = toml::from_str(&settings).unwrap();
     assert_eq!(settings.http["transcribe"].lease, 600.0);
     let mut tagging = settings.http.remove("ai-tagging").unwrap();
     assert_eq!(tagging.batch, 10);
@@ -97,6 +105,50 @@ async fn the_endpoint_and_the_settings_of_the_documents_work() {
     assert_eq!(stage.until(id, State::Succeeded).await.result, Some(json!({"tags": ["news", "sport"]})));
     worker.stop().await.unwrap();
     fs::remove_file(file).unwrap();
+    stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_documents_say_is_sent_is_sent_and_their_answer_is_understood() {
+    let [_, sent, answer, _] = http_page();
+    let (sent, answer): (Value, Value) =
+        (serde_json::from_str(&sent).unwrap(), serde_json::from_str(&answer).unwrap());
+    let stage = Stage::start().await;
+    for key in ["ai-tagging", "enrich"] {
+        stage.server.queue.define(&Definition::new(key)).await.unwrap();
+    }
+    let (tell, mut heard) = tokio::sync::mpsc::unbounded_channel::<Value>();
+    let endpoint = axum::routing::post(move |axum::Json(body): axum::Json<Value>| async move {
+        tell.send(body).unwrap();
+        axum::Json(answer)
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new().route("/", endpoint)).await });
+    let mut settings = HttpEndpoint::new(format!("http://{address}/"));
+    settings.allow = vec![address.to_string()];
+    let worker = Worker::builder(stage.server.queue.queue())
+        .http("ai-tagging", &settings)
+        .unwrap()
+        .start()
+        .await
+        .unwrap();
+    let new = NewJob::new("ai-tagging").payload(&sent["payload"]);
+    let id = stage.server.queue.enqueue(&new).await.unwrap().id;
+
+    let body = heard.recv().await.unwrap();
+    let fields = |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
+    assert_eq!(fields(&body), fields(&sent));
+    for field in ["definition_key", "attempt", "max_attempts", "failures", "payload"] {
+        assert_eq!(body[field], sent[field], "{field}");
+    }
+    let job = stage.until(id, State::Succeeded).await;
+    assert_eq!((job.result, job.artifact), (Some(json!({"tags": ["news"]})), Some(json!("s3://bucket/7"))));
+    let filter = windlass::Filter::new(DEFAULT_TENANT).limit(10);
+    let jobs = stage.server.queue.list(&filter).await.unwrap().jobs;
+    let next = jobs.iter().find(|job| job.definition_key == "enrich").unwrap();
+    assert_eq!((&next.payload, next.parent_id), (&json!({"post_id": 7}), Some(id)));
+    worker.stop().await.unwrap();
     stage.end().await;
 }
 

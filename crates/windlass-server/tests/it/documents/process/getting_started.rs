@@ -12,7 +12,7 @@ use super::{Block, Desk, blocks};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn getting_started_gets_one_started() {
-    let page = blocks("getting-started.md");
+    let page = blocks("docs/getting-started.md");
     let mut page = page.iter();
     let database = migrated().await;
     let mut desk = Desk::new("");
@@ -21,7 +21,7 @@ async fn getting_started_gets_one_started() {
     let start = page.next().unwrap();
     assert_eq!(start.text, "windlass up --no-demo");
     // In place of the shell, so that the signal at the end meets the program.
-    let start = Block { language: "sh".to_owned(), text: format!("exec {}", start.text) };
+    let start = Block { language: "sh".to_owned(), text: format!("exec {}", start.text), posted_to: None };
     let mut up = desk.command(&start);
     up.env("DATABASE_URL", database.url()).env("WINDLASS_LISTEN", "127.0.0.1:0").stdout(Stdio::piped());
     let mut up = up.spawn().unwrap();

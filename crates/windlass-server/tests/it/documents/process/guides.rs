@@ -1,18 +1,22 @@
-//! `docs/guides/` and the page on operation: each on a server and a database of its own.
+//! `docs/guides/` and its neighbours: each page on a server and a database of its own.
 
-use windlass::{DEFAULT_TENANT, NewJob};
+use serde_json::{Value, json};
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_server::auth::create_admin_token;
 
-use super::{Desk, blocks};
+use super::{Block, Desk, blocks};
 use crate::support::TestServer;
 
-const PAGES: [&str; 6] = [
+pub(crate) const PAGES: [&str; 9] = [
     "guides/retries",
     "guides/uniqueness",
     "guides/multi-tenancy",
     "guides/security",
     "guides/upgrading",
     "operating",
+    "events",
+    "schedules",
+    "sql",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,11 +28,16 @@ async fn every_block_of_the_guides_runs() {
         desk.set("WINDLASS_SERVER", &server.base);
         desk.set("WINDLASS_TOKEN", create_admin_token(&server.queue, "guides").await.unwrap().expose());
         desk.set("DATABASE_URL", server.queue.url());
-        // A job to look at.
-        server.queue.define(&windlass::Definition::new("look")).await.unwrap();
+        // A job to look at, and what the pages speak of as there already.
+        for key in ["look", "resize", "sync-dropbox"] {
+            server.queue.define(&Definition::new(key)).await.unwrap();
+        }
+        client.batch_execute("create table image (id bigint)").await.unwrap();
         let job = server.queue.enqueue(&NewJob::new("look").tenant(DEFAULT_TENANT)).await.unwrap();
         desk.set("JOB", job.id.to_string());
-        for block in blocks(&format!("{page}.md")) {
+        let blocks = blocks(&format!("docs/{page}.md"));
+        assert!(!blocks.is_empty(), "{page} has no blocks");
+        for block in blocks {
             match block.language.as_str() {
                 // Roles are the whole server's, which other tests use, so what they do is undone.
                 "sql" if block.text.contains("create role") => {
@@ -38,10 +47,26 @@ async fn every_block_of_the_guides_runs() {
                     let ran = client.batch_execute(&block.text).await;
                     ran.unwrap_or_else(|error| panic!("{page}: {}\n{error:?}", block.text));
                 }
+                "json" => post(&server, page, &block).await,
                 _ => {
                     desk.run(&block).await;
                 }
             }
         }
+    }
+}
+
+/// What is taken must say of itself what was sent.
+async fn post(server: &TestServer, page: &str, block: &Block) {
+    let path = block
+        .posted_to
+        .as_deref()
+        .unwrap_or_else(|| panic!("{page}: where is this posted to?\n{}", block.text));
+    let body: Value = serde_json::from_str(&block.text).unwrap();
+    let answer = server.admin.post(path, &body).await;
+    assert!(answer.status.is_success(), "{page}: {}\n{answer:?}", block.text);
+    let made = answer.json();
+    for (field, value) in body.as_object().unwrap() {
+        assert_eq!(made.get(field).unwrap_or(&json!(null)), value, "{page}: {field}");
     }
 }

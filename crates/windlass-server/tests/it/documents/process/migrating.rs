@@ -82,6 +82,10 @@ const MOVES: [Move; 5] = [
     },
 ];
 
+pub(crate) fn pages() -> impl Iterator<Item = &'static str> {
+    MOVES.iter().map(|one| one.page)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_migration_moves_what_waits_and_nothing_else() {
     for Move { page, before, payloads, left } in MOVES {
@@ -90,7 +94,8 @@ async fn every_migration_moves_what_waits_and_nothing_else() {
         // The test's own user has the name of windlass's schema, which would come first.
         client.batch_execute("set search_path = public").await.unwrap();
         client.batch_execute(before).await.unwrap_or_else(|error| panic!("{page}: {error:?}"));
-        for block in blocks(&format!("migrating/{page}.md")) {
+        for block in blocks(&format!("docs/migrating/{page}.md")) {
+            assert_eq!(block.language, "sql", "{page}");
             let ran = client.batch_execute(&block.text).await;
             ran.unwrap_or_else(|error| panic!("{page}: {}\n{error:?}", block.text));
         }

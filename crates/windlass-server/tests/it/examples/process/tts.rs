@@ -65,11 +65,29 @@ impl Stage {
     }
 
     async fn change(&self, fields: &Value) {
+        let path = format!("/api/v1/admin/jobs/definitions/{}", self.policy().await["id"].as_str().unwrap());
+        self.server.admin.patch(&path, fields).await.expect(200);
+    }
+
+    /// So many days pass for everything that has ended, and the keeper looks.
+    async fn pass(&self, days: u32) {
+        let aged = format!(
+            "update windlass.history set started_at = started_at - interval '{days} days', finished_at = finished_at - interval '{days} days';
+             update windlass.keeper_mark set reached = reached - interval '{days} days'"
+        );
+        self.server.queue.client().await.batch_execute(&aged).await.unwrap();
+        self.prune().await;
+    }
+
+    async fn prune(&self) {
+        let keeper = Keeper::new(self.server.queue.queue().clone(), KeeperSettings::default());
+        keeper.run_once(Duty::Prune).await.unwrap();
+    }
+
+    async fn policy(&self) -> Value {
         let listed = self.server.admin.get("/api/v1/admin/jobs/definitions").await.expect(200);
         let all = listed["definitions"].as_array().unwrap();
-        let id = all.iter().find(|one| one["key"] == "multi_role_tts").unwrap()["id"].as_str().unwrap();
-        let path = format!("/api/v1/admin/jobs/definitions/{id}");
-        self.server.admin.patch(&path, fields).await.expect(200);
+        all.iter().find(|one| one["key"] == "multi_role_tts").unwrap().clone()
     }
 
     async fn stop(mut self) {
@@ -123,12 +141,11 @@ async fn a_dialogue_becomes_audio_that_only_its_user_hears_and_that_goes_after_t
 
     let file = stage.audio.join(format!("{id}.wav"));
     assert!(file.exists());
-    let aged = "update windlass.history set started_at = started_at - interval '31 days', finished_at = finished_at - interval '31 days';
-        update windlass.keeper_mark set reached = reached - interval '31 days'";
-    stage.server.queue.client().await.batch_execute(aged).await.unwrap();
-    let keeper = Keeper::new(stage.server.queue.queue().clone(), KeeperSettings::default());
+    stage.pass(29).await;
+    assert!(file.exists() && stage.user.get(&format!("/jobs/{id}")).await.status == 200);
+    stage.pass(2).await;
     eventually("the audio and its job are gone", async || {
-        keeper.run_once(Duty::Prune).await.unwrap();
+        stage.prune().await;
         !file.exists() && stage.user.get(&format!("/jobs/{id}")).await.status == 404
     })
     .await;
@@ -166,6 +183,7 @@ async fn a_job_that_waits_can_be_canceled_and_one_that_waits_too_long_fails() {
     assert!(canceled["completed_at"].is_string(), "so that it can be cleaned up after its seven days");
 
     // Twenty-four hours, shortened to what a test can wait for.
+    assert_eq!(stage.policy().await["start_deadline_seconds"], 86400);
     stage.change(&json!({"start_deadline_seconds": 1})).await;
     let orphan = stage.user.post("/jobs", &dialogue()).await.expect(202);
     let failed = stage.until(orphan["id"].as_str().unwrap(), "failed").await;
@@ -177,6 +195,8 @@ async fn a_job_that_waits_can_be_canceled_and_one_that_waits_too_long_fails() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_takes_too_long_fails_and_is_not_tried_again() {
     let stage = Stage::start().await;
+    let policy = stage.policy().await;
+    assert_eq!((&policy["timeout_seconds"], &policy["on_timeout"]), (&json!(600), &json!("fail")));
     stage.change(&json!({"timeout_seconds": 1})).await;
     let job = stage.user.post("/jobs", &dialogue()).await.expect(202);
     let silent = stage.server.client(DEFAULT_TENANT, Role::Worker).await;
@@ -189,5 +209,70 @@ async fn a_job_that_takes_too_long_fails_and_is_not_tried_again() {
     let late = json!({"fence": claimed["jobs"][0]["fence"], "result": {}});
     let path = format!("/api/v1/worker/jobs/{}/complete", job["id"].as_str().unwrap());
     silent.post(&path, &late).await.problem(409, "lease_lost");
+    stage.stop().await;
+}
+
+/// Without a gap the end of a turn and the start of the next are heard together.
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_without_a_gap_are_faded_into_each_other() {
+    let stage = Stage::start().await;
+    let _worker = stage.worker().await;
+    let mut joined = dialogue();
+    joined["input_params"]["gap_ms"] = json!(0);
+    let job = stage.user.post("/jobs", &joined).await.expect(202);
+    let done = stage.until(job["id"].as_str().unwrap(), "completed").await;
+    let timings = done["result_metadata"]["turn_timings"].as_array().unwrap();
+    let overlap = timings[0]["end_ms"].as_i64().unwrap() - timings[1]["start_ms"].as_i64().unwrap();
+    assert!((49..=51).contains(&overlap), "crossfade_ms is 50: {timings:?}");
+    assert_eq!(done["result_metadata"]["duration_ms"], timings[1]["end_ms"]);
+    stage.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_sees_how_far_it_is_and_stops_what_runs() {
+    let stage = Stage::start().await;
+    let _worker = stage.worker().await;
+    let mut long = dialogue();
+    let turns: Vec<Value> = (0..200)
+        .map(|index| json!({"speaker": "A", "text": "很高興見到你。".repeat(20), "index": index}))
+        .collect();
+    long["input_params"]["turns"] = json!(turns);
+    let job = stage.user.post("/jobs", &long).await.expect(202);
+    let path = format!("/jobs/{}", job["id"].as_str().unwrap());
+    eventually("it says how far it is", async || {
+        let job = stage.user.get(&path).await.expect(200);
+        assert_ne!(job["status"], "completed", "two hundred turns are spoken too quickly for this test");
+        job["status"] == "processing" && job["progress"].as_f64().is_some_and(|percent| percent > 0.0)
+    })
+    .await;
+    stage.user.post(&format!("{path}/cancel"), &json!({})).await.expect(200);
+    let canceled = stage.until(job["id"].as_str().unwrap(), "cancelled").await;
+    assert_eq!((&canceled["audio_file_id"], &canceled["result_metadata"]), (&Value::Null, &Value::Null));
+    stage.stop().await;
+}
+
+/// Thirty days for what failed, seven for what was canceled; the test above has the thirty of what was completed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_is_kept_for_thirty_days_and_what_was_canceled_for_seven() {
+    let stage = Stage::start().await;
+    let kept = json!({"succeeded": 30 * 86400, "failed": 30 * 86400, "dead_letter": 30 * 86400, "canceled": 7 * 86400});
+    assert_eq!(stage.policy().await["retention"], kept);
+    let job = stage.user.post("/jobs", &dialogue()).await.expect(202);
+    let canceled = format!("/jobs/{}", job["id"].as_str().unwrap());
+    stage.user.post(&format!("{canceled}/cancel"), &json!({})).await.expect(200);
+    let mut unvoiced = dialogue();
+    unvoiced["input_params"]["voice_assignments"][0]["voice_id"] = json!("zh-TW-Nobody");
+    let job = stage.user.post("/jobs", &unvoiced).await.expect(202);
+    let failed = format!("/jobs/{}", job["id"].as_str().unwrap());
+    let _worker = stage.worker().await;
+    stage.until(job["id"].as_str().unwrap(), "failed").await;
+
+    for (days, canceled_status, failed_status) in
+        [(6, 200, 200), (2, 404, 200), (21, 404, 200), (2, 404, 404)]
+    {
+        stage.pass(days).await;
+        assert_eq!(stage.user.get(&canceled).await.status, canceled_status, "after {days} more days");
+        assert_eq!(stage.user.get(&failed).await.status, failed_status, "after {days} more days");
+    }
     stage.stop().await;
 }

@@ -6,13 +6,15 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::Command;
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 use windlass_testing::{eventually, migrated};
 
-use crate::cli::{run, windlass};
+use crate::cli::{Ran, run, windlass};
 
-/// Runs an example until a query answers true, and stops it.
+/// What a reader of its README does: starts it, waits until it has worked (a query answers true), tries what comes next on
+/// the page, and stops it.
 async fn up_until(example: &str, done: &str) {
     let database = migrated().await;
     let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
@@ -34,6 +36,15 @@ async fn up_until(example: &str, done: &str) {
         client.query_one(done, &[]).await.is_ok_and(|row| row.get::<_, Option<bool>>(0).unwrap_or(false))
     })
     .await;
+    let readme = crate::documents::blocks(&format!("examples/{example}/README.md"));
+    let (first, rest) = readme.split_first().expect("a README says how it is started");
+    assert_eq!(first.text, format!("windlass up --example {example}"));
+    for block in rest {
+        let shell =
+            Command::new("sh").args(["-euc", &block.text]).current_dir(super::folder(example)).output().await;
+        let shell = shell.unwrap();
+        assert!(shell.status.success(), "{}\n{shell:?}", block.text);
+    }
     let id = Pid::from_raw(i32::try_from(up.id().unwrap()).unwrap()).unwrap();
     kill_process(id, Signal::INT).unwrap();
     let code = up.wait().await.unwrap().code();
@@ -67,8 +78,39 @@ async fn up_runs_the_example_clipnest() {
     up_until("clipnest", done).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn up_runs_the_example_call_transcription() {
+    up_until("call-transcription", "select count(*) = 3 from call_artifacts").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn up_runs_the_example_zoltag() {
+    let done = "select count(distinct j.definition_key) = 4 and count(distinct t.slug) = 2 and max(j.attempt_count) = 2
+        from windlass.jobs j join windlass.tenants t on t.id = j.tenant_id where j.status = 'succeeded'";
+    up_until("zoltag", done).await;
+}
+
+#[tokio::test]
+async fn an_example_says_which_program_it_lacks_before_it_starts_anything() {
+    for (example, program, package) in [
+        ("call-transcription", "node", "nodejs"),
+        ("tts", "espeak-ng", "espeak-ng"),
+        ("clipnest", "psql", "postgresql-client"),
+    ] {
+        let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
+        let up = windlass(&["up", "--example", example, "--data-dir", data.to_str().unwrap()])
+            .env("PATH", "/nowhere")
+            .output()
+            .await
+            .unwrap();
+        let ran = Ran::of(up).expect(2);
+        assert!(ran.err.contains(program) && ran.err.contains(&format!(" {package}")), "{}", ran.err);
+        assert!(!data.exists(), "nothing was started");
+    }
+}
+
 #[tokio::test]
 async fn an_example_that_is_not_there_is_refused_with_those_that_are() {
     let ran = run(&["up", "--example", "nothing"]).await.expect(2);
-    assert!(ran.err.contains("ai-tagging, tts"), "{}", ran.err);
+    assert!(ran.err.contains(&crate::examples::NAMES.join(", ")), "{}", ran.err);
 }

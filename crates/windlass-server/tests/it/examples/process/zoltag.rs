@@ -18,23 +18,23 @@ use super::folder;
 use crate::cli::windlass;
 use crate::support::{Client, TestServer};
 
-fn read(file: &str) -> Value {
+pub(super) fn read(file: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(folder("zoltag").join(file)).unwrap()).unwrap()
 }
 
 /// The example's folder with a lease that a test can wait for.
-fn workplace() -> PathBuf {
+pub(super) fn workplace() -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
     fs::create_dir_all(&place).unwrap();
     fs::copy(folder("zoltag").join("zoltag"), place.join("zoltag")).unwrap();
     let file = fs::read_to_string(folder("zoltag").join("worker.toml")).unwrap();
-    assert!(file.contains("[worker]\n"));
-    fs::write(place.join("worker.toml"), file.replace("[worker]\n", "[worker]\nlease = \"5s\"\n")).unwrap();
+    assert!(file.contains("lease = \"10s\""));
+    fs::write(place.join("worker.toml"), file.replace("lease = \"10s\"", "lease = \"5s\"")).unwrap();
     place
 }
 
 /// A worker process, and its id.
-async fn worker(server: &TestServer, place: &Path) -> (Child, String) {
+pub(super) async fn worker(server: &TestServer, place: &Path) -> (Child, String) {
     let file = place.join("worker.toml");
     let mut child =
         windlass(&["worker", "--config", file.to_str().unwrap(), "--no-keeper", "--concurrency", "2"])
@@ -47,7 +47,7 @@ async fn worker(server: &TestServer, place: &Path) -> (Child, String) {
     (child, ready.strip_prefix("ready: ").unwrap().to_owned())
 }
 
-async fn tenant(server: &TestServer, slug: &str) -> (Uuid, Client) {
+pub(super) async fn tenant(server: &TestServer, slug: &str) -> (Uuid, Client) {
     let made =
         server.admin.post("/api/v1/admin/tenants", &json!({"name": slug, "slug": slug})).await.expect(201);
     let id: Uuid = made["id"].as_str().unwrap().parse().unwrap();
@@ -59,7 +59,7 @@ async fn jobs(client: &Client, filter: &str) -> Vec<Value> {
     page["jobs"].as_array().unwrap().clone()
 }
 
-async fn until(client: &Client, id: &Value, wanted: &str) -> Value {
+pub(super) async fn until(client: &Client, id: &Value, wanted: &str) -> Value {
     let path = format!("/api/v1/jobs/{}", id.as_str().unwrap());
     eventually(&format!("{id} is {wanted}"), async || {
         client.get(&path).await.expect(200)["status"] == wanted
@@ -101,9 +101,26 @@ async fn three_workers_do_the_documents_jobs_for_two_tenants_though_one_is_kille
     let unfit = json!({"definition_key": "sync-dropbox", "payload": {"path_prefix": "/"}});
     bcg.post("/api/v1/jobs", &unfit).await.problem(422, "invalid");
 
+    // At the hour that the document names: last night's is made good, as after a night without a scheduler.
+    let nightly = acme.post("/api/v1/jobs/triggers", &read("nightly.json")).await.expect(201);
+    assert!(nightly["next_due_at"].is_string(), "{nightly}");
+    let now = jiff::Timestamp::now();
+    let night = json!({"from": (now - Duration::from_secs(26 * 3600)).to_string(), "until": now.to_string()});
+    let backfill = format!("/api/v1/jobs/triggers/{}/backfill", nightly["id"].as_str().unwrap());
+    let fired = acme.post(&backfill, &night).await;
+    assert!(fired.status.is_success(), "{fired:?}");
+    let scheduled = jobs(&acme, "source=schedule").await;
+    let nightly = until(&acme, &scheduled.first().expect("a night has passed")["id"], "succeeded").await;
+    assert_eq!(nightly["result"], json!({"model": "siglip"}));
+    // The document's own is taken as it stands; what it leaves out, its own schema asks for.
+    let sync = acme.post("/api/v1/jobs/triggers", &read("nightly-sync.json")).await.expect(201);
+    let run = format!("/api/v1/jobs/triggers/{}/run", sync["id"].as_str().unwrap());
+    let unfit = acme.post(&run, &json!({})).await;
+    unfit.problem(422, "invalid");
+    assert!(unfit.text.contains("provider_id"), "{unfit:?}");
+
     // By an event of one tenant, which the other's triggers do not hear.
     acme.post("/api/v1/jobs/triggers", &read("folder-updated.json")).await.expect(201);
-    acme.post("/api/v1/jobs/triggers", &read("nightly.json")).await.expect(201);
     let event = json!({"name": "provider.folder.updated", "payload": {"provider_id": Uuid::new_v4(), "folder_path": "/summer"}});
     for tenant in [&acme, &bcg] {
         let told = tenant.post("/api/v1/events", &event).await;

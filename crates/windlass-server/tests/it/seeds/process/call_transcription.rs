@@ -1,130 +1,199 @@
-//! Seed 003: a TypeScript worker whose loop and stages stay as they were.
+//! Seed 003: a TypeScript worker whose loop and stages stay as they were. Its programs run as they are shipped.
+
+mod bounds;
+mod source;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::Child;
-use windlass::{DEFAULT_TENANT, Filter, State};
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Filter, Job, State};
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 
-use super::{Stage, answers, free_port, program, root, succeed};
+use super::{Stage, answers, free_port, program, root};
 
-/// Compiles the example as its README says, but into a folder of its own, and checks its types on the way.
-async fn build(files: &Path) -> PathBuf {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/typescript");
-    fs::create_dir_all(&target).unwrap();
-    let modules = target.canonicalize().unwrap().join("node_modules");
-    if !modules.join("@types/node").exists() || !modules.join("typescript").exists() {
-        let mut install = program("npm");
-        install.args(["install", "--silent", "--no-save", "--no-audit", "--no-fund", "--prefix"]);
-        install.arg(&target).args(["typescript@5.9.3", "@types/node@20"]);
-        succeed(install.spawn().unwrap(), "npm install").await;
-    }
-    let project = files.join("project");
-    fs::create_dir_all(project.join("node_modules")).unwrap();
-    for entry in fs::read_dir(root().join("call-transcription")).unwrap() {
-        let entry = entry.unwrap();
-        if entry.path().extension().is_some_and(|suffix| suffix == "ts" || suffix == "json") {
-            fs::copy(entry.path(), project.join(entry.file_name())).unwrap();
+/// The pipeline: its programs in a folder of this test, the speech service, and workers as they are needed.
+struct Pipeline {
+    stage: Stage,
+    dist: PathBuf,
+    storage: PathBuf,
+    speech_url: String,
+    token: String,
+    _speech: Child,
+}
+
+impl Pipeline {
+    async fn start() -> Self {
+        let stage = Stage::start("call-transcription").await;
+        let folder = root().join("call-transcription");
+        let schema = fs::read_to_string(folder.join("schema.sql")).unwrap();
+        stage.server.queue.client().await.batch_execute(&schema).await.unwrap();
+        // As `windlass up --example` lays it out: what was compiled, and the client as a package.
+        let (dist, modules) = (stage.files.join("dist"), stage.files.join("node_modules"));
+        fs::create_dir_all(&dist).unwrap();
+        fs::create_dir_all(&modules).unwrap();
+        for entry in fs::read_dir(folder.join("dist")).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), dist.join(entry.file_name())).unwrap();
         }
+        fs::copy(folder.join("package.json"), stage.files.join("package.json")).unwrap();
+        let client = root().join("../clients/typescript").canonicalize().unwrap();
+        std::os::unix::fs::symlink(client, modules.join("windlass-client")).unwrap();
+        let port = free_port();
+        let speech =
+            program("node").arg(dist.join("speech-main.js")).env("PORT", port.to_string()).spawn().unwrap();
+        answers(port).await;
+        let token = stage.server.client(DEFAULT_TENANT, Role::Worker).await.token.unwrap();
+        let storage = stage.files.join("storage");
+        let speech_url = format!("http://127.0.0.1:{port}");
+        Self { stage, dist, storage, speech_url, token, _speech: speech }
     }
-    let client = root().join("../clients/typescript").canonicalize().unwrap();
-    for (to, name) in [
-        (client, "windlass-client"),
-        (modules.join("@types"), "@types"),
-        (modules.join("undici-types"), "undici-types"),
-    ] {
-        std::os::unix::fs::symlink(to, project.join("node_modules").join(name)).unwrap();
+
+    fn worker(&self, environment: &[(&str, &str)]) -> Child {
+        program("node")
+            .arg(self.dist.join("main.js"))
+            .env("WINDLASS_URL", &self.stage.server.base)
+            .env("WINDLASS_TOKEN", &self.token)
+            .env("DATABASE_URL", self.stage.server.queue.url())
+            .env("STORAGE", &self.storage)
+            .env("SPEECH_URL", &self.speech_url)
+            .env("POLL_SECONDS", "0.1")
+            .env("LEASE_SECONDS", "2")
+            .envs(environment.iter().copied())
+            .spawn()
+            .unwrap()
     }
-    let mut compile = program("node");
-    compile.arg(modules.join("typescript/bin/tsc")).arg("-p").arg(&project);
-    succeed(compile.spawn().unwrap(), "tsc").await;
-    project.join("dist")
+
+    /// The folder of a call whose upload says these words.
+    fn upload(&self, call: &str, words: &[&str]) -> PathBuf {
+        let folder = self.storage.join("acme").join(call);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("upload.json"), json!({"words": words}).to_string()).unwrap();
+        folder
+    }
+
+    /// Its first stage, as an application asks for it.
+    async fn begin(&self, call: &str, more: Value) -> Uuid {
+        let mut new = json!({"definition_key": "call.extract_audio", "payload": {"org_id": "acme", "call_id": call},
+                             "subject_type": "call", "subject_id": call});
+        new.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let operator = self.stage.server.client(DEFAULT_TENANT, Role::Operator).await;
+        let made = operator.post("/api/v1/jobs", &new).await.expect(201);
+        made["id"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// The call's jobs, in the order in which they came.
+    async fn jobs(&self, call: &str) -> Vec<Job> {
+        let filter = Filter::new(DEFAULT_TENANT).subject("call", call).limit(20);
+        let mut jobs = self.stage.server.queue.list(&filter).await.unwrap().jobs;
+        jobs.sort_by_key(|job| job.id);
+        jobs
+    }
+
+    async fn until_succeeded(&self, call: &str, count: usize) -> Vec<Job> {
+        eventually(&format!("{count} stages of {call} have succeeded"), async || {
+            let jobs = self.jobs(call).await;
+            jobs.len() == count && jobs.iter().all(|job| job.status == State::Succeeded)
+        })
+        .await;
+        self.jobs(call).await
+    }
+
+    async fn outcomes(&self, job: Uuid) -> Vec<String> {
+        let attempts = self.stage.server.queue.attempts(DEFAULT_TENANT, job).await.unwrap();
+        attempts.into_iter().map(|attempt| attempt.status).collect()
+    }
+}
+
+/// Asks it to stop, which it must do well.
+async fn stop(mut worker: Child) {
+    let pid = Pid::from_raw(i32::try_from(worker.id().unwrap()).unwrap()).unwrap();
+    kill_process(pid, Signal::TERM).unwrap();
+    let status =
+        tokio::time::timeout(Duration::from_secs(30), worker.wait()).await.expect("it stops").unwrap();
+    assert!(status.success(), "{status}");
+}
+
+/// The files of a call and when each was written.
+fn files(folder: &Path) -> Vec<(String, SystemTime)> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            (entry.file_name().into_string().unwrap(), entry.metadata().unwrap().modified().unwrap())
+        })
+        .collect();
+    files.sort();
+    files
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn call_transcription_runs_with_the_loop_and_the_stages_of_its_document() {
-    let stage = Stage::start("call-transcription").await;
-    let dist = build(&stage.files).await;
-    let storage = stage.files.join("storage");
-    let port = free_port();
-    let _speech =
-        program("node").arg(dist.join("speech-main.js")).env("PORT", port.to_string()).spawn().unwrap();
-    answers(port).await;
-    let token = stage.server.client(DEFAULT_TENANT, Role::Worker).await.token.unwrap();
-    let worker = |crash_after: &str| -> Child {
-        let mut node = program("node");
-        node.arg(dist.join("main.js"))
-            .env("WINDLASS_URL", &stage.server.base)
-            .env("WINDLASS_TOKEN", &token)
-            .env("STORAGE", &storage)
-            .env("SPEECH_URL", format!("http://127.0.0.1:{port}"))
-            .env("POLL_SECONDS", "0.1")
-            .env("LEASE_SECONDS", "2");
-        if !crash_after.is_empty() {
-            node.env("CRASH_AFTER", crash_after);
-        }
-        node.spawn().unwrap()
-    };
-    let call = storage.join("acme/call-1");
-    fs::create_dir_all(&call).unwrap();
-    fs::write(call.join("upload.json"), r#"{"words": ["hello", "order", "please", "thanks", "goodbye"]}"#)
-        .unwrap();
-    let operator = stage.server.client(DEFAULT_TENANT, Role::Operator).await;
-    let new = json!({"definition_key": "call.extract_audio", "payload": {"org_id": "acme", "call_id": "call-1"},
-                     "subject_type": "call", "subject_id": "call-1"});
-    operator.post("/api/v1/jobs", &new).await.expect(201);
+    let pipeline = Pipeline::start().await;
+    let call = pipeline.upload("call-1", &["hello", "order", "please", "thanks", "goodbye"]);
+    pipeline.begin("call-1", json!({})).await;
 
     // The first worker dies between a stage's work and its completion: neither is the stage lost nor its work done twice.
-    let mut dying = worker("transcribe_start");
+    let mut dying = pipeline.worker(&[("CRASH_AFTER", "transcribe_start")]);
     let status = tokio::time::timeout(Duration::from_secs(60), dying.wait()).await.expect("it dies").unwrap();
     assert_eq!(status.code(), Some(9));
-    let mut living = worker("");
-    let analysis = call.join("analysis.json");
-    eventually("the call is analysed", async || analysis.exists()).await;
-    let analysis: Value = serde_json::from_str(&fs::read_to_string(analysis).unwrap()).unwrap();
+    let living = pipeline.worker(&[]);
+    let jobs = pipeline.until_succeeded("call-1", 4).await;
+    let analysis: Value =
+        serde_json::from_str(&fs::read_to_string(call.join("analysis.json")).unwrap()).unwrap();
     assert_eq!(analysis, json!({"words": 5, "mood": "content"}), "what was said is what was heard");
-    assert!(!call.join("upload.json").exists(), "what is not needed any more is gone");
-
-    let ended = async || {
-        let filter = Filter::new(DEFAULT_TENANT).subject("call", "call-1").limit(10);
-        let mut jobs = stage.server.queue.list(&filter).await.unwrap().jobs;
-        jobs.sort_by_key(|job| job.queued_at);
-        jobs
-    };
-    eventually("all four stages have succeeded", async || {
-        let jobs = ended().await;
-        jobs.len() == 4 && jobs.iter().all(|job| job.status == State::Succeeded)
-    })
-    .await;
-    let jobs = ended().await;
     let keys: Vec<&str> = jobs.iter().map(|job| job.definition_key.as_str()).collect();
     assert_eq!(keys, ["call.extract_audio", "call.transcribe_start", "call.transcribe_poll", "call.analyze"]);
     assert!(
         jobs.windows(2).all(|pair| pair[1].parent_id == Some(pair[0].id)),
         "each came with the one before"
     );
-    let outcomes = async |n: usize| -> Vec<String> {
-        let attempts = stage.server.queue.attempts(DEFAULT_TENANT, jobs[n].id).await.unwrap();
-        attempts.into_iter().map(|attempt| attempt.status).collect()
+    assert_eq!(
+        jobs[2].payload,
+        json!({"org_id": "acme", "call_id": "call-1", "operationId": "acme%2Fcall-1",
+               "audioPath": "acme/call-1/audio.wav", "transcriptPath": "acme/call-1/transcript.json"})
+    );
+    assert_eq!(pipeline.outcomes(jobs[1].id).await, ["lost", "succeeded"]);
+    assert_eq!(pipeline.outcomes(jobs[2].id).await, ["snoozed", "snoozed", "succeeded"]);
+
+    // What is not needed any more is gone; every artifact has its path and one row, though a stage ran twice.
+    let made = files(&call);
+    let names: Vec<&str> = made.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["analysis.json", "audio.wav", "transcript.json"]);
+    let artifacts = async || {
+        let rows = "select kind || ' ' || path || ' ' || created_at from call_artifacts where call_id = 'call-1' order by created_at";
+        let rows = pipeline.stage.server.queue.client().await.query(rows, &[]).await.unwrap();
+        rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>()
     };
-    assert_eq!(outcomes(1).await, ["lost", "succeeded"]);
-    assert_eq!(outcomes(2).await, ["snoozed", "snoozed", "succeeded"]);
-    let pid = rustix::process::Pid::from_raw(i32::try_from(living.id().unwrap()).unwrap()).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    let status =
-        tokio::time::timeout(Duration::from_secs(30), living.wait()).await.expect("it stops").unwrap();
-    assert!(status.success(), "{status}");
+    let rows = artifacts().await;
+    let wanted = [
+        "audio acme/call-1/audio.wav",
+        "transcript acme/call-1/transcript.json",
+        "analysis acme/call-1/analysis.json",
+    ];
+    assert!(
+        rows.len() == 3 && rows.iter().zip(wanted).all(|(row, wanted)| row.starts_with(wanted)),
+        "{rows:?}"
+    );
+
+    // The whole call once more: every stage, the last one too, finds its artifact and writes nothing.
+    pipeline.begin("call-1", json!({})).await;
+    let again = pipeline.until_succeeded("call-1", 8).await;
+    assert_eq!(pipeline.outcomes(again[6].id).await, ["succeeded"], "nothing was started to wait for");
+    assert_eq!((files(&call), artifacts().await), (made, rows));
+    stop(living).await;
 
     // The interface is the seam: the same loop and stages on the queue in memory.
     let memory = program("node")
-        .arg(dist.join("memory-main.js"))
-        .env("STORAGE", &storage)
-        .env("SPEECH_URL", format!("http://127.0.0.1:{port}"))
+        .arg(pipeline.dist.join("memory-main.js"))
+        .env("STORAGE", &pipeline.storage)
+        .env("SPEECH_URL", &pipeline.speech_url)
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -134,6 +203,7 @@ async fn call_transcription_runs_with_the_loop_and_the_stages_of_its_document() 
         .unwrap();
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(said["stages"], json!(["extract_audio", "transcribe_start", "transcribe_poll", "analyze"]));
+    assert_eq!(said["artifacts"], json!(["audio", "transcript", "analysis"]));
     assert_eq!(said["analysis"], json!({"words": 3, "mood": "upset"}));
-    stage.end().await;
+    pipeline.stage.end().await;
 }

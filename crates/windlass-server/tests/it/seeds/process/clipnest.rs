@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Path as Parameter;
@@ -45,6 +46,23 @@ fn psql() -> PathBuf {
     found.unwrap_or_else(|| PathBuf::from("psql"))
 }
 
+/// Keeps every status that a row has had.
+const REMEMBER: &str = "create table status_log (at bigint generated always as identity, video_id uuid, status text);
+    create function remember_status() returns trigger language plpgsql as $$
+    begin
+      insert into status_log (video_id, status) values (new.id, new.processing_status);
+      return null;
+    end
+    $$;
+    create trigger remember_first after insert on clipnest_videos for each row execute function remember_status();
+    create trigger remember_next after update on clipnest_videos for each row
+      when (old.processing_status is distinct from new.processing_status) execute function remember_status()";
+
+async fn statuses(client: &Client, id: Uuid) -> Vec<String> {
+    let text = "select status from status_log where video_id = $1 order by at";
+    client.query(text, &[&id]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
 async fn insert(client: &Client, url: &str) -> Uuid {
     let text = "insert into clipnest_videos (video_url) values ($1) returning id";
     client.query_one(text, &[&url]).await.unwrap().get(0)
@@ -60,6 +78,7 @@ async fn clipnest_scrapes_and_enriches_what_is_inserted() {
     let stage = Stage::start("clipnest").await;
     let client = Arc::new(stage.server.queue.client().await);
     client.batch_execute(&fs::read_to_string(root().join("clipnest/schema.sql")).unwrap()).await.unwrap();
+    client.batch_execute(REMEMBER).await.unwrap();
     let port = free_port();
     let _functions = program("python3")
         .arg(root().join("clipnest/functions.py"))
@@ -79,7 +98,10 @@ async fn clipnest_scrapes_and_enriches_what_is_inserted() {
     }
     let text = fs::read_to_string(root().join("clipnest/worker.toml")).unwrap();
     let file: File = toml::from_str(&text.replace("8300", &port.to_string())).unwrap();
-    let mut building = Worker::builder(stage.server.queue.queue()).concurrency(4);
+    assert_eq!((file.http["clipnest.scrape"].timeout, file.http["clipnest.enrich"].timeout), (120.0, 300.0));
+    // It would look by itself once an hour: whatever runs below, it was woken for.
+    let hour = Duration::from_secs(3600);
+    let mut building = Worker::builder(stage.server.queue.queue()).concurrency(4).poll_interval(hour);
     for (key, mut endpoint) in file.http {
         endpoint.secret = Some(SECRET.into());
         building = building.http(&key, &endpoint).unwrap();
@@ -104,6 +126,7 @@ async fn clipnest_scrapes_and_enriches_what_is_inserted() {
         (&json!("Five knots"), &json!("A bowline knot holds a rope that must not slip."))
     );
     assert_eq!(done["embedding"].as_array().unwrap().len(), 16);
+    assert_eq!(statuses(&client, knots).await, ["pending", "scraping", "enriching", "done"]);
     let jobs_of = async |video: Uuid| {
         let filter = Filter::new(DEFAULT_TENANT).subject("video", video.to_string()).limit(10);
         let mut jobs = stage.server.queue.list(&filter).await.unwrap().jobs;
@@ -119,7 +142,9 @@ async fn clipnest_scrapes_and_enriches_what_is_inserted() {
         row(&client, silent).await["processing_status"] == "done"
     })
     .await;
-    assert_eq!(row(&client, silent).await["title"], json!("Only music"));
+    let partial = row(&client, silent).await;
+    assert_eq!((&partial["title"], &partial["summary"]), (&json!("Only music"), &json!(null)));
+    assert_eq!(statuses(&client, silent).await, ["pending", "scraping", "done"]);
     assert_eq!(jobs_of(silent).await.len(), 1, "without a transcript there is nothing to enrich");
 
     // The backoff of the definition is half a minute; the test does not sit it out.
@@ -135,6 +160,18 @@ async fn clipnest_scrapes_and_enriches_what_is_inserted() {
     assert!(failed["processing_error"].as_str().unwrap().contains("500"), "{failed}");
     let attempts = stage.server.queue.attempts(DEFAULT_TENANT, broken).await.unwrap();
     assert_eq!(attempts.iter().map(|attempt| attempt.status.as_str()).collect::<Vec<_>>(), ["failed"; 3]);
+    assert_eq!(statuses(&client, poison).await, ["pending", "scraping", "failed"]);
+
+    // The archive as the audit log: what each of the two stages did, in order, after all of it has ended.
+    let log = "select j.definition_key, j.status, a.attempt_no, a.status from windlass.jobs j join windlass.job_attempts a on a.job_id = j.id
+        where j.subject_id = $1::uuid::text order by a.started_at";
+    let rows = client.query(log, &[&knots]).await.unwrap();
+    let told: Vec<(&str, &str, i32, &str)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
+    assert_eq!(
+        told,
+        [("clipnest.scrape", "succeeded", 1, "succeeded"), ("clipnest.enrich", "succeeded", 1, "succeeded")]
+    );
 
     // A function that died before it could mark its row.
     client.batch_execute("update clipnest_videos set processing_status = 'scraping', processing_error = null where processing_status = 'failed'").await.unwrap();

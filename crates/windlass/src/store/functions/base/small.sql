@@ -10,14 +10,14 @@ begin
 end
 $$;
 
--- Wakes waiting workers and tells them the lane. Polling is the guarantee, this only the speed-up: an enqueuer
+-- Wakes waiting workers and tells them the lane, or with null to look at all of them. Polling is the guarantee, this only the speed-up: an enqueuer
 -- that looked before a worker wrote its row is found by that worker's next poll.
 create or replace function windlass.ring(lane integer) returns void
 language plpgsql
 as $$
 begin
   if exists (select from windlass.waiting) then
-    perform pg_notify('windlass', lane::text);
+    perform pg_notify('windlass', coalesce(lane::text, 'all'));
   end if;
 end
 $$;

@@ -20,7 +20,7 @@ begin
   update windlass.job_definitions d
      set description = n.description, arg_schema = n.arg_schema, timeout_seconds = n.timeout_seconds, max_attempts = n.max_attempts,
          is_active = n.is_active, queue = n.queue, priority = n.priority, min_priority = n.min_priority, max_priority = n.max_priority,
-         max_lost = n.max_lost, max_snoozes = n.max_snoozes, start_deadline_seconds = n.start_deadline_seconds,
+         max_lost = n.max_lost, max_snoozes = n.max_snoozes, max_running = n.max_running, start_deadline_seconds = n.start_deadline_seconds,
          on_timeout = n.on_timeout, on_lost = n.on_lost, backoff = n.backoff, uniqueness = n.uniqueness, retention = n.retention, on_purge = n.on_purge,
          updated_at = now()
     from jsonb_populate_record(null::windlass.job_definitions, wanted) n

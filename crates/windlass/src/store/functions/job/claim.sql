@@ -9,7 +9,7 @@
 -- may be taken; its seq is answered less one, so that the cursor stays before it.
 -- MATERIALIZED, because an inlined sub-select with LIMIT and FOR UPDATE may be run more than once and take too many.
 -- The columns that most jobs leave empty travel as one, to spare the result twenty columns of nothing (not measured apart).
--- Locks: the worker's row, then rows of the line, skipping locked ones.
+-- Locks: the worker's row, then what hold_to_running locks, then rows of the line, skipping locked ones.
 -- The worker's row is locked so that nobody can close it while a claim of its is under way: jobs held under a closed
 -- name would never be looked for again. A key-share lock, because a heartbeat must not wait for a claim. For the same
 -- reason a worker whose lease has run out gets nothing.
@@ -40,6 +40,7 @@ begin
     return;
   end if;
   perform windlass.stay_durable();
+  counts := windlass.hold_to_running(lanes, counts);
   while cardinality(lanes) > 0 loop
     with turn as materialized (
       select w.lane, w.after_seq, w.n, (

@@ -89,6 +89,10 @@ begin
   if released_to is not null then
     perform windlass.ring(l) from unnest(released_to) l;
   end if;
+  if windlass.has_running_limits() then
+    -- Whoever waits for room looks everywhere: it may have been made for a lane of another tenant or definition.
+    perform windlass.ring(null);
+  end if;
   if exists (select from unnest(details) d where d ? 'chain') then
     perform windlass.enqueue_chain(tenants[o.ord], jobs[o.ord], link)
        from unnest(settled) o (ord) cross join lateral jsonb_array_elements(details[o.ord] -> 'chain') link

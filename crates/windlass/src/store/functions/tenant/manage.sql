@@ -7,9 +7,9 @@ as $$
 declare
   made uuid;
 begin
-  insert into windlass.tenants (slug, name, weight, timezone, max_queued, requests_per_minute)
-    select n.slug, n.name, coalesce(n.weight, 1), coalesce(n.timezone, 'UTC'), n.max_queued, n.requests_per_minute
-      from jsonb_to_record(fields) n (slug text, name text, weight integer, timezone text, max_queued bigint, requests_per_minute integer)
+  insert into windlass.tenants (slug, name, weight, timezone, max_queued, max_running, requests_per_minute)
+    select n.slug, n.name, coalesce(n.weight, 1), coalesce(n.timezone, 'UTC'), n.max_queued, n.max_running, n.requests_per_minute
+      from jsonb_to_record(fields) n (slug text, name text, weight integer, timezone text, max_queued bigint, max_running integer, requests_per_minute integer)
   returning id into made;
   return windlass.shown_tenant(made);
 end
@@ -31,7 +31,7 @@ as $$
 #variable_conflict use_column
 begin
   update windlass.tenants t
-     set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued,
+     set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued, max_running = n.max_running,
          requests_per_minute = n.requests_per_minute, updated_at = now(),
          status = case when t.status = 'deleting' then t.status else n.status end
     from (select p.* from windlass.tenants o cross join lateral jsonb_populate_record(o, fields) p where o.id = of_id) n

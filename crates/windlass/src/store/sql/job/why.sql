@@ -26,7 +26,7 @@ select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, 
           select cardinality(o.ids) as jobs from windlass.lane m join windlass.line o on o.lane = m.id
            where s.job_id is not null and m.tenant_id = b.tenant_id and m.definition_id = n.definition_id
              and m.queue = n.queue and m.priority < n.priority limit 1000) o) as ahead_by_priority,
-       h.reason, h.finished_at
+       windlass.limits_reached(n.id) as limits_reached, h.reason, h.finished_at
   from windlass.job b
   join windlass.lane n on n.tenant_id = b.tenant_id and n.id = b.lane
   join windlass.job_definitions d on d.id = n.definition_id

@@ -1,0 +1,33 @@
+//! `docs/telemetry.md`: its queries are held to Prometheus' own grammar, and to the metrics that exist.
+
+use std::fs;
+use std::process::Command;
+
+use super::{Desk, blocks};
+
+#[test]
+fn the_queries_of_the_documents_are_queries() {
+    let desk = Desk::new("");
+    for block in blocks("docs/telemetry.md") {
+        assert_eq!(block.language, "promql");
+        let rules: Vec<String> =
+            block.text.lines().map(|line| format!("      - record: one\n        expr: {line:?}\n")).collect();
+        let known = windlass::METRICS.iter().map(|(name, _)| *name);
+        assert!(
+            block.text.lines().all(|line| known.clone().any(|name| line.contains(name))),
+            "{}",
+            block.text
+        );
+        // Two rules may not be alike, so each has a group.
+        let groups: Vec<String> = rules
+            .iter()
+            .enumerate()
+            .map(|(number, rule)| format!("  - name: documents-{number}\n    rules:\n{rule}"))
+            .collect();
+        let file = desk.folder.join("rules.yml");
+        fs::write(&file, format!("groups:\n{}", groups.concat())).unwrap();
+        let output = Command::new("promtool").args(["check", "rules"]).arg(&file).output();
+        let output = output.expect("promtool is in Debian's package prometheus; ./dev test installs it");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}

@@ -1,0 +1,21 @@
+// The rows that say what was made of a call. A stage that runs twice says so twice, and one row stands.
+import { execFile } from "node:child_process";
+/** The application's table (schema.sql). Values travel as psql variables, which it quotes itself. */
+export function artifactTable(databaseUrl) {
+    return {
+        insert: (row) => new Promise((resolve, reject) => {
+            const values = Object.entries(row).flatMap(([name, value]) => ["-v", `${name}=${value}`]);
+            const psql = execFile("psql", ["-Xq", "-v", "ON_ERROR_STOP=1", ...values, databaseUrl], (error) => error === null ? resolve() : reject(error));
+            psql.stdin?.end("insert into call_artifacts (org_id, call_id, kind, path) values (:'org_id', :'call_id', :'kind', :'path') on conflict do nothing");
+        }),
+    };
+}
+/** The same in memory. */
+export class MemoryArtifacts {
+    rows = new Map();
+    async insert(row) {
+        const key = `${row.org_id}/${row.call_id}/${row.kind}`;
+        if (!this.rows.has(key))
+            this.rows.set(key, row);
+    }
+}

@@ -1,0 +1,30 @@
+// Stands for the transcription service: it takes audio, says "later" a few times, then has the words. Audio in which nobody says
+// a word keeps it busy for ever.
+import { createServer } from "node:http";
+import { decode } from "./tones.js";
+export function speechService(port, questionsBeforeDone = 2) {
+    const operations = new Map();
+    return createServer((request, response) => {
+        const answer = (status, body) => {
+            response.writeHead(status, { "content-type": "application/json" });
+            response.end(JSON.stringify(body));
+        };
+        if (request.method === "POST") {
+            const chunks = [];
+            request.on("data", (chunk) => chunks.push(chunk));
+            request.on("end", () => {
+                const id = encodeURIComponent(String(request.headers["idempotency-key"]));
+                if (!operations.has(id))
+                    operations.set(id, { words: decode(Buffer.concat(chunks)), asked: 0 });
+                answer(200, { id });
+            });
+            return;
+        }
+        const operation = operations.get(request.url?.split("/").at(-1) ?? "");
+        if (operation === undefined)
+            return answer(404, { why: "no such operation" });
+        operation.asked += 1;
+        const isDone = operation.asked > questionsBeforeDone && operation.words.length > 0;
+        answer(200, isDone ? { done: true, words: operation.words } : { done: false });
+    }).listen(port, "127.0.0.1");
+}

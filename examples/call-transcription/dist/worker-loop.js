@@ -1,0 +1,19 @@
+// The document's loop. Only the way it ends was added: it ran for ever.
+import { setTimeout as sleep } from "node:timers/promises";
+export async function workerLoop(queue, workerId, runStage, stop) {
+    while (!stop.aborted) {
+        const job = await queue.claim(workerId);
+        if (!job) {
+            await sleep(1000);
+            continue;
+        }
+        try {
+            await runStage(job, queue); // extract_audio | transcribe_start | transcribe_poll | analyze
+            await queue.complete(job.id);
+        }
+        catch (err) {
+            const backoff = Math.min(600, 30 * Math.pow(2, job.attempts));
+            await queue.fail(job.id, String(err), backoff);
+        }
+    }
+}

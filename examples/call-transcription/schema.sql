@@ -1,0 +1,10 @@
+-- What the pipeline has made of each call, for the application's own pages. The key is the path's own: a stage that runs twice
+-- inserts nothing the second time.
+create table if not exists call_artifacts (
+  org_id text not null,
+  call_id text not null,
+  kind text not null check (kind in ('audio', 'transcript', 'analysis')),
+  path text not null,
+  created_at timestamptz not null default now(),
+  primary key (org_id, call_id, kind)
+);
