@@ -8,6 +8,8 @@ create table windlass.tenants (
   status text not null default 'active',
   weight integer not null default 1,
   timezone text not null default 'UTC',
+  -- While it is being deleted: whoever has a transaction number from here on saw that, and can have enqueued nothing.
+  purge_barrier xid8,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint tenants_slug_unique unique (slug),

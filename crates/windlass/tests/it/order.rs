@@ -26,13 +26,13 @@ async fn a_job_starts_only_when_all_it_depends_on_have_succeeded() {
     let second = hand.enqueue("'held'").await;
     let fences = hand.claim_all().await;
     let last = queue.enqueue(&NewJob::new("held").depends_on(first).depends_on(second)).await.unwrap();
-    assert_eq!(last.state, State::Blocked);
+    assert_eq!(last.state, Some(State::Blocked));
     assert!(hand.settle(&fences[0], None).await);
     assert_eq!(status(&hand.client, last.id).await, "blocked");
     assert!(hand.settle(&fences[1], None).await);
     assert_eq!(status(&hand.client, last.id).await, "queued");
     let done = queue.enqueue(&NewJob::new("held").depends_on(first)).await.unwrap();
-    assert_eq!(done.state, State::Queued, "what it waits for had ended before");
+    assert_eq!(done.state, Some(State::Queued), "what it waits for had ended before");
     let missing = queue.enqueue(&NewJob::new("held").depends_on(Uuid::new_v4())).await.unwrap_err();
     assert!(missing.to_string().contains("depends_on"), "{missing}");
     assert_counts_are_exact(&hand.client).await;
@@ -236,7 +236,7 @@ async fn a_dead_letter_blocks_its_key_until_it_is_retried() {
     assert!(hand.settle(&fence, Some(ending::dead_letter())).await);
     assert_eq!(statuses(&hand, &ids).await, ["dead_letter", "blocked", "blocked"]);
     let new = queue.enqueue(&NewJob::new("held").ordering_key("k")).await.unwrap();
-    assert_eq!(new.state, State::Blocked);
+    assert_eq!(new.state, Some(State::Blocked));
     assert_eq!(hand.retry(ids[0]).await, "queued");
     for id in ids.iter().chain([&new.id]) {
         let fence = hand.claim_one().await;
@@ -265,5 +265,78 @@ async fn a_dead_letter_is_passed_over_where_the_policy_says_run() {
         assert_eq!(fence.job, id);
         assert!(hand.settle(&fence, None).await);
     }
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// Two falls that meet: each takes the same two rows, and level by level they took them in opposite order.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_diamond_that_fails_from_both_ends_does_not_deadlock() {
+    let (queue, hand) = start().await;
+    let id = |n: u128| Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 | n);
+    let place = async |n: u128, needs: &[u128]| {
+        let needs: Vec<String> = needs.iter().map(|need| format!("'{}'", id(*need))).collect();
+        hand.enqueue(&format!(
+            "'held', job_id => '{}', depends_on => array[{}]::uuid[]",
+            id(n),
+            needs.join(", ")
+        ))
+        .await;
+    };
+    let (left, right, upper, lower, aside) = (1, 2, 20, 10, 30);
+    place(left, &[]).await;
+    place(right, &[]).await;
+    place(aside, &[right]).await;
+    place(upper, &[left, aside]).await;
+    place(lower, &[upper, right]).await;
+    let fences = hand.claim_all().await;
+    let mut holder = queue.client().await;
+    let held = holder.transaction().await.unwrap();
+    held.execute("select from windlass.blocked where job_id = $1 for update", &[&id(aside)]).await.unwrap();
+    let mut failing = Vec::new();
+    for (waiting, n) in [(1, right), (2, left)] {
+        let fence = *fences.iter().find(|fence| fence.job == id(n)).unwrap();
+        let other = Hand { client: queue.client().await, worker: hand.worker };
+        failing.push(tokio::spawn(async move { other.settle(&fence, Some(ending::dead_letter())).await }));
+        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+        eventually("it waits", async || count(&hand.client, waits).await == waiting).await;
+    }
+    held.rollback().await.unwrap();
+    for failed in failing {
+        assert!(failed.await.unwrap(), "neither is broken off");
+    }
+    for n in [upper, lower, aside] {
+        assert_eq!(status(&hand.client, id(n)).await, "canceled");
+    }
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// The row that gives a key its sequence goes with the last of its jobs, and the key begins anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_leaves_nothing_behind_once_its_jobs_are_purged() {
+    let (queue, hand) = start().await;
+    let keys = async || count(&hand.client, "select count(*) from windlass.ordering").await;
+    let (ids, fence) = chain(&hand, 2, "'wait'").await;
+    queue.purge(DEFAULT_TENANT, &ids[1..]).await.unwrap();
+    assert_eq!(keys().await, 1, "the first still runs, and the next must wait for it");
+    let next = queue.enqueue(&NewJob::new("held").ordering_key("k")).await.unwrap();
+    assert_eq!(next.state, Some(State::Blocked));
+    assert!(hand.settle(&fence, None).await);
+    let last = hand.claim_one().await;
+    assert!(hand.settle(&last, Some(ending::dead_letter())).await);
+    queue.purge(DEFAULT_TENANT, &ids[..1]).await.unwrap();
+    assert_eq!(keys().await, 1, "the last of the key is still there");
+    queue.purge(DEFAULT_TENANT, &[next.id]).await.unwrap();
+    assert_eq!(keys().await, 0);
+
+    // A retry of one that is left takes the key up again: who comes after it waits.
+    let (ids, fence) = chain(&hand, 2, "'run'").await;
+    assert!(hand.settle(&fence, Some(ending::dead_letter())).await);
+    let second = hand.claim_one().await;
+    assert!(hand.settle(&second, None).await);
+    queue.purge(DEFAULT_TENANT, &ids[1..]).await.unwrap();
+    assert_eq!((keys().await, hand.retry(ids[0]).await.as_str()), (0, "queued"));
+    assert_eq!(keys().await, 1);
+    let after = queue.enqueue(&NewJob::new("held").ordering_key("k")).await.unwrap();
+    assert_eq!(after.state, Some(State::Blocked));
     assert_counts_are_exact(&hand.client).await;
 }

@@ -19,7 +19,7 @@ create or replace function windlass.shown_tenant(of_id uuid) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(t) from windlass.tenants t where t.id = of_id
+  select to_jsonb(t) - 'purge_barrier' from windlass.tenants t where t.id = of_id
 $$;
 
 -- Changes the fields given; a limit that is given as null is taken away. A tenant that is being deleted stays so. Answers null
