@@ -120,7 +120,8 @@ create table windlass.job_workers (
   constraint job_workers_worker_id_unique unique (worker_id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- Workers with nothing to do write a row here and wait; enqueuers ring only while there is one.
+-- Workers with nothing to do write a row here and wait; enqueuers ring only while there is one. The row -1 is no worker's: it
+-- makes them look at the tenant too, while one is being deleted.
 create table windlass.waiting (
   worker integer primary key
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50);

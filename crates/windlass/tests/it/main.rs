@@ -20,6 +20,7 @@ mod list;
 mod log;
 mod migrations;
 mod model;
+mod mutants;
 mod operator;
 mod order;
 mod partitions;

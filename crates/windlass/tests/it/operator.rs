@@ -329,4 +329,14 @@ async fn nothing_enters_a_tenant_that_is_being_deleted() {
     assert!(!everything(&client).await.contains(&tenant.to_string()), "a row of the tenant is left");
     let gone = queue.enqueue(&new).await;
     assert!(matches!(gone, Err(Error::TenantRefused { .. })), "{gone:?}");
+
+    // Once nobody can know of its lanes any more, nobody pays for the looking.
+    let looks = async || count(&client, "select count(*) from windlass.waiting").await;
+    keeper(&queue).run_once(Duty::PurgeTenants).await.unwrap();
+    assert_eq!(looks().await, 1);
+    let later =
+        "update windlass.keeper_mark set reached = now() - interval '2 min' where duty = 'tenant deleted'";
+    client.batch_execute(later).await.unwrap();
+    keeper(&queue).run_once(Duty::PurgeTenants).await.unwrap();
+    assert_eq!(looks().await, 0);
 }

@@ -27,14 +27,14 @@ begin
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload)
     values ($1, $2, pg_catalog.clock_timestamp(), $3, 1, $4, place, $5);
   insert into windlass.line (tenant_id, seq, lane, max_attempts, ids) values ($1, place, $3, $4, array[$2]);
-  -- The lane may be a few seconds old, and its tenant no longer take jobs. Looked at last, for purge_tenant's sake.
-  insert into windlass.tally (tenant_id, lane, queued)
-    select $1, $3, 1 from windlass.tenants t where t.id operator(pg_catalog.=) $1 and t.status operator(pg_catalog.=) 'active'
+  insert into windlass.tally (tenant_id, lane, queued) values ($1, $3, 1)
     returning exists (select from windlass.waiting) into someone_waits;
-  if not found then
-    perform windlass.refuse_tenant(array[$1]);
-  end if;
   if someone_waits then
+    -- What the caller knows of the lane may be a few seconds old, and its tenant no longer take jobs. To look at the tenant each
+    -- time would cost every enqueue two more relations, so whoever closes a tenant waits here too, under no worker's number.
+    if exists (select from windlass.waiting w where w.worker operator(pg_catalog.<) 0) then
+      perform windlass.refuse_tenant(array[$1]);
+    end if;
     perform pg_catalog.pg_notify('windlass', pg_catalog.int4out($3)::pg_catalog.text);
   end if;
 end

@@ -1,7 +1,8 @@
 -- One step of deleting a tenant. The first marks it `deleting`, so that nothing new is enqueued; each further one deletes
 -- a batch; the last removes the tenant itself. Answers how many jobs went, and whether it is done. Resumable at any
 -- point: call until done. The last one waits for every transaction that may have looked at the tenant before it was marked
--- and has not committed its jobs: each door looks at the tenant when it has a transaction number already.
+-- and has not committed its jobs: each door looks at the tenant when it has a transaction number already. The quick door
+-- looks only while the row -1 of `waiting` says that somebody closes a tenant (see enqueue_routed).
 create or replace function windlass.purge_tenant(tenant uuid, most integer, out purged integer, out done boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -22,6 +23,7 @@ begin
   select t.status, coalesce(t.purge_barrier, pg_snapshot_xmax(now_running)) as barrier into was from windlass.tenants t where t.id = tenant;
   if was.status <> 'deleting' then
     update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = tenant;
+    insert into windlass.waiting (worker) values (-1) on conflict do nothing;
   else
     update windlass.tenants t set purge_barrier = was.barrier where t.id = tenant and t.purge_barrier is null;
   end if;
@@ -43,6 +45,8 @@ begin
     delete from windlass.total t where t.tenant_id = tenant;
     delete from windlass.lane l where l.tenant_id = tenant;
     delete from windlass.tenants t where t.id = tenant;
+    insert into windlass.keeper_mark as m (duty, reached) values ('tenant deleted', clock_timestamp())
+      on conflict (duty) do update set reached = excluded.reached, updated_at = now();
     done := true;
   end if;
 end
