@@ -4,9 +4,9 @@
 use serde_json::json;
 use uuid::Uuid;
 use windlass::{Definition, Fence, Filter, NewJob, Queue, Reach};
-use windlass_testing::{TestQueue, settings};
+use windlass_testing::{TestQueue, eventually, settings};
 
-use crate::support::{Hand, ending, job};
+use crate::support::{Hand, assert_counts_are_exact, count, ending, job};
 
 /// What a story found wrong.
 type Told = Result<(), String>;
@@ -163,6 +163,55 @@ async fn a_hand_over_that_does_not_lock_what_waits_is_noticed() {
     let guard = "order by b.job_id for update;";
     let expected = "nobody starts the job that waited for both";
     catches("unblock", guard, "order by b.job_id;", expected, two_needs_that_end_at_once).await;
+}
+
+/// Two falls that meet: `upper` and `lower` are reached by both, from the left in one order and from the right in the other.
+async fn a_diamond_that_fails_from_both_ends(queue: &TestQueue, hand: &Hand) -> Told {
+    let id = |n: u128| Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 | n);
+    let place = async |n: u128, needs: &[u128]| {
+        let needs: Vec<String> = needs.iter().map(|need| format!("'{}'", id(*need))).collect();
+        let needs = needs.join(", ");
+        hand.enqueue(&format!("'held', job_id => '{}', depends_on => array[{needs}]::uuid[]", id(n))).await;
+    };
+    let (left, right, lower, upper, aside) = (1, 2, 10, 20, 30);
+    for (n, needs) in
+        [(left, &[][..]), (right, &[]), (aside, &[right]), (upper, &[left, aside]), (lower, &[upper, right])]
+    {
+        place(n, needs).await;
+    }
+    let fences = hand.claim_all().await;
+    // Both are under way at once: the one from the right is held up in the middle until the other has come as far as it can.
+    let mut holder = queue.client().await;
+    let held = holder.transaction().await.unwrap();
+    held.execute("select from windlass.blocked where job_id = $1 for update", &[&id(aside)]).await.unwrap();
+    let mut failing = Vec::new();
+    for (waiting, n) in [(1, right), (2, left)] {
+        let fence = *fences.iter().find(|fence| fence.job == id(n)).unwrap();
+        let client = queue.client().await;
+        failing.push(tokio::spawn(async move {
+            let settle = "select from windlass.settle(array[$1::uuid], array[$2::uuid], array[$3::integer], array[$4::uuid], array[1], array[$5::jsonb])";
+            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                [&fence.tenant, &fence.job, &fence.attempt, &fence.token, &ending::dead_letter()];
+            client.execute(settle, &params).await.is_ok()
+        }));
+        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+        eventually("it waits", async || count(&hand.client, waits).await == waiting).await;
+    }
+    held.rollback().await.unwrap();
+    for failed in failing {
+        holds(failed.await.unwrap(), "one of the two is broken off")?;
+    }
+    for n in [upper, lower, aside] {
+        holds(job(&hand.client, id(n)).await["status"] == "canceled", "something behind them still waits")?;
+    }
+    assert_counts_are_exact(&hand.client).await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_diamond_that_fails_from_both_ends_does_not_deadlock() {
+    let (guard, expected) = ("if failed <> '{}' then", "one of the two is broken off");
+    catches("unblock", guard, "if false then", expected, a_diamond_that_fails_from_both_ends).await;
 }
 
 /// A tenant is in force for one transaction: with `set` instead of `set local` the next user of the connection would act for it.

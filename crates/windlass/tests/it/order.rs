@@ -268,48 +268,6 @@ async fn a_dead_letter_is_passed_over_where_the_policy_says_run() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// Two falls that meet: each takes the same two rows, and level by level they took them in opposite order.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_diamond_that_fails_from_both_ends_does_not_deadlock() {
-    let (queue, hand) = start().await;
-    let id = |n: u128| Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 | n);
-    let place = async |n: u128, needs: &[u128]| {
-        let needs: Vec<String> = needs.iter().map(|need| format!("'{}'", id(*need))).collect();
-        hand.enqueue(&format!(
-            "'held', job_id => '{}', depends_on => array[{}]::uuid[]",
-            id(n),
-            needs.join(", ")
-        ))
-        .await;
-    };
-    let (left, right, upper, lower, aside) = (1, 2, 20, 10, 30);
-    place(left, &[]).await;
-    place(right, &[]).await;
-    place(aside, &[right]).await;
-    place(upper, &[left, aside]).await;
-    place(lower, &[upper, right]).await;
-    let fences = hand.claim_all().await;
-    let mut holder = queue.client().await;
-    let held = holder.transaction().await.unwrap();
-    held.execute("select from windlass.blocked where job_id = $1 for update", &[&id(aside)]).await.unwrap();
-    let mut failing = Vec::new();
-    for (waiting, n) in [(1, right), (2, left)] {
-        let fence = *fences.iter().find(|fence| fence.job == id(n)).unwrap();
-        let other = Hand { client: queue.client().await, worker: hand.worker };
-        failing.push(tokio::spawn(async move { other.settle(&fence, Some(ending::dead_letter())).await }));
-        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-        eventually("it waits", async || count(&hand.client, waits).await == waiting).await;
-    }
-    held.rollback().await.unwrap();
-    for failed in failing {
-        assert!(failed.await.unwrap(), "neither is broken off");
-    }
-    for n in [upper, lower, aside] {
-        assert_eq!(status(&hand.client, id(n)).await, "canceled");
-    }
-    assert_counts_are_exact(&hand.client).await;
-}
-
 /// The row that gives a key its sequence goes with the last of its jobs, and the key begins anew.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_leaves_nothing_behind_once_its_jobs_are_purged() {
