@@ -24,8 +24,9 @@ async fn no_word_of_a_remote_worker_leaves_a_secret_behind() {
         let given: Value = serde_json::from_str(taken.payload.get()).unwrap();
         assert_eq!(given, payload, "whoever runs it gets it whole");
         let said = SECRETS.join(", ");
-        let log = ["x".repeat(70_000).as_str(), "on two", "lines", &format!("with {said} in Bonn")];
-        let log = log.map(str::to_owned).to_vec();
+        let mut log: Vec<String> = ["on two", "lines"].map(str::to_owned).to_vec();
+        log.insert(0, "x".repeat(70_000));
+        log.push(format!("with {said} in Bonn"));
         let beat = Beat { percent: Some(1.0), message: Some(format!("half of {said}")), log, lease: None };
         assert!(matches!(pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap(), Held::Held(_)));
         let hidden = "[redacted], [redacted], [redacted], [redacted]";
