@@ -225,10 +225,9 @@ async fn at_a_terminal_a_person_sees_how_it_goes() {
     let scratch = Scratch::new(
         "[commands.good]\nargv = [\"/bin/true\"]\n[commands.bad]\nargv = [\"/bin/false\"]\nmax_attempts = 1\n",
     );
-    let quoted = |text: &str| format!("'{text}'");
     let call = ["worker", "--config", scratch.file.to_str().unwrap(), "--database-url", queue.url()];
     let call: Vec<String> =
-        [env!("CARGO_BIN_EXE_windlass")].iter().chain(&call).map(|part| quoted(part)).collect();
+        [env!("CARGO_BIN_EXE_windlass")].iter().chain(&call).map(|part| format!("'{part}'")).collect();
     let seen = scratch.file.with_file_name("seen");
     // `script` runs it at a terminal of its own and writes down what appears there.
     let mut terminal = tokio::process::Command::new("/usr/bin/script")
