@@ -8,6 +8,8 @@ create table windlass.tenants (
   status text not null default 'active',
   weight integer not null default 1,
   timezone text not null default 'UTC',
+  -- While it is being deleted: whoever has a transaction number from here on saw that, and can have enqueued nothing.
+  purge_barrier xid8,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   constraint tenants_slug_unique unique (slug),
@@ -118,7 +120,8 @@ create table windlass.job_workers (
   constraint job_workers_worker_id_unique unique (worker_id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- Workers with nothing to do write a row here and wait; enqueuers ring only while there is one.
+-- Workers with nothing to do write a row here and wait; enqueuers ring only while there is one. The row -1 is no worker's: it
+-- makes them look at the tenant too, while one is being deleted.
 create table windlass.waiting (
   worker integer primary key
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50);

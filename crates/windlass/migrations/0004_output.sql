@@ -1,7 +1,11 @@
 -- What processes leave behind: how a command ended, and the log of a run that can be followed.
 set local role windlass_owner;
 
-alter table windlass.history add column signal smallint, add column max_rss_kb bigint;
+alter table windlass.history add column signal smallint, add column max_rss_kb bigint,
+  add column progress_percent real, add column progress_message text;
+
+-- Which attempt said it, so that an attempt that said nothing does not inherit the words of the one before.
+alter table windlass.progress add column attempt integer not null;
 
 -- A run's output in the order in which it came, in chunks; the worker numbers them, writes a few times a second for all of
 -- its runs together, and drops the oldest beyond a fixed size, so neither the table nor a reader pays for what a job prints.
@@ -18,3 +22,6 @@ create table windlass.job_log (
   constraint job_log_stream_known check (stream between 1 and 3)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 create index job_log_by_age on windlass.job_log using brin (at) with (pages_per_range = 32);
+
+-- What a definition hides beside what is hidden for all: {expressions, keys}.
+alter table windlass.job_definitions add column redaction jsonb not null default '{}';

@@ -18,3 +18,8 @@ create table windlass.remote_lease (
   constraint remote_lease_seconds_range check (lease_seconds between 1 and 86400)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 create index remote_lease_by_expiry on windlass.remote_lease (expires_at);
+
+-- How a worker went, once it did: `stopped` when it said goodbye, `lost` when it fell silent. A process that pulls its jobs has
+-- no goodbye to say, so it counts as lost only if it left a job behind.
+alter table windlass.job_workers add column ended text,
+  add constraint job_workers_ended_known check (ended in ('stopped', 'lost'));

@@ -11,7 +11,7 @@ use crate::audit::Act;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::queue::Queue;
-use crate::record::{Attempt, Counts, Job, Page};
+use crate::record::{Attempt, Counts, Job, Page, shown};
 use crate::store;
 use crate::store::database::Session;
 
@@ -83,7 +83,7 @@ impl Acting {
     /// One job as this transaction sees it.
     pub async fn job(&self, id: Uuid) -> Result<Option<Job>> {
         let Some(tenant) = self.reach.tenant() else { return Ok(None) };
-        Ok(store::list::jobs_in(&self.session, tenant, &[id]).await?.pop())
+        Ok(shown(store::list::jobs_in(&self.session, tenant, &[id]).await?).pop())
     }
 
     /// Takes an idempotency key for this request. `Some` is what the same request was answered before: nothing is to be
@@ -98,7 +98,7 @@ impl Acting {
     }
 }
 
-/// A caller's view, in one snapshot.
+/// A caller's view, in one snapshot. Payloads are shown without what is hidden in them ([`crate::redact`]).
 pub struct Looking {
     pub(crate) session: Session,
     pub(crate) reach: Reach,
@@ -113,11 +113,11 @@ impl Looking {
     /// One page of the jobs that match, newest first.
     pub async fn list(&self, filter: &Filter) -> Result<Page> {
         let (jobs, next) = store::list::page_in(&self.session, filter).await?;
-        Ok(Page { jobs, next })
+        Ok(Page { jobs: shown(jobs), next })
     }
 
     pub async fn job(&self, tenant: Uuid, id: Uuid) -> Result<Option<Job>> {
-        Ok(store::list::jobs_in(&self.session, tenant, &[id]).await?.pop())
+        Ok(shown(store::list::jobs_in(&self.session, tenant, &[id]).await?).pop())
     }
 
     /// The attempts of a job, oldest first, the one under way included.

@@ -13,6 +13,7 @@ use crate::job::backoff::Backoff;
 use crate::job::settle::{OnLost, OnTimeout, RetryPolicy};
 use crate::job::state::State;
 use crate::job::unique::Unique;
+use crate::redact::Redaction;
 
 /// A definition as code declares it. What is not set keeps its value in the database, or the default.
 #[derive(Debug, Clone, Serialize)]
@@ -50,6 +51,8 @@ pub struct Definition {
     retention: BTreeMap<&'static str, u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     on_purge: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redaction: Option<Redaction>,
 }
 
 impl Definition {
@@ -72,6 +75,7 @@ impl Definition {
             uniqueness: None,
             retention: BTreeMap::new(),
             on_purge: None,
+            redaction: None,
         }
     }
 
@@ -175,6 +179,13 @@ impl Definition {
         self
     }
 
+    /// What its jobs must not show, beside what is hidden for all: see [`Redaction`].
+    #[must_use]
+    pub fn redaction(mut self, redaction: Redaction) -> Self {
+        self.redaction = Some(redaction);
+        self
+    }
+
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -188,7 +199,7 @@ impl Definition {
         if let Some(schema) = &self.arg_schema {
             validator(&schema.to_string())?;
         }
-        Ok(())
+        self.redaction.as_ref().map_or(Ok(()), Redaction::check)
     }
 }
 
@@ -208,6 +219,11 @@ pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()
     if let Some(unique) = fields.get("uniqueness") {
         serde_json::from_value::<Unique>(unique.clone())
             .map_err(|error| Error::refused("uniqueness", error.to_string()))?;
+    }
+    if let Some(redaction) = fields.get("redaction") {
+        serde_json::from_value::<Redaction>(redaction.clone())
+            .map_err(|error| Error::refused("redaction", error.to_string()))?
+            .check()?;
     }
     let ranges = [
         ("timeout_seconds", 1, 604_800),
@@ -236,6 +252,8 @@ pub(crate) struct Policies {
     on_timeout: OnTimeout,
     on_lost: OnLost,
     pub(crate) arg_schema: Value,
+    #[serde(default)]
+    pub(crate) redaction: Redaction,
 }
 
 impl Policies {

@@ -34,7 +34,7 @@ impl Queue {
         }
         let routed = self.routed(&route.0, job)?;
         store::enqueue::routed(self.database(), &routed).await?;
-        Ok(Enqueued { id: routed.job, state: State::Queued, is_duplicate: false })
+        Ok(Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false })
     }
 
     /// Enqueues many jobs in one transaction: all of them or none. Answers in the order given.
@@ -65,7 +65,7 @@ impl Queue {
             } else {
                 let routed = self.routed(&route.0, job)?;
                 answers[position] =
-                    Some(Enqueued { id: routed.job, state: State::Queued, is_duplicate: false });
+                    Some(Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false });
                 plain.push(routed);
             }
         }

@@ -99,7 +99,9 @@ pub struct WorkerRecord {
     pub is_quiet: bool,
     pub stopped_at: Option<Timestamp>,
     pub metadata: Value,
-    /// Its lease has run out and it did not say goodbye.
+    /// `alive`, `quiet`, `stale` (its lease has run out), `lost` (and others were given its jobs) or `stopped`.
+    pub status: String,
+    /// It fell silent without a goodbye: it is stale or lost.
     pub is_stale: bool,
     pub seen_seconds_ago: f64,
 }

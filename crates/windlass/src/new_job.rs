@@ -19,7 +19,8 @@ use crate::json::{self, JsonLimits};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Enqueued {
     pub id: Uuid,
-    pub state: State,
+    /// None if the job that holds the key was purged: the key outlives it, and the job is not made again.
+    pub state: Option<State>,
     /// Another job already holds this dedupe or idempotency key; `id` is that job's.
     pub is_duplicate: bool,
 }

@@ -8,6 +8,8 @@ mod triggers;
 pub use events::EventFilter;
 pub use retention::HoldOn;
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use crate::definition::Definition;
@@ -90,6 +92,10 @@ impl Queue {
             progress(purged);
             if done {
                 return Ok(purged);
+            }
+            if gone == 0 {
+                // Only a transaction is waited for that may yet commit a job of the tenant.
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     }

@@ -36,6 +36,7 @@ use crate::job::claimed::Fence;
 use crate::job::state::State;
 use crate::listen;
 use crate::queue::Queue;
+use crate::redact::Redactor;
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::Meters;
@@ -200,7 +201,14 @@ impl Pull {
     ) -> Result<Held<Beaten>> {
         beat.check()?;
         let Some(fence) = puller.holds(job, fence) else { return Ok(Held::LeaseLost) };
-        let renewed = store::remote::heartbeat(&self.inner.database, &fence, &beat.said()).await?;
+        // Most heartbeats say nothing but that the attempt is alive; only a text is worth another look at the job.
+        let redactor =
+            if beat.has_texts() { self.redactor(&fence).await? } else { Some(Redactor::default()) };
+        let Some(redactor) = redactor else {
+            lease_lost(&fence);
+            return Ok(Held::LeaseLost);
+        };
+        let renewed = store::remote::heartbeat(&self.inner.database, &fence, &beat.said(&redactor)).await?;
         let Some(renewed) = renewed else {
             lease_lost(&fence);
             return Ok(Held::LeaseLost);
@@ -321,7 +329,8 @@ impl Definitions {
         {
             return Ok((read.known.clone(), read.meters.clone()));
         }
-        let known = Arc::new(Known::read(database, key).await?);
+        let before = read.as_ref().map(|read| &*read.known);
+        let known = Arc::new(Known::read(database, key, before).await?);
         let meters = read.map_or_else(|| Arc::new(Meters::new(key)), |read| read.meters);
         let fresh = Read { at: Instant::now(), known: known.clone(), meters: meters.clone() };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), fresh);

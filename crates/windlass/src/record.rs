@@ -6,12 +6,15 @@ mod kept;
 pub use fired::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
 pub use kept::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::job::state::State;
+use crate::redact::{PLACEHOLDER, Redaction, Rules};
 
 /// One job with the status it has now.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,6 +59,21 @@ pub struct Job {
     pub cancel_requested_at: Option<Timestamp>,
     /// Why it ended as it did, where that is not plain: `poison`, `expired`, `dependency`, …
     pub reason: Option<String>,
+    /// What its definition hides of it from others.
+    #[serde(skip)]
+    pub(crate) redaction: Redaction,
+}
+
+/// The same jobs for others to see: without what is hidden in their payloads. Their texts lost it when they were stored.
+pub(crate) fn shown(jobs: Vec<Job>) -> Vec<Job> {
+    let mut by_definition: HashMap<Uuid, Option<Rules>> = HashMap::new();
+    let show = |job: Job| {
+        let rules = by_definition.entry(job.definition_id).or_insert_with(|| Rules::new(&job.redaction).ok());
+        // Rules that cannot be read may hide anything.
+        let payload = rules.as_ref().map_or(Value::from(PLACEHOLDER), |rules| rules.payload(&job.payload));
+        Job { payload, ..job }
+    };
+    jobs.into_iter().map(show).collect()
 }
 
 /// One attempt of a job.
@@ -81,6 +99,9 @@ pub struct Attempt {
     pub signal: Option<i16>,
     /// The most memory that the process or one of its children held.
     pub max_rss_kb: Option<i64>,
+    /// The last that it said of how far it was.
+    pub progress_percent: Option<f32>,
+    pub progress_message: Option<String>,
 }
 
 /// How many jobs of one tenant, queue and definition are in each status.

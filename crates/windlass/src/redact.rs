@@ -1,12 +1,14 @@
 //! Takes secrets out of what is stored or shown: output, errors, results, progress, events, traces.
 //!
 //! One redactor for all of them. It knows secret values, in the forms in which programs print them, and expressions of
-//! the operator's. It works on streams, and gives the same for every way of cutting a stream into pieces: what could be
+//! the operator's; for each job the definition's own rules and the telling members of its payload are added. Transitions
+//! and spans carry ids, keys and codes only, never a text of a job's, so there is nothing in them to take out. It works on streams, and gives the same for every way of cutting a stream into pieces: what could be
 //! the beginning of a secret is held back until it is known. So it must come before anything that cuts, such as a tail.
 //! After it, control characters are replaced (never removed: that could put the two halves of a secret together).
 
 mod expressions;
 mod keys;
+mod rules;
 mod values;
 mod variants;
 
@@ -16,7 +18,9 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use keys::{is_secret_key, payload, secrets_in};
+pub use rules::Redaction;
+
+pub(crate) use rules::Rules;
 
 use crate::error::{Error, Result};
 use crate::text;
@@ -28,6 +32,26 @@ pub const PLACEHOLDER: &str = "[redacted]";
 
 /// Shorter values are not secrets: replacing every `no` would destroy the text and tell the secret by its gaps.
 pub const SHORTEST_SECRET: usize = 6;
+
+/// Whether a member of this name is taken for a secret in every payload.
+pub fn is_secret_key(name: &str) -> bool {
+    keys::is_secret_by(name, &[])
+}
+
+/// A payload for others to see, by the rules that hold for every definition: the texts under telling keys are replaced.
+pub fn payload(value: &Value) -> Value {
+    keys::payload(value, &[])
+}
+
+/// Where a payload holds the placeholder under a telling key: as if it had been copied from where it is shown.
+pub(crate) fn copied_placeholder(value: &Value) -> Option<String> {
+    keys::placeholder_in(value, false)
+}
+
+/// The texts under telling keys that are long enough to be found elsewhere.
+pub fn secrets_in(value: &Value) -> Vec<String> {
+    keys::secrets_in(value, &[])
+}
 
 /// Knows secrets and takes them out. Cheap to clone.
 #[derive(Clone, Default)]

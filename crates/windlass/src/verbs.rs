@@ -13,6 +13,7 @@ use crate::job::state::State;
 use crate::new_job::{Enqueued, NewJob};
 use crate::operator::{Canceled, read_canceled, read_retried};
 use crate::queue::Queue;
+use crate::redact::{self, PLACEHOLDER};
 use crate::store;
 use crate::telemetry;
 
@@ -20,7 +21,8 @@ use crate::telemetry;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     pub enqueued: Enqueued,
-    pub queued_at: Timestamp,
+    /// None if it was purged.
+    pub queued_at: Option<Timestamp>,
 }
 
 /// What a verb on many did.
@@ -47,16 +49,17 @@ impl Queue {
     /// Enqueues one job of a caller's and writes it into the audit trail, in one round trip where it can: a transaction that
     /// is sent whole before its first answer is waited for.
     pub async fn enqueue_as(&self, tenant: Uuid, actor: &Actor, job: &NewJob) -> Result<Placed> {
+        refuse_hidden(job)?;
         let route = self.checked_route(job).await?;
         if !job.options.needs_a_guard() && !route.0.has_start_deadline {
             let routed = self.routed(&route.0, job)?;
-            let act = enqueued_act(routed.job, &job.definition_key, State::Queued);
+            let act = enqueued_act(routed.job, &job.definition_key, Some(State::Queued));
             if let Some(queued_at) =
                 store::enqueue::routed_as(self.database(), tenant, &routed, actor, &act).await?
             {
-                let enqueued = Enqueued { id: routed.job, state: State::Queued, is_duplicate: false };
+                let enqueued = Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false };
                 telemetry::enqueued([(job, &enqueued)]);
-                return Ok(Placed { enqueued, queued_at });
+                return Ok(Placed { enqueued, queued_at: Some(queued_at) });
             }
         }
         let acting = self.act(Reach::Tenant(tenant), actor).await?;
@@ -67,21 +70,40 @@ impl Queue {
     }
 }
 
+/// A caller who copies a job from where it is shown copies its hidden texts as placeholders: they are no secrets.
+fn refuse_hidden(job: &NewJob) -> Result<()> {
+    let payload = job.payload_text()?;
+    if !payload.contains(PLACEHOLDER) {
+        return Ok(());
+    }
+    match serde_json::from_str(payload).ok().and_then(|payload| redact::copied_placeholder(&payload)) {
+        None => Ok(()),
+        Some(pointer) => Err(Error::Refused {
+            field: "payload".to_owned(),
+            pointer: Some(pointer),
+            message: format!(
+                "is {PLACEHOLDER}, which stands for a text that is not shown: write the text again"
+            ),
+        }),
+    }
+}
+
 /// The payload is not in it: it may hold what nobody should read.
-fn enqueued_act(id: Uuid, definition_key: &str, state: State) -> Act {
+fn enqueued_act(id: Uuid, definition_key: &str, state: Option<State>) -> Act {
     Act::new("job.enqueue", id).after(&json!({"definition_key": definition_key, "status": state}))
 }
 
 impl Acting {
     /// Enqueues one job. The tenant is this transaction's.
     pub async fn enqueue(&self, job: &NewJob) -> Result<Placed> {
+        refuse_hidden(job)?;
         let route = self.queue.checked_route(job).await?;
         let enqueued = if job.options.needs_a_guard() || route.0.has_start_deadline {
             store::enqueue::door(&self.session, job).await?
         } else {
             let routed = self.queue.routed(&route.0, job)?;
             store::enqueue::routed_many(&self.session, std::slice::from_ref(&routed)).await?;
-            Enqueued { id: routed.job, state: State::Queued, is_duplicate: false }
+            Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false }
         };
         let queued_at = store::enqueue::queued_at(&self.session, route.0.tenant, enqueued.id).await?;
         telemetry::enqueued([(job, &enqueued)]);
@@ -96,6 +118,10 @@ impl Acting {
         let mut guarded = Vec::new();
         let mut tenant = None;
         for (position, job) in jobs.iter().enumerate() {
+            if let Err(error) = refuse_hidden(job) {
+                answers[position] = Some(Err(error));
+                continue;
+            }
             let route = match self.queue.checked_route(job).await {
                 Ok(route) => route,
                 Err(error) if error.is_transient() => return Err(error),
@@ -110,7 +136,7 @@ impl Acting {
                 continue;
             }
             answers[position] = Some(self.queue.routed(&route.0, job).map(|routed| {
-                let enqueued = Enqueued { id: routed.job, state: State::Queued, is_duplicate: false };
+                let enqueued = Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false };
                 plain.push(routed);
                 enqueued
             }));
@@ -135,11 +161,8 @@ impl Acting {
             Some(tenant) => store::enqueue::queued_at_each(&self.session, tenant, &ids).await?,
             None => std::collections::HashMap::new(),
         };
-        let placed = |enqueued: Enqueued| {
-            let queued_at = since.get(&enqueued.id).copied().ok_or(Error::UnknownJob { job: enqueued.id })?;
-            Ok(Placed { enqueued, queued_at })
-        };
-        Ok(answers.into_iter().flatten().map(|answer| answer.and_then(placed)).collect())
+        let placed = |enqueued: Enqueued| Placed { enqueued, queued_at: since.get(&enqueued.id).copied() };
+        Ok(answers.into_iter().flatten().map(|answer| answer.map(placed)).collect())
     }
 
     pub async fn cancel(&self, job: Uuid) -> Result<Canceled> {

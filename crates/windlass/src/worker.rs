@@ -26,6 +26,7 @@ mod lease;
 pub(crate) mod lines;
 mod log;
 mod pace;
+mod progress;
 mod run;
 mod running;
 mod settler;
@@ -54,12 +55,14 @@ pub use handler::{BatchHandler, Done, Failure, Handler};
 pub use start::WorkerBuilder;
 
 use crate::job::claimed::Claimed;
+use context::JobRedactor;
 use hand_over::HandOver;
 use handler::Finish;
 use kind::{Kind, Kit};
 use lease::Lease;
 use log::LogSink;
-use running::{Running, Slot, Stop, Switch};
+use progress::ProgressSink;
+use running::{Reserved, Running, Slot, Stop, Switch};
 use settler::Ended;
 
 use crate::error::Result;
@@ -68,7 +71,6 @@ use crate::job::state::State;
 use crate::queue::Queue;
 use crate::redact::Redactor;
 use crate::store;
-use crate::store::job::Report;
 use crate::telemetry::{Events, Transition};
 
 /// How long a job that was claimed ahead waits for its turn before it is given back to the others.
@@ -185,7 +187,7 @@ pub(crate) struct Shared {
     runs: TaskTracker,
     /// Gone once the worker stops, so that the settler ends after the last run.
     ended: RwLock<Option<mpsc::UnboundedSender<Ended>>>,
-    reports: mpsc::UnboundedSender<Report>,
+    progress: Arc<ProgressSink>,
     logs: Arc<LogSink>,
     hand_over: HandOver,
     /// What no run may leave behind in a text.
@@ -198,7 +200,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// Starts a run for every job, in calls as large as its handler takes.
-    fn start(self: &Arc<Self>, claimed: impl Iterator<Item = Claimed>) {
+    fn start(self: &Arc<Self>, claimed: impl Iterator<Item = Claimed>, reserved: &mut Reserved) {
         let mut waiting: HashMap<Arc<str>, Vec<Claimed>> = HashMap::new();
         for job in claimed {
             let Some(kind) = self.kinds.get(&job.definition_key) else { continue };
@@ -209,27 +211,27 @@ impl Shared {
             }
             let batch = kind.handler.batch().min(self.running.capacity());
             if batch == 1 {
-                self.spawn(kind, vec![job]);
+                self.spawn(kind, vec![job], reserved);
                 continue;
             }
             let key = job.definition_key.clone();
             let gathered = waiting.entry(key).or_default();
             gathered.push(job);
             if gathered.len() == batch {
-                self.spawn(kind, std::mem::take(gathered));
+                self.spawn(kind, std::mem::take(gathered), reserved);
             }
         }
         for (key, jobs) in waiting {
             if let Some(kind) = self.kinds.get(&key)
                 && !jobs.is_empty()
             {
-                self.spawn(kind, jobs);
+                self.spawn(kind, jobs, reserved);
             }
         }
     }
 
-    fn spawn(self: &Arc<Self>, kind: &Kind, jobs: Vec<Claimed>) {
-        let places = self.running.start(jobs.iter().map(|job| job.fence.job));
+    fn spawn(self: &Arc<Self>, kind: &Kind, jobs: Vec<Claimed>, reserved: &mut Reserved) {
+        let places = self.running.start(jobs.iter().map(|job| job.fence.job), reserved);
         let kit = kind.kit();
         let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
         let shared = self.clone();
@@ -334,9 +336,9 @@ async fn run_all(
                 switch: switch.clone(),
                 started,
                 deadline: started + kit.known.allowed_time(job, waited),
-                reports: shared.reports.clone(),
+                progress: shared.progress.clone(),
                 logs: shared.logs.clone(),
-                redactor: shared.redactor.clone(),
+                redactor: JobRedactor::new(shared.redactor.clone(), kit.known.rules.clone()),
                 lease: shared.lease.clone(),
             };
             (context, switch.clone())
@@ -357,6 +359,9 @@ async fn run_all(
     let mut ended = Vec::with_capacity(jobs.len());
     for ((claimed, &(slot, _)), finish) in jobs.iter().cloned().zip(places).zip(finishes) {
         let mut finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
+        if finish.done.hand_over.is_some() {
+            shared.progress.flush(&claimed.fence).await;
+        }
         if let Some(lease) = finish.done.hand_over {
             match shared.hand_over.give(&claimed, lease).await {
                 Ok(()) => {
@@ -369,7 +374,10 @@ async fn run_all(
                 }
             }
         }
-        let finish = finish.redacted(&shared.redactor);
+        if finish.has_texts() {
+            finish = finish.redacted(&kit.known.rules.redactor(&shared.redactor, &claimed.payload));
+        }
+        finish.progress = shared.progress.take(&claimed.fence).await;
         ended.push(kit.end(claimed, slot, finish, ran));
     }
     ended

@@ -44,6 +44,8 @@ pub(crate) struct Definition {
     retention: Value,
     /// The definition whose job removes the artifact of a job that is about to be purged.
     on_purge: Option<String>,
+    /// What is hidden of its jobs, beside what is hidden of all: `{expressions, keys}`.
+    redaction: Value,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
@@ -118,6 +120,22 @@ pub(crate) struct DefinitionFields {
     /// The definition of a job that is enqueued when a job with an artifact is purged.
     #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
     on_purge: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object")]
+    redaction: Option<RedactionFields>,
+}
+
+/// What is hidden of a definition's jobs, beside what is hidden of all.
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = Redaction)]
+pub(crate) struct RedactionFields {
+    /// Regular expressions, each applied to one line at a time: what they match is replaced in output, errors, results,
+    /// progress and logs, and in the payload where it is shown.
+    #[schema(max_items = 32, example = json!(["\\bsl\\.[A-Za-z0-9_-]{20,}"]))]
+    expressions: Vec<String>,
+    /// Parts of names of payload members: their texts are hidden where the payload is shown, and wherever a run says them.
+    #[schema(max_items = 32, example = json!(["iban"]))]
+    keys: Vec<String>,
 }
 
 /// What to do with a job that ran too long, or whose worker died.

@@ -84,6 +84,9 @@ pub(crate) struct Attempt {
     signal: Option<i32>,
     /// The most memory it held, in kilobytes.
     max_rss_kb: Option<i64>,
+    /// The last that it said of how far it was.
+    progress_percent: Option<f32>,
+    progress_message: Option<String>,
     /// running, succeeded, failed, timeout, canceled, lost, snoozed or released
     status: String,
     stdout_tail: Option<String>,
@@ -245,7 +248,9 @@ pub(crate) struct Worker {
     stopped_at: Option<String>,
     #[schema(value_type = Value)]
     metadata: serde_json::Value,
-    /// Its lease has run out and it did not say goodbye.
+    /// alive, quiet, stale (its lease has run out), lost (and others were given its jobs) or stopped
+    status: String,
+    /// It fell silent without a goodbye: it is stale or lost.
     is_stale: bool,
     seen_seconds_ago: f64,
 }

@@ -2,7 +2,7 @@
 //!
 //! How it stops: ctrl-C or SIGTERM lets what runs finish for the grace time and gives the rest back; a second one ends it at
 //! once. SIGUSR1 takes nothing new. SIGHUP reads the file again: a new worker takes over with it, and the old one finishes
-//! what it has; a file with a mistake changes nothing.
+//! what it has, in slots that both share; a file with a mistake changes nothing.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,7 @@ impl Worker {
         let queue = Queue::connect(database(global, &configuration, &file)?).await?;
         let beside = Beside::start(&configuration, &queue).await?;
 
-        let mut worker = self.start(&queue, &configuration, file).await?;
+        let mut worker = self.start(&queue, &configuration, file, None).await?;
         print::line(format!("ready: {}", worker.id()))?;
         let mut view = View::new();
         let mut moves = worker.subscribe();
@@ -80,7 +80,7 @@ impl Worker {
                     worker.quiet();
                     tracing::info!(running = worker.running(), "quiet: taking nothing new");
                 }
-                _ = hang_up.recv() => match self.reload(&queue, &configuration, &path).await {
+                _ = hang_up.recv() => match self.reload(&queue, &configuration, &path, &worker).await {
                     Ok(new) => {
                         tracing::info!(worker_id = new.id(), file = %path.display(), "the file was read again");
                         moves = new.subscribe();
@@ -115,8 +115,9 @@ impl Worker {
         queue: &Queue,
         configuration: &Configuration,
         path: &Path,
+        old: &windlass::Worker,
     ) -> Result<windlass::Worker, Failure> {
-        self.start(queue, configuration, read(path)?).await
+        self.start(queue, configuration, read(path)?, Some(old)).await
     }
 
     async fn start(
@@ -124,6 +125,7 @@ impl Worker {
         queue: &Queue,
         configuration: &Configuration,
         file: WorkerFile,
+        old: Option<&windlass::Worker>,
     ) -> Result<windlass::Worker, Failure> {
         let mut builder = windlass::Worker::builder(queue)
             .concurrency(configuration.worker.concurrency)
@@ -135,6 +137,9 @@ impl Worker {
         }
         if let Some(queues) = &self.queues {
             builder = builder.queues(queues);
+        }
+        if let Some(old) = old {
+            builder = builder.taking_over_from(old);
         }
         if self.no_keeper {
             builder = builder.without_keeper();
@@ -150,7 +155,7 @@ pub(super) async fn beside(
     path: &Path,
 ) -> Result<windlass::Worker, Failure> {
     let none = Worker { concurrency: None, queues: None, no_keeper: true, check: false };
-    none.start(queue, configuration, read(path)?).await
+    none.start(queue, configuration, read(path)?, None).await
 }
 
 fn read(path: &Path) -> Result<WorkerFile, Failure> {

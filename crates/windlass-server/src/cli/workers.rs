@@ -15,7 +15,7 @@ pub struct Workers {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists workers; one that fell silent is marked stale
+    /// Lists workers; one that fell silent is STALE, and LOST once its jobs were given to others
     #[command(alias = "ls")]
     List,
     /// Lets a worker start no more jobs; those that run go on
@@ -77,17 +77,8 @@ pub(super) fn show(workers: &[Value]) -> Result<(), Failure> {
     )
 }
 
+/// Loud where somebody should look.
 fn state(worker: &Value) -> String {
-    let told = text(at(worker, "status"));
-    if !told.is_empty() {
-        return told;
-    }
-    let is = |key: &str| at(worker, key) == true;
-    let word = match (is("is_stale"), !at(worker, "stopped_at").is_null(), is("is_quiet")) {
-        (true, _, _) => "STALE",
-        (_, true, _) => "stopped",
-        (_, _, true) => "quiet",
-        _ => "alive",
-    };
-    word.to_owned()
+    let status = text(at(worker, "status"));
+    if at(worker, "is_stale") == true { status.to_uppercase() } else { status }
 }

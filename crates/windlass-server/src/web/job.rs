@@ -268,6 +268,9 @@ fn view(attempt: &Attempt, log: &[LogChunk], longest: f64, now: Timestamp) -> At
     if let Some(kilobytes) = attempt.max_rss_kb {
         facts.push(format!("{:.1} MB at most", kilobytes as f64 / 1024.0));
     }
+    if let Some(percent) = attempt.progress_percent.filter(|_| !is_running) {
+        facts.push(format!("got to {percent:.0} %"));
+    }
     if let Some(pid) = attempt.pid {
         facts.push(format!("process {pid}"));
     }

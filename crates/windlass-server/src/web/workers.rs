@@ -41,6 +41,7 @@ struct WorkerRow {
     up: Html,
     is_quiet: bool,
     is_stopped: bool,
+    is_alarming: bool,
 }
 
 /// Workers that stopped are shown for an hour: long enough to see a deployment.
@@ -55,7 +56,9 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let now = frame.now;
     let mut shown: Vec<&WorkerRecord> = workers
         .iter()
-        .filter(|worker| worker.stopped_at.is_none_or(|at| now.duration_since(at) < STOPPED_SHOWN))
+        .filter(|worker| {
+            worker.is_stale || worker.stopped_at.is_none_or(|at| now.duration_since(at) < STOPPED_SHOWN)
+        })
         .collect();
     shown.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.worker_id.cmp(&b.worker_id)));
     let live = shown.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker));
@@ -65,32 +68,40 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
         shown.iter().take(500).enumerate().map(|(number, worker)| row(number, worker, now)).collect();
     page(&WorkersPage {
         summary: format!("{count} alive, {running} {} running", if running == 1 { "job" } else { "jobs" }),
-        stale: rows.iter().filter(|worker| worker.state_word == SILENT).take(5).cloned().collect(),
+        stale: rows.iter().filter(|worker| worker.is_alarming).take(5).cloned().collect(),
         rows,
         may_quiet: true,
         frame,
     })
 }
 
-const SILENT: &str = "Silent";
+/// For so long a worker that was lost is worth a warning; then it is only listed.
+const ALARM_SECONDS: f64 = 86_400.0;
 
-/// Its lease has run out, or it is about to: a worker renews it long before half of it is over.
+/// Its lease has run out, or it is about to (a worker renews it long before half of it is over), or it was lost lately.
 pub(crate) fn is_silent(worker: &WorkerRecord) -> bool {
     let is_late = worker.seen_seconds_ago > f64::from(worker.lease_seconds) * 0.6;
-    worker.stopped_at.is_none() && (worker.is_stale || is_late)
+    match worker.stopped_at {
+        None => worker.is_stale || is_late,
+        Some(_) => worker.is_stale && worker.seen_seconds_ago < ALARM_SECONDS,
+    }
 }
 
 fn rank(worker: &WorkerRecord) -> u8 {
     match (is_silent(worker), worker.stopped_at.is_some()) {
-        (true, _) => 0,
-        (false, false) => 1,
-        (false, true) => 2,
+        (true, false) => 0,
+        (true, true) => 1,
+        (false, false) => 2,
+        (false, true) => 3,
     }
 }
 
 fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
-    let (role, shape, state_word) = if is_silent(worker) {
-        ("failed", "warning", SILENT)
+    let is_lost = worker.stopped_at.is_some() && worker.is_stale;
+    let (role, shape, state_word) = if is_lost {
+        ("failed", "warning", "Lost")
+    } else if is_silent(worker) {
+        ("failed", "warning", "Silent")
     } else if worker.stopped_at.is_some() {
         ("canceled", "dash", "Stopped")
     } else if worker.is_quiet {
@@ -102,6 +113,10 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     let jobs =
         if worker.running_count == 1 { "1 job".to_owned() } else { format!("{} jobs", worker.running_count) };
     let stale_words = match (worker.running_count, left > 0.0) {
+        _ if is_lost => format!(
+            "It is lost: what it ran was taken from it and tried again elsewhere. Look at its machine: {}.",
+            worker.hostname
+        ),
         (0, _) => {
             "It ran nothing. If its machine is gone, nothing is to be done; it leaves this page by itself."
                 .to_owned()
@@ -131,6 +146,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         up: When::age(worker.started_at, worker.stopped_at.unwrap_or(now)).into(),
         is_quiet: worker.is_quiet,
         is_stopped: worker.stopped_at.is_some(),
+        is_alarming: is_silent(worker),
     }
 }
 

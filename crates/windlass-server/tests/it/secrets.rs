@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use windlass_server::auth::session::{self, From};
 use windlass_server::auth::{JwtKeys, JwtSettings, Role, Secret};
 use windlass_server::http::Options;
@@ -76,6 +76,60 @@ async fn no_secret_that_was_issued_is_in_the_database_or_in_the_logs() {
         assert!(!dump.contains(hidden), "a secret is in the database: {}…", &hidden[..6]);
         assert!(!logged.contains(hidden), "a secret is in the logs: {}…", &hidden[..6]);
     }
+}
+
+/// Whoever runs a job gets its payload; whoever looks at it gets it without what its definition and its names hide.
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_shown_what_a_payload_hides() {
+    let mut server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let (operator, worker) =
+        (server.client(tenant, Role::Operator).await, server.client(tenant, Role::Worker).await);
+    let path = "/api/v1/admin/jobs/definitions";
+    let rules = |expressions: Value| json!({"key": "pay", "redaction": {"expressions": expressions, "keys": ["iban"]}});
+    let refused = server.admin.post(path, &rules(json!(["ok", "("]))).await.problem(422, "invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/redaction/expressions/1", "{refused}");
+    let made = server.admin.post(path, &rules(json!([r"\d{4}-\d{4}"]))).await.expect(201);
+    assert_eq!(made["redaction"]["keys"], json!(["iban"]));
+
+    let payload =
+        json!({"api_key": "k3y-of-zoe", "iban": "DE123456", "note": "card 1234-5678", "city": "Bonn"});
+    let shown =
+        json!({"api_key": "[redacted]", "iban": "[redacted]", "note": "card [redacted]", "city": "Bonn"});
+    let body = json!({"definition_key": "pay", "payload": payload});
+    let id = operator.post("/api/v1/jobs", &body).await.expect(201)["id"].as_str().unwrap().to_owned();
+    let answers = [
+        operator.get(&format!("/api/v1/jobs/{id}")).await,
+        operator.get("/api/v1/jobs").await,
+        server.admin.with("x-tenant-id", tenant).get(&format!("/api/v1/jobs/{id}")).await,
+    ];
+    for answer in &answers {
+        answer.expect(200);
+        assert!(answer.text.contains("Bonn") && answer.text.contains("[redacted]"), "{}", answer.text);
+        for secret in ["k3y-of-zoe", "DE123456", "1234-5678"] {
+            assert!(!answer.text.contains(secret), "{secret} is shown: {}", answer.text);
+        }
+    }
+    assert_eq!(answers[0].json()["payload"], shown);
+    let token = Secret::new(operator.token.as_deref().unwrap());
+    let cookie = session::sign_in_with_token(&server.app, &token, &From::default()).await.unwrap();
+    let browser = server.anonymous().with("cookie", cookie.to_str().unwrap().split(';').next().unwrap());
+    let page = browser.get(&format!("/ui/jobs/{id}")).await;
+    let page = page.expect_text(200);
+    assert!(page.contains("Bonn") && !page.contains("k3y-of-zoe"), "the page shows it");
+
+    let copied = json!({"definition_key": "pay", "payload": shown});
+    let refused = operator.post("/api/v1/jobs", &copied).await.problem(422, "invalid");
+    assert_eq!(refused["errors"][0]["pointer"], "/payload/api_key", "{refused}");
+    let claim = json!({"definition_keys": ["pay"], "limit": 1, "wait_seconds": 10, "lease_seconds": 60});
+    let claimed = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
+    assert_eq!(claimed["jobs"][0]["payload"], payload, "whoever runs it gets it whole");
+
+    let event = json!({"name": "user.made", "payload": {"password": "hunter22", "city": "Bonn"}});
+    operator.post("/api/v1/events", &event).await;
+    let events = operator.get("/api/v1/events").await;
+    assert!(events.text.contains("Bonn") && !events.text.contains("hunter22"), "{}", events.text);
+    server.stop().await;
 }
 
 /// Every row of every table, as text.

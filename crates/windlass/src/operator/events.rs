@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::keeper;
 use crate::queue::Queue;
 use crate::record::{Event, EventTrigger, WouldFire};
+use crate::redact;
 use crate::store;
 use crate::store::database::Session;
 use crate::store::event::{Pending, Which};
@@ -70,12 +71,13 @@ impl Looking {
             limit: filter.limit.min(LARGEST_PAGE).into(),
             offset: filter.offset.into(),
         };
-        store::event::list(&self.session, self.reach.owner(), &which).await
+        let events = store::event::list(&self.session, self.reach.owner(), &which).await?;
+        Ok(events.into_iter().map(shown).collect())
     }
 
     /// One event, or nothing if the tenant has none with this id.
     pub async fn event(&self, id: Uuid) -> Result<Option<Event>> {
-        one(&self.session, self.reach.owner(), id).await
+        Ok(one(&self.session, self.reach.owner(), id).await?.map(shown))
     }
 
     /// Which triggers an event would fire, with which payload. Writes nothing.
@@ -96,7 +98,7 @@ impl Looking {
                     trigger_id: trigger.id,
                     label: trigger.fields.label.clone(),
                     definition_key: trigger.fields.definition_key.clone(),
-                    payload: keeper::render(trigger, &pending).ok(),
+                    payload: keeper::render(trigger, &pending).ok().map(|payload| redact::payload(&payload)),
                     reason: keeper::make(queue, 1, &pending, trigger).await?.made.err(),
                 });
             }
@@ -106,6 +108,11 @@ impl Looking {
             }
         }
     }
+}
+
+/// For others to see: without the texts under telling keys.
+fn shown(event: Event) -> Event {
+    Event { payload: redact::payload(&event.payload), ..event }
 }
 
 async fn one(session: &Session, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {

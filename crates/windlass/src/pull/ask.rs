@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::job::claimed::Fence;
+use crate::redact::Redactor;
 use crate::store;
 use crate::store::remote::{PRESENT, Said};
 use crate::text;
@@ -157,14 +158,20 @@ impl Beat {
         self.lease.map_or(Ok(()), check_lease)
     }
 
-    /// Fit to be stored, whatever it holds.
-    pub(crate) fn said(&self) -> Said {
-        let message = self.message.as_deref().map(|text| text::storable(text.as_bytes(), MESSAGE_BYTES));
+    pub(crate) fn has_texts(&self) -> bool {
+        self.message.is_some() || !self.log.is_empty()
+    }
+
+    /// Without secrets and fit to be stored, whatever it holds. Secrets are taken out before anything is cut off, and of
+    /// the lines of one call together: one that goes over several of them is found.
+    pub(crate) fn said(&self, redactor: &Redactor) -> Said {
+        let message = self.message.as_deref().map(|text| redactor.text(text));
+        let message = message.map(|text| text::storable(text.as_bytes(), MESSAGE_BYTES));
         let mut lines = self.log.join("\n");
         if !lines.is_empty() {
             lines.push('\n');
         }
-        let mut rest = &text::tail(lines.as_bytes(), LOG_BYTES)[..];
+        let mut rest = &text::tail(redactor.text(&lines).as_bytes(), LOG_BYTES)[..];
         let mut log = Vec::new();
         while !rest.is_empty() {
             let cut = (0..=PIECE_BYTES.min(rest.len())).rev().find(|&at| rest.is_char_boundary(at));

@@ -6,9 +6,10 @@ use uuid::Uuid;
 
 use super::{Held, Pull, Puller, lease_lost};
 use crate::error::{Error, Result};
-use crate::job::claimed::Claimed;
+use crate::job::claimed::{Claimed, Fence};
 use crate::job::settle::Outcome;
 use crate::job::state::{AttemptOutcome, State};
+use crate::redact::Redactor;
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::Meters;
@@ -17,6 +18,14 @@ use crate::worker::handler::Finish;
 use crate::worker::kind::Known;
 
 impl Pull {
+    /// What the attempt of this fence must not say; nothing if the fence is stale.
+    pub(super) async fn redactor(&self, fence: &Fence) -> Result<Option<Redactor>> {
+        let database = &self.inner.database;
+        let Some((claimed, _)) = store::remote::held(database, fence).await? else { return Ok(None) };
+        let (known, _) = self.inner.definitions.get(database, &claimed.definition_key).await?;
+        Ok(Some(known.rules.redactor(&Redactor::default(), &claimed.payload)))
+    }
+
     pub(super) async fn end(
         &self,
         puller: &Puller,
@@ -32,6 +41,7 @@ impl Pull {
         };
         let (known, meters) = self.inner.definitions.get(database, &claimed.definition_key).await?;
         meters.run_seconds.record(ran.as_secs_f64());
+        let finish = finish.redacted(&known.rules.redactor(&Redactor::default(), &claimed.payload));
         write(database, &claimed, &known, &meters, &finish, ran).await
     }
 }

@@ -19,24 +19,29 @@ const MARKS: &[&str] = &[
     "cookie",
 ];
 
-/// Whether a member of this name is taken for a secret.
-pub fn is_secret_key(name: &str) -> bool {
-    let plain: String = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-    MARKS.iter().any(|mark| plain.contains(mark))
+/// A name as it is compared: `API-Key`, `apiKey` and `api_key` are one.
+pub(super) fn plain(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Whether a member of this name is taken for a secret; `more` are marks of a definition's own.
+pub(super) fn is_secret_by(name: &str, more: &[String]) -> bool {
+    let name = plain(name);
+    MARKS.iter().any(|mark| name.contains(mark)) || more.iter().any(|mark| name.contains(mark))
 }
 
 /// A payload for others to see: the texts under such keys are replaced. Numbers stay: `max_tokens` is no secret.
-pub fn payload(value: &Value) -> Value {
-    shown(value, false)
+pub(super) fn payload(value: &Value, more: &[String]) -> Value {
+    shown(value, more, false)
 }
 
-fn shown(value: &Value, is_secret: bool) -> Value {
+fn shown(value: &Value, more: &[String], is_secret: bool) -> Value {
     match value {
         Value::String(_) if is_secret => Value::from(PLACEHOLDER),
-        Value::Array(items) => items.iter().map(|item| shown(item, is_secret)).collect(),
+        Value::Array(items) => items.iter().map(|item| shown(item, more, is_secret)).collect(),
         Value::Object(members) => {
             let shown = |(name, value): (&String, &Value)| {
-                (name.clone(), shown(value, is_secret || is_secret_key(name)))
+                (name.clone(), shown(value, more, is_secret || is_secret_by(name, more)))
             };
             Value::Object(members.iter().map(shown).collect::<Map<String, Value>>())
         }
@@ -44,20 +49,35 @@ fn shown(value: &Value, is_secret: bool) -> Value {
     }
 }
 
+/// A pointer to the placeholder under such a key.
+pub(super) fn placeholder_in(value: &Value, is_secret: bool) -> Option<String> {
+    match value {
+        Value::String(text) if is_secret && text == PLACEHOLDER => Some(String::new()),
+        Value::Array(items) => items.iter().enumerate().find_map(|(position, item)| {
+            placeholder_in(item, is_secret).map(|rest| format!("/{position}{rest}"))
+        }),
+        Value::Object(members) => members.iter().find_map(|(name, value)| {
+            let found = placeholder_in(value, is_secret || is_secret_by(name, &[]))?;
+            Some(format!("/{}{found}", name.replace('~', "~0").replace('/', "~1")))
+        }),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
 /// The texts under such keys that are long enough to be found elsewhere: a run of the job must not print them.
-pub fn secrets_in(value: &Value) -> Vec<String> {
+pub(super) fn secrets_in(value: &Value, more: &[String]) -> Vec<String> {
     let mut found = Vec::new();
-    gather(value, false, &mut found);
+    gather(value, more, false, &mut found);
     found
 }
 
-fn gather(value: &Value, is_secret: bool, found: &mut Vec<String>) {
+fn gather(value: &Value, more: &[String], is_secret: bool, found: &mut Vec<String>) {
     match value {
         Value::String(text) if is_secret && text.len() >= SHORTEST_SECRET => found.push(text.clone()),
-        Value::Array(items) => items.iter().for_each(|item| gather(item, is_secret, found)),
+        Value::Array(items) => items.iter().for_each(|item| gather(item, more, is_secret, found)),
         Value::Object(members) => {
             for (name, value) in members {
-                gather(value, is_secret || is_secret_key(name), found);
+                gather(value, more, is_secret || is_secret_by(name, more), found);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -138,6 +138,62 @@ fn what_cannot_work_is_refused() {
     assert!(!format!("{:?}", redactor()).contains("horse"));
 }
 
+#[test]
+fn a_definition_adds_its_own_rules() {
+    let redaction = Redaction {
+        expressions: vec![r"\bDE\d{20}\b".to_owned()],
+        keys: vec!["Card-PIN".to_owned(), "iban".to_owned()],
+    };
+    let rules = Rules::new(&redaction).unwrap();
+    let shown =
+        json!({"card_pin": "998877", "note": "to DE12345678901234567890", "password": "hunter22", "n": 1});
+    let hidden = json!({"card_pin": "[redacted]", "note": "to [redacted]", "password": "[redacted]", "n": 1});
+    assert_eq!(rules.payload(&shown), hidden);
+    let base = Redactor::new(["known-to-all"], [""; 0]).unwrap();
+    let redactor = rules.redactor(&base, &shown.to_string());
+    let said = "998877 hunter22 known-to-all DE12345678901234567890 fine";
+    assert_eq!(redactor.text(said), "[redacted] [redacted] [redacted] [redacted] fine");
+    assert_eq!(
+        Rules::default().redactor(&base, "{}").text(said),
+        "998877 hunter22 [redacted] DE12345678901234567890 fine"
+    );
+}
+
+#[test]
+fn rules_that_cannot_work_are_refused_by_name() {
+    let expressions = |all: Vec<String>| Redaction { expressions: all, ..Redaction::default() };
+    let keys = |all: Vec<String>| Redaction { keys: all, ..Redaction::default() };
+    let cases = [
+        (expressions(vec!["fine".to_owned(), "(".to_owned()]), "redaction/expressions/1: regex parse error"),
+        (expressions(vec!["x*".to_owned()]), "redaction/expressions/0: `x*` matches the empty text"),
+        (expressions(vec!["x".repeat(1001)]), "redaction/expressions/0: must have at most 1000 bytes"),
+        (expressions(vec![r"\w{500}{500}".to_owned()]), "redaction/expressions/0: "),
+        (expressions(vec!["x".to_owned(); 33]), "redaction/expressions: are at most 32"),
+        (keys(vec!["x".to_owned(); 33]), "redaction/keys: are at most 32"),
+        (keys(vec!["--".to_owned()]), "redaction/keys/0: must have a letter"),
+        (keys(vec!["x".repeat(101)]), "redaction/keys/0: must have a letter"),
+    ];
+    for (redaction, expected) in cases {
+        let refused = redaction.check().unwrap_err().to_string();
+        assert!(refused.starts_with(expected), "{refused}");
+    }
+    assert!(serde_json::from_value::<Redaction>(json!({"expression": []})).is_err());
+    assert!(redaction_is_default(&json!({})));
+}
+
+fn redaction_is_default(value: &Value) -> bool {
+    serde_json::from_value::<Redaction>(value.clone()).is_ok_and(|redaction| redaction.is_empty())
+}
+
+#[test]
+fn a_placeholder_that_was_copied_is_found_under_telling_keys_only() {
+    assert_eq!(
+        copied_placeholder(&json!({"a": [{"api/key": "[redacted]"}]})).as_deref(),
+        Some("/a/0/api~1key")
+    );
+    assert_eq!(copied_placeholder(&json!({"note": "[redacted]", "api_key": "x [redacted]"})), None);
+}
+
 proptest! {
     #[test]
     fn every_way_of_cutting_gives_the_same(

@@ -13,7 +13,6 @@ use super::{act, audit};
 use crate::act::Actor;
 use crate::audit::Act;
 use crate::error::{Error, Result};
-use crate::job::state::State;
 use crate::new_job::{Enqueued, IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] =
@@ -76,10 +75,10 @@ pub(crate) async fn routed(db: &Database, new: &Routed<'_>) -> Result<()> {
 static QUEUED_AT: Statement =
     Statement { text: include_str!("sql/job/queued_at.sql"), types: &[Type::UUID, Type::UUID] };
 
-/// Since when a job is there.
-pub(crate) async fn queued_at(session: &Session, tenant: Uuid, job: Uuid) -> Result<Timestamp> {
+/// Since when a job is there, if it is.
+pub(crate) async fn queued_at(session: &Session, tenant: Uuid, job: Uuid) -> Result<Option<Timestamp>> {
     let rows = session.query(&QUEUED_AT, &[&tenant, &job]).await?;
-    rows.first().map(|row| row.get(0)).ok_or(Error::UnknownJob { job })
+    Ok(rows.first().map(|row| row.get(0)))
 }
 
 static QUEUED_AT_EACH: Statement =
@@ -344,6 +343,5 @@ fn read_enqueued(row: &tokio_postgres::Row) -> Enqueued {
 
 /// From the three columns of the door's answer.
 pub(crate) fn enqueued(id: Uuid, status: Option<&str>, is_duplicate: bool) -> Enqueued {
-    let state = status.and_then(|status| status.parse().ok());
-    Enqueued { id, state: state.unwrap_or(State::Queued), is_duplicate }
+    Enqueued { id, state: status.and_then(|status| status.parse().ok()), is_duplicate }
 }

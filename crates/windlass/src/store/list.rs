@@ -1,6 +1,7 @@
 //! Reading jobs. Which table leads depends on what is asked: the one that holds the wanted jobs in the wanted order.
 
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -284,6 +285,10 @@ fn read_job(row: &Row) -> Job {
         deadline: row.get::<_, Option<Timestamp>>("deadline"),
         cancel_requested_at: row.get("cancel_requested_at"),
         reason: row.get("reason"),
+        redaction: row
+            .get::<_, Option<Value>>("redaction")
+            .and_then(|rules| serde_json::from_value(rules).ok())
+            .unwrap_or_default(),
     }
 }
 
@@ -305,6 +310,8 @@ fn read_attempt(row: &Row) -> Attempt {
         reason: row.get("reason"),
         signal: row.get("signal"),
         max_rss_kb: row.get("max_rss_kb"),
+        progress_percent: row.get("progress_percent"),
+        progress_message: row.get("progress_message"),
     }
 }
 

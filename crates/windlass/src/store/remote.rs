@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use super::job::{Columns, Settled, read_settled};
 use super::keeper::LostJob;
-use super::param::JsonText;
+use super::param::{JsonOut, JsonText};
 use super::worker::{self, Introduction, Wanted, millis};
 use crate::error::Result;
 use crate::job::claimed::{Claimed, Fence};
@@ -216,7 +216,7 @@ pub(crate) async fn heartbeat(db: &Database, fence: &Fence, said: &Said) -> Resu
 }
 
 static HELD: Statement = Statement {
-    text: "select definition_key, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, ran_ms \
+    text: "select definition_key, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, ran_ms, payload \
            from windlass.held_remote($1, $2, $3, $4)",
     types: &[Type::UUID, Type::UUID, Type::INT4, Type::UUID],
 };
@@ -229,7 +229,7 @@ pub(crate) async fn held(db: &Database, fence: &Fence) -> Result<Option<(Claimed
         let claimed = Claimed {
             fence: *fence,
             definition_key: row.get::<_, &str>(0).into(),
-            payload: String::new(),
+            payload: row.get::<_, JsonOut<'_>>(8).0.to_owned(),
             queued_ms: 0,
             budget: Budget {
                 attempt: fence.attempt,

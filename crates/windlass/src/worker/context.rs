@@ -1,9 +1,8 @@
 //! What a handler knows and may do while it runs one job.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -11,12 +10,13 @@ use super::ending;
 use super::handler::{Done, Finish};
 use super::lease::Lease;
 use super::log::LogSink;
+use super::progress::ProgressSink;
 use super::running::Switch;
 use crate::definition::Policies;
 use crate::error::Result;
 use crate::job::claimed::{Claimed, Fence};
 use crate::log::LogStream;
-use crate::redact::Redactor;
+use crate::redact::{Redactor, Rules};
 use crate::store;
 use crate::store::job::Report;
 use crate::text;
@@ -32,10 +32,24 @@ pub struct Context {
     pub(crate) switch: Switch,
     pub(crate) started: Instant,
     pub(crate) deadline: Instant,
-    pub(crate) reports: mpsc::UnboundedSender<Report>,
+    pub(crate) progress: Arc<ProgressSink>,
     pub(crate) logs: Arc<LogSink>,
-    pub(crate) redactor: Redactor,
+    pub(crate) redactor: JobRedactor,
     pub(crate) lease: Arc<Lease>,
+}
+
+/// What one job must not say. Put together with its first text, because most jobs have none.
+#[derive(Debug)]
+pub(crate) struct JobRedactor {
+    base: Redactor,
+    rules: Arc<Rules>,
+    made: OnceLock<Redactor>,
+}
+
+impl JobRedactor {
+    pub(crate) fn new(base: Redactor, rules: Arc<Rules>) -> Self {
+        Self { base, rules, made: OnceLock::new() }
+    }
 }
 
 /// The answer of [`Context::complete_in`].
@@ -141,22 +155,28 @@ impl Context {
         self.switch.token()
     }
 
-    /// Says how far the job is. Written within a moment, grouped with others; a stale attempt's word is dropped.
+    /// What must not appear in anything that is kept of this run.
+    pub(crate) fn redactor(&self) -> &Redactor {
+        let JobRedactor { base, rules, made } = &self.redactor;
+        made.get_or_init(|| rules.redactor(base, &self.claimed.payload))
+    }
+
+    /// Says how far the job is. Written within a moment, grouped with others; the last word is written with the
+    /// end of the attempt. A stale attempt's word is dropped.
     pub fn progress(&self, percent: f32, message: &str) {
         let report = Report {
             fence: self.claimed.fence,
             percent: percent.is_finite().then(|| percent.clamp(0.0, 100.0)),
-            message: Some(text::storable(self.redactor.text(message).as_bytes(), MESSAGE_BYTES)),
+            message: Some(text::storable(self.redactor().text(message).as_bytes(), MESSAGE_BYTES)),
         };
-        // The receiver lives as long as the worker; after it nobody reads progress.
-        let _ = self.reports.send(report);
+        self.progress.tell(report);
     }
 
     /// Adds a line to the log of this run, for whoever follows it ([`crate::Queue::follow_log`]). Only its end is kept if it
     /// grows large.
     pub fn log(&self, line: &str) {
         let mut text = String::with_capacity(line.len() + 1);
-        text::clean_into(self.redactor.text(line).as_bytes(), &mut text);
+        text::clean_into(self.redactor().text(line).as_bytes(), &mut text);
         text.push('\n');
         self.logs.append(&self.claimed.fence, LogStream::Log, &text);
     }
@@ -170,7 +190,9 @@ impl Context {
         done: Done,
     ) -> Result<Completion> {
         done.check()?;
-        let finish = Finish::from(Ok(done)).redacted(&self.redactor);
+        let mut finish = Finish::from(Ok(done)).redacted(self.redactor());
+        finish.progress = self.progress.take(&self.claimed.fence).await;
+        self.logs.flush(&self.claimed.fence).await;
         let (ending, ..) = ending::decide(&self.claimed, &self.policies, &finish, self.started.elapsed());
         let settled = store::job::settle_in(client, &ending).await?;
         if settled.settled.is_empty() || !settled.overruled.is_empty() {

@@ -26,7 +26,8 @@ pub(crate) fn decide(
 ) -> (Ending, AttemptOutcome, State) {
     if let Some(error) = finish.done.next.iter().find_map(|job| job.check().err()) {
         let refused = format!("the jobs that should follow could not be enqueued: {error}");
-        return decide(claimed, policies, &Finish::failed(Retry::ByPolicy, refused), ran);
+        let failed = Finish { progress: finish.progress.clone(), ..Finish::failed(Retry::ByPolicy, refused) };
+        return decide(claimed, policies, &failed, ran);
     }
     let ran_ms = i32::try_from(ran.as_millis()).ok();
     if is_plain_success(finish) {
@@ -54,7 +55,7 @@ pub(crate) fn write_lost(budget: &Budget, policies: &Policies, outcome: Outcome)
 pub(crate) fn without_texts(ending: &Ending) -> Ending {
     let bare = ending.detail.as_deref().and_then(|detail| {
         let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(detail).ok()?;
-        for text in ["error", "result", "artifact", "stdout", "stderr"] {
+        for text in ["error", "result", "artifact", "stdout", "stderr", "progress"] {
             fields.remove(text);
         }
         fields.insert("error".to_owned(), "its texts could not be stored".into());
@@ -74,6 +75,7 @@ fn is_plain_success(finish: &Finish) -> bool {
     matches!(finish.outcome, Outcome::Succeeded)
         && finish.error.is_none()
         && finish.facts.is_none()
+        && finish.progress.is_none()
         && finish.done.result.is_none()
         && finish.done.artifact.is_none()
         && finish.done.next.is_empty()
@@ -111,6 +113,10 @@ fn detail(settlement: &Settlement, finish: &Finish) -> String {
         max_rss_kb: facts.and_then(|facts| facts.max_rss_kb),
         stdout: facts.map(|facts| facts.stdout.as_str()).filter(|text| !text.is_empty()),
         stderr: facts.map(|facts| facts.stderr.as_str()).filter(|text| !text.is_empty()),
+        progress: finish
+            .progress
+            .as_ref()
+            .map(|report| Progress { percent: report.percent, message: report.message.as_deref() }),
     };
     serde_json::to_string(&detail).unwrap_or_else(|_| {
         format!(
@@ -156,4 +162,12 @@ struct Detail<'a> {
     stdout: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress<'a>>,
+}
+
+#[derive(Serialize)]
+struct Progress<'a> {
+    percent: Option<f32>,
+    message: Option<&'a str>,
 }

@@ -174,7 +174,12 @@ impl Feed {
     /// Claims and starts; answers how many.
     async fn claim(&mut self, session: &Session, slots: usize) -> Result<usize> {
         let began = Instant::now();
-        let Some(turn) = self.lines.deal(slots, began) else { return Ok(0) };
+        // A worker that takes over may have been quicker to the slots that were free a moment ago.
+        let mut reserved = self.shared.running.reserve(slots, self.shared.prefetch);
+        if reserved.count() == 0 {
+            return Ok(0);
+        }
+        let Some(turn) = self.lines.deal(reserved.count(), began) else { return Ok(0) };
         let (worker, token) = (self.shared.lease.worker(), Uuid::new_v4());
         self.unanswered = Some(Unanswered { worker, token, lanes: turn.wanted.lanes.clone() });
         let claimed = store::worker::claim(session, worker, token, &turn.wanted, self.lines.keys()).await?;
@@ -185,7 +190,7 @@ impl Feed {
         let count = claimed.len();
         if count > 0 {
             metrics::histogram!("windlass_claim_batch_size").record(count as f64);
-            self.shared.start(claimed.into_iter().map(|(_, _, claimed)| claimed));
+            self.shared.start(claimed.into_iter().map(|(_, _, claimed)| claimed), &mut reserved);
         }
         Ok(count)
     }

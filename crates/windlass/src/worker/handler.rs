@@ -14,6 +14,7 @@ use crate::job::settle::{Outcome, Retry};
 use crate::json::JsonLimits;
 use crate::new_job::NewJob;
 use crate::redact::Redactor;
+use crate::store::job::Report;
 use crate::text;
 
 /// Runs jobs of one definition, one at a time per call; many calls run at once. Its fields are its shared state.
@@ -148,6 +149,8 @@ pub(crate) struct Finish {
     pub(crate) done: Done,
     /// What the attempt leaves behind beside its outcome, if a process ran.
     pub(crate) facts: Option<Box<Facts>>,
+    /// The run's last word of how far it was.
+    pub(crate) progress: Option<Report>,
 }
 
 /// What is known of the process that ran an attempt.
@@ -169,11 +172,17 @@ impl Finish {
             error: Some(error.into()),
             done: Done::default(),
             facts: None,
+            progress: None,
         }
     }
 
     pub(crate) fn of(outcome: Outcome, error: impl Into<String>) -> Self {
-        Self { outcome, error: Some(error.into()), done: Done::default(), facts: None }
+        Self { outcome, error: Some(error.into()), done: Done::default(), facts: None, progress: None }
+    }
+
+    /// Whether there is anything in it that could hold a secret.
+    pub(crate) fn has_texts(&self) -> bool {
+        self.error.is_some() || self.done.result.is_some() || self.done.artifact.is_some()
     }
 
     /// The same without secrets in its texts. What follows is left as it is: a job whose payload lost a part would run wrong.
@@ -200,7 +209,7 @@ impl From<Result<Done, Failure>> for Finish {
                     );
                 }
                 let outcome = done.snooze.map_or(Outcome::Succeeded, |delay| Outcome::Snoozed { delay });
-                Self { outcome, error: None, done, facts: None }
+                Self { outcome, error: None, done, facts: None, progress: None }
             }
         }
     }

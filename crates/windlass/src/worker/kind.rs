@@ -10,6 +10,7 @@ use crate::definition::{self, Policies};
 use crate::error::Result;
 use crate::job::claimed::Claimed;
 use crate::job::settle::{Outcome, Retry};
+use crate::redact::Rules;
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::Meters;
@@ -26,6 +27,7 @@ pub(crate) struct Kind {
 pub(crate) struct Known {
     pub(crate) policies: Arc<Policies>,
     validator: Option<jsonschema::Validator>,
+    pub(crate) rules: Arc<Rules>,
 }
 
 impl std::fmt::Debug for Kind {
@@ -55,10 +57,16 @@ impl Kind {
 }
 
 impl Known {
-    pub(crate) async fn read(database: &Database, key: &str) -> Result<Self> {
+    /// As it stands in the database now. Rules that have not changed since `before` are not compiled again.
+    pub(crate) async fn read(database: &Database, key: &str, before: Option<&Self>) -> Result<Self> {
         let policies = store::definition::policies(database, key).await?;
         let validator = definition::validator(&policies.arg_schema.to_string())?;
-        Ok(Self { policies: Arc::new(policies), validator })
+        let same = before.filter(|before| before.policies.redaction == policies.redaction);
+        let rules = match same {
+            Some(before) => before.rules.clone(),
+            None => Arc::new(Rules::new(&policies.redaction)?),
+        };
+        Ok(Self { policies: Arc::new(policies), validator, rules })
     }
 
     /// What ends a job before it runs: its deadline has passed, or its payload does not fit the schema, which the SQL

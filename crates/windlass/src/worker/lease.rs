@@ -154,7 +154,10 @@ impl Keeper {
         match store::worker::heartbeat(database, self.lease.worker(), running).await? {
             Some(news) => {
                 telemetry::heartbeat("granted");
-                self.lease.is_quiet.store(news.is_quiet, Ordering::Release);
+                if self.lease.is_quiet.swap(news.is_quiet, Ordering::AcqRel) != news.is_quiet {
+                    let words = if news.is_quiet { "to take nothing new" } else { "to take jobs again" };
+                    tracing::info!(worker_id = %self.me.worker_id, "an operator asked this worker {words}");
+                }
                 for (_, job) in &news.canceled {
                     self.running.cancel(job);
                 }

@@ -68,11 +68,24 @@ impl LogSink {
         // Not while a write is under way: it may hold earlier chunks of this run.
         let entry = self.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence.job);
         let Some(mut entry) = entry else { return };
-        if has_tails && entry.is_untold() && entry.began.elapsed() < SHORT {
+        if has_tails && entry.is_in_tails() && entry.began.elapsed() < SHORT {
             return;
         }
         let _turn = self.writing.lock().await;
         let chunks = entry.take(PENDING_BYTES);
+        self.write(&chunks).await;
+    }
+
+    /// Writes what a run has printed so far, for one that ends itself: afterwards nobody takes its word.
+    pub(crate) async fn flush(&self, fence: &Fence) {
+        if !self.is_used.load(Ordering::Acquire) {
+            return;
+        }
+        let _turn = self.writing.lock().await;
+        let chunks = match self.runs.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&fence.job) {
+            Some(entry) => entry.take(PENDING_BYTES),
+            None => return,
+        };
         self.write(&chunks).await;
     }
 
@@ -139,8 +152,9 @@ impl Entry {
         }
     }
 
-    fn is_untold(&self) -> bool {
-        self.last_chunk == 0
+    /// Nothing is written yet, and all that is pending is in the tails too: what was logged is not.
+    fn is_in_tails(&self) -> bool {
+        self.last_chunk == 0 && self.pending.iter().all(|(stream, _)| *stream != LogStream::Log)
     }
 
     fn append(&mut self, stream: LogStream, mut text: &str) {

@@ -72,7 +72,48 @@ impl Switch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
-/// Slots and switches. A slot is taken by a claim and freed when the attempt's end is written; a job runs while it has
+/// How many jobs are held, in all the workers that share them: one that takes over from another takes no more than the
+/// other leaves free.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    taken: AtomicUsize,
+    freed: Notify,
+}
+
+impl Places {
+    fn free(&self, count: usize) {
+        if count > 0 {
+            self.taken.fetch_sub(count, Ordering::AcqRel);
+            self.freed.notify_one();
+        }
+    }
+}
+
+/// Places for jobs that are about to be claimed. Those that no job came for are given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    places: Arc<Places>,
+    count: usize,
+}
+
+impl Reserved {
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// So many are used: their runs give them back.
+    fn used(&mut self, count: usize) {
+        self.count = self.count.saturating_sub(count);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.places.free(self.count);
+    }
+}
+
+/// Slots and switches. A slot is taken before a claim and freed when the attempt's end is written; a job runs while it has
 /// one of the turns, of which there are as many as the worker's concurrency. Slots beyond the turns are jobs whose end is
 /// being written and jobs that were claimed ahead.
 #[derive(Debug)]
@@ -81,7 +122,7 @@ pub(crate) struct Running {
     turns: Semaphore,
     taken: AtomicUsize,
     ended: AtomicUsize,
-    freed: Notify,
+    places: Arc<Places>,
     slots: Mutex<Slots>,
 }
 
@@ -92,15 +133,20 @@ struct Slots {
 }
 
 impl Running {
-    pub(crate) fn new(capacity: usize) -> Self {
+    pub(crate) fn new(capacity: usize, places: Arc<Places>) -> Self {
         Self {
             capacity,
             turns: Semaphore::new(capacity),
             taken: AtomicUsize::new(0),
             ended: AtomicUsize::new(0),
-            freed: Notify::new(),
+            places,
             slots: Mutex::default(),
         }
+    }
+
+    /// What this worker shares with one that takes over.
+    pub(crate) fn places(&self) -> &Arc<Places> {
+        &self.places
     }
 
     pub(crate) fn capacity(&self) -> usize {
@@ -118,7 +164,18 @@ impl Running {
 
     /// How many more jobs may be claimed, if that many may be held beyond the turns.
     pub(crate) fn free(&self, ahead: usize) -> usize {
-        (self.capacity + ahead).saturating_sub(self.taken())
+        (self.capacity + ahead).saturating_sub(self.places.taken.load(Ordering::Acquire))
+    }
+
+    /// Takes places for the jobs of a claim: as many as are free, and at most `most`.
+    pub(crate) fn reserve(&self, most: usize, ahead: usize) -> Reserved {
+        let wanted = |taken: usize| most.min((self.capacity + ahead).saturating_sub(taken));
+        let before = self
+            .places
+            .taken
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| Some(taken + wanted(taken)))
+            .unwrap_or_else(|taken| taken);
+        Reserved { places: self.places.clone(), count: wanted(before) }
     }
 
     /// A turn for this many jobs at once, which must not exceed the capacity. In the order of asking.
@@ -137,11 +194,15 @@ impl Running {
 
     /// Resolves when slots were freed since the last call.
     pub(crate) async fn freed(&self) {
-        self.freed.notified().await;
+        self.places.freed.notified().await;
     }
 
-    /// Takes a slot for each job.
-    pub(crate) fn start(&self, jobs: impl Iterator<Item = Uuid>) -> Vec<(Slot, Switch)> {
+    /// Takes a slot for each job, in a place that was reserved for it.
+    pub(crate) fn start(
+        &self,
+        jobs: impl Iterator<Item = Uuid>,
+        reserved: &mut Reserved,
+    ) -> Vec<(Slot, Switch)> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let started: Vec<_> = jobs
             .map(|job| {
@@ -158,6 +219,7 @@ impl Running {
             })
             .collect();
         self.taken.fetch_add(started.len(), Ordering::AcqRel);
+        reserved.used(started.len());
         started
     }
 
@@ -172,7 +234,7 @@ impl Running {
             }
         }
         self.taken.fetch_sub(count, Ordering::AcqRel);
-        self.freed.notify_one();
+        self.places.free(count);
     }
 
     pub(crate) fn cancel(&self, job: &Uuid) {

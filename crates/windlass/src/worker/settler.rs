@@ -57,7 +57,8 @@ impl Ended {
         let is_settled = finish.done.is_settled;
         let finish = if is_settled {
             // It settled in its own transaction. If that was committed this ending comes too late and changes nothing.
-            Finish::failed(Retry::ByPolicy, "the transaction given to complete_in was not committed")
+            let error = "the transaction given to complete_in was not committed";
+            Finish { progress: finish.progress, ..Finish::failed(Retry::ByPolicy, error) }
         } else {
             finish
         };

@@ -14,7 +14,8 @@ use super::handler::{AnyHandler, BatchHandler, Handler, Many, One};
 use super::kind::{Kind, Known};
 use super::lease::{self, Lease};
 use super::log::LogSink;
-use super::running::Running;
+use super::progress::ProgressSink;
+use super::running::{Places, Running};
 use super::settler::Settler;
 use super::{Shared, Worker, new_worker_id};
 use crate::error::{Error, Result};
@@ -24,7 +25,6 @@ use crate::queue::Queue;
 use crate::redact::Redactor;
 use crate::store;
 use crate::store::database::Database;
-use crate::store::job::Report;
 use crate::store::worker::Introduction;
 use crate::telemetry::{self, Events, Meters};
 
@@ -42,6 +42,7 @@ pub struct WorkerBuilder {
     keeper: Option<KeeperSettings>,
     metadata: serde_json::Value,
     redactor: Redactor,
+    places: Arc<Places>,
     #[cfg(feature = "commands")]
     runs_commands: bool,
 }
@@ -61,6 +62,7 @@ impl WorkerBuilder {
             keeper: Some(KeeperSettings::default()),
             metadata: serde_json::json!({}),
             redactor: Redactor::default(),
+            places: Arc::default(),
             #[cfg(feature = "commands")]
             runs_commands: false,
         }
@@ -142,6 +144,14 @@ impl WorkerBuilder {
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.prefetch = jobs;
+        self
+    }
+
+    /// Takes over from another worker of this process, which still finishes what it has: together they run no more than
+    /// this one's concurrency.
+    #[must_use]
+    pub fn taking_over_from(mut self, worker: &Worker) -> Self {
+        self.places = worker.shared.running.places().clone();
         self
     }
 
@@ -227,14 +237,14 @@ impl WorkerBuilder {
         let (wakes, _) = broadcast::channel(4096);
         let bells = wakes.clone();
         let (ended, to_settle) = mpsc::unbounded_channel();
-        let (reports, to_report) = mpsc::unbounded_channel();
-        let running = Arc::new(Running::new(self.concurrency));
+        let running = Arc::new(Running::new(self.concurrency, self.places));
         let lease = Arc::new(Lease::new(worker, self.lease));
         let events = Events::default();
         let give_up = CancellationToken::new();
         // A pool of its own, so that an application that uses up the queue's cannot keep a worker from its work.
         let database = Database::new(&settings.config, 3, settings.prepared)?;
         let logs = Arc::new(LogSink::new(database.clone()));
+        let progress = Arc::new(ProgressSink::new(database.clone()));
         let shared = Arc::new(Shared {
             queue: self.queue.clone(),
             worker_id: me.worker_id.as_str().into(),
@@ -249,7 +259,7 @@ impl WorkerBuilder {
             lease: lease.clone(),
             runs: TaskTracker::new(),
             ended: RwLock::new(Some(ended)),
-            reports,
+            progress: progress.clone(),
             logs: logs.clone(),
             hand_over: HandOver::new(database.clone()),
             redactor: self.redactor,
@@ -280,7 +290,10 @@ impl WorkerBuilder {
         .start()?;
         let feed = tokio::spawn(Feed::new(shared.clone(), database.clone(), wakes.subscribe()).run());
         let mut tasks = vec![
-            tokio::spawn(report(database.clone(), to_report, shared.stop_keeping.clone())),
+            tokio::spawn({
+                let stop = shared.stop_keeping.clone();
+                async move { progress.run(stop).await }
+            }),
             tokio::spawn(refresh(shared.clone(), database)),
             tokio::spawn({
                 let stop = shared.stop_keeping.clone();
@@ -319,7 +332,7 @@ impl WorkerBuilder {
             let definition = handler.definition();
             definition.check()?;
             store::definition::define(database, &definition).await?;
-            let known = Known::read(database, definition.key()).await?;
+            let known = Known::read(database, definition.key(), None).await?;
             let key: Arc<str> = definition.key().into();
             let kind = Kind {
                 handler: handler.clone(),
@@ -340,30 +353,6 @@ impl std::fmt::Debug for WorkerBuilder {
     }
 }
 
-/// Writes progress a few times a second, the newest word of each job only.
-async fn report(database: Database, mut reports: mpsc::UnboundedReceiver<Report>, stop: CancellationToken) {
-    const EVERY: Duration = Duration::from_millis(250);
-    loop {
-        let first = tokio::select! {
-            () = stop.cancelled() => return,
-            first = reports.recv() => first,
-        };
-        let Some(first) = first else { return };
-        let mut newest = HashMap::from([(first.fence.job, first)]);
-        while let Ok(report) = reports.try_recv() {
-            newest.insert(report.fence.job, report);
-        }
-        let batch: Vec<Report> = newest.into_values().collect();
-        if let Err(error) = store::job::report_progress(&database, &batch).await {
-            telemetry::database_error("progress", &error);
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
-        }
-    }
-}
-
 /// Reads the policies again now and then, so that an edited definition counts without a restart.
 async fn refresh(shared: Arc<Shared>, database: Database) {
     const EVERY: Duration = Duration::from_secs(5);
@@ -374,7 +363,7 @@ async fn refresh(shared: Arc<Shared>, database: Database) {
         }
         metrics::gauge!("windlass_running").set(shared.running.running() as f64);
         for (key, kind) in &shared.kinds {
-            match Known::read(&database, key).await {
+            match Known::read(&database, key, Some(&kind.kit().known)).await {
                 Ok(known) => {
                     *kind.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known);
                 }

@@ -1,6 +1,6 @@
 //! The doctor, on databases that have what it looks for.
 
-use windlass::{Definition, Finding, NewJob, Severity, Worker};
+use windlass::{Definition, Duty, Finding, Keeper, KeeperSettings, NewJob, Severity, Worker};
 use windlass_testing::{TestQueue, TestServer, eventually, settings};
 
 use crate::support;
@@ -104,9 +104,35 @@ async fn a_worker_that_fell_silent_is_stale_and_one_that_said_goodbye_is_not() {
     eventually("it listens", async || found(&queue, "listen").await[0].1.contains("1 sessions listen")).await;
     assert!(found(&queue, "stale workers").await.is_empty());
     let client = queue.client().await;
+    let worker_id = worker.id().to_owned();
     worker.stop().await.unwrap();
     assert!(found(&queue, "stale workers").await.is_empty(), "it said goodbye");
-    let silent = "update windlass.job_workers set last_seen_at = now() - interval '1 min', lease_expires_at = now() - interval '30 s'";
+    assert_eq!(status_of_worker(&queue, worker_id.as_str()).await, "stopped");
+    let keeper = Keeper::new(queue.queue().clone(), KeeperSettings::default());
+    keeper.run_once(Duty::Reap).await.unwrap();
+    assert_eq!(status_of_worker(&queue, worker_id.as_str()).await, "stopped", "closed, not lost");
+
+    // A second one dies: silent first, then lost, and it stays so.
+    let worker = Worker::builder(&queue).handler(support::Acting).start().await.unwrap();
+    let worker_id = worker.id().to_owned();
+    worker.abort();
+    let silent = "update windlass.job_workers set last_seen_at = now() - interval '1 min', lease_expires_at = now() - interval '30 s'
+                   where ended is null";
     client.batch_execute(silent).await.unwrap();
     assert_eq!(found(&queue, "stale workers").await.len(), 1);
+    assert_eq!(status_of_worker(&queue, &worker_id).await, "stale");
+    keeper.run_once(Duty::Reap).await.unwrap();
+    assert_eq!(found(&queue, "stale workers").await.len(), 1, "its row is closed, and it is still missed");
+    let long_ago = "update windlass.job_workers set stopped_at = now() - interval '80 days', last_seen_at = now() - interval '80 days'";
+    client.batch_execute(long_ago).await.unwrap();
+    keeper.run_once(Duty::Prune).await.unwrap();
+    assert_eq!(status_of_worker(&queue, &worker_id).await, "lost", "until its row is pruned");
+    assert!(found(&queue, "stale workers").await.is_empty(), "which nobody is warned of for so long");
+}
+
+async fn status_of_worker(queue: &TestQueue, id: &str) -> String {
+    let looking = queue.look(windlass::Reach::Everything).await.unwrap();
+    let workers = looking.workers().await.unwrap();
+    looking.end().await.unwrap();
+    workers.into_iter().find(|worker| worker.worker_id == id).unwrap().status
 }

@@ -16,7 +16,7 @@ async fn a_job_with_no_options_takes_every_default() {
     let client = queue.client().await;
     queue.define(&Definition::new("plain")).await.unwrap();
     let enqueued = queue.enqueue(&NewJob::new("plain")).await.unwrap();
-    assert_eq!((enqueued.state, enqueued.is_duplicate), (State::Queued, false));
+    assert_eq!((enqueued.state, enqueued.is_duplicate), (Some(State::Queued), false));
     assert_eq!(enqueued.id.get_version_num(), 7);
     let row = job(&client, enqueued.id).await;
     let wanted = json!({"status": "queued", "payload": {}, "tenant_id": DEFAULT_TENANT, "definition_key": "plain",

@@ -275,3 +275,53 @@ async fn many_are_canceled_retried_and_purged_by_filter() {
     let left = queue.counts(Some(tenant)).await.unwrap();
     assert!(left.iter().all(|row| State::ALL.iter().all(|state| row.of(*state) == 0)), "{left:?}");
 }
+
+/// A tag leads by another statement than everything else: what else is asked for must mean the same to both.
+#[tokio::test]
+async fn a_filter_means_the_same_with_a_tag_and_without() {
+    let queue = TestQueue::create().await;
+    let tenant = queue.tenant("acme").await;
+    for key in ["a", "b"] {
+        queue.define(&Definition::new(key)).await.unwrap();
+    }
+    let mut ids = Vec::new();
+    for n in 0..24_u32 {
+        let mut new = NewJob::new(if n % 2 == 0 { "a" } else { "b" }).tenant(tenant).tag("all");
+        if n % 3 == 0 {
+            new = new.queue("images").subject("image", format!("{}", n % 4));
+        }
+        if n % 5 == 0 {
+            new = new.correlation_id("request").source(Source::Event, None);
+        }
+        ids.push(queue.enqueue(&new).await.unwrap().id);
+    }
+    for id in ids.iter().step_by(4) {
+        queue.cancel(tenant, *id).await.unwrap();
+    }
+    let middle = queue.job(tenant, ids[12]).await.unwrap().unwrap().queued_at;
+    let all = || Filter::new(tenant);
+    let filters = [
+        all(),
+        all().definition_key("a"),
+        all().queue("images"),
+        all().definition_key("b").queue("images"),
+        all().source(Source::Event),
+        all().subject("image", "0"),
+        all().correlation_id("request"),
+        all().ids(ids.iter().copied().skip(5).step_by(2)),
+        all().created_after(middle),
+        all().created_before(middle),
+        all().state(State::Canceled).ids(ids.clone()),
+        all().state(State::Queued).ids(ids.clone()),
+        all().older_than(ids[17]),
+        all().limit(7),
+        all().limit(7).older_than(ids[20]).definition_key("b"),
+    ];
+    for filter in filters {
+        let plain = queue.list(&filter).await.unwrap();
+        let tagged = queue.list(&filter.clone().tag("all")).await.unwrap();
+        assert!(!plain.jobs.is_empty(), "{filter:?}");
+        assert_eq!(tagged, plain, "{filter:?}");
+        assert_eq!(queue.list(&filter.clone().tag("none")).await.unwrap().jobs, [], "{filter:?}");
+    }
+}

@@ -26,13 +26,13 @@ async fn a_job_starts_only_when_all_it_depends_on_have_succeeded() {
     let second = hand.enqueue("'held'").await;
     let fences = hand.claim_all().await;
     let last = queue.enqueue(&NewJob::new("held").depends_on(first).depends_on(second)).await.unwrap();
-    assert_eq!(last.state, State::Blocked);
+    assert_eq!(last.state, Some(State::Blocked));
     assert!(hand.settle(&fences[0], None).await);
     assert_eq!(status(&hand.client, last.id).await, "blocked");
     assert!(hand.settle(&fences[1], None).await);
     assert_eq!(status(&hand.client, last.id).await, "queued");
     let done = queue.enqueue(&NewJob::new("held").depends_on(first)).await.unwrap();
-    assert_eq!(done.state, State::Queued, "what it waits for had ended before");
+    assert_eq!(done.state, Some(State::Queued), "what it waits for had ended before");
     let missing = queue.enqueue(&NewJob::new("held").depends_on(Uuid::new_v4())).await.unwrap_err();
     assert!(missing.to_string().contains("depends_on"), "{missing}");
     assert_counts_are_exact(&hand.client).await;
@@ -236,7 +236,7 @@ async fn a_dead_letter_blocks_its_key_until_it_is_retried() {
     assert!(hand.settle(&fence, Some(ending::dead_letter())).await);
     assert_eq!(statuses(&hand, &ids).await, ["dead_letter", "blocked", "blocked"]);
     let new = queue.enqueue(&NewJob::new("held").ordering_key("k")).await.unwrap();
-    assert_eq!(new.state, State::Blocked);
+    assert_eq!(new.state, Some(State::Blocked));
     assert_eq!(hand.retry(ids[0]).await, "queued");
     for id in ids.iter().chain([&new.id]) {
         let fence = hand.claim_one().await;
@@ -265,5 +265,36 @@ async fn a_dead_letter_is_passed_over_where_the_policy_says_run() {
         assert_eq!(fence.job, id);
         assert!(hand.settle(&fence, None).await);
     }
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// The row that gives a key its sequence goes with the last of its jobs, and the key begins anew.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_leaves_nothing_behind_once_its_jobs_are_purged() {
+    let (queue, hand) = start().await;
+    let keys = async || count(&hand.client, "select count(*) from windlass.ordering").await;
+    let (ids, fence) = chain(&hand, 2, "'wait'").await;
+    queue.purge(DEFAULT_TENANT, &ids[1..]).await.unwrap();
+    assert_eq!(keys().await, 1, "the first still runs, and the next must wait for it");
+    let next = queue.enqueue(&NewJob::new("held").ordering_key("k")).await.unwrap();
+    assert_eq!(next.state, Some(State::Blocked));
+    assert!(hand.settle(&fence, None).await);
+    let last = hand.claim_one().await;
+    assert!(hand.settle(&last, Some(ending::dead_letter())).await);
+    queue.purge(DEFAULT_TENANT, &ids[..1]).await.unwrap();
+    assert_eq!(keys().await, 1, "the last of the key is still there");
+    queue.purge(DEFAULT_TENANT, &[next.id]).await.unwrap();
+    assert_eq!(keys().await, 0);
+
+    // A retry of one that is left takes the key up again: who comes after it waits.
+    let (ids, fence) = chain(&hand, 2, "'run'").await;
+    assert!(hand.settle(&fence, Some(ending::dead_letter())).await);
+    let second = hand.claim_one().await;
+    assert!(hand.settle(&second, None).await);
+    queue.purge(DEFAULT_TENANT, &ids[1..]).await.unwrap();
+    assert_eq!((keys().await, hand.retry(ids[0]).await.as_str()), (0, "queued"));
+    assert_eq!(keys().await, 1);
+    let after = queue.enqueue(&NewJob::new("held").ordering_key("k")).await.unwrap();
+    assert_eq!(after.state, Some(State::Blocked));
     assert_counts_are_exact(&hand.client).await;
 }

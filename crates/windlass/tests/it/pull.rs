@@ -2,6 +2,7 @@
 
 mod lease;
 mod many;
+mod redaction;
 mod scope;
 
 use std::time::Duration;

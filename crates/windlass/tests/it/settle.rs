@@ -1,15 +1,12 @@
 //! What commits together with the end of an attempt, and what a stale attempt may not do.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use uuid::Uuid;
-use windlass::{
-    BatchHandler, Completion, Context, Definition, Done, Duty, Failure, Fence, Handler, NewJob, Worker,
-};
-use windlass_testing::{TestQueue, eventually};
+use windlass::{BatchHandler, Completion, Context, Definition, Done, Duty, Failure, Fence, Handler, NewJob};
+use windlass_testing::TestQueue;
 
 use crate::support::{
     Acting, Hand, Held, attempts, count, ending, everything, job, keeper, soon, until, worker,
@@ -201,34 +198,6 @@ async fn a_payload_that_does_not_fit_ends_its_job_before_it_runs() {
     assert!(error.contains("/name"), "{error}");
     assert_eq!(attempts(&hand.client, bad).await, ["failed"]);
     until(&hand.client, good, "succeeded").await;
-    worker.stop().await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn progress_is_seen_while_the_job_runs() {
-    struct Telling(tokio::sync::Semaphore);
-    impl Handler for Telling {
-        const KEY: &'static str = "telling";
-        type Args = Value;
-        async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
-            job.progress(40.0, "two of five");
-            let _ = tokio::time::timeout(Duration::from_secs(60), job.stopped()).await;
-            let _permit = self.0.acquire().await?;
-            Ok(Done::new())
-        }
-    }
-    let queue = TestQueue::create().await;
-    let client = queue.client().await;
-    let worker: Worker = worker(&queue)
-        .handler(Telling(tokio::sync::Semaphore::new(1)))
-        .grace(Duration::ZERO)
-        .start()
-        .await
-        .unwrap();
-    let id = queue.enqueue(&NewJob::new("telling")).await.unwrap().id;
-    eventually("progress is written", async || job(&client, id).await["progress_percent"] == 40.0).await;
-    let row = job(&client, id).await;
-    assert_eq!((&row["status"], &row["progress_message"]), (&json!("running"), &json!("two of five")));
     worker.stop().await.unwrap();
 }
 

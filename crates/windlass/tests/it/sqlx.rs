@@ -93,7 +93,7 @@ macro_rules! adapter_tests {
                     .created_by(first.id)
                     .trace("t");
                 let enqueued = windlass::$adapter::enqueue(&mut connection, &job).await.unwrap();
-                assert_eq!((enqueued.state, enqueued.is_duplicate), (State::Blocked, false));
+                assert_eq!((enqueued.state, enqueued.is_duplicate), (Some(State::Blocked), false));
                 let again = windlass::$adapter::enqueue(&mut connection, &job).await.unwrap();
                 assert_eq!((again.id, again.is_duplicate), (enqueued.id, true));
 

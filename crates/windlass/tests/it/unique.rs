@@ -24,13 +24,16 @@ async fn an_active_key_is_held_until_its_job_ends() {
     let first = queue.enqueue(&new).await.unwrap();
     assert!(!first.is_duplicate);
     let duplicate = queue.enqueue(&new.clone().payload(&json!({"other": true}))).await.unwrap();
-    assert_eq!((duplicate.id, duplicate.is_duplicate, duplicate.state), (first.id, true, State::Queued));
+    assert_eq!(
+        (duplicate.id, duplicate.is_duplicate, duplicate.state),
+        (first.id, true, Some(State::Queued))
+    );
     let fence = hand.claim_one().await;
     let running = queue.enqueue(&new).await.unwrap();
-    assert_eq!((running.id, running.state), (first.id, State::Running));
+    assert_eq!((running.id, running.state), (first.id, Some(State::Running)));
     assert!(hand.settle(&fence, Some(crate::support::ending::retry())).await);
     let scheduled = queue.enqueue(&new).await.unwrap();
-    assert_eq!((scheduled.id, scheduled.state), (first.id, State::Scheduled), "a retry keeps the key");
+    assert_eq!((scheduled.id, scheduled.state), (first.id, Some(State::Scheduled)), "a retry keeps the key");
     hand.cancel(first.id).await;
     let second = queue.enqueue(&new).await.unwrap();
     assert!(!second.is_duplicate && second.id != first.id);
@@ -64,7 +67,7 @@ async fn a_key_for_ever_is_held_after_the_end_and_a_job_may_choose_its_own_polic
     let fence = hand.claim_one().await;
     assert!(hand.settle(&fence, None).await);
     let again = queue.enqueue(&new).await.unwrap();
-    assert_eq!((again.id, again.is_duplicate, again.state), (first, true, State::Succeeded));
+    assert_eq!((again.id, again.is_duplicate, again.state), (first, true, Some(State::Succeeded)));
     queue.purge(DEFAULT_TENANT, &[first]).await.unwrap();
     assert!(!queue.enqueue(&new).await.unwrap().is_duplicate, "a purge frees it");
 
@@ -139,12 +142,21 @@ async fn an_idempotency_key_answers_the_same_request_and_refuses_another() {
     let fence = hand.claim_one().await;
     assert!(hand.settle(&fence, None).await);
     let again = queue.enqueue(&new.clone().payload_json(r#"{"b": 2, "a": 1}"#)).await.unwrap();
-    assert_eq!((again.id, again.is_duplicate, again.state), (first.id, true, State::Succeeded));
+    assert_eq!((again.id, again.is_duplicate, again.state), (first.id, true, Some(State::Succeeded)));
     let others = [
         new.clone().payload(&json!({"a": 1})),
         new.clone().dedupe_key("x"),
         new.clone().ordering_key("x"),
-        new.clone().queue("elsewhere").payload(&json!({"a": 3})),
+        new.clone().queue("elsewhere"),
+        new.clone().priority(7),
+        new.clone().subject("post", "1"),
+        new.clone().tag("red"),
+        new.clone().max_attempts(9),
+        new.clone().delay(Duration::from_secs(60)),
+        new.clone().scheduled_for("2999-01-01T00:00:00Z".parse().unwrap()),
+        new.clone().deadline("2999-01-01T00:00:00Z".parse().unwrap()),
+        new.clone().unique(Unique::Forever),
+        new.clone().depends_on(first.id),
     ];
     for other in others {
         let error = queue.enqueue(&other).await.unwrap_err();
@@ -201,4 +213,47 @@ async fn batches_in_opposite_key_order_do_not_deadlock() {
         }
         assert_eq!(count(&hand.client, "select count(*) from windlass.job").await, 40 * (round + 1));
     }
+}
+
+/// What tells one sending of a request from the next is not part of it, nor are the session's settings.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_request_is_known_again_on_whatever_connection_it_comes() {
+    let (queue, hand) = start(Unique::Active).await;
+    let new = NewJob::new("held")
+        .idempotency_key("i")
+        .delay(Duration::from_secs(90))
+        .deadline("2999-01-01T00:00:00Z".parse().unwrap());
+    let first = queue.enqueue(&new.clone().trace("00-aa-bb-01").correlation_id("one")).await.unwrap();
+    let settings =
+        "set timezone = 'Asia/Kolkata'; set intervalstyle = 'iso_8601'; set datestyle = 'SQL, DMY'";
+    hand.client.batch_execute(settings).await.unwrap();
+    let again =
+        windlass::enqueue(&hand.client, &new.trace("00-cc-dd-01").correlation_id("two")).await.unwrap();
+    assert_eq!((again.id, again.is_duplicate, again.state), (first.id, true, Some(State::Scheduled)));
+}
+
+/// A key that is promised outlives its job. Whoever asks is told that the job is gone, and it is not made again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_duplicate_of_a_purged_job_says_that_it_is_gone() {
+    let (queue, hand) = start(Unique::Forever).await;
+    let once = NewJob::new("held").idempotency_key("i");
+    let first = queue.enqueue(&once).await.unwrap();
+    queue.purge(DEFAULT_TENANT, &[first.id]).await.unwrap();
+    let again = queue.enqueue(&once).await.unwrap();
+    assert_eq!((again.id, again.is_duplicate, again.state), (first.id, true, None));
+
+    let ever = NewJob::new("held").dedupe_key("k");
+    let first = queue.enqueue(&ever).await.unwrap();
+    let pruned = "select windlass.purge($1, array[$2::uuid], keep_promises => true)";
+    hand.client.execute(pruned, &[&DEFAULT_TENANT, &first.id]).await.unwrap();
+    let again = queue.enqueue(&ever).await.unwrap();
+    assert_eq!(
+        (again.id, again.is_duplicate, again.state),
+        (first.id, true, None),
+        "retention keeps what was promised"
+    );
+    let actor = windlass::Actor { name: "ada".to_owned(), ..windlass::Actor::default() };
+    let placed = queue.enqueue_as(DEFAULT_TENANT, &actor, &ever.tenant(DEFAULT_TENANT)).await.unwrap();
+    assert_eq!((placed.enqueued.state, placed.queued_at), (None, None));
+    assert_eq!(count(&hand.client, "select count(*) from windlass.job").await, 0);
 }

@@ -87,12 +87,13 @@ pub(crate) struct JobCreated {
     #[schema(example = "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09")]
     id: Uuid,
     tenant_id: Uuid,
-    #[schema(value_type = String, example = "queued")]
-    status: JobState,
+    /// None if the job that holds the key was purged since: the key outlives it.
+    #[schema(value_type = Option<String>, example = "queued")]
+    status: Option<JobState>,
     #[schema(example = "recompute-trained-tags")]
     definition_key: String,
-    #[schema(value_type = String, format = DateTime)]
-    queued_at: jiff::Timestamp,
+    #[schema(value_type = Option<String>, format = DateTime)]
+    queued_at: Option<jiff::Timestamp>,
 }
 
 const MOST_DEPENDENCIES: usize = 100;

@@ -12,7 +12,8 @@ use uuid::Uuid;
 use windlass::{DEFAULT_TENANT, Job, NewJob, State};
 use windlass_testing::{TestQueue, eventually};
 
-use crate::cli::{run, windlass};
+use crate::cli::{Ran, run, windlass};
+use crate::support::TestServer;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/zoltag/worker.toml");
 
@@ -117,13 +118,141 @@ async fn a_quiet_worker_finishes_and_takes_nothing_new() {
     eventually("what ran has ended", async || status(&queue, running).await == State::Succeeded).await;
     assert_eq!(status(&queue, waits).await, State::Queued);
     assert_eq!(worker.end(Signal::TERM).await, 0);
-
-    // By the operator: heard with the next heartbeat, and taken back.
     let mut worker = Running::start(&queue, &scratch.file, &[]).await;
     eventually("another takes it", async || status(&queue, waits).await == State::Succeeded).await;
-    assert!(queue.set_quiet(&worker.id, true).await.unwrap());
-    assert!(queue.workers_for("quick").await.unwrap()[0].is_quiet);
     assert_eq!(worker.end(Signal::INT).await, 0);
+}
+
+/// Over the API and by the command line, with the worker in a process of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_makes_a_worker_quiet_and_lets_it_go_on() {
+    let mut server = TestServer::start().await;
+    let queue = &server.queue;
+    let scratch = Scratch::new(
+        "[worker]\nlease = \"3s\"\n[commands.wait]\nargv = [\"/bin/sh\", \"-c\", \"while ! test -e DIR/go; do sleep 0.05; done\"]\n[commands.quick]\nargv = [\"/bin/true\"]\n",
+    );
+    let mut worker = Running::start(queue, &scratch.file, &[]).await;
+    let token = server.admin.token.clone().unwrap();
+    for round in 1..=2 {
+        let running = queue.enqueue(&NewJob::new("wait")).await.unwrap().id;
+        eventually("it runs", async || status(queue, running).await == State::Running).await;
+        let ask = async |verb: &str| match round {
+            1 => {
+                let path = format!("/api/v1/admin/workers/{}/{verb}", worker.id);
+                server.admin.post(&path, &json!({})).await.expect(200);
+            }
+            _ => {
+                let mut command = windlass(&["workers", verb, &worker.id, "--server", &server.base]);
+                let asked = Ran::of(command.env("WINDLASS_TOKEN", &token).output().await.unwrap());
+                asked.expect(0);
+            }
+        };
+        let heard = |words: &str| worker.said().matches(words).count() == round;
+        ask("quiet").await;
+        eventually("it hears of it", async || heard("an operator asked this worker to take nothing new"))
+            .await;
+        let waits = queue.enqueue(&NewJob::new("quick")).await.unwrap().id;
+        fs::write(scratch.file.with_file_name("go"), "").unwrap();
+        eventually("what ran has ended", async || status(queue, running).await == State::Succeeded).await;
+        fs::remove_file(scratch.file.with_file_name("go")).unwrap();
+        // It goes on saying that it lives, and looks at nothing.
+        let seen = async || {
+            let listed = server.admin.get("/api/v1/admin/workers").await.expect(200);
+            let workers = listed["workers"].as_array().unwrap().clone();
+            workers.into_iter().find(|one| one["worker_id"] == worker.id.as_str()).unwrap()
+        };
+        let before = seen().await;
+        assert_eq!(before["status"], "quiet");
+        eventually("it was heard from again", async || {
+            seen().await["last_seen_at"] != before["last_seen_at"]
+        })
+        .await;
+        assert_eq!(status(queue, waits).await, State::Queued);
+        ask("resume").await;
+        eventually("it hears of that", async || heard("an operator asked this worker to take jobs again"))
+            .await;
+        eventually("it takes jobs again", async || status(queue, waits).await == State::Succeeded).await;
+        assert_eq!(seen().await["status"], "alive");
+    }
+    assert_eq!(worker.end(Signal::TERM).await, 0);
+    server.stop().await;
+}
+
+/// The new worker and the one it replaces share the slots while the old jobs end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hang_up_does_not_double_what_runs_at_once() {
+    let queue = TestQueue::create().await;
+    let wait = "[commands.wait]\nargv = [\"/bin/sh\", \"-c\", \"while ! test -e DIR/$0; do sleep 0.05; done\", \"{payload.until}\"]\n";
+    let scratch = Scratch::new(&format!("[worker]\nconcurrency = 3\nlease = \"3s\"\n{wait}"));
+    let mut worker = Running::start(&queue, &scratch.file, &[]).await;
+    let mut jobs = Vec::new();
+    for n in 0..8 {
+        let new = NewJob::new("wait").payload(&json!({"until": if n == 0 { "first" } else { "rest" }}));
+        jobs.push(queue.enqueue(&new).await.unwrap().id);
+    }
+    let client = queue.client().await;
+    let running =
+        async || client.query_one("select count(*) from windlass.live", &[]).await.unwrap().get::<_, i64>(0);
+    eventually("it is full", async || running().await == 3).await;
+    worker.signal(Signal::HUP);
+    eventually("the new file counts", async || worker.said().contains("the file was read again")).await;
+    let waiting =
+        "select count(*) from windlass.job_workers where stopped_at is null and last_seen_at > started_at";
+    eventually("the new worker has been at work for a while", async || {
+        assert_eq!(running().await, 3, "no more at once than before");
+        client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 2
+    })
+    .await;
+    fs::write(scratch.file.with_file_name("first"), "").unwrap();
+    eventually("the place of the one that ended is taken by the new worker", async || {
+        let holders = "select count(distinct worker), count(*) from windlass.live";
+        let row = client.query_one(holders, &[]).await.unwrap();
+        assert!(row.get::<_, i64>(1) <= 3);
+        (row.get(0), row.get(1)) == (2_i64, 3_i64)
+    })
+    .await;
+    fs::write(scratch.file.with_file_name("rest"), "").unwrap();
+    for job in jobs {
+        eventually("all are done", async || status(&queue, job).await == State::Succeeded).await;
+    }
+    assert_eq!(worker.end(Signal::TERM).await, 0);
+}
+
+/// Somebody looks on at a terminal: one line that moves, and no JSON.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_a_terminal_a_person_sees_how_it_goes() {
+    let queue = TestQueue::create().await;
+    let scratch = Scratch::new(
+        "[commands.good]\nargv = [\"/bin/true\"]\n[commands.bad]\nargv = [\"/bin/false\"]\nmax_attempts = 1\n",
+    );
+    let call = ["worker", "--config", scratch.file.to_str().unwrap(), "--database-url", queue.url()];
+    let call: Vec<String> =
+        [env!("CARGO_BIN_EXE_windlass")].iter().chain(&call).map(|part| format!("'{part}'")).collect();
+    let seen = scratch.file.with_file_name("seen");
+    // `script` runs it at a terminal of its own and writes down what appears there.
+    let mut terminal = tokio::process::Command::new("/usr/bin/script")
+        .args(["--quiet", "--flush", "--return", "--command", &call.join(" "), seen.to_str().unwrap()])
+        .env("TERM", "xterm")
+        .env("COLUMNS", "200")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let shown = || String::from_utf8_lossy(&fs::read(&seen).unwrap_or_default()).into_owned();
+    eventually("it is ready", async || shown().contains("ready: ") && shown().contains("waiting for jobs"))
+        .await;
+    ended(&queue, "good", json!({})).await;
+    eventually("a success is counted", async || shown().contains("1 succeeded · 0 otherwise · good ")).await;
+    ended(&queue, "bad", json!({})).await;
+    eventually("so is the other", async || shown().contains("1 succeeded · 1 otherwise · bad ")).await;
+    let ready = shown();
+    let pid = ready.split("ready: ").nth(1).unwrap().split(':').nth(1).unwrap().parse::<i32>().unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+    assert!(terminal.wait().await.unwrap().success(), "{}", shown());
+    for line in shown().lines() {
+        assert!(serde_json::from_str::<Value>(line.trim()).is_err(), "not for a person: {line}");
+    }
 }
 
 #[tokio::test]

@@ -30,8 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Runs the command for the job and answers how it went. It ends by itself, in time: the time-out, the lease and the
 /// switch are looked after by the supervisor, and the supervisor is looked after here.
 pub(crate) async fn run(spec: &CommandSpec, pool: &Pool, job: &Context) -> Finish {
-    let payload = serde_json::from_str(job.payload()).unwrap_or_default();
-    let redactor = job.redactor.and(&spec.redactor).with_values(redact::secrets_in(&payload));
+    let redactor = job.redactor().and(&spec.redactor);
     let mut facts = Facts::default();
     let finish = match prepare(spec, job) {
         Err(problem) => Finish::failed(

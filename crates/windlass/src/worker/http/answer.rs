@@ -222,7 +222,7 @@ impl Word {
         if self.accepted {
             let lease = seconds("lease_seconds", self.lease_seconds)?.unwrap_or(lease);
             let done = Done { hand_over: Some(lease), ..Done::default() };
-            return Ok(Finish { outcome: Outcome::Released, error: None, done, facts: None });
+            return Ok(Finish { outcome: Outcome::Released, error: None, done, facts: None, progress: None });
         }
         let mut done = Done::new();
         if let Some(result) = self.result {

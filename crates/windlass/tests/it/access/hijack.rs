@@ -53,8 +53,12 @@ async fn shadows_of_names_and_operators_are_never_used() {
         let query = "select lane from windlass.route_of($1, 'a', null, null)";
         admin.query_one(query, &[&tenant]).await.unwrap().get(0)
     };
-    // With a worker waiting and without: ringing is a path of its own.
-    for waiting in ["delete from windlass.waiting", "insert into windlass.waiting values (1)"] {
+    // With a worker waiting and without, and while a tenant is being deleted: ringing is a path of its own, and so is looking.
+    for waiting in [
+        "delete from windlass.waiting",
+        "insert into windlass.waiting values (1)",
+        "insert into windlass.waiting values (-1)",
+    ] {
         admin.batch_execute(waiting).await.unwrap();
         for call in [
             format!(

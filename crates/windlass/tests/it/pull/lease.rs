@@ -138,7 +138,10 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     })
     .await;
     assert_eq!(status(&client, alive.id).await, "running");
-    assert_eq!(count(&client, "select count(*) from windlass.job_workers where worker_id = 'tester@remote' and stopped_at is null").await, 1);
+    let present = "select count(*) from windlass.job_workers where worker_id = 'tester@remote' and stopped_at is null and ended = 'lost'";
+    assert_eq!(count(&client, present).await, 1, "it left one behind");
+    pull.heartbeat(&anyone(), alive.id, &alive.fence, &Beat::default()).await.unwrap();
+    assert_eq!(count(&client, present).await, 0, "and is heard from");
     let lease = job(&client, alive.id).await["lease_expires_at"].clone();
     assert!(lease.as_str().is_some(), "the job shows its own lease");
     pull.stop().await;
@@ -185,6 +188,9 @@ async fn a_remote_worker_that_vanished_is_closed_and_may_come_back() {
     keeper.run_once(Duty::Reap).await.unwrap();
     let closed = "select count(*) from windlass.job_workers where worker_id = 'tester@remote' and stopped_at is not null";
     assert_eq!(count(&client, closed).await, 1);
+    let ended = "select ended from windlass.job_workers where worker_id = 'tester@remote'";
+    let ended = async || client.query_one(ended, &[]).await.unwrap().get::<_, Option<String>>(0);
+    assert_eq!(ended().await.as_deref(), Some("lost"), "it left a job behind");
     eventually("it is due again", async || {
         keeper.run_once(Duty::Promote).await.unwrap();
         status(&client, id).await == "queued"
@@ -192,7 +198,14 @@ async fn a_remote_worker_that_vanished_is_closed_and_may_come_back() {
     .await;
     let again = take_one(&pull).await;
     assert_eq!((again.id, again.attempt), (id, 2));
-    assert_eq!(count(&client, closed).await, 0);
+    assert_eq!((count(&client, closed).await, ended().await), (0, None), "it is back");
+    pull.complete(&anyone(), id, &again.fence, Done::new()).await.unwrap();
+    eventually("it went with empty hands, which is how they stop", async || {
+        client.execute(silent, &[]).await.unwrap();
+        keeper.run_once(Duty::Reap).await.unwrap();
+        ended().await.as_deref() == Some("stopped")
+    })
+    .await;
     assert_eq!(
         count(&client, "select count(*) from windlass.job_workers where worker_id like '%@%'").await,
         1

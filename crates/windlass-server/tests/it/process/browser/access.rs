@@ -88,6 +88,12 @@ async fn a_super_admin_finds_a_silent_worker_and_switches_tenants() {
     chrome.go("/ui/workers").await;
     chrome.until_text("main .note", "host-7:4211:worker has been silent for").await;
     assert_eq!(chrome.text("tbody tr:first-child .status").await, "Silent");
+    // The reaper gives its jobs to others and closes its row: it is still missed.
+    let reaped = "update windlass.job_workers set stopped_at = now(), ended = 'lost' where worker_id = 'host-7:4211:worker'";
+    world.server.queue.client().await.batch_execute(reaped).await.unwrap();
+    chrome.go("/ui/workers").await;
+    chrome.until_text("main .note", "It is lost: what it ran was taken from it").await;
+    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Lost");
 
     chrome.go("/ui/jobs").await;
     chrome.click(".tenant summary").await;

@@ -22,6 +22,7 @@ begin
          is_active = n.is_active, queue = n.queue, priority = n.priority, min_priority = n.min_priority, max_priority = n.max_priority,
          max_lost = n.max_lost, max_snoozes = n.max_snoozes, max_running = n.max_running, start_deadline_seconds = n.start_deadline_seconds,
          on_timeout = n.on_timeout, on_lost = n.on_lost, backoff = n.backoff, uniqueness = n.uniqueness, retention = n.retention, on_purge = n.on_purge,
+         redaction = n.redaction,
          updated_at = now()
     from jsonb_populate_record(null::windlass.job_definitions, wanted) n
    where d.key = n.key

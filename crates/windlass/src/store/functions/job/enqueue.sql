@@ -38,6 +38,7 @@ declare
   route record;
   attempts smallint;
   line_seq bigint;
+  request bytea;
 begin
   perform windlass.refuse_options(enqueue.payload, enqueue.source, enqueue.max_attempts, enqueue.if_unmet,
     enqueue.uniqueness, enqueue.tags,
@@ -54,12 +55,20 @@ begin
   if starts_at <= at then
     starts_at := null;
   end if;
+  if enqueue.idempotency_key is not null then
+    -- Everything that was asked for. Not what tells one sending of a request from the next: who sent it, its trace, its
+    -- correlation. Instants and intervals as numbers, because their texts depend on the session's settings.
+    request := sha256(convert_to(jsonb_build_array(enqueue.definition_key, enqueue.payload, enqueue.queue, enqueue.priority,
+      extract(epoch from enqueue.scheduled_for), extract(epoch from enqueue.delay), enqueue.dedupe_key, enqueue.uniqueness,
+      enqueue.ordering_key, enqueue.depends_on, enqueue.if_unmet, enqueue.subject_type, enqueue.subject_id, enqueue.tags,
+      enqueue.max_attempts, extract(epoch from enqueue.deadline), enqueue.parent_id)::text, 'UTF8'));
+  end if;
 
   select g.id, g.status, g.is_duplicate, g.line_seq into id, status, is_duplicate, line_seq
     from windlass.enqueue_guarded(tenant, id, at, route.lane, attempts,
       coalesce(enqueue.uniqueness, route.uniqueness), route.start_deadline_seconds,
-      enqueue.definition_key, enqueue.payload, starts_at, enqueue.deadline,
-      enqueue.dedupe_key, enqueue.idempotency_key, enqueue.ordering_key, enqueue.depends_on, enqueue.if_unmet) g;
+      starts_at, enqueue.deadline,
+      enqueue.dedupe_key, enqueue.idempotency_key, request, enqueue.ordering_key, enqueue.depends_on, enqueue.if_unmet) g;
   if is_duplicate then
     return;
   elsif enqueue.parent_id is null then
@@ -72,6 +81,7 @@ begin
     values (tenant, id, at, route.lane, windlass.source_code(enqueue.source), attempts, line_seq, enqueue.payload, starts_at,
       enqueue.deadline, enqueue.created_by, enqueue.parent_id, enqueue.source_ref, enqueue.dedupe_key, enqueue.ordering_key,
       enqueue.correlation_id, enqueue.subject_type, enqueue.subject_id, enqueue.trace, enqueue.tags);
+  perform windlass.refuse_tenant(array[tenant]);
   if status = 'queued' then
     perform windlass.ring(route.lane);
   elsif status = 'blocked' then

@@ -31,6 +31,7 @@ begin
      group by n.tenant, n.part, n.lane, n.max_attempts;
   insert into windlass.tally (tenant_id, lane, queued)
     select n.tenant, n.lane, count(*) from pg_temp.windlass_inbox n group by n.tenant, n.lane;
+  perform windlass.refuse_tenant(array(select distinct n.tenant from pg_temp.windlass_inbox n));
   if exists (select from windlass.waiting) then
     perform pg_notify('windlass', n.lane::text) from (select distinct n.lane from pg_temp.windlass_inbox n limit 64) n;
   end if;

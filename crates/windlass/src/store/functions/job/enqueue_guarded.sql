@@ -1,17 +1,17 @@
 -- Places a new job: in line, deferred or blocked, or finds that it is a duplicate. The body is the caller's to insert, with
--- the line_seq that is answered.
+-- the line_seq that is answered. `request` is the fingerprint of all that was asked for under an idempotency key. A duplicate
+-- of a job that was purged has no status: its key outlives it, as it was promised.
 -- Order of locks: idempotency row, dedupe row, ordering row; batches call in key order (invariants 21 to 24, 31).
 create or replace function windlass.enqueue_guarded(
   tenant uuid, new_id uuid, at timestamptz, lane integer, max_attempts smallint, uniqueness jsonb,
-  start_deadline_seconds integer, definition_key text, payload jsonb, starts_at timestamptz, deadline timestamptz,
-  dedupe_key text, idempotency_key text, ordering_key text, depends_on uuid[], if_unmet text,
+  start_deadline_seconds integer, starts_at timestamptz, deadline timestamptz,
+  dedupe_key text, idempotency_key text, request bytea, ordering_key text, depends_on uuid[], if_unmet text,
   out id uuid, out status text, out is_duplicate boolean, out line_seq bigint)
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
   holds boolean := false;
-  hash bytea;
   held record;
   previous uuid;
 begin
@@ -19,14 +19,13 @@ begin
   is_duplicate := false;
 
   if idempotency_key is not null then
-    hash := sha256(convert_to(jsonb_build_array(definition_key, payload, dedupe_key, ordering_key)::text, 'UTF8'));
     loop
       insert into windlass.idempotency (tenant_id, idempotency_key, job_id, body_hash, created_at)
-        values (tenant, enqueue_guarded.idempotency_key, new_id, hash, at) on conflict do nothing;
+        values (tenant, enqueue_guarded.idempotency_key, new_id, request, at) on conflict do nothing;
       exit when found;
       select i.job_id, i.body_hash into held from windlass.idempotency i
        where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key;
-      if found and held.body_hash <> hash then
+      if found and held.body_hash <> request then
         raise exception 'the idempotency key was used for another job' using errcode = 'WL006', detail = held.job_id::text;
       elsif found then
         id := held.job_id;
@@ -62,11 +61,15 @@ begin
   end if;
 
   if ordering_key is not null then
-    insert into windlass.ordering (tenant_id, ordering_key, last_job_id) values (tenant, enqueue_guarded.ordering_key, new_id)
-      on conflict do nothing;
-    if not found then
+    loop
+      insert into windlass.ordering (tenant_id, ordering_key, last_job_id) values (tenant, enqueue_guarded.ordering_key, new_id)
+        on conflict do nothing;
+      exit when found;
       select o.last_job_id into previous from windlass.ordering o
        where o.tenant_id = tenant and o.ordering_key = enqueue_guarded.ordering_key for update;
+      exit when found; -- otherwise purged with its last job between the two statements: try again
+    end loop;
+    if previous is not null then
       update windlass.ordering o set last_job_id = new_id
        where o.tenant_id = tenant and o.ordering_key = enqueue_guarded.ordering_key;
       if enqueue_guarded.if_unmet is distinct from 'run' or windlass.holds_ordering_key(tenant, previous) then

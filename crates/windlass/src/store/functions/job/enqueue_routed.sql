@@ -30,6 +30,11 @@ begin
   insert into windlass.tally (tenant_id, lane, queued) values ($1, $3, 1)
     returning exists (select from windlass.waiting) into someone_waits;
   if someone_waits then
+    -- What the caller knows of the lane may be a few seconds old, and its tenant no longer take jobs. To look at the tenant each
+    -- time would cost every enqueue two more relations, so whoever closes a tenant waits here too, under no worker's number.
+    if exists (select from windlass.waiting w where w.worker operator(pg_catalog.<) 0) then
+      perform windlass.refuse_tenant(array[$1]);
+    end if;
     perform pg_catalog.pg_notify('windlass', pg_catalog.int4out($3)::pg_catalog.text);
   end if;
 end

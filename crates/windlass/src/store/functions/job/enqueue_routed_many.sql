@@ -29,6 +29,7 @@ begin
      group by n.tenant, n.part, n.lane, n.attempts;
   insert into windlass.tally (tenant_id, lane, queued)
     select n.tenant, n.lane, count(*) from unnest(tenants, lanes) n (tenant, lane) group by n.tenant, n.lane;
+  perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t));
   if exists (select from windlass.waiting) then
     perform pg_notify('windlass', n.lane::text) from (select distinct unnest(lanes) as lane limit 64) n;
   end if;

@@ -1,17 +1,19 @@
--- What running jobs say of themselves; each is taken only under its fence. Returns how many were.
+-- What running jobs say of themselves; each is taken only under its fence, and never over the words of a later attempt.
+-- Returns how many were.
 create or replace function windlass.report_progress(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], percents real[], messages text[]) returns integer
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
   with told as (
-    insert into windlass.progress as p (tenant_id, job_id, percent, message, updated_at)
-      select i.tenant, i.job, i.percent, i.message, clock_timestamp()
+    insert into windlass.progress as p (tenant_id, job_id, attempt, percent, message, updated_at)
+      select i.tenant, i.job, i.attempt, i.percent, i.message, clock_timestamp()
         from unnest(tenants, jobs, attempts, tokens, percents, messages) i (tenant, job, attempt, token, percent, message)
         join windlass.live l on l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token
        order by 1, 2
       on conflict (tenant_id, job_id) do update
-        set percent = excluded.percent, message = excluded.message, updated_at = excluded.updated_at
+        set attempt = excluded.attempt, percent = excluded.percent, message = excluded.message, updated_at = excluded.updated_at
+        where p.attempt <= excluded.attempt
       returning 1)
   select count(*)::integer from told
 $$;

@@ -10,6 +10,7 @@ as $$
 declare
   purged integer;
   needed uuid[];
+  ordering_keys text[];
   held uuid[] := windlass.held_jobs(tenant, jobs);
 begin
   perform windlass.tenant_for(tenant);
@@ -48,9 +49,20 @@ begin
   unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),
   unlogged as (delete from windlass.job_log o where o.tenant_id = tenant and o.job_id = any (jobs)),
   unasked as (delete from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs)),
-  bodies as (delete from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) returning 1)
-  select count(*) into purged from bodies;
+  bodies as (delete from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) returning b.ordering_key)
+  select count(*), array_agg(distinct b.ordering_key) filter (where b.ordering_key is not null)
+    into purged, ordering_keys from bodies b;
   perform windlass.unblock(tenant, needed);
+  if ordering_keys is not null then
+    -- The last of a key is gone, and nothing before it is waited for: the next one may begin the key anew. In the order of
+    -- keys, and after the dedupe rows, as an enqueue takes them.
+    delete from windlass.ordering o using (
+        select x.ordering_key from windlass.ordering x
+         where x.tenant_id = tenant and x.ordering_key = any (ordering_keys) and x.last_job_id = any (jobs)
+           and not exists (select from windlass.dependency d where d.tenant_id = tenant and d.job_id = x.last_job_id)
+         order by x.ordering_key for update) gone
+     where o.tenant_id = tenant and o.ordering_key = gone.ordering_key;
+  end if;
   return purged;
 end
 $$;

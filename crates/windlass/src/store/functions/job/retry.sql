@@ -47,6 +47,10 @@ begin
 
   -- It takes its place behind the last of its key, unless jobs of the key wait for it: then it is the first of them.
   -- The key's row is locked before looking: an enqueue that is about to wait for this job would close a circle.
+  -- A key whose row went with its last job begins anew with this one.
+  if body.ordering_key is not null then
+    insert into windlass.ordering (tenant_id, ordering_key, last_job_id) values (tenant, body.ordering_key, job) on conflict do nothing;
+  end if;
   select o.last_job_id into last_of_key from windlass.ordering o
    where o.tenant_id = tenant and o.ordering_key = body.ordering_key for update;
   if found and not exists (

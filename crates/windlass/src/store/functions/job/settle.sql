@@ -4,7 +4,8 @@
 -- and for how many others the lease was lost (they changed nothing).
 --
 -- details: outcome, next (codes), delay_ms, failures, lost, snoozes, reason, error, result, artifact, exit_code, pid,
--- stdout, stderr, chain [arguments of enqueue].
+-- stdout, stderr, chain [arguments of enqueue], progress {percent, message}: the run's last word, which may not have
+-- been written before it ended. An attempt keeps its last progress, whoever ends it; a plain success said nothing.
 -- Index: live's primary key. Locks: live rows in the order given (callers sort by tenant and job), then dedupe.
 -- A cancel request that came after the decision wins over it: the returned row is the newest version, so the
 -- deciding column is read at commit time.
@@ -31,6 +32,11 @@ declare
   chained record;
 begin
   perform windlass.stay_durable();
+  if exists (select from unnest(details) d where d ? 'progress') then
+    perform windlass.report_progress(array_agg(i.tenant), array_agg(i.job), array_agg(i.attempt), array_agg(i.token),
+        array_agg((i.detail #>> '{progress,percent}')::real), array_agg(i.detail #>> '{progress,message}'))
+       from unnest(tenants, jobs, attempts, tokens, details) i (tenant, job, attempt, token, detail) where i.detail ? 'progress';
+  end if;
   with input as materialized (
     select i.*, coalesce((i.detail -> 'next')::smallint, 1::smallint) as next
       from unnest(tenants, jobs, attempts, tokens, ran_ms, details) with ordinality
@@ -44,7 +50,8 @@ begin
       l.failures, l.lost, l.snoozes, l.holds_dedupe, l.cancel_requested_at is not null as was_canceled, l.claimed_at, l.max_attempts, l.worker),
   remembered as (
     insert into windlass.history (tenant_id, job_id, started_at, finished_at, attempt, lane, worker, exit_code, pid, outcome,
-        job_status, reason, error_text, stdout_tail, stderr_tail, result, artifact, signal, max_rss_kb)
+        job_status, reason, error_text, stdout_tail, stderr_tail, result, artifact, signal, max_rss_kb,
+        progress_percent, progress_message)
       select e.tenant_id, e.job_id, coalesce(at - e.ran * interval '1 ms', e.claimed_at), at, e.attempt, e.lane, e.worker,
              (e.detail -> 'exit_code')::integer, (e.detail -> 'pid')::integer,
              case when e.was_canceled and coalesce((e.detail -> 'outcome')::smallint, 1) <> 5 then 4
@@ -53,7 +60,11 @@ begin
              case when e.was_canceled then 'cancel_requested' else e.detail ->> 'reason' end,
              e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
              case when e.next = 1 then e.detail -> 'artifact' end,
-             (e.detail -> 'signal')::smallint, (e.detail -> 'max_rss_kb')::bigint
+             (e.detail -> 'signal')::smallint, (e.detail -> 'max_rss_kb')::bigint,
+             case when e.detail is not null then (
+               select p.percent from windlass.progress p where p.tenant_id = e.tenant_id and p.job_id = e.job_id and p.attempt = e.attempt) end,
+             case when e.detail is not null then (
+               select p.message from windlass.progress p where p.tenant_id = e.tenant_id and p.job_id = e.job_id and p.attempt = e.attempt) end
         from ended e),
   waits as (
     insert into windlass.deferred (tenant_id, job_id, due_at, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe)

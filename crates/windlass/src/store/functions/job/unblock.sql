@@ -2,7 +2,8 @@
 -- canceled (for a 'wait'), or ended in any way (for a 'run'); an unmet 'cancel' cancels the waiting job. Either may in
 -- turn decide others, hence the loop: a met need that ended while it waited for others of its ordering key leaves those
 -- to whoever waited for it. Locks the blocked rows first: two needs that end at once would otherwise each see the other
--- still open, and the job would wait for ever.
+-- still open, and the job would wait for ever. Where a need failed, all that its fall may reach is locked at once, by id:
+-- level by level, two falls that meet in a diamond would take the same rows in opposite order.
 create or replace function windlass.unblock(tenant uuid, needs uuid[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -12,7 +13,20 @@ declare
   decided uuid[];
   canceled uuid[];
   deeper uuid[];
+  failed uuid[] := array(select n from unnest(needs) n where windlass.state_of(tenant, n) in ('failed', 'dead_letter', 'canceled'));
 begin
+  if failed <> '{}' then
+    perform from windlass.blocked b
+      where b.tenant_id = tenant and b.job_id in (
+        with recursive falling (job_id) as (
+          select unnest(failed)
+          union
+          select d.job_id from falling f join windlass.dependency d on d.tenant_id = tenant and d.needs_job_id = f.job_id
+           where d.if_unmet = 'cancel')
+        select d.job_id from windlass.dependency d
+         where d.tenant_id = tenant and d.needs_job_id in (select f.job_id from falling f union all select unnest(needs)))
+      order by b.job_id for update;
+  end if;
   while needs <> '{}' loop
     perform from windlass.blocked b
       where b.tenant_id = tenant

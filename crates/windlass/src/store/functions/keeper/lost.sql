@@ -37,7 +37,11 @@ begin
       order by w.id for update skip locked);
     holding := array(select l.worker from windlass.live l where l.worker = any (overdue) order by l.tenant_id, l.job_id);
     overdue := array(select o from unnest(overdue) o where o <> all (holding));
-    update windlass.job_workers w set stopped_at = clock_timestamp(), running_count = 0 where w.id = any (overdue);
+    -- One of ours that said no goodbye is lost; the name of one that pulls holds an @, and it just went away.
+    update windlass.job_workers w
+       set stopped_at = clock_timestamp(), running_count = 0,
+           ended = coalesce(w.ended, case when strpos(w.worker_id, '@') > 0 then 'stopped' else 'lost' end)
+     where w.id = any (overdue);
     delete from windlass.waiting w where w.worker = any (overdue);
   end if;
 end

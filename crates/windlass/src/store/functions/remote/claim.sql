@@ -42,7 +42,7 @@ begin
   end loop;
   if slot > 0 then
     update windlass.job_workers w
-       set last_seen_at = at, stopped_at = null,
+       set last_seen_at = at, stopped_at = null, ended = null,
            lease_expires_at = greatest(w.lease_expires_at, at + (i.seconds + seconds_present) * interval '1 s')
       from (select u.worker, max(u.seconds) as seconds from unnest(workers[1:slot], lease_seconds[1:slot]) u (worker, seconds) group by 1) i
      where w.id = i.worker;

@@ -34,7 +34,7 @@ begin
           expires_at = excluded.expires_at, times_out_at = excluded.times_out_at;
   update windlass.cancel_request c set worker = to_worker where c.tenant_id = tenant and c.job_id = job;
   update windlass.job_workers w
-     set last_seen_at = at, stopped_at = null, lease_expires_at = greatest(w.lease_expires_at, at + (seconds + seconds_present) * interval '1 s')
+     set last_seen_at = at, stopped_at = null, ended = null, lease_expires_at = greatest(w.lease_expires_at, at + (seconds + seconds_present) * interval '1 s')
    where w.id = to_worker;
   return true;
 end

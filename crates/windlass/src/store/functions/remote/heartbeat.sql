@@ -38,7 +38,7 @@ begin
       return;
     end if;
     update windlass.job_workers w
-       set last_seen_at = at, stopped_at = null,
+       set last_seen_at = at, stopped_at = null, ended = null,
            lease_expires_at = greatest(w.lease_expires_at, heartbeat_remote.lease_expires_at + seconds_present * interval '1 s')
      where w.id = held.worker;
   else

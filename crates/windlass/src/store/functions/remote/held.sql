@@ -2,13 +2,13 @@
 -- does, but for a cancel request, which settle looks at again.
 create or replace function windlass.held_remote(tenant uuid, job uuid, with_attempt integer, with_token uuid)
 returns table (definition_key text, failures smallint, lost smallint, snoozes smallint, max_attempts smallint,
-  cancel_requested boolean, deadline_ms bigint, ran_ms bigint)
+  cancel_requested boolean, deadline_ms bigint, ran_ms bigint, payload jsonb)
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
   select d.key, l.failures, l.lost, l.snoozes, l.max_attempts, l.cancel_requested_at is not null,
          (extract(epoch from b.deadline - clock_timestamp()) * 1000)::bigint,
-         (extract(epoch from clock_timestamp() - l.claimed_at) * 1000)::bigint
+         (extract(epoch from clock_timestamp() - l.claimed_at) * 1000)::bigint, b.payload
     from windlass.live l
     join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id
     join windlass.lane n on n.tenant_id = l.tenant_id and n.id = l.lane

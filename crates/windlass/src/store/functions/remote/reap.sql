@@ -1,6 +1,7 @@
 -- Applies what the reaper decided about jobs held elsewhere. Locks each lease and re-checks that it has still run out, so a
 -- heartbeat either came first (and the job is spared) or comes after (and finds it taken); settle re-checks attempt and
--- token. Answers the positions that took effect.
+-- token. Answers the positions that took effect. A worker that left a job behind is marked as lost, until it is heard from.
+-- Locks: the workers' rows in order, then the leases, as a heartbeat does.
 create or replace function windlass.reap_remote(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], details jsonb[], out settled integer[], out overruled integer[])
 language plpgsql security definer
@@ -10,9 +11,14 @@ as $$
 declare
   due record;
   done text;
+  left_behind integer[];
 begin
+  perform from windlass.job_workers w
+    where w.id in (select r.worker from unnest(tenants, jobs) i (tenant, job)
+                     join windlass.remote_lease r on r.tenant_id = i.tenant and r.job_id = i.job)
+    order by w.id for no key update;
   for due in
-    select i.ord::integer as ord
+    select i.ord::integer as ord, r.worker, r.times_out_at > r.expires_at as is_silent
       from unnest(tenants, jobs, attempts, tokens) with ordinality i (tenant, job, attempt, token, ord)
       join windlass.remote_lease r on r.tenant_id = i.tenant and r.job_id = i.job and r.attempt = i.attempt and r.token = i.token
      where r.expires_at <= clock_timestamp()
@@ -22,10 +28,12 @@ begin
     done := windlass.settle_remote(tenants[due.ord], jobs[due.ord], attempts[due.ord], tokens[due.ord], details[due.ord]);
     if done <> 'lost' then
       settled := settled || due.ord;
+      left_behind := left_behind || case when due.is_silent then due.worker end;
     end if;
     if done = 'overruled' then
       overruled := overruled || due.ord;
     end if;
   end loop;
+  update windlass.job_workers w set ended = 'lost' where w.id = any (left_behind);
 end
 $$;

@@ -11,7 +11,7 @@ as $$
     values ($1, $2, $3, $4, $5, $6, clock_timestamp() + $6 * interval '1 s', $7)
   on conflict (worker_id) do update
     set hostname = excluded.hostname, version = excluded.version, queues = excluded.queues, definition_keys = excluded.definition_keys,
-        metadata = excluded.metadata, last_seen_at = clock_timestamp(), stopped_at = null,
+        metadata = excluded.metadata, last_seen_at = clock_timestamp(), stopped_at = null, ended = null,
         started_at = case when w.stopped_at is null then w.started_at else clock_timestamp() end,
         lease_expires_at = greatest(w.lease_expires_at, excluded.lease_expires_at)
   returning w.id, w.is_quiet

@@ -13,7 +13,7 @@ begin
   return query
     with held as (select r.worker, count(*)::integer as n from windlass.remote_lease r where r.worker = any (workers) group by r.worker)
     update windlass.job_workers w
-       set last_seen_at = at, stopped_at = null, lease_expires_at = greatest(w.lease_expires_at, at + seconds * interval '1 s'),
+       set last_seen_at = at, stopped_at = null, ended = null, lease_expires_at = greatest(w.lease_expires_at, at + seconds * interval '1 s'),
            running_count = coalesce(h.n, 0)
       from unnest(workers) i (worker) left join held h on h.worker = i.worker
      where w.id = i.worker

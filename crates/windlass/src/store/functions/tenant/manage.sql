@@ -19,7 +19,7 @@ create or replace function windlass.shown_tenant(of_id uuid) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(t) from windlass.tenants t where t.id = of_id
+  select to_jsonb(t) - 'purge_barrier' from windlass.tenants t where t.id = of_id
 $$;
 
 -- Changes the fields given; a limit that is given as null is taken away. A tenant that is being deleted stays so. Answers null
@@ -51,11 +51,13 @@ begin
     raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = of_id::text;
   end if;
   update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = of_id;
+  insert into windlass.waiting (worker) values (-1) on conflict do nothing; -- see enqueue_routed
   return windlass.shown_tenant(of_id);
 end
 $$;
 
--- One batch of one tenant that is being deleted; how many jobs went, or -1 if no tenant is being deleted.
+-- One batch of one tenant that is being deleted; how many jobs went, or -1 if no tenant is being deleted. A minute after the
+-- last one nobody can know of its lanes any more, and the quick door need not look.
 create or replace function windlass.purge_deleted_tenants(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -67,6 +69,10 @@ declare
 begin
   select t.id into tenant from windlass.tenants t where t.status = 'deleting' order by t.updated_at limit 1 for update skip locked;
   if not found then
+    if not exists (select from windlass.tenants t where t.status = 'deleting') then
+      delete from windlass.waiting w where w.worker = -1
+        and not exists (select from windlass.keeper_mark m where m.duty = 'tenant deleted' and m.reached > clock_timestamp() - interval '1 min');
+    end if;
     return -1;
   end if;
   select * into step from windlass.purge_tenant(tenant, most);

@@ -47,13 +47,15 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
 create or replace view windlass.job_attempts with (security_invoker = true) as
 select h.tenant_id, h.job_id, h.attempt as attempt_no, coalesce(w.worker_id, h.worker::text) as worker_id, h.pid, h.started_at,
        h.finished_at, h.exit_code, windlass.outcome_name(h.outcome) as status, h.stdout_tail, h.stderr_tail, h.error_text, h.reason,
-       md5(h.tenant_id::text || h.job_id || h.attempt)::uuid as id, h.signal, h.max_rss_kb
+       md5(h.tenant_id::text || h.job_id || h.attempt)::uuid as id, h.signal, h.max_rss_kb,
+       h.progress_percent, h.progress_message
   from windlass.history h left join windlass.job_workers w on w.id = h.worker
  where h.attempt > 0
 union all
 select l.tenant_id, l.job_id, l.attempt, w.worker_id, null, l.claimed_at, null, null, 'running', null, null, null, null,
-       md5(l.tenant_id::text || l.job_id || l.attempt)::uuid, null, null
-  from windlass.live l join windlass.job_workers w on w.id = l.worker;
+       md5(l.tenant_id::text || l.job_id || l.attempt)::uuid, null, null, p.percent, p.message
+  from windlass.live l join windlass.job_workers w on w.id = l.worker
+  left join windlass.progress p on p.tenant_id = l.tenant_id and p.job_id = l.job_id and p.attempt = l.attempt;
 
 -- Jobs per tenant, queue, definition and status, exact: the folded totals and what is not folded yet.
 create or replace view windlass.job_counts with (security_invoker = true) as

@@ -4,6 +4,6 @@ language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
   delete from windlass.waiting where worker = by_worker;
-  update windlass.job_workers set last_seen_at = clock_timestamp(), lease_expires_at = clock_timestamp(), running_count = 0
+  update windlass.job_workers set last_seen_at = clock_timestamp(), lease_expires_at = clock_timestamp(), running_count = 0, ended = 'stopped'
    where id = by_worker and stopped_at is null;
 $$;

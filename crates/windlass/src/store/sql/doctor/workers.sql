@@ -1,7 +1,6 @@
--- Workers that are alive, and those that fell silent in the last day without a goodbye. A goodbye ends the lease at the
--- moment of the last word; a worker that dies leaves a lease that reaches beyond it.
+-- Workers that are alive, and those that fell silent in the last day without a goodbye.
 select w.worker_id, extract(epoch from clock_timestamp() - w.last_seen_at)::bigint as silent_seconds, w.running_count,
        w.stopped_at is null and w.lease_expires_at > clock_timestamp() as is_alive
   from windlass.job_workers w
- where w.lease_expires_at > w.last_seen_at + interval '500 ms' and w.last_seen_at > clock_timestamp() - interval '1 day'
+ where w.ended is distinct from 'stopped' and w.last_seen_at > clock_timestamp() - interval '1 day'
  order by w.last_seen_at

@@ -16,6 +16,18 @@ fn main() -> Result<(), Box<dyn Error>> {
                 write!(out, "{argument}\0")?;
             }
         }
+        // The arguments of many runs in one, each behind its number of arguments; every run's are counted and given back.
+        Some("echo-many") => {
+            let mut rest = &arguments[2..];
+            while let Some((count, more)) = rest.split_first() {
+                let (own, others) = more.split_at_checked(count.parse()?).ok_or("too few")?;
+                write!(out, "{}\0", own.len())?;
+                for argument in own {
+                    write!(out, "{argument}\0")?;
+                }
+                rest = others;
+            }
+        }
         // The environment, the descriptors and the directory.
         Some("dump") => {
             let mut variables: Vec<String> =

@@ -1,0 +1,231 @@
+//! Guards of the statements, taken out one at a time. Each story below holds as long as its guard stands, and must notice
+//! when it is gone: a story that cannot fail proves nothing.
+
+use serde_json::json;
+use uuid::Uuid;
+use windlass::{Definition, Fence, Filter, NewJob, Queue, Reach};
+use windlass_testing::{TestQueue, eventually, settings};
+
+use crate::support::{Hand, assert_counts_are_exact, count, ending, job};
+
+/// What a story found wrong.
+type Told = Result<(), String>;
+
+fn holds(is_so: bool, otherwise: &str) -> Told {
+    if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
+}
+
+/// A queue of its own whose function has lost a piece.
+async fn with_mutant(function: &str, guard: &str, instead: &str) -> (TestQueue, Hand) {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let find = "select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'windlass'::regnamespace and p.proname = $1";
+    let source: String = hand.client.query_one(find, &[&function]).await.unwrap().get(0);
+    assert!(source.contains(guard), "{function} has no guard {guard:?} any more: mend the mutant");
+    hand.client.batch_execute(&source.replace(guard, instead)).await.unwrap();
+    (queue, hand)
+}
+
+/// The story holds as things are, and notices the mutant.
+async fn catches(
+    function: &str,
+    guard: &str,
+    instead: &str,
+    expected: &str,
+    story: impl AsyncFn(&TestQueue, &Hand) -> Told,
+) {
+    let (queue, hand) = with_mutant(function, guard, guard).await;
+    assert_eq!(story(&queue, &hand).await, Ok(()), "without the mutant");
+    let (queue, hand) = with_mutant(function, guard, instead).await;
+    assert_eq!(story(&queue, &hand).await, Err(expected.to_owned()), "{function} without {guard:?}");
+}
+
+async fn a_word_under_a_wrong_fence(_: &TestQueue, hand: &Hand) -> Told {
+    hand.enqueue("'held'").await;
+    let right = hand.claim_one().await;
+    let of_another_attempt = Fence { attempt: right.attempt + 1, ..right };
+    holds(!hand.settle(&of_another_attempt, None).await, "another attempt's word counts")?;
+    let of_another_claim = Fence { token: Uuid::new_v4(), ..right };
+    holds(!hand.settle(&of_another_claim, None).await, "another claim's word counts")?;
+    holds(hand.settle(&right, None).await, "the holder's word does not count")
+}
+
+#[tokio::test]
+async fn m1_an_ending_that_does_not_look_at_the_attempt_is_noticed() {
+    catches(
+        "settle",
+        "and l.attempt = i.attempt",
+        "",
+        "another attempt's word counts",
+        a_word_under_a_wrong_fence,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn m2_an_ending_that_does_not_look_at_the_token_is_noticed() {
+    catches("settle", "and l.token = i.token", "", "another claim's word counts", a_word_under_a_wrong_fence)
+        .await;
+}
+
+async fn a_reap_of_one_who_spoke_up(_: &TestQueue, hand: &Hand) -> Told {
+    hand.enqueue("'held'").await;
+    let fence = hand.claim_one().await;
+    // The reaper has read that the worker is overdue; it speaks up before the reaper acts.
+    hand.fall_silent().await;
+    holds(hand.heartbeat().await, "an overdue worker that nobody reaped is refused")?;
+    let reap = "select settled from windlass.reap(array[$1::integer], array[$2::uuid], array[$3::uuid], array[$4::integer],
+        array[$5::uuid], array[$6::jsonb])";
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&hand.worker, &fence.tenant, &fence.job, &fence.attempt, &fence.token, &ending::retry()];
+    let reaped: Option<Vec<i32>> = hand.client.query_one(reap, &params).await.unwrap().get(0);
+    holds(reaped.is_none(), "a job is taken from a worker that lives")
+}
+
+#[tokio::test]
+async fn m3_a_reap_that_does_not_look_at_the_lease_again_is_noticed() {
+    let guard = "and w.lease_expires_at <= clock_timestamp()";
+    catches("reap", guard, "", "a job is taken from a worker that lives", a_reap_of_one_who_spoke_up).await;
+}
+
+async fn an_enqueue_on_a_lax_connection(_: &TestQueue, hand: &Hand) -> Told {
+    hand.client.batch_execute("begin; set local synchronous_commit = off").await.unwrap();
+    hand.enqueue("'held'").await;
+    let setting: String = hand.client.query_one("show synchronous_commit", &[]).await.unwrap().get(0);
+    hand.client.batch_execute("commit").await.unwrap();
+    holds(setting != "off", "an acknowledged job may be lost")
+}
+
+#[tokio::test]
+async fn m5_an_enqueue_that_leaves_durability_to_its_caller_is_noticed() {
+    let guard = "current_setting('synchronous_commit') = 'off'";
+    catches(
+        "stay_durable",
+        guard,
+        "false",
+        "an acknowledged job may be lost",
+        an_enqueue_on_a_lax_connection,
+    )
+    .await;
+}
+
+async fn a_cancel_of_a_running_job(_: &TestQueue, hand: &Hand) -> Told {
+    let id = hand.enqueue("'held', dedupe_key => 'k'").await;
+    let fence = hand.claim_one().await;
+    hand.cancel(id).await;
+    holds(job(&hand.client, id).await["status"] == "running", "it counts as ended while it runs")?;
+    let again = hand.enqueue("'held', dedupe_key => 'k'").await;
+    holds(again == id, "its key is free while it runs")?;
+    holds(hand.settle(&fence, None).await, "its holder cannot acknowledge")?;
+    holds(job(&hand.client, id).await["status"] == "canceled", "the cancel is lost")
+}
+
+#[tokio::test]
+async fn m12_a_cancel_that_does_not_wait_for_the_holder_is_noticed() {
+    let guard = "update windlass.live l set cancel_requested_at = coalesce(l.cancel_requested_at, at)";
+    let instead = "delete from windlass.live l";
+    catches("cancel", guard, instead, "it counts as ended while it runs", a_cancel_of_a_running_job).await;
+}
+
+async fn two_needs_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
+    let needs = [hand.enqueue("'held'").await, hand.enqueue("'held'").await];
+    let waits =
+        hand.enqueue(&format!("'held', depends_on => array['{}', '{}']::uuid[]", needs[0], needs[1])).await;
+    let fences = hand.claim_all().await;
+    let [first, second] = &fences[..] else { return Err("both run".to_owned()) };
+    let mut other = queue.client().await;
+    let open = other.transaction().await.unwrap();
+    let settle = "select settled from windlass.settle(array[$1::uuid], array[$2::uuid], array[$3::integer], array[$4::uuid], array[1], array[null::jsonb])";
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+        [&first.tenant, &first.job, &first.attempt, &first.token];
+    open.execute(settle, &params).await.unwrap();
+    let ending = async { hand.settle(second, None).await };
+    let committing = async {
+        // Either the other waits for us or it is through already; in both cases we end now.
+        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+        let probe = queue.client().await;
+        for _ in 0..50 {
+            if probe.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+                break;
+            }
+        }
+        open.commit().await.unwrap();
+    };
+    let (settled, ()) = tokio::join!(ending, committing);
+    holds(settled, "the second end does not count")?;
+    holds(job(&hand.client, waits).await["status"] == "queued", "nobody starts the job that waited for both")
+}
+
+/// Not of the plan's fourteen: the lock without which two hand-overs miss each other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hand_over_that_does_not_lock_what_waits_is_noticed() {
+    let guard = "order by b.job_id for update;";
+    let expected = "nobody starts the job that waited for both";
+    catches("unblock", guard, "order by b.job_id;", expected, two_needs_that_end_at_once).await;
+}
+
+/// Two falls that meet: `upper` and `lower` are reached by both, from the left in one order and from the right in the other.
+async fn a_diamond_that_fails_from_both_ends(queue: &TestQueue, hand: &Hand) -> Told {
+    let id = |n: u128| Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 | n);
+    let place = async |n: u128, needs: &[u128]| {
+        let needs: Vec<String> = needs.iter().map(|need| format!("'{}'", id(*need))).collect();
+        let needs = needs.join(", ");
+        hand.enqueue(&format!("'held', job_id => '{}', depends_on => array[{needs}]::uuid[]", id(n))).await;
+    };
+    let (left, right, lower, upper, aside) = (1, 2, 10, 20, 30);
+    for (n, needs) in
+        [(left, &[][..]), (right, &[]), (aside, &[right]), (upper, &[left, aside]), (lower, &[upper, right])]
+    {
+        place(n, needs).await;
+    }
+    let fences = hand.claim_all().await;
+    // Both are under way at once: the one from the right is held up in the middle until the other has come as far as it can.
+    let mut holder = queue.client().await;
+    let held = holder.transaction().await.unwrap();
+    held.execute("select from windlass.blocked where job_id = $1 for update", &[&id(aside)]).await.unwrap();
+    let mut failing = Vec::new();
+    for (waiting, n) in [(1, right), (2, left)] {
+        let fence = *fences.iter().find(|fence| fence.job == id(n)).unwrap();
+        let client = queue.client().await;
+        failing.push(tokio::spawn(async move {
+            let settle = "select from windlass.settle(array[$1::uuid], array[$2::uuid], array[$3::integer], array[$4::uuid], array[1], array[$5::jsonb])";
+            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
+                [&fence.tenant, &fence.job, &fence.attempt, &fence.token, &ending::dead_letter()];
+            client.execute(settle, &params).await.is_ok()
+        }));
+        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+        eventually("it waits", async || count(&hand.client, waits).await == waiting).await;
+    }
+    held.rollback().await.unwrap();
+    for failed in failing {
+        holds(failed.await.unwrap(), "one of the two is broken off")?;
+    }
+    for n in [upper, lower, aside] {
+        holds(job(&hand.client, id(n)).await["status"] == "canceled", "something behind them still waits")?;
+    }
+    assert_counts_are_exact(&hand.client).await;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_diamond_that_fails_from_both_ends_does_not_deadlock() {
+    let (guard, expected) = ("if failed <> '{}' then", "one of the two is broken off");
+    catches("unblock", guard, "if false then", expected, a_diamond_that_fails_from_both_ends).await;
+}
+
+/// A tenant is in force for one transaction: with `set` instead of `set local` the next user of the connection would act for it.
+#[tokio::test]
+async fn m14_the_tenant_of_one_call_is_not_in_force_in_the_next() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let (acme, other) = (queue.tenant("acme").await, queue.tenant("other").await);
+    let shared = Queue::connect(settings(queue.url()).connections(1)).await.unwrap();
+    for tenant in [acme, other, acme] {
+        shared.list(&Filter::new(tenant)).await.unwrap();
+        let looking = shared.look(Reach::Tenant(tenant)).await.unwrap();
+        looking.end().await.unwrap();
+        let neighbour = if tenant == acme { other } else { acme };
+        shared.enqueue(&NewJob::new("held").tenant(neighbour)).await.unwrap();
+    }
+}

@@ -1,0 +1,109 @@
+//! What runs say of how far they are.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass::{
+    Completion, Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, LogPosition, NewJob, Worker,
+};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{job, soon, worker};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn progress_is_seen_while_the_job_runs() {
+    struct Telling(tokio::sync::Semaphore);
+    impl Handler for Telling {
+        const KEY: &'static str = "telling";
+        type Args = Value;
+        async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
+            job.progress(40.0, "two of five");
+            let _ = tokio::time::timeout(Duration::from_secs(60), job.stopped()).await;
+            let _permit = self.0.acquire().await?;
+            Ok(Done::new())
+        }
+    }
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker: Worker = worker(&queue)
+        .handler(Telling(tokio::sync::Semaphore::new(1)))
+        .grace(Duration::ZERO)
+        .start()
+        .await
+        .unwrap();
+    let id = queue.enqueue(&NewJob::new("telling")).await.unwrap().id;
+    eventually("progress is written", async || job(&client, id).await["progress_percent"] == 40.0).await;
+    let row = job(&client, id).await;
+    assert_eq!((&row["status"], &row["progress_message"]), (&json!("running"), &json!("two of five")));
+    worker.stop().await.unwrap();
+}
+
+/// However short a run is, and however it ends, its last word stands in the job and in its attempt.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_progress_of_a_run_is_written_with_its_end() {
+    struct Hasty(String);
+    impl Handler for Hasty {
+        const KEY: &'static str = "hasty";
+        type Args = String;
+        async fn run(&self, job: &Context, way: String) -> Result<Done, Failure> {
+            if job.attempt() > 1 {
+                return Ok(Done::new());
+            }
+            for percent in 0..100 {
+                job.progress(percent as f32, "on its way");
+            }
+            job.progress(99.0, &format!("last word of {way}"));
+            job.log("and a line");
+            match way.as_str() {
+                "fails" => Err(Failure::permanent("no")),
+                "snoozes" => Ok(Done::snooze(Duration::ZERO)),
+                "panics" => panic!("it panics"),
+                "completes in its own transaction" => {
+                    let (mut client, connection) =
+                        tokio_postgres::connect(&self.0, tokio_postgres::NoTls).await?;
+                    tokio::spawn(connection);
+                    let transaction = client.transaction().await?;
+                    let Completion::Ready(done) = job.complete_in(&transaction, Done::new()).await? else {
+                        return Err(Failure::permanent("the lease is lost"));
+                    };
+                    transaction.commit().await?;
+                    Ok(done)
+                }
+                _ => Ok(Done::new()),
+            }
+        }
+
+        fn definition(&self) -> Definition {
+            Definition::new(Self::KEY).backoff(soon()).max_attempts(1)
+        }
+    }
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = worker(&queue).handler(Hasty(queue.url().to_owned())).start().await.unwrap();
+    let ways = ["succeeds", "fails", "panics", "snoozes", "completes in its own transaction"];
+    for _ in 0..5 {
+        for way in ways {
+            let id = queue.enqueue(&NewJob::new("hasty").payload(&way)).await.unwrap().id;
+            eventually(&format!("{way}: it has ended"), async || {
+                job(&client, id).await["finished_at"] != Value::Null
+            })
+            .await;
+            let row = job(&client, id).await;
+            let said = format!("last word of {way}");
+            assert_eq!((&row["progress_percent"], &row["progress_message"]), (&json!(99), &json!(said)));
+            let kept = queue.attempts(DEFAULT_TENANT, id).await.unwrap();
+            assert_eq!(
+                (kept[0].progress_percent, kept[0].progress_message.as_deref()),
+                (Some(99.0), Some(said.as_str()))
+            );
+            assert_eq!(
+                kept.last().unwrap().progress_percent.is_some(),
+                way != "snoozes",
+                "an attempt keeps its own words"
+            );
+            let log = queue.read_log(DEFAULT_TENANT, id, LogPosition::default()).await.unwrap();
+            assert_eq!(log.chunks[0].text, "and a line\n", "{way}");
+        }
+    }
+    worker.stop().await.unwrap();
+}

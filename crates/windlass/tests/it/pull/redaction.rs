@@ -1,0 +1,59 @@
+//! What a remote worker says is cleaned of secrets before it is kept (X-19, invariant 46).
+
+use serde_json::{Value, json};
+use windlass::redact::Redaction;
+use windlass::{Beat, DEFAULT_TENANT, Definition, Done, Failure, Held, LogPosition, NewJob};
+
+use super::{anyone, start, take_one};
+use crate::support::{everything, job, soon};
+
+const SECRETS: [&str; 4] = ["k3y-of-the-payload", "4711-0815", "DE12345678901234567890", "on two\nlines"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_word_of_a_remote_worker_leaves_a_secret_behind() {
+    let (queue, pull) = start().await;
+    let client = queue.client().await;
+    let redaction =
+        Redaction { expressions: vec![r"\bDE\d{20}\b".to_owned()], keys: vec!["customer_pin".to_owned()] };
+    queue.define(&Definition::new("remote").backoff(soon()).redaction(redaction)).await.unwrap();
+    let payload =
+        json!({"api_key": SECRETS[0], "customer_pin": SECRETS[1], "secret": SECRETS[3], "city": "Bonn"});
+    for way in ["complete", "fail"] {
+        let id = queue.enqueue(&NewJob::new("remote").payload(&payload)).await.unwrap().id;
+        let taken = take_one(&pull).await;
+        let given: Value = serde_json::from_str(taken.payload.get()).unwrap();
+        assert_eq!(given, payload, "whoever runs it gets it whole");
+        let said = SECRETS.join(", ");
+        let mut log: Vec<String> = ["on two", "lines"].map(str::to_owned).to_vec();
+        log.insert(0, "x".repeat(70_000));
+        log.push(format!("with {said} in Bonn"));
+        let beat = Beat { percent: Some(1.0), message: Some(format!("half of {said}")), log, lease: None };
+        assert!(matches!(pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap(), Held::Held(_)));
+        let hidden = "[redacted], [redacted], [redacted], [redacted]";
+        assert_eq!(job(&client, id).await["progress_message"], format!("half of {hidden}"));
+        let log = queue.read_log(DEFAULT_TENANT, id, LogPosition::default()).await.unwrap();
+        let text: String = log.chunks.iter().map(|chunk| chunk.text.as_str()).collect();
+        let kept = format!("\n[redacted]\nwith {hidden} in Bonn\n");
+        assert!(text.starts_with("…[truncated") && text.ends_with(&kept), "{text}");
+        match way {
+            "complete" => {
+                let done =
+                    Done::new().result(&json!({"said": said, SECRETS[1]: 1})).artifact(&json!([SECRETS[0]]));
+                pull.complete(&anyone(), id, &taken.fence, done).await.unwrap();
+                let row = job(&client, id).await;
+                assert_eq!(row["result"], json!({"said": hidden, "[redacted]": 1}));
+                assert_eq!(row["artifact"], json!(["[redacted]"]));
+            }
+            _ => {
+                pull.fail(&anyone(), id, &taken.fence, Failure::permanent(&said)).await.unwrap();
+                assert_eq!(job(&client, id).await["last_error"], hidden);
+            }
+        }
+    }
+    client.batch_execute("update windlass.job set payload = '{}'").await.unwrap();
+    let everything = everything(&client).await;
+    for secret in SECRETS {
+        assert!(!everything.contains(secret), "{secret} was stored");
+    }
+    pull.stop().await;
+}
