@@ -89,6 +89,12 @@ async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     chrome.sign_in(&server.client(bcg_id, Role::TenantAdmin).await.token.unwrap()).await;
     chrome.until_text(&row(&long["id"]), "Succeeded").await;
     assert_eq!(until(&bcg, &long["id"], "succeeded").await["attempt_count"], 2);
+
+    // The one that was killed stays in sight, as lost and not as one that stopped.
+    chrome.sign_in(&server.client(bcg_id, Role::SuperAdmin).await.token.unwrap()).await;
+    chrome.go("/ui/workers").await;
+    chrome.until_text("main tbody", "Lost").await;
+    chrome.until_text("main .note", &format!("{dead} has been silent for")).await;
     chrome.close().await;
     keeping.stop().await;
     drop(workers);
