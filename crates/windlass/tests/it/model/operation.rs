@@ -58,7 +58,7 @@ pub(super) enum Operation {
     UnblockAll,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Request {
     pub(super) definition: usize,
     pub(super) delay: Option<i64>,

@@ -110,12 +110,11 @@ pub(super) struct Reference {
     /// ordering key: whoever comes next waits for that instead.
     needs: BTreeMap<(usize, usize), IfUnmet>,
     ordering: BTreeMap<Key, usize>,
-    idempotency: BTreeMap<Key, (usize, Body)>,
+    /// The job that a key leads to, and all that was asked for under it.
+    idempotency: BTreeMap<Key, (usize, Request)>,
     instants: u64,
     pub(super) answer: String,
 }
-
-type Body = (usize, Option<u8>, Option<u8>);
 
 pub(super) const fn tenant_of(job: usize) -> usize {
     job % TENANTS
@@ -190,14 +189,19 @@ impl Reference {
         let tenant = tenant_of(id);
         let at = self.instant();
         let idempotency = request.idempotency.map(|key| (tenant, key));
-        let body = (request.definition, request.dedupe.map(|(key, _)| key), request.ordering);
+        let mine = |need: &usize| tenant_of(*need) == tenant;
+        let asked =
+            Request { needs: request.needs.iter().copied().filter(mine).collect(), ..request.clone() };
         match idempotency.and_then(|key| self.idempotency.get(&key)) {
-            Some((_, other)) if *other != body => return "refused WL006".to_owned(),
+            // A deadline is an instant, and the system reckons it anew for each request.
+            Some((_, other)) if *other != asked || asked.deadline.is_some() => {
+                return "refused WL006".to_owned();
+            }
             Some((job, _)) => return self.named("duplicate", *job),
             None => {}
         }
         if let Some(job) = request.dedupe.and_then(|(key, _)| self.holder((tenant, key))) {
-            self.idempotency.extend(idempotency.map(|key| (key, (job, body))));
+            self.idempotency.extend(idempotency.map(|key| (key, (job, asked))));
             return self.named("duplicate", job);
         }
         let needs: BTreeSet<usize> =
@@ -206,7 +210,7 @@ impl Reference {
             return "refused WL008".to_owned();
         }
 
-        self.idempotency.extend(idempotency.map(|key| (key, (id, body))));
+        self.idempotency.extend(idempotency.map(|key| (key, (id, asked))));
         if let Some((key, unique)) = request.dedupe {
             let (until, released_at_end) = match unique {
                 Unique::Active => (None, true),

@@ -56,12 +56,12 @@ begin
     starts_at := null;
   end if;
   if enqueue.idempotency_key is not null then
-    -- Everything that was asked for. Not what tells one sending of a request from the next: who sent it, its trace, its
-    -- correlation. Instants and intervals as numbers, because their texts depend on the session's settings.
+    -- Everything that was asked for. Not what tells one sending of a request from the next: who sent it, its parent, its
+    -- trace, its correlation. Instants and intervals as numbers, because their texts depend on the session's settings.
     request := sha256(convert_to(jsonb_build_array(enqueue.definition_key, enqueue.payload, enqueue.queue, enqueue.priority,
       extract(epoch from enqueue.scheduled_for), extract(epoch from enqueue.delay), enqueue.dedupe_key, enqueue.uniqueness,
-      enqueue.ordering_key, enqueue.depends_on, enqueue.if_unmet, enqueue.subject_type, enqueue.subject_id, enqueue.tags,
-      enqueue.max_attempts, extract(epoch from enqueue.deadline), enqueue.parent_id)::text, 'UTF8'));
+      enqueue.ordering_key, nullif(enqueue.depends_on, '{}'), enqueue.if_unmet, enqueue.subject_type, enqueue.subject_id,
+      nullif(enqueue.tags, '{}'), enqueue.max_attempts, extract(epoch from enqueue.deadline))::text, 'UTF8'));
   end if;
 
   select g.id, g.status, g.is_duplicate, g.line_seq into id, status, is_duplicate, line_seq
