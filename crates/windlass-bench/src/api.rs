@@ -73,7 +73,7 @@ async fn enqueue(server: &Server, plan: &ApiPlan) -> Result<()> {
 async fn read(server: &Server, plan: &ApiPlan) -> Result<()> {
     let url = server.fresh_database().await?;
     noop::warm_queue(&url, 1).await?;
-    fill(&url, plan.history).await?;
+    fill(&url, noop::KEY, plan.history).await?;
     server.settle_down().await?;
     let windlass = Windlass::start(&url).await?;
     let mut connection = windlass.connect().await?;

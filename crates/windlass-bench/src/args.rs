@@ -8,6 +8,7 @@ use crate::api::ApiPlan;
 use crate::commands::CommandsPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
 use crate::http::HttpPlan;
+use crate::prune::PrunePlan;
 use crate::schedule::SchedulePlan;
 
 pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json FILE] [--only NAME,…]
@@ -16,6 +17,7 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
        windlass-bench commands [--n N] [--concurrency C]   commands beside a plain spawn loop, and following a log
        windlass-bench http [--n N] [--concurrency C] [--delay-ms MS]   HTTP jobs beside a plain client
        windlass-bench schedule [--triggers N] [--events N]             fires at one instant, and events dispatched
+       windlass-bench prune [--history N] [--rounds N] [--seconds S]   a steady run with and without pruning
 
   --quick       smaller numbers, all the same figures, in under two minutes
   --full        ten million finished jobs in the history instead of two
@@ -40,6 +42,7 @@ pub(crate) enum Command {
     Commands(CommandsPlan),
     Http(HttpPlan),
     Schedule(SchedulePlan),
+    Prune(PrunePlan),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -129,6 +132,7 @@ impl Command {
             Some("driver") => parse_mode(&words[1..]).map(Self::Driver),
             Some("commands") => parse_commands(&words[1..]).map(Self::Commands),
             Some("http") => parse_http(&words[1..]).map(Self::Http),
+            Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
             Some("schedule") => parse_schedule(&words[1..]).map(Self::Schedule),
             _ => parse_suite(&words).map(Self::Suite),
         }
@@ -145,6 +149,15 @@ fn parse_schedule(words: &[String]) -> Result<SchedulePlan, UsageError> {
     Ok(SchedulePlan {
         triggers: flags.positive("--triggers", 10_000)?,
         events: flags.positive("--events", 10_000)?,
+    })
+}
+
+fn parse_prune(words: &[String]) -> Result<PrunePlan, UsageError> {
+    let mut flags = Flags::parse(words, &[], &["--history", "--rounds", "--seconds"])?;
+    Ok(PrunePlan {
+        history: flags.positive("--history", 10_000_000)?,
+        rounds: flags.positive("--rounds", 3)?,
+        seconds: flags.positive("--seconds", 20)?,
     })
 }
 

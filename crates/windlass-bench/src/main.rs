@@ -17,6 +17,7 @@ mod http;
 mod noop;
 mod percentile;
 mod process;
+mod prune;
 mod raw;
 mod schedule;
 mod server;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
             Command::Commands(plan) => commands::run(&plan).await,
             Command::Driver(mode) => driver::run(&mode).await,
             Command::Http(plan) => http::run(&plan).await,
+            Command::Prune(plan) => prune::run(&plan).await,
             Command::Schedule(plan) => schedule::run(&plan).await,
         }
     });

@@ -5,6 +5,7 @@ pub(crate) mod definitions;
 pub(crate) mod events;
 pub(crate) mod jobs;
 pub(crate) mod me;
+pub(crate) mod retention;
 pub(crate) mod schema;
 pub(crate) mod triggers;
 pub(crate) mod worker;

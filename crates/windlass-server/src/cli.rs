@@ -9,6 +9,7 @@ mod config;
 mod definitions;
 mod doctor;
 pub mod exit;
+mod holds;
 mod jobs;
 mod keeper;
 mod migrate;
@@ -16,6 +17,7 @@ mod openapi;
 mod print;
 mod process;
 mod queues;
+mod retention;
 mod serve;
 mod summary;
 mod tenants;
@@ -123,6 +125,10 @@ pub enum Command {
     Queues(queues::Queues),
     /// Lists workers, with a warning for those that fell silent
     Workers(workers::Workers),
+    /// Says how long what is finished is kept, and how far pruning has come
+    Retention(retention::Retention),
+    /// Lists, places and releases legal holds
+    Holds(holds::Holds),
     /// Lists the audit trail and verifies its chain
     Audit(audit::Audit),
     /// Prints an example configuration, or checks one
@@ -186,6 +192,8 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Tokens(tokens) => tokens.run(&global).await,
         Command::Queues(queues) => queues.run(&global).await,
         Command::Workers(workers) => workers.run(&global).await,
+        Command::Retention(retention) => retention.run(&global).await,
+        Command::Holds(holds) => holds.run(&global).await,
         Command::Audit(audit) => audit.run(&global).await,
         Command::Config(config) => config.run(&global),
         Command::Openapi(openapi) => openapi.run(),

@@ -73,6 +73,14 @@ routes! {
         get    "/api/v1/events/{event_id}"                    ReadEvents     api::events::read;
         post   "/api/v1/events/{event_id}/retry"              WriteTriggers  api::events::retry;
 
+        // What is kept, how long, and how far pruning has come.
+        get    "/api/v1/retention"                  ReadJobs         api::retention::read;
+        post   "/api/v1/retention/rules"            ManageRetention  api::retention::set;
+        delete "/api/v1/retention/rules"            ManageRetention  api::retention::clear;
+        get    "/api/v1/retention/holds"            ManageRetention  api::retention::holds::list;
+        post   "/api/v1/retention/holds"            ManageRetention  api::retention::holds::place;
+        delete "/api/v1/retention/holds/{hold_id}"  ManageRetention  api::retention::holds::release;
+
         get    "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::list;
         post   "/api/v1/admin/jobs/definitions"                  Administer  api::definitions::create;
         get    "/api/v1/admin/jobs/definitions/{definition_id}"  Administer  api::definitions::read;

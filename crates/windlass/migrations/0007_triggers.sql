@@ -3,7 +3,7 @@ set local role windlass_owner;
 
 -- generation rises with every edit: a decision that was made about an older one is not applied.
 -- next_due_at is the next instant that is not decided yet, kept here so that nothing is missed while nobody looks; null
--- while the trigger is off, over, deleted, or waits for events.
+-- when the trigger is over, deleted, or waits for events. One that is paused goes on from instant to instant: each is told.
 alter table windlass.job_triggers
   add column generation integer not null default 1,
   add column next_due_at timestamptz,
@@ -24,13 +24,13 @@ alter table windlass.job_triggers
   add constraint job_triggers_jitter_range check (jitter_seconds between 0 and 86400),
   add constraint job_triggers_dedupe_range check (dedupe_window_seconds between 0 and 31622400),
   add constraint job_triggers_dates check (ends_at > starts_at),
-  add constraint job_triggers_due_when_on check (next_due_at is null or (is_enabled and deleted_at is null and trigger_type = 'schedule'));
+  add constraint job_triggers_due_when_there check (next_due_at is null or (deleted_at is null and trigger_type = 'schedule'));
 create index job_triggers_due on windlass.job_triggers (next_due_at) where next_due_at is not null;
 
 -- Every instant of a schedule that has come, with what was done about it; written in the transaction that makes the job
 -- and moves next_due_at on. The key is what makes it exactly once: nothing else needs to be true for that.
--- kind: schedule, manual (run now, due when it was asked for) or backfill. is_open: the overlap policy must still ask
--- whether its job has ended.
+-- kind: schedule, manual (run now, due when it was asked for) or backfill. jitter_seconds: how long after its instant the
+-- job may start. is_open: the overlap policy must still ask whether its job has ended.
 create table windlass.fire (
   tenant_id uuid not null,
   trigger_id uuid not null,
@@ -40,6 +40,7 @@ create table windlass.fire (
   outcome text not null,
   reason text,
   job_id uuid,
+  jitter_seconds double precision not null default 0,
   is_open boolean not null default false,
   decided_at timestamptz not null default clock_timestamp(),
   primary key (tenant_id, trigger_id, due_at, generation),
@@ -146,4 +147,5 @@ create table windlass.purge_wait (
 alter table windlass.job_definitions add column on_purge text,
   add constraint job_definitions_on_purge_other check (on_purge <> key);
 
-alter table windlass.keeper_mark add column moved bigint not null default 0;
+-- moved: what a rule has deleted so far. span: how much time it looks at in one go.
+alter table windlass.keeper_mark add column moved bigint not null default 0, add column span interval;

@@ -47,6 +47,8 @@ pub struct KeeperSettings {
     pub unblock: Duration,
     pub fold: Duration,
     pub prune: Duration,
+    /// The share of its time in which pruning works while it has a backlog, above 0 and up to 1. The rest is left to the jobs.
+    pub prune_share: f64,
     /// How soon acts are chained in the audit trail.
     pub seal: Duration,
     pub purge_tenants: Duration,
@@ -66,6 +68,7 @@ impl Default for KeeperSettings {
             unblock: Duration::from_secs(2),
             fold: Duration::from_secs(1),
             prune: Duration::from_secs(60),
+            prune_share: 0.1,
             seal: Duration::from_secs(2),
             purge_tenants: Duration::from_secs(5),
             partition: Duration::from_secs(3600),
@@ -211,11 +214,12 @@ impl Keeper {
             }
             let duty = duties[position];
             let interval = self.interval(duty);
-            let rest = match self.run_once(duty).await {
+            let began = Instant::now();
+            let rest = match self.turn(duty).await {
                 Ok(round) => {
                     telemetry::keeper_moved(duty.as_str(), round.moved);
                     if round.is_full {
-                        Duration::ZERO
+                        self.respite(duty, began.elapsed())
                     } else {
                         round.next.map_or(interval, |next| next.min(interval))
                     }
@@ -226,6 +230,25 @@ impl Keeper {
                 }
             };
             due[position] = Instant::now() + rest;
+        }
+    }
+
+    /// One keeper prunes at a time, so that the share of one is the share of all.
+    async fn turn(&self, duty: Duty) -> Result<Round> {
+        if duty == Duty::Prune
+            && !leader::patience(self.queue.database(), duty.as_str(), self.holder).await?.is_zero()
+        {
+            return Ok(Round::default());
+        }
+        self.run_once(duty).await
+    }
+
+    /// How long to leave the database alone before going on with a backlog.
+    fn respite(&self, duty: Duty, took: Duration) -> Duration {
+        if duty == Duty::Prune {
+            took.mul_f64(1.0 / self.settings.prune_share.clamp(0.001, 1.0) - 1.0)
+        } else {
+            Duration::ZERO
         }
     }
 

@@ -189,6 +189,9 @@ pub struct Trigger {
     pub generation: i32,
     /// The next instant that is not decided yet; none while it is paused, or after its end.
     pub next_due_at: Option<Timestamp>,
+    /// The same, paused or not.
+    #[serde(default, skip_serializing)]
+    pub(crate) undecided_from: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     #[serde(flatten)]

@@ -16,7 +16,7 @@ impl Suite<'_> {
         let mut rates = Vec::new();
         let url = self.server.fresh_database().await?;
         self.table.progress(&format!("making {} finished jobs", self.sizes.history));
-        fill(&url, self.sizes.history).await?;
+        fill(&url, noop::KEY, self.sizes.history).await?;
         for round in 1..=self.sizes.history_rounds {
             self.server.settle_down().await?;
             self.table
@@ -28,14 +28,12 @@ impl Suite<'_> {
     }
 }
 
-/// Puts this many finished jobs behind the queue.
-pub(crate) async fn fill(url: &str, jobs: u64) -> Result<()> {
+/// Puts this many finished jobs of a definition behind the queue.
+pub(crate) async fn fill(url: &str, key: &str, jobs: u64) -> Result<()> {
     let admin = connect(url).await?;
     admin.batch_execute(PROCEDURE).await?;
-    let lane: i32 = admin
-        .query_one("select lane from windlass.route_of(null, $1, null, null)", &[&noop::KEY])
-        .await?
-        .get(0);
+    let lane: i32 =
+        admin.query_one("select lane from windlass.route_of(null, $1, null, null)", &[&key]).await?.get(0);
     let payload = noop::payload();
     let mut parts = JoinSet::new();
     for part in 0..CONNECTIONS {

@@ -14,7 +14,7 @@ pub enum Role {
     Viewer,
     /// Also enqueues, cancels, retries and emits events.
     Operator,
-    /// Also deletes jobs, and manages triggers, tokens and members.
+    /// Also deletes jobs, and manages triggers, retention, tokens and members.
     TenantAdmin,
     /// Claims and settles jobs, and nothing else.
     Worker,
@@ -38,6 +38,8 @@ pub enum Permission {
     EmitEvents,
     ManageTokens,
     ManageMembers,
+    /// How long what is finished is kept, and what must be kept.
+    ManageRetention,
     ReadAudit,
     /// The worker protocol.
     Work,
@@ -68,9 +70,12 @@ impl Role {
             P::WriteJobs | P::EmitEvents => {
                 matches!(self, Self::Operator | Self::TenantAdmin | Self::SuperAdmin)
             }
-            P::DeleteJobs | P::WriteTriggers | P::ManageTokens | P::ManageMembers | P::ReadAudit => {
-                matches!(self, Self::TenantAdmin | Self::SuperAdmin)
-            }
+            P::DeleteJobs
+            | P::WriteTriggers
+            | P::ManageTokens
+            | P::ManageMembers
+            | P::ManageRetention
+            | P::ReadAudit => matches!(self, Self::TenantAdmin | Self::SuperAdmin),
             P::Work => matches!(self, Self::Worker | Self::SuperAdmin),
             P::ReadMetrics | P::Administer => matches!(self, Self::SuperAdmin),
         }
@@ -92,7 +97,7 @@ impl FromStr for Role {
 }
 
 impl Permission {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Anyone,
         Self::SignedIn,
         Self::ReadJobs,
@@ -104,6 +109,7 @@ impl Permission {
         Self::EmitEvents,
         Self::ManageTokens,
         Self::ManageMembers,
+        Self::ManageRetention,
         Self::ReadAudit,
         Self::Work,
         Self::ReadMetrics,
@@ -124,6 +130,7 @@ impl Permission {
             Self::EmitEvents => "events:emit",
             Self::ManageTokens => "tokens:manage",
             Self::ManageMembers => "members:manage",
+            Self::ManageRetention => "retention:manage",
             Self::ReadAudit => "audit:read",
             Self::Work => "work",
             Self::ReadMetrics => "metrics:read",

@@ -16,6 +16,7 @@ mod matrix;
 mod metrics;
 mod openapi;
 mod process;
+mod retention;
 mod secrets;
 mod seeds;
 mod support;

@@ -19,7 +19,7 @@ struct Ids(HashMap<&'static str, String>);
 
 impl Ids {
     fn absent() -> Self {
-        let names = ["job_id", "tenant_id", "definition_id", "trigger_id", "event_id", "user_id"];
+        let names = ["job_id", "tenant_id", "definition_id", "trigger_id", "event_id", "user_id", "hold_id"];
         let mut ids: HashMap<_, _> = names.into_iter().map(|name| (name, ABSENT.to_owned())).collect();
         ids.insert("token_id", "ffffffffffffffff".to_owned());
         ids.insert("queue", "nowhere".to_owned());
@@ -50,6 +50,9 @@ impl Ids {
             admin.post("/api/v1/admin/tokens", &json!({"name": "t", "role": "viewer"})).await.expect(201);
         let member = json!({"email": format!("{tenant}@example.com"), "role": "viewer"});
         let member = admin.post("/api/v1/admin/members", &member).await.expect(201);
+        let hold = json!({"subject_type": "user", "subject_id": "7", "reason": "r"});
+        let hold = admin.post("/api/v1/retention/holds", &hold).await;
+        ids.0.insert("hold_id", hold.expect(201)["id"].as_str().unwrap().to_owned());
         ids.0.insert("job_id", job.id.to_string());
         ids.0.insert("token_id", token["id"].as_str().unwrap().to_owned());
         ids.0.insert("user_id", member["user_id"].as_str().unwrap().to_owned());
@@ -77,6 +80,8 @@ async fn state(database: &tokio_postgres::Client) -> String {
         ("queues", ""),
         ("job_triggers", ""),
         ("dedupe", ""),
+        ("retention", ""),
+        ("legal_hold", ""),
     ] {
         let query = format!(
             "select coalesce(md5(string_agg((to_jsonb(t){without})::text, '' order by to_jsonb(t)::text)), '') from windlass.{table} t"

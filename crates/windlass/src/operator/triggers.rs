@@ -24,6 +24,8 @@ use crate::trigger::{NewTrigger, Trigger, TriggerType, next_due};
 
 /// Instants that one backfill may have.
 const MOST_BACKFILLED: usize = 1000;
+/// Instants that one edit tells as left out.
+const MOST_MISSED: usize = 10_000;
 const LARGEST_PAGE: i64 = 500;
 const MOST_PREVIEWED: usize = 1000;
 
@@ -60,7 +62,12 @@ impl Acting {
         let new = with_zone(merge::merged(&old.fields, changes)?, zone);
         new.check()?;
         let is_same = merge::same_times(&old.fields, &new);
-        let times = if is_same { Times::Kept } else { Times::Changed(first_due(&new, now)?) };
+        let times = if is_same {
+            Times::Kept
+        } else {
+            let why = if old.fields.is_enabled && new.is_enabled { "edited" } else { "paused" };
+            Times::Changed { next_due: first_due(&new, now)?, missed: undecided(&old, now), why }
+        };
         if !store::trigger::update(&self.session, &old, &new, times).await? {
             return Err(Error::Changed { what: "trigger" });
         }
@@ -70,10 +77,12 @@ impl Acting {
     /// Deletes a trigger; what it did stays to be seen. With `seen` only if it is still of that generation.
     pub async fn delete_trigger(&self, id: Uuid, seen: Option<i32>) -> Result<()> {
         let tenant = self.reach.owner();
-        if store::trigger::delete(&self.session, tenant, id, seen).await? {
+        let old = known(&self.session, tenant, id).await?;
+        let (now, _) = store::trigger::now(&self.session, tenant).await?;
+        let is_as_seen = seen.is_none_or(|seen| seen == old.generation);
+        if is_as_seen && store::trigger::delete(&self.session, &old, &undecided(&old, now)).await? {
             return Ok(());
         }
-        known(&self.session, tenant, id).await?;
         Err(Error::Changed { what: "trigger" })
     }
 
@@ -126,9 +135,12 @@ impl Acting {
                 format!("is more than {MOST_BACKFILLED} instants after `from`; choose a shorter range");
             return Err(Error::refused("until", message));
         }
+        // What lies outside of the trigger's dates is no run of it, and is answered so.
+        let (dues, mut made): (Vec<Timestamp>, Vec<FireOutcome>) = apart(&trigger.fields, dues);
         if dry_run {
-            let due = |due_at| FireOutcome { due_at, outcome: "due".to_owned(), reason: None, job_id: None };
-            return Ok(dues.into_iter().map(due).collect());
+            made.extend(dues.into_iter().map(|due| outcome(due, "due", None)));
+            made.sort_by_key(|fire| fire.due_at);
+            return Ok(made);
         }
         let mut payloads = Vec::with_capacity(dues.len());
         for due in &dues {
@@ -136,7 +148,9 @@ impl Acting {
             payloads.push(checked_payload(&self.queue, &trigger, &payload).await?);
         }
         let jobs: Vec<Uuid> = dues.iter().map(|_| self.queue.new_id()).collect();
-        store::trigger::run(&self.session, &trigger, Some(&dues), &jobs, &payloads).await
+        made.extend(store::trigger::run(&self.session, &trigger, Some(&dues), &jobs, &payloads).await?);
+        made.sort_by_key(|fire| fire.due_at);
+        Ok(made)
     }
 }
 
@@ -210,6 +224,25 @@ async fn checked_payload(queue: &Queue, trigger: &Trigger, payload: &Value) -> R
     job.payload_text().map(str::to_owned)
 }
 
+/// The instants within a trigger's dates, and those outside with the reason why they do not count.
+fn apart(fields: &NewTrigger, dues: Vec<Timestamp>) -> (Vec<Timestamp>, Vec<FireOutcome>) {
+    let (mut within, mut outside) = (Vec::new(), Vec::new());
+    for due in dues {
+        if fields.starts_at.is_some_and(|starts| due < starts) {
+            outside.push(outcome(due, "skipped", Some("before_start")));
+        } else if fields.ends_at.is_some_and(|ends| due > ends) {
+            outside.push(outcome(due, "skipped", Some("after_end")));
+        } else {
+            within.push(due);
+        }
+    }
+    (within, outside)
+}
+
+fn outcome(due_at: Timestamp, outcome: &str, reason: Option<&str>) -> FireOutcome {
+    FireOutcome { due_at, outcome: outcome.to_owned(), reason: reason.map(str::to_owned), job_id: None }
+}
+
 /// An instant is strictly after its bound; this makes the bound itself one that counts.
 fn just_before(instant: Timestamp) -> Timestamp {
     instant.checked_sub(SignedDuration::from_nanos(1)).unwrap_or(instant)
@@ -223,8 +256,21 @@ fn with_zone(mut trigger: NewTrigger, zone: Option<String>) -> NewTrigger {
 }
 
 fn first_due(trigger: &NewTrigger, now: Timestamp) -> Result<Option<Timestamp>> {
-    if trigger.trigger_type == TriggerType::Event || !trigger.is_enabled {
+    if trigger.trigger_type == TriggerType::Event {
         return Ok(None);
     }
     Ok(next_due(trigger, &trigger.parse_schedule()?, now))
+}
+
+/// The instants that have come and that no scheduler has decided about: they are told as left out when the trigger's times
+/// change. A longer backlog (a week of minutes without any scheduler) is told as far as it is from its beginning.
+fn undecided(trigger: &Trigger, now: Timestamp) -> Vec<Timestamp> {
+    let Some(from) = trigger.undecided_from.filter(|from| *from <= now) else { return Vec::new() };
+    let until = trigger.fields.ends_at.map_or(now, |ends| ends.min(now));
+    let further: Vec<Timestamp> = match trigger.fields.parse_schedule() {
+        Ok(schedule) => schedule.due_in(from, until).take(MOST_MISSED - 1).collect(),
+        // A zone that this machine does not know: the first is known from the row.
+        Err(_) => Vec::new(),
+    };
+    std::iter::once(from).chain(further).collect()
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 /// What a trigger did about one instant, or about one event that it matched.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Fire {
     pub trigger_id: Uuid,
@@ -18,9 +18,11 @@ pub struct Fire {
     pub generation: Option<i32>,
     /// `fired` or `skipped`; of an event also `deduplicated` or `failed`.
     pub outcome: String,
-    /// Why it was left out: `misfire`, `overlap`, `edited`, or what was wrong with its payload.
+    /// Why it was left out: `paused`, `misfire`, `overlap`, `edited`, `deleted`, or what was wrong with its payload.
     pub reason: Option<String>,
     pub job_id: Option<Uuid>,
+    /// How long after its instant the job may start.
+    pub jitter_seconds: f64,
     pub event_id: Option<Uuid>,
     pub decided_at: Timestamp,
 }

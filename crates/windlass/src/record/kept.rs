@@ -27,6 +27,8 @@ pub struct RetentionProgress {
     pub keep_seconds: i64,
     /// Everything that ended before this instant has been looked at.
     pub reached: Option<Timestamp>,
+    /// How much of the time that is past retention is still to be looked at.
+    pub behind_seconds: Option<i64>,
     /// Jobs deleted so far.
     pub purged: i64,
     pub looked_at: Option<Timestamp>,

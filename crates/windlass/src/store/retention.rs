@@ -15,16 +15,16 @@ static SET: Statement = Statement {
     types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT8, Type::BOOL],
 };
 
-/// `keep` none takes the rule away, some(none) keeps for ever.
+/// `keep` none takes the rule away, some(none) keeps for ever. Whether there was a rule to take away.
 pub(crate) async fn set(
     session: &Session,
     tenant: Uuid,
     key: &str,
     status: &str,
     keep: Option<Option<i64>>,
-) -> Result<()> {
-    session.query(&SET, &[&tenant, &key, &status, &keep.flatten(), &keep.is_none()]).await?;
-    Ok(())
+) -> Result<bool> {
+    let params: [&(dyn ToSql + Sync); 5] = [&tenant, &key, &status, &keep.flatten(), &keep.is_none()];
+    Ok(session.query(&SET, &params).await?[0].get(0))
 }
 
 static RULES: Statement = Statement { text: include_str!("sql/retention/rules.sql"), types: &[Type::UUID] };
@@ -58,10 +58,12 @@ pub(crate) async fn release_hold(session: &Session, tenant: Uuid, hold: Uuid) ->
     Ok(session.query(&RELEASE, &[&tenant, &hold]).await?[0].get(0))
 }
 
-static HOLDS: Statement = Statement { text: include_str!("sql/retention/holds.sql"), types: &[Type::UUID] };
+static HOLDS: Statement =
+    Statement { text: include_str!("sql/retention/holds.sql"), types: &[Type::UUID, Type::UUID] };
 
-pub(crate) async fn holds(session: &Session, tenant: Uuid) -> Result<Vec<LegalHold>> {
-    session.query(&HOLDS, &[&tenant]).await?.iter().map(|row| read_json(row, 0)).collect()
+/// All of them, or the one that is named.
+pub(crate) async fn holds(session: &Session, tenant: Uuid, only: Option<Uuid>) -> Result<Vec<LegalHold>> {
+    session.query(&HOLDS, &[&tenant, &only]).await?.iter().map(|row| read_json(row, 0)).collect()
 }
 
 static WAITS: Statement =
@@ -72,20 +74,28 @@ pub(crate) async fn waits(session: &Session, tenant: Uuid, limit: i64) -> Result
 }
 
 static PROGRESS: Statement = Statement {
-    text: "select tenant_id, definition_key, status, keep_seconds, reached, purged, looked_at from windlass.retention_progress()",
+    text: "select tenant_id, definition_key, status, keep_seconds, reached, behind_seconds, purged, looked_at from windlass.retention_progress()",
     types: &[],
 };
 
 pub(crate) async fn progress(db: &Database) -> Result<Vec<RetentionProgress>> {
-    let rows = db.query(&PROGRESS, &[]).await?;
-    let read = |row: &tokio_postgres::Row| RetentionProgress {
+    Ok(db.query(&PROGRESS, &[]).await?.iter().map(read_progress).collect())
+}
+
+/// Of the tenant in force, and of the definitions.
+pub(crate) async fn progress_in(session: &Session) -> Result<Vec<RetentionProgress>> {
+    Ok(session.query(&PROGRESS, &[]).await?.iter().map(read_progress).collect())
+}
+
+fn read_progress(row: &tokio_postgres::Row) -> RetentionProgress {
+    RetentionProgress {
         tenant_id: row.get(0),
         definition_key: row.get(1),
         status: row.get(2),
         keep_seconds: row.get(3),
         reached: row.get(4),
-        purged: row.get(5),
-        looked_at: row.get(6),
-    };
-    Ok(rows.iter().map(read).collect())
+        behind_seconds: row.get(5),
+        purged: row.get(6),
+        looked_at: row.get(7),
+    }
 }

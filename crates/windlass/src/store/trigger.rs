@@ -42,14 +42,23 @@ pub(crate) async fn create(
 }
 
 static UPDATE: Statement = Statement {
-    text: "select windlass.update_trigger($1, $2, $3, $4, $5, $6)",
-    types: &[Type::UUID, Type::UUID, Type::INT4, Type::JSONB, Type::BOOL, Type::TIMESTAMPTZ],
+    text: "select windlass.update_trigger($1, $2, $3, $4, $5, $6, $7, $8)",
+    types: &[
+        Type::UUID,
+        Type::UUID,
+        Type::INT4,
+        Type::JSONB,
+        Type::BOOL,
+        Type::TIMESTAMPTZ,
+        Type::TIMESTAMPTZ_ARRAY,
+        Type::TEXT,
+    ],
 };
 
-/// When a trigger is due from now on, if that changes at all.
+/// When a trigger is due from now on, if that changes at all, and which instants had come that will never be decided.
 pub(crate) enum Times {
     Kept,
-    Changed(Option<Timestamp>),
+    Changed { next_due: Option<Timestamp>, missed: Vec<Timestamp>, why: &'static str },
 }
 
 /// Whether the trigger was still of the generation that `old` has.
@@ -59,23 +68,25 @@ pub(crate) async fn update(
     fields: &NewTrigger,
     times: Times,
 ) -> Result<bool> {
-    let (changes, next_due) = match times {
-        Times::Kept => (false, None),
-        Times::Changed(next_due) => (true, next_due),
+    let (changes, next_due, missed, why) = match times {
+        Times::Kept => (false, None, Vec::new(), ""),
+        Times::Changed { next_due, missed, why } => (true, next_due, missed, why),
     };
     let fields = text_of(fields)?;
-    let params: [&(dyn ToSql + Sync); 6] =
-        [&old.tenant_id, &old.id, &old.generation, &JsonText(&fields), &changes, &next_due];
+    let fields = JsonText(&fields);
+    let params: [&(dyn ToSql + Sync); 8] =
+        [&old.tenant_id, &old.id, &old.generation, &fields, &changes, &next_due, &missed, &why];
     Ok(session.query(&UPDATE, &params).await?[0].get::<_, Option<i32>>(0).is_some())
 }
 
 static DELETE: Statement = Statement {
-    text: "select windlass.delete_trigger($1, $2, $3)",
-    types: &[Type::UUID, Type::UUID, Type::INT4],
+    text: "select windlass.delete_trigger($1, $2, $3, $4)",
+    types: &[Type::UUID, Type::UUID, Type::INT4, Type::TIMESTAMPTZ_ARRAY],
 };
 
-pub(crate) async fn delete(session: &Session, tenant: Uuid, id: Uuid, seen: Option<i32>) -> Result<bool> {
-    Ok(session.query(&DELETE, &[&tenant, &id, &seen]).await?[0].get(0))
+/// Whether the trigger was still of the generation that `old` has.
+pub(crate) async fn delete(session: &Session, old: &Trigger, missed: &[Timestamp]) -> Result<bool> {
+    Ok(session.query(&DELETE, &[&old.tenant_id, &old.id, &old.generation, &missed]).await?[0].get(0))
 }
 
 static LIST: Statement = Statement {

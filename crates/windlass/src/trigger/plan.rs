@@ -38,7 +38,8 @@ pub(crate) fn plan(fields: &NewTrigger, schedule: &Schedule, from: Timestamp, no
     let is_whole = backlog.len() < MOST_LOOKED_AT;
     let decided = backlog.iter().enumerate().map(|(position, &due)| {
         let newer = backlog.len() - 1 - position;
-        (due, if is_whole { decide(fields, due, newer, backlog[0], now) } else { Decision::Skip("misfire") })
+        let missed = if fields.is_enabled { "misfire" } else { "paused" };
+        (due, if is_whole { decide(fields, due, newer, backlog[0], now) } else { Decision::Skip(missed) })
     });
     let instants: Vec<_> = decided.take(MOST_ROWS).collect();
     let last = instants.last().map_or(until, |(due, _)| *due);
@@ -56,6 +57,9 @@ pub(crate) fn next_due(fields: &NewTrigger, schedule: &Schedule, after: Timestam
 }
 
 fn decide(fields: &NewTrigger, due: Timestamp, newer: usize, oldest: Timestamp, now: Timestamp) -> Decision {
+    if !fields.is_enabled {
+        return Decision::Skip("paused");
+    }
     let age = |due: Timestamp| now.duration_since(due);
     let within = |due: Timestamp, seconds: u32| age(due) <= SignedDuration::from_secs(seconds.into());
     let is_late = !within(oldest, fields.misfire_grace_seconds);
@@ -162,6 +166,19 @@ mod tests {
             from = plan.next.unwrap();
         }
         assert_eq!((told, fired), (1201, vec![at("2026-11-01T20:00:00Z")]));
+    }
+
+    #[test]
+    fn a_paused_trigger_tells_every_instant_and_fires_none() {
+        let (from, now) = ("2026-11-01T10:00:00Z", "2026-11-01T14:30:00Z");
+        for misfire in [Misfire::Skip, Misfire::FireOnce, Misfire::FireAll] {
+            let fields = NewTrigger { is_enabled: false, ..hourly(misfire) };
+            assert_eq!(fired(&fields, from, now), (5, vec![]));
+            let schedule = Schedule::new("0 * * * *", "UTC").unwrap();
+            let plan = plan(&fields, &schedule, at(from), at(now));
+            assert!(plan.instants.iter().all(|(_, decision)| *decision == Decision::Skip("paused")));
+            assert_eq!(plan.next, Some(at("2026-11-01T15:00:00Z")));
+        }
     }
 
     #[test]

@@ -196,6 +196,11 @@ async fn jitter_moves_the_start_and_not_the_instant() {
     assert_eq!((fire.due_at, &row["status"]), (due, &json!("scheduled")));
     let starts: Timestamp = row["scheduled_for"].as_str().unwrap().parse().unwrap();
     assert!(starts > due && starts < due + SignedDuration::from_secs(3700));
+    // The fire says by how much it was moved; what the clock adds is the time until it was fired.
+    let moved = SignedDuration::from_secs_f64(fire.jitter_seconds);
+    assert!(fire.jitter_seconds > 0.0 && fire.jitter_seconds <= 3600.0);
+    let rest = starts.duration_since(fire.due_at + moved);
+    assert!((0..100).contains(&rest.as_secs()), "{rest:?}");
 }
 
 /// With a real worker: the job starts within a second of the instant, and the instant is not known to anybody before.

@@ -1,4 +1,6 @@
-//! The demo: two tenants, a worker, and somebody who keeps asking for things.
+//! The demo: two tenants, a worker, schedules, and an application in which things happen and which asks for things.
+
+mod triggers;
 
 use std::time::Duration;
 
@@ -42,20 +44,34 @@ pub(super) async fn worker(queue: &Queue, configuration: &Configuration) -> Resu
     Ok(worker)
 }
 
-/// Asks until told to stop.
+/// Asks and emits until told to stop.
 pub(super) async fn produce(queue: Queue, tenants: Vec<Tenant>, stop: CancellationToken) {
-    let mut turn = tokio::time::interval(EVERY);
-    loop {
+    // Here and not before it is ready, which should be soon.
+    for tenant in &tenants {
+        if let Err(error) = triggers::ensure(&queue, tenant.id).await {
+            tracing::warn!(%error, "the demo's triggers were not made");
+        }
+    }
+    let mut ticks = tokio::time::interval(EVERY);
+    for turn in 0_u64.. {
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = turn.tick() => {}
+            _ = ticks.tick() => {}
         }
         for tenant in &tenants {
-            if let Err(error) = ask(&queue, tenant).await {
+            if let Err(error) = happen(&queue, tenant, turn).await {
                 tracing::warn!(%error, "the demo's jobs were not enqueued");
             }
         }
     }
+}
+
+async fn happen(queue: &Queue, tenant: &Tenant, turn: u64) -> windlass::Result<()> {
+    // All four events in the first round, so that there is something to look at.
+    for turn in if turn == 0 { 0..4 } else { turn + 3..turn + 4 } {
+        triggers::emit(queue, tenant.id, turn).await?;
+    }
+    ask(queue, tenant).await
 }
 
 async fn ask(queue: &Queue, tenant: &Tenant) -> windlass::Result<()> {
@@ -72,9 +88,6 @@ async fn ask(queue: &Queue, tenant: &Tenant) -> windlass::Result<()> {
     for job in &jobs {
         queue.enqueue(job).await?;
     }
-    let labels = json!({"labels": ["sunset", "harbour"]});
-    queue.enqueue(&NewJob::new("recompute-zeroshot-tags").payload(&labels).tenant(tenant.id)).await?;
-
     // Trained after the pictures of this round are in: blocked until the sync has succeeded.
     let sync = NewJob::new("sync-dropbox").payload(&json!({"provider_id": Uuid::new_v4()})).tenant(tenant.id);
     let sync = queue.enqueue(&sync.priority(200)).await?;

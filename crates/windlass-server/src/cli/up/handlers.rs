@@ -1,5 +1,5 @@
-//! What the demo's worker runs: the four commands of a picture library, one that polls another service, and one that fails
-//! for good now and then. Each is a few lines, as an application's would be.
+//! What the demo's worker runs: the four commands of a picture library. They report progress and log lines; one is tried
+//! again now and then, one polls another service, and one fails for good now and then. Each is a few lines, as an application's would be.
 
 use std::time::Duration;
 
@@ -28,8 +28,10 @@ impl Handler for SyncDropbox {
     async fn run(&self, job: &Context, sync: Sync) -> Result<Done, Failure> {
         let pages = rand::random_range(4..12_u16);
         let prefix = sync.path_prefix.as_deref().unwrap_or("/");
+        job.log(&format!("reading the changes below {prefix}"));
         for page in 1..=pages {
             step(job, 80, 250).await?;
+            job.log(&format!("page {page}: 25 pictures, {} of them new", rand::random_range(0..=25)));
             job.progress(percent(page, pages), &format!("page {page} of {pages} below {prefix}"));
         }
         let pictures = u32::from(pages) * 25;
@@ -58,6 +60,7 @@ impl Handler for RecomputeTags {
     type Args = Model;
 
     async fn run(&self, job: &Context, model: Model) -> Result<Done, Failure> {
+        job.log(&format!("asking the service for {}, attempt {}", model.model, job.attempt()));
         step(job, 100, 600).await?;
         if rand::random::<f64>() < 0.3 {
             return Err(Failure::retry(format!("the service for {} answered 503", model.model)));
@@ -125,6 +128,7 @@ impl Handler for TrainModels {
     async fn run(&self, job: &Context, training: Training) -> Result<Done, Failure> {
         for keyword in 1..=training.keywords {
             step(job, 150, 400).await?;
+            job.log(&format!("trained keyword {keyword}: loss {:.3}", 1.0 / f64::from(keyword + 1)));
             job.progress(
                 percent(keyword, training.keywords),
                 &format!("keyword {keyword} of {}", training.keywords),

@@ -29,6 +29,31 @@ async fn nothing_of_an_old_generation_fires_after_the_edit() {
     assert_eq!(outcomes(&fires(&queue, &trigger).await), ["skipped edited"], "and the instant is told");
 }
 
+/// Nobody decided about an hour of instants; then the times change, and then the trigger goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_edit_or_a_deletion_overtakes_is_told_instant_by_instant() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    define(&queue).await;
+    let trigger = create(&queue, &every_minute()).await;
+    let first = look_back(&client, &trigger, SignedDuration::from_mins(30)).await;
+    let edited = changes(json!({"cron_expr": "*/2 * * * *"}));
+    let new = queue.update_trigger(DEFAULT_TENANT, trigger.id, None, &edited, "tester").await.unwrap();
+    let told = fires(&queue, &trigger).await;
+    assert!((30..=31).contains(&told.len()), "{}", told.len());
+    assert_eq!((told[0].due_at, told[0].generation), (first, Some(1)));
+    assert!(outcomes(&told).iter().all(|outcome| outcome == "skipped edited"));
+
+    let first = look_back(&client, &new, SignedDuration::from_mins(10)).await;
+    queue.delete_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
+    let deleted =
+        "select count(*), min(due_at) from windlass.fire where reason = 'deleted' and generation = 2";
+    let row = client.query_one(deleted, &[]).await.unwrap();
+    assert_eq!(row.get::<_, Timestamp>(1), first);
+    assert!((5..=6).contains(&row.get::<_, i64>(0)));
+    assert_eq!(jobs_of(&client, trigger.id).await, 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edit_that_leaves_the_times_alone_loses_no_instant() {
     let queue = TestQueue::create().await;
@@ -57,10 +82,26 @@ async fn a_paused_trigger_does_not_fire_and_goes_on_from_now() {
     };
     let paused = edit(json!({"is_enabled": false})).await;
     assert_eq!(paused.next_due_at, None);
+    // An hour passes in which a scheduler runs, and another in which none does.
+    let first = look_back(&client, &paused, SignedDuration::from_hours(2)).await;
+    let ends = "update windlass.job_triggers set ends_at = next_due_at + interval '59 minutes' where id = $1";
+    client.execute(ends, &[&trigger.id]).await.unwrap();
     fire_all(&keeper(&queue)).await;
+    let told = fires(&queue, &trigger).await;
+    assert_eq!((told.len(), told[0].due_at), (60, first));
+    let second = "update windlass.job_triggers set ends_at = null, next_due_at = $2 where id = $1";
+    client.execute(second, &[&trigger.id, &(first + SignedDuration::from_hours(1))]).await.unwrap();
     let resumed = edit(json!({"is_enabled": true})).await;
     assert!(resumed.next_due_at.unwrap() > Timestamp::now() - SignedDuration::from_secs(2));
-    assert_eq!(fires(&queue, &trigger).await, []);
+    let told = fires(&queue, &trigger).await;
+    let last = resumed.next_due_at.unwrap() - SignedDuration::from_mins(1);
+    let every: Vec<Timestamp> = Schedule::new("* * * * *", "UTC")
+        .unwrap()
+        .due_in(first - SignedDuration::from_nanos(1), last)
+        .collect();
+    assert_eq!(told.iter().map(|fire| fire.due_at).collect::<Vec<_>>(), every, "each instant of the pause");
+    assert!(outcomes(&told).iter().all(|outcome| outcome == "skipped paused"));
+    assert_eq!(jobs_of(&client, trigger.id).await, 0);
     queue.delete_trigger(DEFAULT_TENANT, trigger.id, Some(resumed.generation), "tester").await.unwrap();
     assert_eq!(queue.trigger(DEFAULT_TENANT, trigger.id).await.unwrap(), None);
     assert!(matches!(
@@ -157,6 +198,20 @@ async fn a_backfill_fires_what_was_not_fired_and_only_that() {
     assert!(!made.contains(&fired));
     assert!(backfill(false).await.is_empty(), "twice is once");
     assert_eq!(jobs_of(&client, trigger.id).await, i64::try_from(made.len()).unwrap());
+    // Outside of its dates a trigger has no instants; a backfill says which of them it left out, and why.
+    let dated =
+        create(&queue, &NewTrigger { starts_at: Some(from), ends_at: Some(until), ..every_minute() }).await;
+    let minute = SignedDuration::from_mins(1);
+    let wide = from - minute..=until + minute;
+    let made = queue.backfill(DEFAULT_TENANT, dated.id, wide.clone(), false, "tester").await.unwrap();
+    let reasons = |made: &[windlass::FireOutcome]| {
+        let left_out = made.iter().filter_map(|fire| fire.reason.clone()).collect::<Vec<_>>();
+        (made.len(), left_out)
+    };
+    let left_out = vec!["before_start".to_owned(), "after_end".to_owned()];
+    assert_eq!(reasons(&made), (expected.len() + 2, left_out.clone()));
+    let dry = queue.backfill(DEFAULT_TENANT, dated.id, wide, true, "tester").await.unwrap();
+    assert_eq!(reasons(&dry).1, left_out);
     let future = queue.backfill(
         DEFAULT_TENANT,
         trigger.id,

@@ -11,9 +11,11 @@ declare
   purged integer;
   needed uuid[];
   ordering_keys text[];
-  held uuid[] := windlass.held_jobs(tenant, jobs);
+  held uuid[];
 begin
   perform windlass.tenant_for(tenant);
+  perform pg_advisory_xact_lock_shared(hashtext('windlass.hold')); -- a hold that is being placed comes first
+  held := windlass.held_jobs(tenant, jobs);
   if held <> '{}' then
     raise exception 'job % is under legal hold', held[1] using errcode = 'WL020', detail = held[1]::text;
   end if;

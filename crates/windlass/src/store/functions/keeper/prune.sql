@@ -1,7 +1,9 @@
 -- Deletes finished jobs that are past their retention, a batch at a time. Each rule remembers how far it has come, so
--- history is read once per rule, through the BRIN index on finished_at, and a crash resumes where it was. What is under legal
--- hold is passed over (releasing the hold begins anew), and what has an artifact to be removed first waits for that.
--- Returns how many jobs were dealt with.
+-- history is read once per rule and a crash resumes where it was. What is under legal hold is passed over (releasing
+-- the hold begins anew), and what has an artifact to be removed first waits for that. The rule that was looked at longest ago
+-- goes first, so that a long backlog of one does not hold up the others. Returns how many jobs were dealt with.
+-- Index: the BRIN on finished_at, which knows no order. So a rule looks at a span of time that is sized after what the last
+-- one held: without that, every batch would read and sort all that is still to go.
 create or replace function windlass.prune(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -13,44 +15,66 @@ declare
   rule record;
   batch record;
   has_holds boolean := exists (select from windlass.legal_hold);
+  oldest timestamptz;
+  since timestamptz;
+  upto timestamptz;
+  step interval;
   waiting uuid[];
   seen integer := 0;
+  room integer;
   gone integer;
+  is_full boolean := false;
 begin
   if not pg_try_advisory_xact_lock(hashtext('windlass.prune')) then
     return 0;
   end if;
   for rule in
     select r.duty, r.tenant_id, r.definition_id, r.definition_key, r.status as status_name, windlass.state_code(r.status) as status,
-           clock_timestamp() - r.keep as cutoff, coalesce(m.reached, '-infinity') as reached
+           clock_timestamp() - r.keep as cutoff, nullif(m.reached, '-infinity') as reached, coalesce(m.span, interval '1 minute') as span
       from windlass.retention_rules() r left join windlass.keeper_mark m on m.duty = r.duty
+     order by m.updated_at nulls first, r.duty
   loop
+    if rule.reached is null and oldest is null then
+      oldest := coalesce((select min(h.finished_at) from windlass.history h where h.finished_at < clock_timestamp()), clock_timestamp());
+    end if;
+    since := least(coalesce(rule.reached, oldest), rule.cutoff);
+    step := rule.span;
     gone := 0;
-    for batch in
-      with old as materialized (
-        select h.tenant_id, h.job_id, h.finished_at from windlass.history h
-         where h.finished_at >= rule.reached and h.finished_at < rule.cutoff and h.job_status = rule.status
-           and h.lane in (
-             select l.id from windlass.lane l
-              where l.definition_id = rule.definition_id
-                and case when rule.tenant_id is not null then l.tenant_id = rule.tenant_id
-                    else not exists (select from windlass.retention o where o.tenant_id = l.tenant_id and o.status = rule.status_name
-                                        and o.definition_key in (rule.definition_key, '*')) end)
-           and not exists (select from windlass.purge_wait w where w.tenant_id = h.tenant_id and w.job_id = h.job_id)
-           and (not has_holds or h.job_id <> all (windlass.held_jobs(h.tenant_id, array[h.job_id])))
-         order by h.finished_at limit most
-         for update skip locked) -- an operator may be retrying one of them
-      select o.tenant_id, array_agg(o.job_id) as jobs, max(max(o.finished_at)) over () as reached, (sum(count(*)) over ()) >= most as is_full
-        from old o group by o.tenant_id
-    loop
-      seen := seen + cardinality(batch.jobs);
-      waiting := windlass.clean_up_first(batch.tenant_id, batch.jobs);
-      gone := gone + windlass.purge(batch.tenant_id, array(select j from unnest(batch.jobs) j where j <> all (waiting)), true);
-      rule.cutoff := case when batch.is_full then batch.reached else rule.cutoff end;
+    while since < rule.cutoff and not is_full loop
+      upto := least(since + step, rule.cutoff);
+      room := most - seen;
+      for batch in
+        with old as materialized (
+          select h.tenant_id, h.job_id, h.finished_at from windlass.history h
+           where h.finished_at >= since and h.finished_at < upto and h.job_status = rule.status
+             and h.lane in (
+               select l.id from windlass.lane l
+                where l.definition_id = rule.definition_id
+                  and case when rule.tenant_id is not null then l.tenant_id = rule.tenant_id
+                      else not exists (select from windlass.retention o where o.tenant_id = l.tenant_id and o.status = rule.status_name
+                                          and o.definition_key in (rule.definition_key, '*')) end)
+             and not exists (select from windlass.purge_wait w where w.tenant_id = h.tenant_id and w.job_id = h.job_id)
+             and (not has_holds or h.job_id <> all (windlass.held_jobs(h.tenant_id, array[h.job_id])))
+           order by h.finished_at limit room
+           for update skip locked) -- an operator may be retrying one of them
+        select o.tenant_id, array_agg(o.job_id) as jobs, max(max(o.finished_at)) over () as reached, sum(count(*)) over () as found
+          from old o group by o.tenant_id
+      loop
+        is_full := batch.found >= room;
+        upto := case when is_full then batch.reached else upto end;
+        seen := seen + cardinality(batch.jobs);
+        waiting := windlass.clean_up_first(batch.tenant_id, batch.jobs);
+        gone := gone + windlass.purge(batch.tenant_id, array(select j from unnest(batch.jobs) j where j <> all (waiting)), true);
+      end loop;
+      since := upto;
+      step := case when is_full then greatest(step / 2, interval '1 ms') else least(step * 2, interval '7 days') end;
     end loop;
-    insert into windlass.keeper_mark as m (duty, reached, moved) values (rule.duty, rule.cutoff, gone)
-      on conflict (duty) do update set reached = greatest(m.reached, excluded.reached), moved = m.moved + excluded.moved, updated_at = now();
-    exit when seen >= most;
+    -- A settlement that commits after us may bear a time from just before it, so the mark stays a minute behind.
+    insert into windlass.keeper_mark as m (duty, reached, moved, span)
+      values (rule.duty, least(since, clock_timestamp() - interval '1 minute'), gone, step)
+      on conflict (duty) do update set reached = greatest(m.reached, excluded.reached), moved = m.moved + excluded.moved, span = excluded.span,
+        updated_at = clock_timestamp();
+    exit when is_full;
   end loop;
   seen := seen + windlass.finish_clean_ups(most);
   delete from windlass.idempotency i where i.created_at < clock_timestamp() - interval '7 days';
@@ -58,5 +82,28 @@ begin
   delete from windlass.dedupe d where d.until < clock_timestamp() - interval '1 day';
   delete from windlass.job_workers w where w.stopped_at < clock_timestamp() - interval '90 days';
   return seen;
+end
+$$;
+
+-- Tells the index on finish times of the pages written since the last vacuum: what it does not know, a scan reads every
+-- time. Gives up at once where a vacuum is at work, which does the same. In a transaction of its own, because its lock would
+-- keep a vacuum away until the end. Answers how many ranges of pages it took in.
+create or replace function windlass.summarize_history() returns integer
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '50ms'
+as $$
+declare
+  part record;
+  taken_in integer := 0;
+begin
+  for part in select i.inhrelid as index from pg_inherits i where i.inhparent = 'windlass.history_by_time'::regclass loop
+    begin
+      taken_in := taken_in + brin_summarize_new_values(part.index);
+    exception when lock_not_available then
+      null;
+    end;
+  end loop;
+  return taken_in;
 end
 $$;

@@ -1,4 +1,5 @@
 -- Keeps a job, the jobs of a subject, or (with neither) all of the tenant from being deleted, by retention and by hand.
+-- Waits for deletions that are under way, and lets none begin until it is committed: what is there then, stays.
 create or replace function windlass.place_hold(tenant uuid, on_job uuid, on_type text, on_id text, why text, by_actor text) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -8,6 +9,7 @@ declare
   new_id uuid;
 begin
   perform windlass.tenant_for(tenant);
+  perform pg_advisory_xact_lock(hashtext('windlass.hold'));
   insert into windlass.legal_hold (tenant_id, job_id, subject_type, subject_id, reason, created_by)
     values (tenant, on_job, on_type, on_id, why, by_actor) returning id into new_id;
   return new_id;

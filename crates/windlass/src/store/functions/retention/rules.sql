@@ -21,20 +21,22 @@ $$;
 
 -- How far each rule has come, for whoever asks "is it being deleted?".
 create or replace function windlass.retention_progress()
-returns table (tenant_id uuid, definition_key text, status text, keep_seconds bigint, reached timestamptz, purged bigint, looked_at timestamptz)
+returns table (tenant_id uuid, definition_key text, status text, keep_seconds bigint, reached timestamptz, behind_seconds bigint, purged bigint,
+  looked_at timestamptz)
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
   select r.tenant_id, r.definition_key, r.status, extract(epoch from r.keep)::bigint, nullif(m.reached, '-infinity'),
+         case when m.reached > '-infinity' then greatest(0, extract(epoch from clock_timestamp() - r.keep - m.reached)) end::bigint,
          coalesce(m.moved, 0), m.updated_at
     from windlass.retention_rules() r left join windlass.keeper_mark m on m.duty = r.duty
    where windlass.current_tenant() is null or r.tenant_id is null or r.tenant_id = windlass.current_tenant()
    order by r.definition_key, r.status, r.tenant_id nulls first
 $$;
 
--- Sets or, with is_cleared, takes away a tenant's own rule. keep_seconds null is for ever. A mark that a rule has passed must
+-- Sets or, with is_cleared, takes away a tenant's own rule; answers whether there was one to take. keep null is for ever. A mark that a rule has passed must
 -- not hide what the new rule means, so the marks of the definition begin anew: history is read once more.
-create or replace function windlass.set_retention(tenant uuid, for_key text, for_status text, keep bigint, is_cleared boolean) returns void
+create or replace function windlass.set_retention(tenant uuid, for_key text, for_status text, keep bigint, is_cleared boolean) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -46,11 +48,15 @@ begin
   end if;
   if is_cleared then
     delete from windlass.retention r where r.tenant_id = tenant and r.definition_key = for_key and r.status = for_status;
+    if not found then
+      return false;
+    end if;
   else
     insert into windlass.retention (tenant_id, definition_key, status, keep_seconds) values (tenant, for_key, for_status, keep)
       on conflict (tenant_id, definition_key, status) do update set keep_seconds = excluded.keep_seconds, updated_at = now();
   end if;
   update windlass.keeper_mark m set reached = '-infinity'
    where m.duty in (select r.duty from windlass.retention_rules() r where r.status = for_status and for_key in (r.definition_key, '*'));
+  return true;
 end
 $$;

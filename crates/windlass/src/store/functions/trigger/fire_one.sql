@@ -34,10 +34,10 @@ begin
       end loop;
     end if;
     if reason is null then
-      insert into windlass.fire as f (tenant_id, trigger_id, due_at, generation, kind, outcome, job_id, is_open)
-        values (tenant, trigger, due, of_generation, of_kind, 'fired', job, policy <> 'allow')
+      insert into windlass.fire as f (tenant_id, trigger_id, due_at, generation, kind, outcome, job_id, jitter_seconds, is_open)
+        values (tenant, trigger, due, of_generation, of_kind, 'fired', job, delay, policy <> 'allow')
         on conflict (tenant_id, trigger_id, due_at, generation) do update
-          set kind = excluded.kind, outcome = 'fired', reason = null, job_id = excluded.job_id, is_open = excluded.is_open,
+          set kind = excluded.kind, outcome = 'fired', reason = null, job_id = excluded.job_id, jitter_seconds = excluded.jitter_seconds, is_open = excluded.is_open,
               decided_at = excluded.decided_at
           where f.outcome = 'skipped' and excluded.kind = 'backfill';
       if found then

@@ -1,10 +1,11 @@
--- Replaces a trigger's fields if it is still of the generation that the caller has seen, and raises that. next_due is null
--- for "as it was": an edit that does not change when it is due must not lose an instant that has just come. Where the
--- times do change, an instant that had come and was not fired yet is told as skipped.
+-- Replaces a trigger's fields if it is still of the generation that the caller has seen, and raises that. An edit that does
+-- not change when it is due must not lose an instant that has just come, so next_due_at then stays. Where the times do
+-- change, the instants that had come and that nobody had decided about (missed) are told as skipped, with why.
 -- The row lock is what keeps the promise: a fire of the old generation has committed before, or finds a newer one.
 -- Answers the new generation, or null if there is no such trigger or it was edited meanwhile.
 create or replace function windlass.update_trigger(
-  tenant uuid, trigger uuid, seen integer, fields jsonb, changes_times boolean, next_due timestamptz)
+  tenant uuid, trigger uuid, seen integer, fields jsonb, changes_times boolean, next_due timestamptz, missed timestamptz[],
+  why text)
 returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -15,7 +16,7 @@ declare
 begin
   perform windlass.tenant_for(tenant);
   perform windlass.route(tenant, fields ->> 'definition_key', null, null);
-  select t.overlap, t.next_due_at, t.is_enabled into old from windlass.job_triggers t
+  select t.overlap into old from windlass.job_triggers t
    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
   if not found then
     return null;
@@ -34,10 +35,9 @@ begin
         ends_at timestamptz)
     join windlass.job_definitions d on d.key = fields ->> 'definition_key'
    where t.tenant_id = tenant and t.id = trigger;
-  if changes_times and old.next_due_at <= clock_timestamp() then
-    insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason)
-      values (tenant, trigger, old.next_due_at, seen, 'skipped', 'edited') on conflict do nothing;
-  end if;
+  -- What was decided since the caller looked has its row already.
+  insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason)
+    select tenant, trigger, m.due, seen, 'skipped', why from unnest(missed) m (due) on conflict do nothing;
   if old.overlap = 'allow' and fields ->> 'overlap' <> 'allow' then
     -- Nobody followed the jobs of a trigger that may overlap; from now on somebody asks.
     update windlass.fire f set is_open = true
@@ -49,9 +49,9 @@ begin
 end
 $$;
 
--- Deletes a trigger. What it did stays as history, so the row stays and is marked. Answers whether there was one, of the
--- generation seen (null: of any).
-create or replace function windlass.delete_trigger(tenant uuid, trigger uuid, seen integer) returns boolean
+-- Deletes a trigger if it is still of the generation that the caller has seen. What it did stays as history, so the row stays
+-- and is marked; missed as above. Answers whether it was there.
+create or replace function windlass.delete_trigger(tenant uuid, trigger uuid, seen integer, missed timestamptz[]) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -60,7 +60,12 @@ begin
   perform windlass.tenant_for(tenant);
   update windlass.job_triggers t
      set deleted_at = now(), updated_at = now(), is_enabled = false, next_due_at = null, generation = t.generation + 1
-   where t.tenant_id = tenant and t.id = trigger and t.deleted_at is null and t.generation = coalesce(seen, t.generation);
-  return found;
+   where t.tenant_id = tenant and t.id = trigger and t.deleted_at is null and t.generation = seen;
+  if not found then
+    return false;
+  end if;
+  insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason)
+    select tenant, trigger, m.due, seen, 'skipped', 'deleted' from unnest(missed) m (due) on conflict do nothing;
+  return true;
 end
 $$;

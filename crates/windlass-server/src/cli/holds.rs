@@ -1,0 +1,98 @@
+//! `windlass holds`.
+
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+
+use super::Global;
+use super::exit::{Exit, Failure};
+use super::print::{self, Show, at, text};
+
+#[derive(Debug, Args)]
+pub struct Holds {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Lists what must not be deleted
+    #[command(alias = "ls")]
+    List,
+    /// Keeps a job, the jobs of a subject, or everything of the tenant, and prints the hold's id
+    #[command(
+        after_help = "Examples:\n  windlass holds place --subject user:7 --reason 'case 12' --tenant acme\n  \
+        windlass holds place --everything --reason audit --tenant acme"
+    )]
+    Place {
+        /// Why it is kept
+        #[arg(long)]
+        reason: String,
+        /// One job
+        #[arg(long, value_name = "ID", required_unless_present_any = ["subject", "everything"], conflicts_with_all = ["subject", "everything"])]
+        job: Option<String>,
+        /// The jobs of a subject, those to come included
+        #[arg(long, value_name = "TYPE:ID", conflicts_with = "everything")]
+        subject: Option<String>,
+        /// Everything of the tenant
+        #[arg(long)]
+        everything: bool,
+    },
+    /// Ends a hold; what it kept goes as the rules of retention say
+    Release {
+        /// The hold's id
+        id: String,
+    },
+}
+
+const PATH: &str = "/api/v1/retention/holds";
+
+impl Holds {
+    pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
+        match &self.verb {
+            Verb::List => {
+                let holds = global.client().await?.all(PATH, &[]).await?;
+                if global.json { print::json(&Value::Array(holds))? } else { show(&holds)? }
+            }
+            Verb::Place { reason, job, subject, everything: _ } => {
+                let mut body = Map::from_iter([("reason".to_owned(), json!(reason))]);
+                body.extend(job.as_ref().map(|job| ("job_id".to_owned(), json!(job))));
+                if let Some(subject) = subject {
+                    let (kind, id) = subject.split_once(':').ok_or_else(|| {
+                        Failure::usage("--subject needs a type and an id").advise("write it as user:7")
+                    })?;
+                    body.insert("subject_type".to_owned(), json!(kind));
+                    body.insert("subject_id".to_owned(), json!(id));
+                }
+                let hold = global.client().await?.post(PATH, Value::Object(body)).await?;
+                if global.json { print::json(&hold)? } else { print::line(text(at(&hold, "id")))? }
+            }
+            Verb::Release { id } => {
+                let hold = global.client().await?.delete(&format!("{PATH}/{id}")).await?;
+                if global.json { print::json(&hold)? } else { print::line(format!("{id} is released"))? }
+            }
+        }
+        Ok(Exit::Success)
+    }
+}
+
+fn show(holds: &[Value]) -> Result<(), Failure> {
+    print::table(
+        holds,
+        &[
+            ("ID", Show::Plain("id")),
+            ("KEEPS", Show::With(keeps)),
+            ("REASON", Show::Cut("reason", 60)),
+            ("BY", Show::Plain("created_by")),
+            ("PLACED", Show::Age("created_at")),
+        ],
+        "no holds: everything goes as the rules of retention say",
+    )
+}
+
+fn keeps(hold: &Value) -> String {
+    match (at(hold, "job_id").as_str(), at(hold, "subject_type").as_str(), at(hold, "subject_id").as_str()) {
+        (Some(job), _, _) => format!("job {job}"),
+        (None, Some(kind), Some(id)) => format!("{kind}:{id}"),
+        _ => "everything".to_owned(),
+    }
+}

@@ -1,0 +1,92 @@
+//! What starts by itself in the demo: the four events of a picture library, each with the trigger that waits for it, and two
+//! schedules, of which one can be watched.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass::{NewEvent, NewTrigger, Queue};
+
+/// Makes those that are not there yet: a demo that goes on keeps what somebody has changed about them.
+pub(super) async fn ensure(queue: &Queue, tenant: Uuid) -> windlass::Result<()> {
+    let there = queue.triggers(tenant, None, None, 500, 0).await?;
+    for new in wanted(tenant) {
+        if !there.iter().any(|trigger| trigger.fields.label == new.label) {
+            queue.create_trigger(tenant, &new, "demo").await?;
+        }
+    }
+    Ok(())
+}
+
+/// Emits the event whose turn it is, as the application would in the transaction in which it happened.
+pub(super) async fn emit(queue: &Queue, tenant: Uuid, turn: u64) -> windlass::Result<()> {
+    let (name, payload) = happening(tenant, turn);
+    queue.emit(&NewEvent::new(name).payload(&payload).tenant(tenant)).await.map(drop)
+}
+
+fn happening(tenant: Uuid, turn: u64) -> (&'static str, Value) {
+    match turn % 4 {
+        0 => (
+            "provider.folder.updated",
+            // Few folders: the same one again within two minutes is one sync, and its event says so.
+            json!({"provider_id": provider(tenant, 0), "folder_path": format!("/albums/{}", 2020 + turn / 4 % 6)}),
+        ),
+        1 => (
+            "provider.connection.changed",
+            json!({"provider_id": provider(tenant, u128::from(turn / 4 % 3)), "connected": turn / 4 % 3 != 2}),
+        ),
+        // Every third list was made by an older application that does not say what is on it: its trigger fails, is shown with
+        // the reason, and can be tried again.
+        2 if turn / 4 % 3 == 2 => ("list.created", json!({"list_id": turn})),
+        2 => ("list.created", json!({"list_id": turn, "labels": ["sunset", "harbour", "snow"]})),
+        _ => ("images.ingest.completed", json!({"count": 10 + turn % 90, "model": "siglip"})),
+    }
+}
+
+fn provider(tenant: Uuid, number: u128) -> Uuid {
+    Uuid::from_u128(tenant.as_u128() ^ number)
+}
+
+fn wanted(tenant: Uuid) -> [NewTrigger; 6] {
+    let event = |label: &str, name: &str, key: &str, template: Value| NewTrigger {
+        payload_template: template,
+        dedupe_window_seconds: 120,
+        ..NewTrigger::event(label, name, key)
+    };
+    [
+        event(
+            "Resync on folder change",
+            "provider.folder.updated",
+            "sync-dropbox",
+            json!({"provider_id": "{{event.provider_id}}", "path_prefix": "{{event.folder_path}}"}),
+        ),
+        NewTrigger {
+            conditions: json!({"connected": true}),
+            ..event(
+                "Sync what was connected",
+                "provider.connection.changed",
+                "sync-dropbox",
+                json!({"provider_id": "{{event.provider_id}}"}),
+            )
+        },
+        event(
+            "Tag the pictures of a new list",
+            "list.created",
+            "recompute-zeroshot-tags",
+            json!({"labels": "{{event.labels}}"}),
+        ),
+        event(
+            "Tag what came in",
+            "images.ingest.completed",
+            "recompute-trained-tags",
+            json!({"model": "{{event.model | default(\"siglip\")}}"}),
+        ),
+        NewTrigger {
+            payload_template: json!({"keywords": 8}),
+            ..NewTrigger::schedule("Train keyword models every minute", "* * * * *", "train-keyword-models")
+        },
+        NewTrigger {
+            timezone: Some("America/New_York".to_owned()),
+            payload_template: json!({"provider_id": provider(tenant, 0), "path_prefix": "/"}),
+            ..NewTrigger::schedule("Nightly provider sync", "0 2 * * *", "sync-dropbox")
+        },
+    ]
+}
