@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod definitions;
 pub(crate) mod events;
+pub(crate) mod hooks;
 pub(crate) mod jobs;
 pub(crate) mod me;
 pub(crate) mod retention;

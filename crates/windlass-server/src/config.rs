@@ -24,6 +24,8 @@ pub struct Configuration {
     #[config(nested)]
     pub auth: Auth,
     #[config(nested)]
+    pub events: Events,
+    #[config(nested)]
     pub limits: Limits,
     #[config(nested)]
     pub worker: Worker,
@@ -98,6 +100,13 @@ pub struct Auth {
     /// The claim that holds the role, with dots into nested claims.
     #[config(env = "WINDLASS_JWT_ROLE_CLAIM", default = "app_metadata.role")]
     pub jwt_role_claim: String,
+}
+
+#[derive(Debug, Config)]
+pub struct Events {
+    /// The file with the signed hooks through which other services may emit events.
+    #[config(env = "WINDLASS_HOOKS_FILE")]
+    pub hooks: Option<PathBuf>,
 }
 
 #[derive(Debug, Config)]

@@ -27,9 +27,9 @@ use crate::web;
 pub use app::{App, Options};
 pub use changes::{Change, changes};
 pub use extract::{Body, Id, IdempotencyKey, Query};
-pub(crate) use extract::{expected_version, object, parse};
+pub(crate) use extract::{Raw, expected_version, object, parse};
 pub(crate) use idempotent::{keep, replay};
-pub use openapi::document;
+pub use openapi::{SIGNED, document};
 pub use problem::{Fault, Problem, ProblemKind};
 pub use time::Time;
 
@@ -72,6 +72,8 @@ routes! {
         get    "/api/v1/events"                               ReadEvents     api::events::list;
         get    "/api/v1/events/{event_id}"                    ReadEvents     api::events::read;
         post   "/api/v1/events/{event_id}/retry"              WriteTriggers  api::events::retry;
+        // Guards itself: its callers have no credential but the signature of what they send.
+        post   "/api/v1/hooks/{hook}"                         Anyone         api::hooks::receive;
 
         // What is kept, how long, and how far pruning has come.
         get    "/api/v1/retention"                  ReadJobs         api::retention::read;

@@ -6,6 +6,7 @@ pub mod api;
 pub mod auth;
 pub mod cli;
 pub mod config;
+pub mod hooks;
 pub mod http;
 mod logs;
 pub mod metrics;

@@ -80,6 +80,11 @@ impl Acting {
         self.session.commit().await
     }
 
+    /// The database's time, which is the only one that counts.
+    pub async fn now(&self) -> Result<jiff::Timestamp> {
+        Ok(store::trigger::now(&self.session, self.reach.owner()).await?.0)
+    }
+
     /// One job as this transaction sees it.
     pub async fn job(&self, id: Uuid) -> Result<Option<Job>> {
         let Some(tenant) = self.reach.tenant() else { return Ok(None) };

@@ -79,6 +79,11 @@ impl NewEvent {
         self
     }
 
+    /// Refuses what an emit would refuse, as far as that can be told without the database.
+    pub fn check(&self) -> Result<()> {
+        self.checked().map(drop)
+    }
+
     /// The payload as text, once everything that can be refused without the database has been looked at.
     pub(crate) fn checked(&self) -> Result<&str> {
         check_name("name", &self.name)?;

@@ -43,6 +43,8 @@ mod token;
 mod trace;
 mod trigger;
 mod verbs;
+#[cfg(feature = "http-jobs")]
+pub mod webhook;
 mod why;
 pub mod worker;
 

@@ -36,6 +36,10 @@ pub enum Who {
         issuer: String,
         subject: String,
     },
+    /// Another service, by the signature of one hook.
+    Hook {
+        name: String,
+    },
     /// Somebody at a command line who has the database's address.
     Local {
         user: String,
@@ -87,6 +91,7 @@ impl Caller {
         match &self.who {
             Who::Token { id, .. } => format!("token:{id}"),
             Who::Local { user } => format!("local:{}", windlass::text::storable(user.as_bytes(), 200)),
+            Who::Hook { name } => format!("hook:{name}"),
             Who::User { id, .. } => format!("user:{id}"),
             Who::Jwt { subject, .. } => {
                 format!("jwt:{}", windlass::text::storable(subject.as_bytes(), 200))
@@ -99,7 +104,7 @@ impl Caller {
         match &self.who {
             Who::User { id, .. } => Some(*id),
             Who::Jwt { subject, .. } => subject.parse().ok(),
-            Who::Token { .. } | Who::Local { .. } => None,
+            Who::Token { .. } | Who::Hook { .. } | Who::Local { .. } => None,
         }
     }
 }

@@ -14,6 +14,7 @@ use windlass::{Keeper, KeeperSettings, Queue, Settings};
 use super::exit::{Exit, Failure};
 use crate::auth::{Caller, JwtKeys, JwtSettings, Role, Secret, Who};
 use crate::config::Configuration;
+use crate::hooks::Hooks;
 use crate::http::{self, App};
 use crate::server::{Running, Server};
 
@@ -47,7 +48,7 @@ pub(crate) async fn routes(
 
 pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Result<App, Failure> {
     let queue = Queue::connect(settings).await?;
-    Ok(App::new(queue, options(configuration)))
+    Ok(App::new(queue, options(configuration)?))
 }
 
 /// The same within a process that serves.
@@ -80,9 +81,11 @@ fn jwt(configuration: &Configuration) -> Option<JwtSettings> {
     })
 }
 
-fn options(configuration: &Configuration) -> http::Options {
+fn options(configuration: &Configuration) -> Result<http::Options, Failure> {
     let limits = &configuration.limits;
-    http::Options {
+    let hooks = configuration.events.hooks.as_deref().map(Hooks::load).transpose();
+    let hooks = hooks.map_err(Failure::usage)?.unwrap_or_default();
+    Ok(http::Options {
         max_body_bytes: limits.body_bytes,
         header_timeout: Duration::from_secs(limits.header_seconds),
         body_timeout: Duration::from_secs(limits.body_seconds),
@@ -93,7 +96,8 @@ fn options(configuration: &Configuration) -> http::Options {
         metrics_tenants: configuration.metrics.tenants,
         jwt: jwt(configuration),
         secure_cookies: is_reached_by_tls(configuration),
-    }
+        hooks: Arc::new(hooks),
+    })
 }
 
 /// By its own certificate, or by that of a proxy in front of it.

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::{Configuration, Mistake, Place};
+use crate::hooks::Hooks;
 
 pub(super) fn check(configuration: &Configuration, places: &HashMap<String, Place>) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
@@ -37,6 +38,9 @@ pub(super) fn check(configuration: &Configuration, places: &HashMap<String, Plac
         if let Some(Err(message)) = path.as_deref().map(readable) {
             mistake(key, message);
         }
+    }
+    if let Some(Err(message)) = configuration.events.hooks.as_deref().map(Hooks::load) {
+        mistake("events.hooks", message);
     }
     let addresses = [
         ("http.public_url", &http.public_url),

@@ -9,6 +9,7 @@ use windlass::{Pull, Queue};
 
 use super::limits::Rates;
 use crate::auth::{Authenticator, JwtSettings};
+use crate::hooks::Hooks;
 use crate::web::Pulses;
 
 /// The server's state; cheap to clone.
@@ -42,6 +43,8 @@ pub struct Options {
     pub requests_per_minute: u32,
     /// Whose JWTs are taken; nobody's, if not given.
     pub jwt: Option<JwtSettings>,
+    /// Through which other services may emit events; none, if not given.
+    pub hooks: Arc<Hooks>,
     /// Cookies go over TLS only; for servers that are reached by it.
     pub secure_cookies: bool,
     /// Open connections at once.
@@ -60,6 +63,7 @@ impl Default for Options {
             request_timeout: Duration::from_secs(30),
             requests_per_minute: 60_000,
             jwt: None,
+            hooks: Arc::default(),
             secure_cookies: false,
             max_connections: 10_000,
             metrics: true,

@@ -1,9 +1,10 @@
 //! What handlers take from a request, each refusing in our own words: the place, and what was expected there.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use serde::Deserialize as _;
@@ -13,6 +14,7 @@ use uuid::Uuid;
 use windlass::json::{self, JsonLimits};
 
 use super::app::App;
+use super::limits::RequestId;
 use super::problem::{Problem, ProblemKind};
 
 /// A JSON body. Unknown fields are refused by the types themselves (`deny_unknown_fields`).
@@ -54,6 +56,30 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         fingerprint.update([0]);
         fingerprint.update(&bytes);
         Ok(Self { value: parse(text)?, fingerprint: fingerprint.finalize().to_vec() })
+    }
+}
+
+/// A JSON body as the bytes that came, for what is signed as such. Every value is taken that the library would take.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    pub(crate) bytes: Bytes,
+    pub(crate) headers: HeaderMap,
+    pub(crate) from_address: Option<String>,
+    pub(crate) request_id: Option<String>,
+}
+
+impl FromRequest<App> for Raw {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        check_content(request.headers())?;
+        let headers = request.headers().clone();
+        let from_address =
+            request.extensions().get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip().to_string());
+        let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone());
+        let options = app.options();
+        let bytes = read(request, options.max_body_bytes, options.body_timeout).await?;
+        Ok(Self { bytes, headers, from_address, request_id })
     }
 }
 

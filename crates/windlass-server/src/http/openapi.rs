@@ -14,6 +14,9 @@ const ABOUT: &str = "A durable, multi-tenant job queue on Postgres.\n\nThe tenan
 one with `X-Tenant-Id`. Failures are `application/problem+json` with a stable `type`. A POST that creates takes an `Idempotency-Key`: \
 the same request is answered the same, another one under the same key is refused with 409.";
 
+/// The route whose requests are known by their signature instead of a credential.
+pub const SIGNED: &str = "/api/v1/hooks/{hook}";
+
 /// The whole document.
 pub fn document() -> Value {
     let mut document = serde_json::to_value(Documented::openapi()).unwrap_or_default();
@@ -76,6 +79,9 @@ fn complete(route: &Route, operation: &mut Map<String, Value>) {
             ProblemKind::TooManyRequests,
         ]);
     }
+    if route.path == SIGNED {
+        problems.extend([ProblemKind::Unauthorized, ProblemKind::TooManyRequests]);
+    }
     if has_body {
         problems.extend([
             ProblemKind::RequestTimeout,
@@ -120,6 +126,7 @@ fn takes_key(route: &Route) -> bool {
         "/api/v1/admin/tokens",
         "/api/v1/admin/tokens/{token_id}/rotate",
         "/api/v1/admin/members",
+        "/api/v1/retention/holds",
     ];
     creating.contains(&route.path)
 }

@@ -91,6 +91,7 @@ impl Viewer {
             Who::Token { name, .. } => format!("Token {name}"),
             Who::User { email, .. } => email.clone(),
             Who::Jwt { subject, .. } => subject.clone(),
+            Who::Hook { name } => format!("Hook {name}"),
             Who::Local { user } => user.clone(),
         }
     }

@@ -9,6 +9,7 @@ mod clients;
 mod documents;
 mod examples;
 mod health;
+mod hooks;
 mod identity;
 mod jobs;
 mod limits;

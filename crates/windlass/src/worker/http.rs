@@ -11,7 +11,6 @@ mod breaker;
 mod call;
 mod request;
 mod settings;
-mod sign;
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

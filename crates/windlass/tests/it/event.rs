@@ -2,6 +2,7 @@
 
 mod door;
 mod once;
+mod rpc;
 
 use std::time::Duration;
 

@@ -6,6 +6,7 @@ mod cancel;
 mod command;
 mod cut;
 mod disorder;
+mod events;
 
 pub(crate) mod fleet;
 mod freeze;

@@ -1,5 +1,7 @@
 //! How what is finished goes: by definition and status, a tenant's own rule, legal hold, and artifacts first.
 
+mod progress;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};

@@ -266,6 +266,42 @@ async fn preview_is_in_the_triggers_zone_and_within_its_dates() {
     assert!(runs[0].local.ends_with("-05:00") || runs[0].local.ends_with("-04:00"));
 }
 
+/// Seed 004's nightly sync: the definition's key and a template, and nothing else is overridden.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nightly_example_gives_what_its_template_says_and_leaves_the_rest() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let sync = Definition::new("sync-dropbox").max_attempts(7).queue("sync").priority(42);
+    queue.define(&sync).await.unwrap();
+    let nightly = NewTrigger {
+        timezone: Some("America/New_York".to_owned()),
+        payload_template: json!({"path_prefix": "/"}),
+        ..NewTrigger::schedule("Nightly provider sync", "0 2 * * *", "sync-dropbox")
+    };
+    let trigger = create(&queue, &nightly).await;
+    look_back(&client, &trigger, SignedDuration::from_hours(24)).await;
+    fire_all(&keeper(&queue)).await;
+    let fire = fires(&queue, &trigger).await.remove(0);
+    let row = job(&client, fire.job_id.unwrap()).await;
+    assert_eq!(row["payload"], json!({"path_prefix": "/"}));
+    assert_eq!(
+        (&row["max_attempts"], &row["queue"], &row["priority"]),
+        (&json!(7), &json!("sync"), &json!(42)),
+        "the definition's own"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn triggers_are_indexed_by_tenant_and_by_event_name() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let indexes = "select string_agg(indexdef, '; ' order by indexname) from pg_indexes where schemaname = 'windlass' and tablename = 'job_triggers'";
+    let indexes: String = client.query_one(indexes, &[]).await.unwrap().get(0);
+    for wanted in ["(tenant_id, is_enabled)", "(event_name) WHERE (trigger_type = 'event'", "(next_due_at) WHERE (next_due_at IS NOT NULL)"] {
+        assert!(indexes.contains(wanted), "{wanted} is not among {indexes}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn another_tenants_trigger_is_not_there() {
     let queue = TestQueue::create().await;

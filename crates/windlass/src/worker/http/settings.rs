@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::address;
 use super::call::Lookup;
-use super::sign::Key;
 use crate::error::{Error, Result};
+use crate::webhook::Key;
 
 /// Where jobs of one definition are sent, and how. Times are in seconds.
 #[derive(Debug, Clone, Deserialize)]

@@ -1,4 +1,4 @@
-//! The ways in: SQL, Rust in the caller's transaction, a row trigger of the application's, and RPC under a JWT's role.
+//! The ways in: SQL, Rust in the caller's transaction, and a row trigger of the application's.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -110,70 +110,4 @@ async fn a_row_trigger_emits_with_the_row_or_not_at_all() {
     let urls: Vec<&str> = payloads.iter().map(|payload| payload["url"].as_str().unwrap()).collect();
     assert_eq!(urls, ["https://v.example/1", "https://v.example/2"]);
     assert!(payloads[0]["video"].is_number(), "the type of the column survives");
-}
-
-/// What PostgREST does for `POST /rpc/emit`: it logs in as a role without rights, takes the role that the verified JWT
-/// names, sets its claims, and calls the function with the members of the body as named arguments. The program itself
-/// cannot be had here (its npm package is an installer that fetches from elsewhere), so its steps are done by hand.
-#[tokio::test(flavor = "multi_thread")]
-async fn rpc_under_a_jwt_role_may_emit_and_enqueue_and_an_anonymous_one_may_not() {
-    let queue = TestQueue::create().await;
-    let admin = queue.client().await;
-    sync_dropbox(&queue).await;
-    let tenant = queue.tenant("app").await;
-    let suffix = Uuid::new_v4().simple().to_string();
-    let (authenticator, user, anon) =
-        (format!("authenticator_{suffix}"), format!("app_user_{suffix}"), format!("anon_{suffix}"));
-    admin
-        .batch_execute(&format!(
-            "create role {authenticator} login noinherit; create role {user} nologin; create role {anon} nologin;
-             grant {user}, {anon} to {authenticator}; grant windlass_api to {user}"
-        ))
-        .await
-        .unwrap();
-    let mut config: tokio_postgres::Config = queue.url().parse().unwrap();
-    config.user(&authenticator);
-    let (mut client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
-    let driver = tokio::spawn(connection);
-    let body = json!({"name": "provider.folder.updated", "payload": {"provider_id": Uuid::nil(), "folder_path": "/"}});
-    let emit = "with body as (select $1::jsonb as b) select e.id from body, lateral windlass.emit(name => b ->> 'name', payload => b -> 'payload') e";
-    let enqueue = "select id from windlass.enqueue('sync-dropbox', '{\"provider_id\": \"00000000-0000-0000-0000-000000000000\"}')";
-
-    for (role, may) in [(&user, true), (&anon, false)] {
-        for call in [emit, enqueue] {
-            let tx = client.transaction().await.unwrap();
-            // The tenant comes from the verified claims; an application's pre-request function puts it in force.
-            let claims = json!({"role": role, "tenant_id": tenant});
-            tx.batch_execute(&format!(
-                "set local role {role}; select set_config('request.jwt.claims', '{claims}', true);
-                 select set_config('windlass.tenant_id', current_setting('request.jwt.claims')::jsonb ->> 'tenant_id', true)"
-            ))
-            .await
-            .unwrap();
-            let answer =
-                if call == emit { tx.query_one(call, &[&body]).await } else { tx.query_one(call, &[]).await };
-            match answer {
-                Ok(_) => assert!(may, "{role} may not"),
-                Err(error) => {
-                    assert!(!may, "{role} may: {error:?}");
-                    assert_eq!(error.code().unwrap().code(), "42501");
-                }
-            }
-            if may { tx.commit().await.unwrap() } else { tx.rollback().await.unwrap() }
-        }
-    }
-    let events = queue.events(tenant, &EventFilter::default()).await.unwrap();
-    assert_eq!(events.len(), 1, "for the tenant of the claims");
-    assert_eq!(
-        count(&admin, &format!("select count(*) from windlass.job where tenant_id = '{tenant}'")).await,
-        1
-    );
-    drop(client);
-    driver.await.unwrap().unwrap();
-    admin
-        .batch_execute(&format!(
-            "drop owned by {user}; drop role {authenticator}; drop role {user}; drop role {anon}"
-        ))
-        .await
-        .unwrap();
 }

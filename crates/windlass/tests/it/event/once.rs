@@ -105,6 +105,40 @@ async fn the_same_payload_within_the_window_makes_no_second_job() {
     assert_eq!(outcomes(&event(&queue, id).await), [("fired", None)]);
 }
 
+/// Invariant 23 under a race: the window is a row with a primary key, so it does not matter who looks first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_is_held_by_one_job_however_many_dispatchers_race_for_it() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let new = NewTrigger { dedupe_window_seconds: 120, ..NewTrigger::event("a", "load.*", "held") };
+    let trigger = create(&queue, &new).await;
+    let other = create(&queue, &NewTrigger { label: "b".to_owned(), ..new }).await;
+    let mut ids = Vec::new();
+    for _ in 0..60 {
+        ids.push(queue.emit(&NewEvent::new("load.tick")).await.unwrap().id);
+    }
+    // Each event by itself and all at once, as if as many dispatchers had taken one each.
+    let dispatch = "select fired from windlass.dispatch_events(array[$1::uuid], array[$2::uuid], array[1], array[$3::uuid], array[1],
+        array[null::text], array[gen_random_uuid()], array['held'], array['{}'::jsonb], array['trigger ' || $3::text || ' same'], array[120])";
+    let mut racing = tokio::task::JoinSet::new();
+    for (n, id) in ids.iter().copied().enumerate() {
+        let (client, trigger) = (queue.client().await, if n % 2 == 0 { trigger.id } else { other.id });
+        racing.spawn(async move {
+            let row = client.query_one(dispatch, &[&DEFAULT_TENANT, &id, &trigger]).await.unwrap();
+            row.get::<_, i32>(0)
+        });
+    }
+    assert_eq!(racing.join_all().await.iter().sum::<i32>(), 2, "one for each trigger");
+    assert_eq!(count(&client, "select count(*) from windlass.job").await, 2);
+    let same = "select count(*) from windlass.event_dispatch d join windlass.job b on b.id = d.job_id where d.outcome = 'deduplicated'";
+    assert_eq!(count(&client, same).await, 58, "each names the job that holds the window");
+    let key =
+        "select count(*) from pg_constraint where conrelid = 'windlass.dedupe'::regclass and contype = 'p'
+        and pg_get_constraintdef(oid) = 'PRIMARY KEY (tenant_id, dedupe_key)'";
+    assert_eq!(count(&client, key).await, 1);
+}
+
 /// The dispatcher is dropped at any point of its work, again and again; nothing is lost and nothing comes twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dispatcher_that_is_cut_off_loses_and_doubles_nothing() {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use rustix::process::Signal;
+use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::embedded::{Options, Postgres, Source};
@@ -55,7 +56,8 @@ async fn server(scratch: &Scratch) -> (Postgres, Clock) {
     (Postgres::start(&options).await.unwrap(), clock)
 }
 
-/// Invariants 35 and 37: what fired is what the pure function says, each once, whatever happened to clocks and processes.
+/// Invariants 35, 37 and 39: what fired is what the pure function says, each once, whatever happened to clocks and processes,
+/// and while the triggers are edited in the midst of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_clock() {
     let (scratch, fleet) = (Scratch::new(), Fleet::new());
@@ -89,8 +91,10 @@ async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_
             number(&client, "select count(*) from windlass.fire").await > before
         })
         .await;
+        edit_all(&queue, &firsts, round).await;
         workers.remove(0).kill().await;
         workers.push(fleet.spawn(&postgres.url(), &[]).await);
+        edit_all(&queue, &firsts, round + 100).await;
         all_is_decided(&client).await;
         // It wakes up with decisions that are long over.
         frozen.signal(Signal::CONT);
@@ -140,7 +144,24 @@ async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_
     );
     let skipped = "select count(*) from windlass.fire where outcome <> 'fired'";
     assert_eq!(number(&client, skipped).await, 0);
+    // Every job is of the generation that was in force: the edit after which it was made is in its payload.
+    let generations = "select count(distinct generation) from windlass.fire";
+    assert!(number(&client, generations).await > 5, "edits came between the fires");
+    let foreign = "select count(*) from windlass.fire f join windlass.job b on b.id = f.job_id
+                    where (b.payload ->> 'generation')::integer is distinct from nullif(f.generation, 1)";
+    assert_eq!(number(&client, foreign).await, 0, "none of an older generation");
     postgres.stop().await.unwrap();
+}
+
+/// Says in every payload which edit it is of, without a change of the times.
+async fn edit_all(queue: &Queue, triggers: &[(Uuid, Timestamp)], round: i64) {
+    for (id, _) in triggers {
+        let old = queue.trigger(DEFAULT_TENANT, *id).await.unwrap().unwrap();
+        let edit =
+            json!({"label": round.to_string(), "payload_template": {"generation": old.generation + 1}});
+        let edit = serde_json::from_value(edit).unwrap();
+        queue.update_trigger(DEFAULT_TENANT, *id, Some(old.generation), &edit, "editor").await.unwrap();
+    }
 }
 
 async fn all_is_decided(client: &Client) {

@@ -51,6 +51,9 @@ async fn what_an_edit_or_a_deletion_overtakes_is_told_instant_by_instant() {
     let row = client.query_one(deleted, &[]).await.unwrap();
     assert_eq!(row.get::<_, Timestamp>(1), first);
     assert!((5..=6).contains(&row.get::<_, i64>(0)));
+    let kept = "select count(*) from windlass.job_triggers where deleted_at is not null and not is_enabled and next_due_at is null";
+    assert_eq!(count(&client, kept).await, 1, "the row stays, marked, for what it did");
+    assert_eq!(queue.trigger(DEFAULT_TENANT, trigger.id).await.unwrap(), None);
     assert_eq!(jobs_of(&client, trigger.id).await, 0);
 }
 

@@ -1,0 +1,149 @@
+//! Signed hooks, against whoever changes, repeats, forges or delays a message (X-25).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use windlass::webhook::Key;
+use windlass::{DEFAULT_TENANT, EventFilter};
+use windlass_server::hooks::Hooks;
+use windlass_server::http::Options;
+
+use crate::support::{Answer, TestServer};
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const OLD_SECRET: &str = "an older secret, still taken";
+const BODY: &str = r#"{"provider_id": "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09", "folder_path": "/photos"}"#;
+
+async fn server() -> TestServer {
+    let file = format!(
+        "[hooks.dropbox]\ntenant = \"{DEFAULT_TENANT}\"\nevent = \"provider.folder.updated\"\nsecrets = [\"{SECRET}\", \"{OLD_SECRET}\"]\n
+         [hooks.other]\ntenant = \"{DEFAULT_TENANT}\"\nevent = \"list.created\"\nsecrets = [\"another secret of sixteen\"]\n"
+    );
+    let hooks = Arc::new(Hooks::parse(&file, Path::new(".")).unwrap());
+    TestServer::start_with(Options { hooks, ..Options::default() }).await
+}
+
+/// A message; the default is genuine.
+#[derive(Clone)]
+struct Message {
+    hook: String,
+    id: String,
+    at: String,
+    body: String,
+    signature: String,
+}
+
+impl Message {
+    fn new(id: &str, ago: SignedDuration, secret: &str) -> Self {
+        let at = (Timestamp::now() - ago).as_second();
+        Self {
+            hook: "dropbox".to_owned(),
+            id: id.to_owned(),
+            at: at.to_string(),
+            body: BODY.to_owned(),
+            signature: Key::new(secret).unwrap().sign(id, at, BODY.as_bytes()),
+        }
+    }
+
+    async fn send(&self, server: &TestServer) -> Answer {
+        let client = server
+            .anonymous()
+            .with("webhook-id", &self.id)
+            .with("webhook-timestamp", &self.at)
+            .with("webhook-signature", &self.signature)
+            .with("content-type", "application/json");
+        let request = client.request(reqwest::Method::POST, &format!("/api/v1/hooks/{}", self.hook));
+        let response = request.body(self.body.clone()).send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        Answer { status, headers, text: response.text().await.unwrap() }
+    }
+}
+
+#[tokio::test]
+async fn a_signed_message_becomes_the_hooks_event_and_is_audited() {
+    let server = server().await;
+    let made = Message::new("m-1", SignedDuration::ZERO, SECRET).send(&server).await.expect(201);
+    let events = server.queue.events(DEFAULT_TENANT, &EventFilter::default()).await.unwrap();
+    assert_eq!((events.len(), json!(events[0].id)), (1, made["id"].clone()));
+    assert_eq!(events[0].name, "provider.folder.updated");
+    assert_eq!(events[0].payload["folder_path"], "/photos");
+    let trail = "select count(*) from windlass.audit where action = 'event.emit' and actor = 'hook:dropbox'";
+    assert_eq!(server.queue.client().await.query_one(trail, &[]).await.unwrap().get::<_, i64>(0), 1);
+    // While a secret is changed both are taken.
+    Message::new("m-2", SignedDuration::ZERO, OLD_SECRET).send(&server).await.expect(201);
+}
+
+#[tokio::test]
+async fn what_was_changed_forged_or_delayed_is_refused_and_leaves_nothing() {
+    let server = server().await;
+    let genuine = Message::new("m-1", SignedDuration::ZERO, SECRET);
+    let with = |change: fn(&mut Message)| {
+        let mut message = genuine.clone();
+        change(&mut message);
+        message
+    };
+    let later = |minutes| Message::new("m-1", SignedDuration::from_mins(minutes), SECRET);
+    let mut corpus = vec![
+        ("another body", with(|message| message.body = message.body.replace("photos", "secret"))),
+        ("a space more", with(|message| message.body.push(' '))),
+        ("another id", with(|message| message.id = "m-2".to_owned())),
+        ("another time", with(|message| message.at = (message.at.parse::<i64>().unwrap() + 1).to_string())),
+        ("no time", with(|message| message.at.clear())),
+        ("a time that is none", with(|message| message.at = "now".to_owned())),
+        ("no id", with(|message| message.id.clear())),
+        ("no signature", with(|message| message.signature.clear())),
+        ("another version", with(|message| message.signature = message.signature.replace("v1", "v2"))),
+        ("half a signature", with(|message| message.signature.truncate(20))),
+        ("no base64", with(|message| message.signature = "v1,!!!!".to_owned())),
+        ("another hook's", with(|message| message.hook = "other".to_owned())),
+        ("a hook that is not there", with(|message| message.hook = "nobody".to_owned())),
+        ("another secret", Message::new("m-1", SignedDuration::ZERO, "somebody else's secret")),
+        ("six minutes old", later(6)),
+        ("six minutes ahead", later(-6)),
+    ];
+    // Every single bit of the signature counts.
+    for position in (3..genuine.signature.len() - 1).step_by(5) {
+        let mut message = genuine.clone();
+        let flipped = if message.signature.as_bytes()[position] == b'A' { "B" } else { "A" };
+        message.signature.replace_range(position..=position, flipped);
+        corpus.push(("one character", message));
+    }
+    for (name, message) in corpus {
+        let problem = message.send(&server).await.problem(401, "unauthorized");
+        assert!(!problem.to_string().contains("whsec"), "{name}");
+    }
+    let unknown = with(|message| message.hook = "nobody".to_owned()).send(&server).await;
+    let wrong = with(|message| message.signature.clear()).send(&server).await;
+    assert_eq!(unknown.text, wrong.text, "which hooks there are is not told");
+    assert!(server.queue.events(DEFAULT_TENANT, &EventFilter::default()).await.unwrap().is_empty());
+    later(4).send(&server).await.expect(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_is_sent_again_is_answered_the_same_and_does_nothing() {
+    let server = server().await;
+    let message = Message::new("m-1", SignedDuration::ZERO, SECRET);
+    let mut sent = tokio::task::JoinSet::new();
+    let server = Arc::new(server);
+    for _ in 0..8 {
+        let (message, server) = (message.clone(), server.clone());
+        sent.spawn(async move { message.send(&server).await.expect(201)["id"].clone() });
+    }
+    let ids = sent.join_all().await;
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+    assert_eq!(message.send(&server).await.header("idempotency-replayed"), Some("true"));
+    let events = server.queue.events(DEFAULT_TENANT, &EventFilter::default()).await.unwrap();
+    assert_eq!(events.len(), 1);
+    // Also after the event itself was pruned.
+    let client = server.queue.client().await;
+    client.batch_execute("delete from windlass.event_pending; delete from windlass.event").await.unwrap();
+    message.send(&server).await.expect(201);
+    assert!(server.queue.events(DEFAULT_TENANT, &EventFilter::default()).await.unwrap().is_empty());
+    // The same id for another message is a mistake of the sender's.
+    let mut other = message.clone();
+    other.body = "{}".to_owned();
+    other.signature = Key::new(SECRET).unwrap().sign("m-1", other.at.parse().unwrap(), b"{}");
+    other.send(&server).await.problem(409, "conflict");
+}

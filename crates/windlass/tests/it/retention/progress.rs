@@ -1,0 +1,151 @@
+//! How pruning gets through a long history: in spans of time through the index on finish times, rule by rule, told as it goes.
+
+use serde_json::Value;
+use windlass::{DEFAULT_TENANT, Definition, Duty, HoldOn, Keeper, KeeperSettings, State};
+use windlass_testing::{TestQueue, eventually};
+
+use super::DAY;
+use crate::plans::watch::{Plan, Watch};
+use crate::support::{Hand, count, keeper};
+
+const JOBS: i64 = 40_000;
+
+/// Jobs that ended one after the other, ten milliseconds apart, days ago.
+async fn fill(hand: &Hand, key: &str, jobs: i64) {
+    let id = hand.enqueue(&format!("'{key}'")).await;
+    hand.cancel(id).await;
+    let fill = format!(
+        "with new as (
+           insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, payload)
+             select '{DEFAULT_TENANT}', windlass.uuid7(), now(), h.lane, 1, 3, '{{}}'
+               from windlass.history h cross join generate_series(1, {jobs}) where h.job_id = '{id}'
+           returning tenant_id, id, lane)
+         insert into windlass.history (tenant_id, job_id, started_at, finished_at, attempt, lane, outcome, job_status)
+           select n.tenant_id, n.id, now(), now() - interval '3 days' + row_number() over () * interval '10 ms', 1, n.lane, 1, 1 from new n;
+         insert into windlass.tally (tenant_id, lane, succeeded) select h.tenant_id, h.lane, {jobs} from windlass.history h where h.job_id = '{id}'"
+    );
+    hand.client.batch_execute(&fill).await.unwrap();
+}
+
+/// Rows of history that a statement took into its hands, those included that it found to be of another time.
+fn rows_of_history(plan: &Plan) -> u64 {
+    let number = |node: &Value, name: &str| node[name].as_f64().unwrap_or(0.0);
+    let is_history =
+        |node: &&Value| node["Relation Name"].as_str().is_some_and(|name| name.starts_with("history"));
+    let rows = plan.nodes().into_iter().filter(is_history).map(|node| {
+        let each = number(node, "Actual Rows")
+            + number(node, "Rows Removed by Filter")
+            + number(node, "Rows Removed by Index Recheck");
+        each * number(node, "Actual Loops")
+    });
+    rows.sum::<f64>() as u64
+}
+
+/// Seed 001's clean-up has an index of its own; ours is the one on finish times, and a batch reads a span of it. Without
+/// spans each batch read all that was still to go, and a history of ten million was read ten thousand times.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_reads_a_span_of_history_and_not_all_of_it() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
+    fill(&hand, "held", JOBS).await;
+    let mut watch = Watch::open(queue.url()).await;
+    watch.client.batch_execute("select windlass.summarize_history()").await.unwrap();
+    let (mut batches, mut most_read) = (0, 0);
+    loop {
+        watch.plans().await;
+        let moved: i32 = watch.client.query_one("select windlass.prune(500)", &[]).await.unwrap().get(0);
+        let read = watch.plans().await;
+        let looks = read.iter().filter(|plan| plan.query.contains("old as materialized"));
+        most_read = looks.clone().map(rows_of_history).sum::<u64>().max(most_read);
+        for look in looks {
+            assert!(look.scanned_whole().is_empty(), "{look:#?}");
+            assert!(look.uses_index("finished_at"), "{look:#?}");
+        }
+        batches += 1;
+        if moved < 500 {
+            break;
+        }
+    }
+    assert!(batches >= JOBS / 500, "{batches}");
+    assert!(most_read < 16_000, "a batch of 500 read {most_read} rows of {JOBS}");
+    assert_eq!(count(&hand.client, "select count(*) from windlass.history where job_status = 1").await, 0);
+    let progress = queue.retention_progress().await.unwrap();
+    let rule = progress.iter().find(|rule| rule.status == "succeeded").unwrap();
+    assert_eq!(rule.purged, JOBS);
+    assert!(rule.behind_seconds.unwrap() < 120, "{rule:?}");
+    crate::support::assert_counts_are_exact(&hand.client).await;
+}
+
+/// A rule with a long backlog takes its turn like the others.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_backlog_of_one_rule_does_not_hold_up_the_others() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    for key in ["large", "small"] {
+        queue.define(&Definition::new(key).retention(State::Succeeded, DAY)).await.unwrap();
+    }
+    fill(&hand, "large", 2000).await;
+    fill(&hand, "small", 20).await;
+    for _ in 0..4 {
+        hand.client.execute("select windlass.prune(100)", &[]).await.unwrap();
+    }
+    let progress = queue.retention_progress().await.unwrap();
+    let purged = |key: &str| {
+        progress.iter().find(|rule| rule.definition_key == key && rule.status == "succeeded").unwrap().purged
+    };
+    assert_eq!(purged("small"), 20);
+    assert!((300..=400).contains(&purged("large")), "{}", purged("large"));
+}
+
+/// A keeper at work leaves most of its time to others, goes on by itself until it is done, and a second one stands back.
+#[tokio::test(flavor = "multi_thread")]
+async fn keepers_prune_a_backlog_by_themselves() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
+    fill(&hand, "held", 5000).await;
+    let stop = tokio_util::sync::CancellationToken::new();
+    let settings = KeeperSettings { prune_share: 0.5, ..KeeperSettings::default() };
+    let keepers: Vec<_> = (0..2)
+        .map(|_| tokio::spawn(Keeper::new(queue.queue().clone(), settings.clone()).run(stop.clone())))
+        .collect();
+    eventually("all is pruned", async || {
+        count(&hand.client, "select count(*) from windlass.history where job_status = 1").await == 0
+    })
+    .await;
+    let leaders = "select count(*) from windlass.leader where duty = 'prune' and epoch = 1";
+    assert_eq!(count(&hand.client, leaders).await, 1, "the same one all the time");
+    stop.cancel();
+    for keeper in keepers {
+        keeper.await.unwrap();
+    }
+}
+
+/// A hold and a deletion at once: whichever was first is whole. Nothing is deleted after a hold on it is committed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hold_that_is_being_placed_stops_deletions_before_it_is_committed() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
+    fill(&hand, "held", 10).await;
+    let mut counsel = queue.client().await;
+    let tx = counsel.transaction().await.unwrap();
+    let place =
+        format!("select windlass.place_hold('{DEFAULT_TENANT}', null, null, null, 'case 12', 'counsel')");
+    tx.query_one(&place, &[]).await.unwrap();
+    let pruner = keeper(&queue);
+    let pruning = tokio::spawn(async move { pruner.run_once(Duty::Prune).await });
+    eventually("pruning waits for the hold", async || {
+        let waits = "select count(*) from pg_stat_activity where datname = current_database() and wait_event = 'advisory'";
+        count(&hand.client, waits).await == 1
+    })
+    .await;
+    tx.commit().await.unwrap();
+    assert!(pruning.await.unwrap().is_err(), "it decided before it knew of the hold");
+    keeper(&queue).run_once(Duty::Prune).await.unwrap();
+    let left = "select count(*) from windlass.history where job_status = 1";
+    assert_eq!(count(&hand.client, left).await, 10);
+    let unknown = queue.hold(DEFAULT_TENANT, &HoldOn::Job(uuid::Uuid::nil()), "r", "x").await;
+    assert!(matches!(unknown, Err(windlass::Error::Unknown { what: "job" })), "{unknown:?}");
+}
