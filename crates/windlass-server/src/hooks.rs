@@ -34,9 +34,25 @@ struct File {
 struct Entry {
     tenant: Uuid,
     event: String,
-    #[serde(default)]
-    secrets: Vec<Secret>,
+    secrets: Option<Secrets>,
     secret_file: Option<PathBuf>,
+}
+
+/// Untagged also because a value of the wrong type is then refused without being told.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Secrets {
+    One(Secret),
+    Several(Vec<Secret>),
+}
+
+impl Secrets {
+    fn texts(&self) -> Vec<String> {
+        match self {
+            Self::One(secret) => vec![secret.expose().to_owned()],
+            Self::Several(secrets) => secrets.iter().map(|secret| secret.expose().to_owned()).collect(),
+        }
+    }
 }
 
 impl Hooks {
@@ -71,7 +87,7 @@ impl Hooks {
 
 impl Entry {
     fn hook(self, beside: &Path) -> Result<Hook, String> {
-        let mut secrets: Vec<String> = self.secrets.iter().map(|secret| secret.expose().to_owned()).collect();
+        let mut secrets = self.secrets.as_ref().map(Secrets::texts).unwrap_or_default();
         if let Some(file) = &self.secret_file {
             let path = beside.join(file);
             let text = std::fs::read_to_string(&path)
@@ -133,13 +149,16 @@ mod tests {
             )
         };
         let secret = "hunter2hunter2hunter2";
-        assert!(Hooks::parse(&hook(&format!("secrets = [\"{secret}\"]")), Path::new(".")).is_ok());
+        for secrets in [format!("[\"{secret}\"]"), format!("\"{secret}\"")] {
+            assert!(Hooks::parse(&hook(&format!("secrets = {secrets}")), Path::new(".")).is_ok());
+        }
         for (text, expected) in [
             (hook(""), "hooks.dropbox: needs `secrets`"),
             (hook("secrets = [\"hunter2\"]"), "hooks.dropbox: a secret must have at least 16 bytes"),
             (hook("secret_file = \"missing\""), "hooks.dropbox: secret_file /nowhere/missing cannot be read"),
             (hook(&format!("secrets = [\"{secret}\"]")).replace("a.b", "a b"), "hooks.dropbox: event: "),
-            (hook(&format!("secrets = \"{secret}\"")), "invalid type"),
+            (hook("secrets = 7"), "did not match"),
+            (hook(&format!("secrets = {{ first = \"{secret}\" }}")), "did not match"),
             (hook(&format!("colour = \"{secret}\"")), "unknown field `colour`"),
             ("[hooks.\"a b\"]\ntenant = 1".to_owned(), "UUID"),
         ] {

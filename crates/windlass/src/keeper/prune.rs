@@ -8,7 +8,7 @@ use crate::store::database::Database;
 const MOST: i32 = 1000;
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    store::keeper::summarize_history(database).await?;
+    store::keeper::summarize_times(database).await?;
     let jobs = store::keeper::prune(database, MOST).await?;
     let events = store::keeper::prune_events(database, MOST).await?;
     let moved = u64::from(jobs.unsigned_abs()) + u64::from(events.unsigned_abs());

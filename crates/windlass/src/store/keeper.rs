@@ -96,7 +96,7 @@ pub(crate) async fn reap(
 static EXPIRE: Statement = Statement { text: "select windlass.expire($1)", types: &[Type::INT4] };
 static UNBLOCK: Statement = Statement { text: "select windlass.unblock_all($1)", types: &[Type::INT4] };
 static FOLD: Statement = Statement { text: "select windlass.fold_tallies($1)", types: &[Type::INT4] };
-static SUMMARIZE: Statement = Statement { text: "select windlass.summarize_history()", types: &[] };
+static SUMMARIZE: Statement = Statement { text: "select windlass.summarize_times()", types: &[] };
 static PRUNE: Statement = Statement { text: "select windlass.prune($1)", types: &[Type::INT4] };
 static PRUNE_EVENTS: Statement = Statement { text: "select windlass.prune_events($1)", types: &[Type::INT4] };
 static PARTITIONS: Statement =
@@ -114,7 +114,7 @@ pub(crate) async fn fold_tallies(db: &Database, most: i32) -> Result<i32> {
     Ok(db.query_one(&FOLD, &[&most]).await?.get(0))
 }
 
-pub(crate) async fn summarize_history(db: &Database) -> Result<i32> {
+pub(crate) async fn summarize_times(db: &Database) -> Result<i32> {
     Ok(db.query_one(&SUMMARIZE, &[]).await?.get(0))
 }
 

@@ -50,7 +50,7 @@ async fn a_batch_reads_a_span_of_history_and_not_all_of_it() {
     queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
     fill(&hand, "held", JOBS).await;
     let mut watch = Watch::open(queue.url()).await;
-    watch.client.batch_execute("select windlass.summarize_history()").await.unwrap();
+    watch.client.batch_execute("select windlass.summarize_times()").await.unwrap();
     let (mut batches, mut most_read) = (0, 0);
     loop {
         watch.plans().await;

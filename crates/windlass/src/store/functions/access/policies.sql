@@ -45,7 +45,7 @@ grant execute on function windlass.purge_tenant, windlass.ensure_tenant, windlas
 grant execute on function windlass.define, windlass.definition to windlass_api, windlass_worker;
 grant execute on function windlass.register_worker, windlass.heartbeat, windlass.stop_worker, windlass.set_waiting, windlass.active_lanes,
   windlass.claim, windlass.unclaim, windlass.settle, windlass.report_progress, windlass.write_log, windlass.promote, windlass.lost_jobs, windlass.reap, windlass.expire,
-  windlass.unblock_all, windlass.fold_tallies, windlass.maintain_partitions, windlass.prune, windlass.summarize_history to windlass_worker;
+  windlass.unblock_all, windlass.fold_tallies, windlass.maintain_partitions, windlass.prune, windlass.summarize_times to windlass_worker;
 grant select on windlass.remote_lease to windlass_api, windlass_reader;
 grant execute on function windlass.register_remote, windlass.touch_remote, windlass.claim_remote, windlass.unclaim_remote,
   windlass.heartbeat_remote, windlass.held_remote, windlass.settle_remote, windlass.hand_over, windlass.lost_remote_jobs,

@@ -85,10 +85,10 @@ begin
 end
 $$;
 
--- Tells the index on finish times of the pages written since the last vacuum: what it does not know, a scan reads every
--- time. Gives up at once where a vacuum is at work, which does the same. In a transaction of its own, because its lock would
+-- Tells the indexes on times by which things are pruned of the pages written since the last vacuum: what they do not know, a
+-- scan reads every time. Gives up at once where a vacuum is at work, which does the same. In a transaction of its own, because its lock would
 -- keep a vacuum away until the end. Answers how many ranges of pages it took in.
-create or replace function windlass.summarize_history() returns integer
+create or replace function windlass.summarize_times() returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '50ms'
@@ -97,7 +97,10 @@ declare
   part record;
   taken_in integer := 0;
 begin
-  for part in select i.inhrelid as index from pg_inherits i where i.inhparent = 'windlass.history_by_time'::regclass loop
+  for part in
+    select i.inhrelid as index from pg_inherits i where i.inhparent = 'windlass.history_by_time'::regclass
+    union all select 'windlass.fire_by_time'::regclass
+  loop
     begin
       taken_in := taken_in + brin_summarize_new_values(part.index);
     exception when lock_not_available then
