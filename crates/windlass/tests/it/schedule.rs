@@ -297,7 +297,11 @@ async fn triggers_are_indexed_by_tenant_and_by_event_name() {
     let client = queue.client().await;
     let indexes = "select string_agg(indexdef, '; ' order by indexname) from pg_indexes where schemaname = 'windlass' and tablename = 'job_triggers'";
     let indexes: String = client.query_one(indexes, &[]).await.unwrap().get(0);
-    for wanted in ["(tenant_id, is_enabled)", "(event_name) WHERE (trigger_type = 'event'", "(next_due_at) WHERE (next_due_at IS NOT NULL)"] {
+    for wanted in [
+        "(tenant_id, is_enabled)",
+        "(event_name) WHERE (trigger_type = 'event'",
+        "(next_due_at) WHERE (next_due_at IS NOT NULL)",
+    ] {
         assert!(indexes.contains(wanted), "{wanted} is not among {indexes}");
     }
 }

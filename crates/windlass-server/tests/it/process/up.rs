@@ -59,7 +59,9 @@ async fn the_demo_has_the_four_events_and_a_schedule_at_work() {
         where t.slug in ('acme', 'bcg') group by t.id
         having count(*) filter (where g.trigger_type = 'event') = 4 and bool_or(g.cron_expr = '* * * * *')) both_of_them";
     eventually("both tenants have their triggers", async || number(of_both).await == 2).await;
-    for event in ["provider.folder.updated", "provider.connection.changed", "list.created", "images.ingest.completed"] {
+    for event in
+        ["provider.folder.updated", "provider.connection.changed", "list.created", "images.ingest.completed"]
+    {
         let caused = format!(
             "select count(*) from windlass.event e join windlass.event_dispatch d on d.tenant_id = e.tenant_id and d.event_id = e.id
               join windlass.job b on b.id = d.job_id and b.source_ref = e.id::text where e.name = '{event}'"
@@ -67,11 +69,17 @@ async fn the_demo_has_the_four_events_and_a_schedule_at_work() {
         eventually(event, async || number(&caused).await > 0).await;
     }
     // A minute is long: its instant is brought nearer.
-    client.batch_execute("update windlass.job_triggers set next_due_at = clock_timestamp() where cron_expr = '* * * * *'").await.unwrap();
+    client
+        .batch_execute(
+            "update windlass.job_triggers set next_due_at = clock_timestamp() where cron_expr = '* * * * *'",
+        )
+        .await
+        .unwrap();
     let scheduled = "select count(*) from windlass.fire f join windlass.jobs j on j.id = f.job_id
         where j.source = 'schedule' and j.status = 'succeeded'";
     eventually("what the schedule started has run", async || number(scheduled).await > 0).await;
-    eventually("runs leave log lines", async || number("select count(*) from windlass.job_log").await > 0).await;
+    eventually("runs leave log lines", async || number("select count(*) from windlass.job_log").await > 0)
+        .await;
     let told = up.ask(&["jobs", "list", "--tenant", "acme", "--json"]).await.expect(0).out;
     assert!(told.contains("\"event\"") && told.contains("\"schedule\""), "{told}");
     up.interrupt().await;
