@@ -1,6 +1,6 @@
 //! `windlass holds`.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::Global;
@@ -28,10 +28,10 @@ enum Verb {
         #[arg(long)]
         reason: String,
         /// One job
-        #[arg(long, value_name = "ID", required_unless_present_any = ["subject", "everything"], conflicts_with_all = ["subject", "everything"])]
+        #[arg(long, value_name = "ID")]
         job: Option<String>,
         /// The jobs of a subject, those to come included
-        #[arg(long, value_name = "TYPE:ID", conflicts_with = "everything")]
+        #[arg(long, value_name = "TYPE:ID")]
         subject: Option<String>,
         /// Everything of the tenant
         #[arg(long)]
