@@ -1,6 +1,6 @@
 //! `windlass holds`.
 
-use clap::{ArgGroup, Args, Subcommand};
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::Global;
@@ -53,7 +53,12 @@ impl Holds {
                 let holds = global.client().await?.all(PATH, &[]).await?;
                 if global.json { print::json(&Value::Array(holds))? } else { show(&holds)? }
             }
-            Verb::Place { reason, job, subject, everything: _ } => {
+            Verb::Place { reason, job, subject, everything } => {
+                // Never by leaving something out: a hold on everything is asked for by its name.
+                if [job.is_some(), subject.is_some(), *everything].iter().filter(|given| **given).count() != 1 {
+                    return Err(Failure::usage("say what to keep")
+                        .advise("one of --job ID, --subject TYPE:ID and --everything"));
+                }
                 let mut body = Map::from_iter([("reason".to_owned(), json!(reason))]);
                 body.extend(job.as_ref().map(|job| ("job_id".to_owned(), json!(job))));
                 if let Some(subject) = subject {
