@@ -1,5 +1,7 @@
 //! `docs/guides/` and its neighbours: each page on a server and a database of its own.
 
+use std::fs;
+
 use serde_json::{Value, json};
 use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_server::auth::create_admin_token;
@@ -48,12 +50,29 @@ async fn every_block_of_the_guides_runs() {
                     ran.unwrap_or_else(|error| panic!("{page}: {}\n{error:?}", block.text));
                 }
                 "json" => post(&server, page, &block).await,
+                "toml" => check(&desk, &block).await,
                 _ => {
                     desk.run(&block).await;
                 }
             }
         }
     }
+}
+
+/// The server's file of hooks. The program itself says what it thinks of it: that a secret is missing, and when it is there,
+/// nothing.
+async fn check(desk: &Desk, block: &Block) {
+    const SECRET: &str = "/run/secrets/dropbox";
+    assert!(block.text.contains(SECRET), "{}", block.text);
+    let shell = |text: &str| Block { language: "sh".to_owned(), text: text.to_owned(), posted_to: None };
+    let ask = shell("WINDLASS_HOOKS_FILE=hooks.toml windlass config check");
+    fs::write(desk.folder.join("hooks.toml"), &block.text).unwrap();
+    let refused = desk.command(&ask).output().await.unwrap();
+    assert!(!refused.status.success(), "{refused:?}");
+    let secret = desk.folder.join("secret");
+    fs::write(&secret, "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz\n").unwrap();
+    fs::write(desk.folder.join("hooks.toml"), block.text.replace(SECRET, secret.to_str().unwrap())).unwrap();
+    desk.run(&ask).await;
 }
 
 /// What is taken must say of itself what was sent.
