@@ -102,14 +102,14 @@ async fn read(server: &Server, plan: &ApiPlan) -> Result<()> {
 }
 
 /// A `windlass serve` and a super-admin's token for it.
-struct Windlass {
+pub(crate) struct Windlass {
     child: Child,
-    address: String,
-    token: String,
+    pub(crate) address: String,
+    pub(crate) token: String,
 }
 
 impl Windlass {
-    async fn start(url: &str) -> Result<Self> {
+    pub(crate) async fn start(url: &str) -> Result<Self> {
         let made = Command::new(binary()?)
             .args(["--database-url", url, "--json", "tokens", "create", "bench", "--role", "super_admin"])
             .stdin(Stdio::null())
@@ -164,7 +164,7 @@ impl Windlass {
         memory_kb(&format!("/proc/{}/status", self.child.id().unwrap_or_default()), "VmRSS:").unwrap_or(0)
     }
 
-    async fn stop(mut self) -> Result<()> {
+    pub(crate) async fn stop(mut self) -> Result<()> {
         self.child.kill().await?;
         Ok(())
     }

@@ -8,6 +8,7 @@ use crate::api::ApiPlan;
 use crate::commands::CommandsPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
 use crate::http::HttpPlan;
+use crate::pages::PagesPlan;
 use crate::prune::PrunePlan;
 use crate::schedule::SchedulePlan;
 
@@ -16,6 +17,7 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
        windlass-bench driver MODE [--flag value …]
        windlass-bench commands [--n N] [--concurrency C]   commands beside a plain spawn loop, and following a log
        windlass-bench http [--n N] [--concurrency C] [--delay-ms MS]   HTTP jobs beside a plain client
+       windlass-bench pages [--jobs N] [--tenants N] [--reads N]       the server's time and the bytes of every page of the UI
        windlass-bench schedule [--triggers N] [--events N]             fires at one instant, and events dispatched
        windlass-bench prune [--history N] [--rounds N] [--seconds S]   a steady run with and without pruning
 
@@ -41,6 +43,7 @@ pub(crate) enum Command {
     Driver(Mode),
     Commands(CommandsPlan),
     Http(HttpPlan),
+    Pages(PagesPlan),
     Schedule(SchedulePlan),
     Prune(PrunePlan),
 }
@@ -133,6 +136,7 @@ impl Command {
             Some("commands") => parse_commands(&words[1..]).map(Self::Commands),
             Some("http") => parse_http(&words[1..]).map(Self::Http),
             Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
+            Some("pages") => parse_pages(&words[1..]).map(Self::Pages),
             Some("schedule") => parse_schedule(&words[1..]).map(Self::Schedule),
             _ => parse_suite(&words).map(Self::Suite),
         }
@@ -167,6 +171,15 @@ fn parse_http(words: &[String]) -> Result<HttpPlan, UsageError> {
         n: flags.positive("--n", 20_000)?,
         concurrency: flags.positive("--concurrency", 64)?,
         delay_ms: flags.number("--delay-ms", 10)?,
+    })
+}
+
+fn parse_pages(words: &[String]) -> Result<PagesPlan, UsageError> {
+    let mut flags = Flags::parse(words, &[], &["--jobs", "--tenants", "--reads"])?;
+    Ok(PagesPlan {
+        jobs: flags.positive("--jobs", 10_000_000)?,
+        tenants: flags.number("--tenants", 100)?,
+        reads: flags.positive("--reads", 200)?,
     })
 }
 
@@ -351,6 +364,7 @@ mod tests {
         for (line, name) in [
             ("--slow", "--slow"),
             ("driver bulk --size 3", "--size"),
+            ("pages --jobs 0", "--jobs"),
             ("driver info --n 3", "--n"),
             ("driver bulk --n", "--n"),
             ("driver bulk --n many", "many"),

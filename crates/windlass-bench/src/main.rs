@@ -15,6 +15,7 @@ mod driver;
 mod figures;
 mod http;
 mod noop;
+mod pages;
 mod percentile;
 mod process;
 mod prune;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
             Command::Driver(mode) => driver::run(&mode).await,
             Command::Http(plan) => http::run(&plan).await,
             Command::Prune(plan) => prune::run(&plan).await,
+            Command::Pages(plan) => pages::run(&plan).await,
             Command::Schedule(plan) => schedule::run(&plan).await,
         }
     });

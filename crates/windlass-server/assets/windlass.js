@@ -24,6 +24,11 @@
       return rest && whole < 10 ? `${whole} ${name} ${rest} ${lesser}` : `${whole} ${name}`;
     }
   }
+  // What is past is told in one unit, as the server does.
+  function coarse(seconds) {
+    const whole = [86400, 3600, 60, 1].find((size) => seconds >= size) ?? 1;
+    return span(Math.floor(seconds / whole) * whole);
+  }
   function tellTimes(scope = document) {
     const now = Date.now() + offset;
     for (const element of $$("time[data-as]", scope)) {
@@ -34,7 +39,7 @@
       let text;
       if (as === "age") text = span(Math.max(0, seconds));
       else if (Math.abs(seconds) < 1) text = "now";
-      else text = seconds > 0 ? `${span(seconds < 10 ? Math.floor(seconds) : seconds)} ago` : `in ${span(-seconds < 10 ? Math.ceil(-seconds) : -seconds)}`;
+      else text = seconds > 0 ? `${coarse(seconds)} ago` : `in ${span(-seconds < 10 ? Math.ceil(-seconds) : -seconds)}`;
       text = text.replace(".0 s", " s");
       if (element.textContent !== text) element.textContent = text;
       const title = exact.format(at);
@@ -206,8 +211,9 @@
 
   // Copying: a button's own value, or the text of what it names.
   async function copy(button) {
-    const text = button.dataset.copy || document.getElementById(button.dataset.copyFrom)?.textContent || "";
+    let text = button.dataset.copy || document.getElementById(button.dataset.copyFrom)?.textContent || "";
     try {
+      if (button.dataset.copyUrl) text = await (await fetch(button.dataset.copyUrl, { credentials: "same-origin" })).text();
       await navigator.clipboard.writeText(text);
     } catch {
       const area = document.createElement("textarea");
@@ -288,7 +294,7 @@
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button, a");
     if (!button) return;
-    if (button.dataset.copy || button.dataset.copyFrom) { event.preventDefault(); return copy(button); }
+    if (button.dataset.copy || button.dataset.copyFrom || button.dataset.copyUrl) { event.preventDefault(); return copy(button); }
     if (button.dataset.opens) { event.preventDefault(); return document.getElementById(button.dataset.opens).showModal(); }
     if (button.dataset.closes !== undefined) { event.preventDefault(); return button.closest("dialog").close(); }
     if (button.dataset.theme) { event.preventDefault(); return theme(); }
@@ -305,7 +311,10 @@
       dialog.showModal();
     }
   });
+  // A page that takes its time says so; one that comes at once does not flicker.
+  addEventListener("beforeunload", () => { setTimeout(() => { root.dataset.loading = ""; }, 150); });
   document.addEventListener("submit", (event) => {
+    event.submitter?.setAttribute("aria-busy", "true");
     // A second press while the first is on its way would do the thing twice.
     setTimeout(() => $$("button:not([type=button])", event.target).forEach((button) => { button.disabled = true; }));
     setTimeout(() => $$("button:disabled", event.target).forEach((button) => { button.disabled = false; }), 4000);
@@ -349,11 +358,37 @@
   });
   document.addEventListener("input", (event) => {
     if (event.target.matches(".terminal input[type=search]")) find(event.target);
+    if (event.target.matches("[data-finds]")) lookFor(event.target);
     if (event.target.matches("[data-narrows]")) {
       const wanted = event.target.value.toLowerCase();
       for (const item of $$(`#${event.target.dataset.narrows} .item`)) item.hidden = !item.textContent.toLowerCase().includes(wanted);
     }
   });
+  // The switcher's list is the server's: there may be ten thousand tenants. Only the last answer counts.
+  let looks = 0, lookDue;
+  function lookFor(input) {
+    const list = $("#tenant-list");
+    const look = ++looks;
+    clearTimeout(lookDue);
+    list.setAttribute("aria-busy", "true");
+    lookDue = setTimeout(async () => {
+      let found;
+      try {
+        const answer = await fetch(`${input.dataset.finds}?q=${encodeURIComponent(input.value)}`, { credentials: "same-origin" });
+        if (!answer.ok) throw new Error(`status ${answer.status}`);
+        found = [...new DOMParser().parseFromString(await answer.text(), "text/html").body.childNodes];
+      } catch {
+        const words = document.createElement("p");
+        words.className = "wrong";
+        words.textContent = "That could not be looked up. Type again to retry.";
+        found = [words];
+      }
+      if (look !== looks) return;
+      list.replaceChildren(...found);
+      list.removeAttribute("aria-busy");
+      say(`${$$(".item", list).length} tenants`);
+    }, 150);
+  }
   function find(input) {
     const pre = $("pre", input.closest(".terminal"));
     for (const mark of $$("mark", pre)) mark.replaceWith(mark.textContent);
@@ -380,7 +415,7 @@
 
   // Keyboard.
   let go = 0;
-  const places = { j: "/ui/jobs", t: "/ui/triggers", d: "/ui/dead-letters", q: "/ui/queues", w: "/ui/workers", o: "/ui/overview", n: "/ui/jobs/new" };
+  const places = { j: "/ui/jobs", t: "/ui/triggers", d: "/ui/dead-letters", q: "/ui/queues", w: "/ui/workers", o: "/ui/overview", m: "/ui/members", n: "/ui/jobs/new" };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches("input:not([type=checkbox]), select, textarea");
@@ -433,7 +468,11 @@
     for (const stream of tails.values()) stream.close();
     tails.clear();
   });
-  addEventListener("pageshow", (event) => { if (event.persisted) { listen(); wake(); soon(); } });
+  addEventListener("pageshow", (event) => {
+    delete root.dataset.loading;
+    $$("[aria-busy]").forEach((button) => button.removeAttribute("aria-busy"));
+    if (event.persisted) { listen(); wake(); soon(); }
+  });
 
   function wake() {
     $$(".terminal[data-follow]").forEach(wakeTail);

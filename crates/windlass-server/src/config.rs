@@ -73,6 +73,10 @@ pub struct Http {
     /// How long requests under way may take to finish when the server stops.
     #[config(env = "WINDLASS_STOP_SECONDS", default = 20)]
     pub stop_seconds: u64,
+
+    /// Serves /ui/components, every part of the pages on one: for those who work on them.
+    #[config(env = "WINDLASS_COMPONENT_PAGE", default = false)]
+    pub component_page: bool,
 }
 
 #[derive(Debug, Config)]

@@ -140,6 +140,8 @@ routes! {
         post   "/ui/jobs/new"                     WriteJobs   web::new_job::enqueue;
         get    "/ui/jobs/{job_id}"                ReadJobs    web::job::show;
         get    "/ui/jobs/{job_id}/log"            ReadJobs    web::log::follow;
+        get    "/ui/jobs/{job_id}/payload"        ReadJobs    web::job::payload;
+        get    "/ui/jobs/{job_id}/result"         ReadJobs    web::job::result;
         get    "/ui/dead-letters"                 ReadJobs    web::dead_letters::list;
         post   "/ui/dead-letters"                 WriteJobs   web::dead_letters::retry;
         get    "/ui/triggers"                     ReadTriggers   web::triggers::list;
@@ -162,8 +164,13 @@ routes! {
         get    "/ui/tenants"                      Administer  web::tenants::list;
         get    "/ui/tenants/new"                  Administer  web::tenants::new;
         post   "/ui/tenants/new"                  Administer  web::tenants::create;
+        get    "/ui/tenants/find"                 Administer  web::tenants::find;
         get    "/ui/tenants/{tenant_id}"          Administer  web::tenants::edit;
         post   "/ui/tenants/{tenant_id}"          Administer  web::tenants::change;
+        get    "/ui/members"                      ManageMembers  web::members::list;
+        post   "/ui/members"                      ManageMembers  web::members::change;
+        get    "/ui/members/new"                  ManageMembers  web::members::new;
+        post   "/ui/members/new"                  ManageMembers  web::members::create;
         get    "/ui/tokens"                       ManageTokens   web::tokens::list;
         post   "/ui/tokens"                       ManageTokens   web::tokens::revoke;
         get    "/ui/tokens/new"                   ManageTokens   web::tokens::new;

@@ -20,6 +20,7 @@ mod schema_form;
 mod sentence;
 mod viewer;
 mod when;
+mod worker_name;
 
 pub(crate) mod act;
 pub(crate) mod audit;
@@ -30,6 +31,7 @@ pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod live;
 pub(crate) mod log;
+pub(crate) mod members;
 pub(crate) mod new_job;
 pub(crate) mod overview;
 pub(crate) mod preferences;

@@ -14,3 +14,6 @@ create table windlass.activity (
   primary key (tenant_id, queue, at)
 );
 create index activity_by_time on windlass.activity (at);
+
+-- Tenants as people look for them: by name, a page at a time.
+create index tenants_by_name on windlass.tenants (lower(name), id);

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::act::{Looking, Reach};
+use crate::act::Looking;
 use crate::error::Result;
 use crate::store;
 
@@ -91,12 +91,9 @@ impl Looking {
         store::insight::activity(&self.session, self.reach.owner(), since, seconds).await
     }
 
-    /// At most this many of the newest runs, oldest first.
-    pub async fn runs(&self, most: u16) -> Result<Vec<Run>> {
-        match self.reach {
-            Reach::Tenant(tenant) => store::insight::runs(&self.session, tenant, most).await,
-            Reach::Everything => store::insight::runs_everywhere(&self.session, most).await,
-        }
+    /// The newest runs of some tenants, at most this many of each, oldest first. A view of one tenant sees only its own.
+    pub async fn runs(&self, tenants: &[Uuid], most_of_each: u16) -> Result<Vec<Run>> {
+        store::insight::runs(&self.session, tenants, most_of_each).await
     }
 
     /// The tenant's newest dead letters, gathered by definition and by what they died of, largest group first.

@@ -137,6 +137,9 @@ pub struct AuditQuery {
     pub limit: u16,
 }
 
+/// Bytes of a text that tenants are looked for by.
+const LONGEST_SEARCH: usize = 200;
+
 /// Fields to be set, by name.
 pub type Fields = Map<String, Value>;
 
@@ -231,6 +234,22 @@ impl Looking {
     /// The tenants this view reaches.
     pub async fn tenants(&self) -> Result<Vec<Tenant>> {
         store::manage::tenants(&self.session).await
+    }
+
+    /// A page of the tenants whose name or slug holds a text, by name: those after another one, or the first.
+    pub async fn find_tenants(&self, text: &str, after: Option<Uuid>, most: u16) -> Result<Vec<Tenant>> {
+        let text = crate::text::storable(text.trim().to_lowercase().as_bytes(), LONGEST_SEARCH);
+        store::manage::find_tenants(&self.session, &text, after, most).await
+    }
+
+    /// How many tenants have a name or slug that holds a text.
+    pub async fn count_tenants(&self, text: &str) -> Result<i64> {
+        let text = crate::text::storable(text.trim().to_lowercase().as_bytes(), LONGEST_SEARCH);
+        store::manage::count_tenants(&self.session, &text).await
+    }
+
+    pub async fn tenant_record(&self, id: Uuid) -> Result<Tenant> {
+        store::manage::tenant(&self.session, id).await?.ok_or(Error::Unknown { what: "tenant" })
     }
 
     pub async fn members(&self, tenant: Uuid) -> Result<Vec<Member>> {

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::act::{Looking, Reach};
 use crate::error::{Error, Result};
+use crate::job::state::State;
 use crate::record::Counts;
 use crate::store;
 use crate::why::{self, Why};
@@ -29,6 +30,19 @@ pub struct Summary {
 }
 
 impl Summary {
+    pub fn of(&self, state: State) -> i64 {
+        match state {
+            State::Queued => self.queued,
+            State::Running => self.running,
+            State::Scheduled => self.scheduled,
+            State::Blocked => self.blocked,
+            State::Succeeded => self.succeeded,
+            State::Failed => self.failed,
+            State::DeadLetter => self.dead_letter,
+            State::Canceled => self.canceled,
+        }
+    }
+
     fn add(&mut self, counts: &Counts) {
         self.queued += counts.queued;
         self.running += counts.running;
@@ -50,10 +64,26 @@ impl Summary {
 /// The whole, and its parts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Overview {
+    /// What it is made from, for those who need other sums.
+    #[serde(skip)]
+    pub counts: Vec<Counts>,
     pub all: Summary,
     pub tenants: BTreeMap<Uuid, Summary>,
     pub queues: BTreeMap<String, Summary>,
     pub definitions: BTreeMap<String, Summary>,
+}
+
+impl Overview {
+    /// The tenants with most work, those that have most to do first and those that have done most after them.
+    pub fn busiest(&self) -> Vec<(Uuid, &Summary)> {
+        let mut tenants: Vec<(Uuid, &Summary)> =
+            self.tenants.iter().map(|(id, summary)| (*id, summary)).collect();
+        tenants.sort_by_key(|(_, summary)| {
+            let ended = summary.succeeded + summary.failed + summary.dead_letter;
+            std::cmp::Reverse((summary.queued + summary.running, summary.dead_letter + summary.failed, ended))
+        });
+        tenants
+    }
 }
 
 impl Looking {
@@ -66,6 +96,7 @@ impl Looking {
             overview.tenants.entry(counts.tenant_id).or_default().add(&counts);
             overview.queues.entry(counts.queue.clone()).or_default().add(&counts);
             overview.definitions.entry(counts.definition_key.clone()).or_default().add(&counts);
+            overview.counts.push(counts);
         }
         let now = store::tenant::now(&self.session).await?;
         for (tenant, queue, since) in store::overview::oldest(&self.session, tenant).await? {

@@ -94,6 +94,7 @@ fn options(configuration: &Configuration) -> Result<http::Options, Failure> {
         max_connections: limits.connections,
         metrics: configuration.metrics.enabled,
         metrics_tenants: configuration.metrics.tenants,
+        component_page: configuration.http.component_page,
         jwt: jwt(configuration),
         secure_cookies: is_reached_by_tls(configuration),
         hooks: Arc::new(hooks),

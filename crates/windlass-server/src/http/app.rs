@@ -52,6 +52,8 @@ pub struct Options {
     /// Whether `/metrics` is served, and how many tenants have series of their own in it.
     pub metrics: bool,
     pub metrics_tenants: usize,
+    /// Whether `/ui/components` is served: the parts of the UI, for those who work on them.
+    pub component_page: bool,
 }
 
 impl Default for Options {
@@ -68,6 +70,7 @@ impl Default for Options {
             max_connections: 10_000,
             metrics: true,
             metrics_tenants: 0,
+            component_page: false,
         }
     }
 }

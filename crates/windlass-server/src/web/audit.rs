@@ -23,7 +23,7 @@ pub(crate) struct Search {
     before: Option<i64>,
 }
 
-const ROWS: u16 = 100;
+const ROWS: u16 = 50;
 
 /// `GET /ui/audit`
 pub(crate) async fn list(
@@ -77,7 +77,7 @@ pub(crate) async fn list(
         encode_into(&mut address, &search.action);
         address.push_str("&outcome=");
         encode_into(&mut address, &search.outcome);
-        format!("{address}&before={}", last.id)
+        (format!("{address}&before={}", last.id), "Older")
     });
     page(&ListPage {
         title: "Audit",

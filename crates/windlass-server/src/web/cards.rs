@@ -1,7 +1,9 @@
 //! The numbers people read first. One that is fine is quiet; one that needs a person says what to do and leads there.
 
-use windlass::{Counts, State};
+use windlass::{Activity, State, Summary};
 
+use super::chart::trend;
+use super::html::Html;
 use super::when::span;
 
 pub(crate) struct Card {
@@ -12,24 +14,52 @@ pub(crate) struct Card {
     pub(crate) beside: String,
     pub(crate) tone: &'static str,
     pub(crate) href: String,
+    /// How the number came here, over the last hour.
+    pub(crate) trend: Html,
 }
 
-/// What the cards are made from.
+/// What the cards are made from, besides the counts.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
-    pub(crate) oldest_queued: Option<f64>,
     pub(crate) workers: Option<i64>,
-    /// Attempts of the last hour.
-    pub(crate) succeeded_lately: i64,
-    pub(crate) failed_lately: i64,
     pub(crate) p95_wait: Option<f64>,
+    /// The last hour, minute by minute.
+    pub(crate) minutes: Vec<Minute>,
+}
+
+/// What happened in one minute, over all queues.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Minute {
+    queued: i64,
+    running: i64,
+    succeeded: i64,
+    failed: i64,
+}
+
+/// The last hour but for the minute that is not over.
+pub(crate) fn minutes(activity: &[Activity], now: jiff::Timestamp) -> Vec<Minute> {
+    let first = now.as_second() / 60 - 60;
+    let mut minutes = vec![Minute::default(); 60];
+    for part in activity {
+        let slot = usize::try_from(part.from.as_second() / 60 - first).ok();
+        let Some(minute) = slot.and_then(|slot| minutes.get_mut(slot)) else { continue };
+        minute.queued += part.queued;
+        minute.running += part.running;
+        minute.succeeded += part.succeeded;
+        minute.failed += part.failed;
+    }
+    minutes
 }
 
 /// A wait that somebody should look at.
 const SLOW: f64 = 60.0;
 
-pub(crate) fn cards(counts: &[Counts], facts: &Facts, href: impl Fn(State) -> String) -> Vec<Card> {
-    let total = |state: State| counts.iter().map(|each| each.of(state)).sum::<i64>();
+/// Shares of failed attempts that somebody should know of, and look at.
+const SOME_FAIL: f64 = 0.01;
+const MANY_FAIL: f64 = 0.05;
+
+pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> String) -> Vec<Card> {
+    let total = |state: State| summary.of(state);
     let card = |key, name, shape, state: State, beside: String, tone| Card {
         key,
         name,
@@ -38,16 +68,31 @@ pub(crate) fn cards(counts: &[Counts], facts: &Facts, href: impl Fn(State) -> St
         beside,
         tone: if total(state) == 0 { "calm" } else { tone },
         href: href(state),
+        trend: Html::default(),
     };
-    let is_slow = facts.oldest_queued.is_some_and(|age| age > SLOW);
-    let oldest = facts.oldest_queued.map(|age| format!("oldest {}", span(age))).unwrap_or_default();
+    let trended = |card: Card, pick: fn(&Minute) -> i64| Card {
+        trend: trend(&facts.minutes.iter().map(|minute| pick(minute) as f64).collect::<Vec<_>>()),
+        ..card
+    };
+    let lately = |pick: fn(&Minute) -> i64| facts.minutes.iter().map(pick).sum::<i64>();
+    let oldest_queued = summary.oldest_queued_age_seconds;
+    let is_slow = oldest_queued.is_some_and(|age| age > SLOW);
+    let oldest = oldest_queued.map(|age| format!("oldest {}", span(age))).unwrap_or_default();
     let workers = facts
         .workers
         .map(|count| if count == 1 { "on 1 worker".to_owned() } else { format!("on {count} workers") });
-    let rate = facts.failed_lately as f64 / (facts.failed_lately + facts.succeeded_lately).max(1) as f64;
-    let failing = match facts.failed_lately {
-        0 => "no failed attempt in 1 h".to_owned(),
-        some => format!("{} attempts in 1 h, {}", grouped(some), percent(rate)),
+    let (failed, succeeded) = (lately(|minute| minute.failed), lately(|minute| minute.succeeded));
+    let rate = failed as f64 / (failed + succeeded).max(1) as f64;
+    let (failing, tone) = match failed {
+        0 => ("no failed attempt in 1 h".to_owned(), ""),
+        some => (
+            format!("{} attempts in 1 h, {}", grouped(some), percent(rate)),
+            match rate {
+                many if many >= MANY_FAIL => "bad",
+                some if some >= SOME_FAIL => "slow",
+                _ => "",
+            },
+        ),
     };
     let dead = if total(State::DeadLetter) > 0 { "see what they died of" } else { "" };
     let dead = Card {
@@ -66,16 +111,25 @@ pub(crate) fn cards(counts: &[Counts], facts: &Facts, href: impl Fn(State) -> St
             Some(_) => "",
         },
         href: "/ui/queues".to_owned(),
+        trend: Html::default(),
     };
-    let lately = format!("{} in 1 h", grouped(facts.succeeded_lately));
+    let hour = format!("{} in 1 h", grouped(succeeded));
     vec![
-        card("queued", "Queued", "ring", State::Queued, oldest, if is_slow { "slow" } else { "" }),
-        card("running", "Running", "turn", State::Running, workers.unwrap_or_default(), ""),
+        trended(
+            card("queued", "Queued", "ring", State::Queued, oldest, if is_slow { "slow" } else { "" }),
+            |minute| minute.queued,
+        ),
+        trended(
+            card("running", "Running", "turn", State::Running, workers.unwrap_or_default(), ""),
+            |minute| minute.running,
+        ),
         waits,
         card("scheduled", "Scheduled", "clock", State::Scheduled, String::new(), ""),
-        card("failed", "Failed", "cross", State::Failed, failing, "bad"),
+        trended(card("failed", "Failed", "cross", State::Failed, failing, tone), |minute| minute.failed),
         dead,
-        card("succeeded", "Succeeded", "tick", State::Succeeded, lately, ""),
+        trended(card("succeeded", "Succeeded", "tick", State::Succeeded, hour, ""), |minute| {
+            minute.succeeded
+        }),
     ]
 }
 

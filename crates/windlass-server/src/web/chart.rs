@@ -11,7 +11,7 @@ mod spark;
 pub(crate) use bars::{Bar, throughput};
 pub(crate) use distribution::{Unit, distribution, percentile};
 pub(crate) use scatter::{Dot, scatter};
-pub(crate) use spark::spark;
+pub(crate) use spark::{spark, trend};
 
 use super::html::{Html, escape_into};
 
@@ -85,14 +85,14 @@ fn blank(words: &str) -> String {
     out
 }
 
-/// The smallest round number that holds the largest value: 1, 2 or 5 times a power of ten.
+/// The smallest number that holds the largest value and whose half is round: 1, 2, 4, 6 or 8 times a power of ten.
 fn ceiling(largest: f64) -> f64 {
     if largest <= 0.0 {
         return 1.0;
     }
     let power = 10_f64.powf(largest.log10().floor());
     let scaled = largest / power;
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().find(|step| scaled <= *step).unwrap_or(10.0);
+    let step = [1.0, 2.0, 4.0, 6.0, 8.0, 10.0].into_iter().find(|step| scaled <= *step).unwrap_or(10.0);
     step * power
 }
 
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn an_axis_ends_on_a_round_number() {
         for (largest, end) in
-            [(0.0, 1.0), (1.0, 1.0), (3.0, 5.0), (11.0, 20.0), (4700.0, 5000.0), (0.03, 0.05)]
+            [(0.0, 1.0), (1.0, 1.0), (3.0, 4.0), (11.0, 20.0), (630.0, 800.0), (4700.0, 6000.0), (0.03, 0.04)]
         {
             assert!((ceiling(largest) - end).abs() < 1e-9, "{largest}");
         }

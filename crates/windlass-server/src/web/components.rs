@@ -1,7 +1,8 @@
 //! Every component on one page, with the values that are hard on it: long, empty, right to left, hostile. For those who
-//! work on the UI; served in development only.
+//! work on the UI; served where the setting `http.component_page` says so.
 
 use askama::Template;
+use axum::extract::State as FromState;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use windlass::State;
@@ -14,6 +15,7 @@ use super::mark::Mark;
 use super::page::{Page, page};
 use super::viewer::Viewer;
 use super::when::When;
+use crate::http::{App, Problem, ProblemKind};
 
 #[derive(Template)]
 #[template(path = "components.html")]
@@ -33,7 +35,10 @@ pub(crate) struct Components {
 }
 
 /// `GET /ui/components`
-pub(crate) async fn show(viewer: Viewer) -> Page {
+pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page {
+    if !app.options().component_page {
+        return Err(Problem::of(ProblemKind::NotFound, "there is nothing at this address").into());
+    }
     page(&Components::new(viewer.bare_frame(Section::Other)))
 }
 

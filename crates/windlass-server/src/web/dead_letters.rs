@@ -23,6 +23,7 @@ use crate::http::App;
 struct DeadLettersPage {
     frame: Frame,
     groups: Vec<Group>,
+    more_groups: usize,
     total: String,
     seen: u16,
     is_cut: bool,
@@ -43,7 +44,11 @@ struct Group {
 }
 
 /// Jobs of a group that are linked; all of them are retried.
-const LINKED: usize = 12;
+const LINKED: usize = 8;
+
+/// Groups on the page, and how much of an error each shows: the page stays small whatever jobs die of.
+const SHOWN: usize = 50;
+const LONGEST_ERROR: usize = 600;
 
 /// `GET /ui/dead-letters`
 pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
@@ -57,8 +62,8 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let now = frame.now;
     let group = |group: ErrorGroup| Group {
         mark: mark(&group),
-        headline: group.example.lines().next().unwrap_or_default().chars().take(200).collect(),
-        example: group.example.chars().take(2000).collect(),
+        headline: group.example.lines().next().unwrap_or_default().chars().take(160).collect(),
+        example: group.example.chars().take(LONGEST_ERROR).collect(),
         count: group.jobs.len(),
         count_words: if group.jobs.len() == 1 {
             "1 job".to_owned()
@@ -71,7 +76,8 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
         definition_key: group.definition_key,
     };
     page(&DeadLettersPage {
-        groups: groups.into_iter().take(100).map(group).collect(),
+        more_groups: groups.len().saturating_sub(SHOWN),
+        groups: groups.into_iter().take(SHOWN).map(group).collect(),
         total: grouped(total),
         seen: DEAD_LETTERS_SEEN,
         is_cut: total > i64::from(DEAD_LETTERS_SEEN),

@@ -104,32 +104,37 @@ async fn show(app: &App, viewer: &Viewer, id: Option<Uuid>, shown: &Value, wrong
             &json("arg_schema"),
             "New jobs are checked against it. The form for new jobs is made from it.",
         )
-        .input(("queue", "Queue"), "text!", &text("queue"), "")
-        .input(
+        .row(Fields::default().input(("queue", "Queue"), "text!", &text("queue"), "").input(
             ("priority", "Priority"),
             "number",
             &text("priority"),
             "0 to 1000; lower goes first within a tenant.",
+        ))
+        .row(
+            Fields::default()
+                .input(
+                    ("timeout_seconds", "Timeout in seconds"),
+                    "number!",
+                    &text("timeout_seconds"),
+                    "How long one attempt may run.",
+                )
+                .input(
+                    ("max_attempts", "Attempts"),
+                    "number!",
+                    &text("max_attempts"),
+                    "After so many counted failures the job is a dead letter.",
+                ),
         )
-        .input(
-            ("timeout_seconds", "Timeout in seconds"),
-            "number!",
-            &text("timeout_seconds"),
-            "How long one attempt may run.",
+        .row(
+            Fields::default()
+                .input(
+                    ("keep_succeeded", "Keep succeeded jobs, in days"),
+                    "text",
+                    &kept("succeeded"),
+                    "For ever if left empty.",
+                )
+                .input(("keep_failed", "Keep failed jobs, in days"), "text", &kept("failed"), ""),
         )
-        .input(
-            ("max_attempts", "Attempts"),
-            "number!",
-            &text("max_attempts"),
-            "After so many counted failures the job is a dead letter.",
-        )
-        .input(
-            ("keep_succeeded", "Keep succeeded jobs, in days"),
-            "text",
-            &kept("succeeded"),
-            "For ever if left empty.",
-        )
-        .input(("keep_failed", "Keep failed jobs, in days"), "text", &kept("failed"), "")
         .check(("is_active", "Takes new jobs"), shown["is_active"] == true)
         .hidden("version", &text("version"));
     let title = if id.is_some() { text("key") } else { "New definition".to_owned() };

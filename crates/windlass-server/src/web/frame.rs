@@ -16,6 +16,7 @@ pub(crate) enum Section {
     Overview,
     Definitions,
     Tenants,
+    Members,
     Tokens,
     Audit,
     /// Not in the rail.
@@ -23,7 +24,7 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    const RAIL: [Self; 10] = [
+    const RAIL: [Self; 11] = [
         Self::Jobs,
         Self::Triggers,
         Self::DeadLetters,
@@ -32,6 +33,7 @@ impl Section {
         Self::Overview,
         Self::Definitions,
         Self::Tenants,
+        Self::Members,
         Self::Tokens,
         Self::Audit,
     ];
@@ -46,6 +48,7 @@ impl Section {
             Self::Overview => ("/ui/overview", "overview", "Overview"),
             Self::Definitions => ("/ui/definitions", "definitions", "Definitions"),
             Self::Tenants => ("/ui/tenants", "tenants", "Tenants"),
+            Self::Members => ("/ui/members", "members", "Members"),
             Self::Tokens => ("/ui/tokens", "tokens", "Tokens"),
             Self::Audit => ("/ui/audit", "audit", "Audit"),
             Self::Other => ("/ui/jobs", "jobs", ""),
@@ -65,6 +68,8 @@ pub(crate) struct RailItem {
     pub(crate) word: &'static str,
     pub(crate) is_current: bool,
     pub(crate) starts_group: bool,
+    /// On a phone it stands behind "More".
+    pub(crate) is_second: bool,
     pub(crate) count: i64,
 }
 
@@ -93,6 +98,8 @@ pub(crate) struct Frame {
     pub(crate) tenant: Option<TenantName>,
     pub(crate) tenants: Vec<TenantName>,
     pub(crate) may_switch: bool,
+    /// Others than those of `tenants` can be looked for: a super-admin's are too many for a list.
+    pub(crate) may_find: bool,
     /// The sections this viewer may open.
     pub(crate) sections: Vec<Section>,
     pub(crate) dead_letters: i64,
@@ -107,6 +114,14 @@ impl Frame {
 
     pub(crate) fn js(&self) -> String {
         assets::js_address()
+    }
+
+    pub(crate) fn has_more(&self) -> bool {
+        self.rail().iter().any(|item| item.is_second)
+    }
+
+    pub(crate) fn is_in_more(&self) -> bool {
+        self.rail().iter().any(|item| item.is_second && item.is_current)
     }
 
     pub(crate) fn rail(&self) -> Vec<RailItem> {
@@ -126,6 +141,7 @@ impl Frame {
                 word,
                 is_current: section == self.section,
                 starts_group,
+                is_second,
                 count: if section == Section::DeadLetters { self.dead_letters } else { 0 },
             }
         };
@@ -146,6 +162,7 @@ impl Frame {
             tenant: Some(TenantName { id: Uuid::nil(), name: "Acme".to_owned() }),
             tenants: Vec::new(),
             may_switch: false,
+            may_find: false,
             sections: Section::RAIL.to_vec(),
             dead_letters: 3,
             search: String::new(),

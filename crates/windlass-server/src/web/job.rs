@@ -2,8 +2,11 @@
 
 use askama::Template;
 use axum::extract::State as FromState;
+use axum::http::header;
+use axum::response::IntoResponse as _;
 use jiff::Timestamp;
 use serde_json::Value;
+use uuid::Uuid;
 use windlass::{Attempt, Filter, Job, LogChunk, LogPosition, State};
 
 use super::frame::{Frame, Section};
@@ -12,9 +15,10 @@ use super::jobs::{Row, rows, short};
 use super::json_view::json_view;
 use super::mark::Mark;
 use super::page::{Page, page, sentence as as_sentence};
-use super::sentence::sentence;
+use super::sentence::{reason_words, sentence};
 use super::viewer::Viewer;
 use super::when::{When, seconds_between, span};
+use super::worker_name::brief;
 use crate::auth::Permission;
 use crate::http::{App, Id, Problem};
 
@@ -34,7 +38,8 @@ struct JobPage {
     subject: Option<String>,
     children: Vec<Row>,
     payload: Html,
-    payload_text: String,
+    /// The whole of it, if it is small.
+    payload_text: Option<String>,
     result: Option<Html>,
     artifact: Option<Html>,
     steps: Vec<Step>,
@@ -48,6 +53,8 @@ struct Fact {
     name: &'static str,
     value: String,
     is_code: bool,
+    /// What it is in full, where it is shown short.
+    whole: String,
 }
 
 enum Step {
@@ -66,7 +73,8 @@ struct Moment {
 struct AttemptView {
     number: i32,
     mark: Mark,
-    worker: Option<String>,
+    /// Its name, short and whole.
+    worker: Option<(String, String)>,
     lasted: Html,
     /// Of the longest attempt, in percent.
     share: u32,
@@ -87,11 +95,15 @@ impl AttemptView {
     }
 }
 
-/// The end of an output that is shown; the log holds more while it is kept.
-const TAIL: usize = 16_000;
+/// The end of an output that is shown, of the newest attempt and of those before it; the log holds more while it is kept.
+const TAIL: usize = 8_000;
+const EARLIER_TAIL: usize = 800;
 
 /// Attempts that are shown: the first, and the newest of many.
-const MOST_ATTEMPTS: usize = 20;
+const MOST_ATTEMPTS: usize = 10;
+
+/// A payload up to this size is on the page, ready to be copied; a larger one is fetched for it.
+const COPIED: usize = 8_000;
 
 /// `GET /ui/jobs/{job_id}`
 pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
@@ -139,7 +151,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
             .map(|(kind, id)| format!("{kind}/{id}")),
         children: rows(&children, now, false),
         payload: json_view(&job.payload),
-        payload_text: pretty(&job.payload),
+        payload_text: Some(pretty(&job.payload)).filter(|text| text.len() <= COPIED),
         result: job.result.as_ref().map(json_view),
         artifact: job.artifact.as_ref().map(json_view),
         steps: steps(&job, &attempts, &log.chunks, now),
@@ -156,12 +168,30 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
     })
 }
 
+/// `GET /ui/jobs/{job_id}/payload`: the whole payload as text, to be read or copied.
+pub(crate) async fn payload(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+    whole(&app, &viewer, id, |job| Some(job.payload)).await
+}
+
+/// `GET /ui/jobs/{job_id}/result`: the same of its result.
+pub(crate) async fn result(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
+    whole(&app, &viewer, id, |job| job.result).await
+}
+
+async fn whole(app: &App, viewer: &Viewer, id: Uuid, part: fn(Job) -> Option<Value>) -> Page {
+    let looking = app.queue().look(viewer.caller.reach()).await?;
+    let job = looking.job(viewer.caller.tenant(), id).await?;
+    looking.end().await?;
+    let value = job.and_then(part).ok_or_else(|| Problem::not_found("job"))?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], pretty(&value)).into_response())
+}
+
 pub(crate) fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
 fn facts(job: &Job) -> Vec<Fact> {
-    let fact = |name, value: String, is_code| Fact { name, value, is_code };
+    let fact = |name, value: String, is_code| Fact { name, value, is_code, whole: String::new() };
     let mut facts = vec![
         fact("Queue", job.queue.clone(), false),
         fact(
@@ -172,8 +202,10 @@ fn facts(job: &Job) -> Vec<Fact> {
         fact("Priority", job.priority.to_string(), true),
         fact("Attempts", format!("{} of {}", job.attempt_count, job.max_attempts), true),
     ];
+    if let Some(worker) = &job.claimed_by_worker {
+        facts.push(Fact { whole: worker.clone(), ..fact("Worker", brief(worker), true) });
+    }
     let optional = [
-        ("Worker", &job.claimed_by_worker),
         ("Dedupe key", &job.dedupe_key),
         ("Ordering key", &job.ordering_key),
         ("Correlation id", &job.correlation_id),
@@ -198,7 +230,8 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
         if index > 0 && index <= skipped {
             continue;
         }
-        steps.push(Step::Attempt(Box::new(view(attempt, log, longest, now))));
+        let most = if index + 1 == attempts.len() { TAIL } else { EARLIER_TAIL };
+        steps.push(Step::Attempt(Box::new(view(attempt, log, (longest, most), now))));
         if index == 0
             && skipped > 0
             && let Some(at) = attempt.finished_at
@@ -218,7 +251,8 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
     let mark = Mark::of(job.status, job.attempt_count > 0);
     match (job.finished_at, job.status) {
         (Some(at), _) => {
-            steps.push(moment(mark.role, mark.shape, mark.word, job.reason.clone().unwrap_or_default(), at));
+            let why = job.reason.as_deref().map(reason_words).unwrap_or_default();
+            steps.push(moment(mark.role, mark.shape, mark.word, why.to_owned(), at));
         }
         (None, State::Scheduled) => steps.push(moment(
             mark.role,
@@ -245,17 +279,18 @@ fn lasted(attempt: &Attempt, now: Timestamp) -> Option<f64> {
     Some(seconds_between(attempt.started_at?, attempt.finished_at.unwrap_or(now)).max(0.0))
 }
 
-fn view(attempt: &Attempt, log: &[LogChunk], longest: f64, now: Timestamp) -> AttemptView {
+/// `longest`: the seconds of the longest attempt; `most`: bytes of output to show.
+fn view(attempt: &Attempt, log: &[LogChunk], (longest, most): (f64, usize), now: Timestamp) -> AttemptView {
     let is_running = attempt.finished_at.is_none();
     let seconds = lasted(attempt, now);
     // A command's tail is kept with its attempt. What a handler logged is in the log, as long as that is kept; while it
     // runs, the terminal follows the log by itself.
     let stdout = match &attempt.stdout_tail {
-        Some(text) => tail(Some(text)),
+        Some(text) => tail(Some(text), most),
         None if is_running => String::new(),
         None => {
             let own = log.iter().filter(|chunk| chunk.position.attempt == attempt.attempt_no);
-            tail(Some(&own.map(|chunk| chunk.text.as_str()).collect::<String>()))
+            tail(Some(&own.map(|chunk| chunk.text.as_str()).collect::<String>()), most)
         }
     };
     let mut facts = Vec::new();
@@ -275,26 +310,26 @@ fn view(attempt: &Attempt, log: &[LogChunk], longest: f64, now: Timestamp) -> At
         facts.push(format!("process {pid}"));
     }
     if let Some(reason) = &attempt.reason {
-        facts.push(reason.clone());
+        facts.push(reason_words(reason).to_owned());
     }
     AttemptView {
         number: attempt.attempt_no,
         mark: Mark::of_attempt(&attempt.status),
-        worker: attempt.worker_id.clone(),
+        worker: attempt.worker_id.as_ref().map(|name| (brief(name), name.clone())),
         lasted: match (is_running, attempt.started_at) {
             (true, Some(at)) => When::age(at, now).into(),
             _ => Html(seconds.map(span).unwrap_or_default()),
         },
         share: seconds.map_or(0, |seconds| (seconds / longest * 100.0).clamp(1.0, 100.0) as u32),
         facts: facts.join(", "),
-        error: attempt.error_text.clone().map(|text| text.chars().take(4000).collect()),
+        error: attempt.error_text.clone().map(|text| text.chars().take(most / 4).collect()),
         stdout,
-        stderr: tail(attempt.stderr_tail.as_deref()),
+        stderr: tail(attempt.stderr_tail.as_deref(), most),
         is_followed: is_running,
     }
 }
 
-fn tail(text: Option<&str>) -> String {
+fn tail(text: Option<&str>, most: usize) -> String {
     let text = text.unwrap_or_default();
-    text[text.ceil_char_boundary(text.len().saturating_sub(TAIL))..].to_owned()
+    text[text.ceil_char_boundary(text.len().saturating_sub(most))..].to_owned()
 }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use windlass::{Activity, Counts, Job, Run, State};
 
-use super::cards::{Card, Facts, cards, grouped};
+use super::cards::{Card, Facts, cards, grouped, minutes};
 use super::chart::{Bar, Dot, Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
 use super::html::Html;
@@ -16,6 +16,7 @@ use super::page::{Page, page};
 use super::query::{JobsQuery, SOURCES};
 use super::viewer::Viewer;
 use super::when::{When, seconds_between, span};
+use super::worker_name::brief;
 use crate::auth::Permission;
 use crate::http::App;
 
@@ -84,7 +85,8 @@ pub(crate) struct Row {
     started: Option<When>,
     finished: Option<When>,
     duration: Option<Duration>,
-    worker: Option<String>,
+    /// Its name, short and whole.
+    worker: Option<(String, String)>,
     may_cancel: bool,
     may_retry: bool,
     revision: String,
@@ -110,39 +112,35 @@ pub(crate) async fn list(
     let tenant = viewer.caller.tenant();
     let mut frame = viewer.frame(&app, Section::Jobs).await?;
     let looking = app.queue().look(viewer.caller.reach()).await?;
-    let counts = looking.counts().await?;
+    let overview = looking.overview().await?;
+    let counts = &overview.counts;
     let now = frame.now;
     let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
-    let runs = looking.runs(RUNS).await?;
+    let runs = looking.runs(&[tenant], RUNS).await?;
+    let none = || windlass::Page { jobs: Vec::new(), next: None };
     let (found, wrong) = match query.filter(tenant) {
+        // The counters know it, and looking for what is not there would read every job of the tenant.
+        Ok(_) if query.is_counted() && matching(&query, counts, 0, false).0 == 0 => (none(), None),
         Ok(filter) => (looking.list(&filter.limit(ROWS)).await?, None),
-        Err(wrong) => (windlass::Page { jobs: Vec::new(), next: None }, Some(wrong)),
+        Err(wrong) => (none(), Some(wrong)),
     };
-    let overview = looking.overview().await?;
     looking.end().await?;
 
     let may_enqueue = viewer.may(Permission::WriteJobs);
     let rows = rows(&found.jobs, now, may_enqueue);
     let waits = sorted(runs.iter().filter_map(Run::waited));
-    let facts = Facts {
-        oldest_queued: overview.all.oldest_queued_age_seconds,
-        workers: None,
-        succeeded_lately: activity.iter().map(|each| each.succeeded).sum(),
-        failed_lately: activity.iter().map(|each| each.failed).sum(),
-        p95_wait: percentile(&waits, 0.95),
-    };
-    let total: i64 =
-        State::ALL.iter().map(|state| counts.iter().map(|each| each.of(*state)).sum::<i64>()).sum();
-    let (matching, matching_more) = matching(&query, &counts, rows.len(), found.next.is_some());
-    frame.dead_letters = counts.iter().map(|each| each.dead_letter).sum();
+    let facts = Facts { workers: None, p95_wait: percentile(&waits, 0.95), minutes: minutes(&activity, now) };
+    let total: i64 = State::ALL.iter().map(|state| overview.all.of(*state)).sum();
+    let (matching, matching_more) = matching(&query, counts, rows.len(), found.next.is_some());
+    frame.dead_letters = overview.all.dead_letter;
     frame.search = query.q.clone().unwrap_or_default();
     page(&JobsPage {
-        cards: cards(&counts, &facts, |state| query.with_status(Some(state))),
+        cards: cards(&overview.all, &facts, |state| query.with_status(Some(state))),
         throughput: throughput(&bars(&activity, now, 60, 60), 60.0),
         scatter: scatter(&dots(&runs)),
         latency: distribution(Unit::Latency, &waits),
         duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
-        tabs: tabs(&query, &counts),
+        tabs: tabs(&query, counts),
         chips: query.chips().into_iter().map(|(text, without)| Chip { text, without }).collect(),
         definitions: distinct(counts.iter().map(|each| &each.definition_key)),
         queues: distinct(counts.iter().map(|each| &each.queue)),
@@ -190,13 +188,14 @@ pub(crate) fn bars(activity: &[Activity], now: Timestamp, each: i64, count: i64)
     (last - count + 1..=last).map(bar).collect()
 }
 
+/// Of many runs every second or third: so the whole of their time is seen.
 pub(crate) fn dots(runs: &[Run]) -> Vec<Dot> {
-    let newest = &runs[runs.len().saturating_sub(DOTS)..];
+    let every = runs.len().div_ceil(DOTS).max(1);
     let dot = |run: &Run| {
         let (at, name) = (run.finished_at, run.definition_key.clone());
         Some(Dot { at, seconds: run.lasted()?, outcome: run.outcome.clone(), name })
     };
-    newest.iter().filter_map(dot).collect()
+    runs.iter().rev().step_by(every).filter_map(dot).rev().collect()
 }
 
 pub(crate) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
@@ -326,7 +325,7 @@ pub(crate) fn rows(jobs: &[Job], now: Timestamp, may_act: bool) -> Vec<Row> {
             started: job.last_started_at.map(|at| When::new(at, now)),
             finished: job.finished_at.map(|at| When::new(at, now)),
             duration: seconds.map(|seconds| Duration { words: span(seconds), share }),
-            worker: job.claimed_by_worker.clone(),
+            worker: job.claimed_by_worker.as_ref().map(|name| (brief(name), name.clone())),
             may_cancel: may_act && !job.status.is_terminal() && job.cancel_requested_at.is_none(),
             may_retry: may_act && job.status.is_terminal(),
             revision: format!("{} {}", job.status, job.attempt_count),

@@ -9,6 +9,9 @@ const DEEPEST: usize = 24;
 const MOST_ENTRIES: usize = 200;
 const LONGEST_TEXT: usize = 2000;
 
+/// Bytes of markup after which no more entries are added: a page stays small whatever it shows.
+const LARGEST: usize = 24_000;
+
 /// Levels that are open at first.
 const OPEN: usize = 2;
 
@@ -61,13 +64,18 @@ fn write_branch<'a>(
     out.push_str(" <span class=\"size\">");
     out.push_str(&noun);
     out.push_str("</span></summary><ul>");
+    let mut shown = 0;
     for (key, value) in entries.take(MOST_ENTRIES) {
+        if out.len() > LARGEST {
+            break;
+        }
         out.push_str("<li>");
         write_value(out, key, value, depth + 1);
         out.push_str("</li>");
+        shown += 1;
     }
-    if size > MOST_ENTRIES {
-        out.push_str(&format!("<li class=\"size\">and {} more</li>", size - MOST_ENTRIES));
+    if size > shown {
+        out.push_str(&format!("<li class=\"size\">and {} more</li>", size - shown));
     }
     out.push_str("</ul>");
     out.push(close);
@@ -121,5 +129,8 @@ mod tests {
         assert!(json_view(&deep).0.len() < 5_000);
         assert!(json_view(&json!(vec![0; 100_000])).0.contains("and 99800 more"));
         assert!(json_view(&json!("x".repeat(1_000_000))).0.len() < 3_000);
+        let wide = json!(vec![json!({"a": "x".repeat(500), "b": ["y".repeat(500)]}); 500]);
+        let html = json_view(&wide).0;
+        assert!(html.len() < 30_000 && html.contains(" more</li>"), "{}", html.len());
     }
 }

@@ -18,7 +18,8 @@ pub(crate) struct ListPage {
     pub(crate) rows: Vec<ListRow>,
     /// What to say and what to do next where there is nothing.
     pub(crate) empty: (&'static str, &'static str),
-    pub(crate) next: Option<String>,
+    /// Where the list goes on, and what the way there is called.
+    pub(crate) next: Option<(String, &'static str)>,
 }
 
 pub(crate) struct Link {
@@ -174,6 +175,13 @@ impl Fields {
         self.0.push_str(&format!(
             "<div class=\"field\"><label class=\"check\"><input type=\"checkbox\" name=\"{name}\" value=\"yes\"{checked}> {label}</label></div>"
         ));
+        self
+    }
+
+    /// Some short fields side by side.
+    #[must_use]
+    pub(crate) fn row(mut self, fields: Self) -> Self {
+        self.0.push_str(&format!("<div class=\"fields\">{}</div>", fields.0));
         self
     }
 

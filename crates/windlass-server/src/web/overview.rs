@@ -3,19 +3,21 @@
 use std::collections::HashMap;
 
 use askama::Template;
-use axum::extract::State as FromState;
+use axum::extract::{Query, State as FromState};
 use jiff::SignedDuration;
+use serde::Deserialize;
 use uuid::Uuid;
 use windlass::{Reach, Run, Summary};
 
-use super::cards::{Card, Facts, cards, grouped};
+use super::cards::{Card, Facts, cards, grouped, minutes};
 use super::chart::{Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
 use super::html::Html;
 use super::jobs::{bars, dots, sorted};
 use super::page::{Page, page};
+use super::queues::{TENANTS, runs_of_each};
 use super::viewer::Viewer;
-use super::workers::is_silent;
+use super::workers::{is_silent, needs_a_look};
 use crate::http::App;
 
 #[derive(Template)]
@@ -29,6 +31,9 @@ struct OverviewPage {
     latency: Html,
     duration: Html,
     tenants: Vec<TenantRow>,
+    tenants_words: String,
+    previous: Option<String>,
+    next: Option<String>,
     definitions: Vec<DefinitionRow>,
 }
 
@@ -62,15 +67,23 @@ struct DefinitionRow {
 
 const SHOWN: usize = 25;
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Part {
+    /// Of the tenants by their work, those from here on.
+    from: usize,
+}
+
 /// `GET /ui/overview`
-pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page {
+pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(part): Query<Part>) -> Page {
     let frame = viewer.frame(&app, Section::Overview).await?;
     let looking = app.queue().look(Reach::Everything).await?;
     let now = frame.now;
     let overview = looking.overview().await?;
-    let counts = looking.counts().await?;
     let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
-    let runs = looking.runs(500).await?;
+    let busiest = overview.busiest();
+    let sampled: Vec<Uuid> = busiest.iter().take(TENANTS).map(|(id, _)| *id).collect();
+    let runs = looking.runs(&sampled, runs_of_each(sampled.len())).await?;
     let workers = looking.workers().await?;
     let paused: Vec<String> = looking
         .queues()
@@ -79,25 +92,19 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page
         .filter(|(_, is_paused)| *is_paused)
         .map(|(name, _)| name)
         .collect();
-    let mut busiest: Vec<(&Uuid, &Summary)> = overview.tenants.iter().collect();
-    busiest.sort_by_key(|(_, summary)| {
-        std::cmp::Reverse((summary.queued + summary.running, summary.dead_letter + summary.failed))
-    });
-    busiest.truncate(SHOWN);
-    let ids: Vec<Uuid> = busiest.iter().map(|(id, _)| **id).collect();
+    let shown: Vec<(Uuid, &Summary)> = busiest.iter().skip(part.from).take(SHOWN).copied().collect();
+    let ids: Vec<Uuid> = shown.iter().map(|(id, _)| *id).collect();
     let names: HashMap<Uuid, String> =
         looking.tenant_names(Some(&ids), SHOWN as u16).await?.into_iter().collect();
     looking.end().await?;
 
     let alive = workers.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker)).count();
-    let silent = workers.iter().filter(|worker| is_silent(worker)).count();
+    let silent = workers.iter().filter(|worker| needs_a_look(worker, now)).count();
     let waits = sorted(runs.iter().filter_map(Run::waited));
     let facts = Facts {
-        oldest_queued: overview.all.oldest_queued_age_seconds,
         workers: i64::try_from(alive).ok(),
-        succeeded_lately: activity.iter().map(|each| each.succeeded).sum(),
-        failed_lately: activity.iter().map(|each| each.failed).sum(),
         p95_wait: percentile(&waits, 0.95),
+        minutes: minutes(&activity, now),
     };
     let mut notes = Vec::new();
     if silent > 0 {
@@ -120,9 +127,9 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page
         let text = format!("Paused: {}.", paused.join(", "));
         notes.push(Note { role: "warning", text, href: "/ui/queues", link: "Queues" });
     }
-    let tenant = |(id, summary): (&Uuid, &Summary)| TenantRow {
-        id: *id,
-        name: names.get(id).cloned().unwrap_or_else(|| id.to_string()),
+    let tenant = |(id, summary): (Uuid, &Summary)| TenantRow {
+        id,
+        name: names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
         queued: grouped(summary.queued),
         running: grouped(summary.running),
         scheduled: grouped(summary.scheduled),
@@ -143,15 +150,31 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page
     };
     page(&OverviewPage {
         notes,
-        cards: cards(&counts, &facts, |_| "/ui/queues".to_owned()),
+        cards: cards(&overview.all, &facts, |_| "/ui/queues".to_owned()),
         throughput: throughput(&bars(&activity, now, 60, 60), 60.0),
         scatter: scatter(&dots(&runs)),
         latency: distribution(Unit::Latency, &waits),
         duration: distribution(Unit::Duration, &sorted(runs.iter().filter_map(Run::lasted))),
-        tenants: busiest.into_iter().map(tenant).collect(),
+        tenants_words: tenants_words(part.from, shown.len(), busiest.len()),
+        previous: (part.from > 0).then(|| address(part.from.saturating_sub(SHOWN))),
+        next: Some(part.from.saturating_add(SHOWN)).filter(|next| *next < busiest.len()).map(address),
+        tenants: shown.into_iter().map(tenant).collect(),
         definitions: definitions.into_iter().take(SHOWN).map(definition).collect(),
         frame,
     })
+}
+
+fn address(from: usize) -> String {
+    if from == 0 { "/ui/overview#o-busy".to_owned() } else { format!("/ui/overview?from={from}#o-busy") }
+}
+
+fn tenants_words(from: usize, shown: usize, all: usize) -> String {
+    let count = |number: usize| grouped(i64::try_from(number).unwrap_or(i64::MAX));
+    if shown == all {
+        String::new()
+    } else {
+        format!("{}–{} of {}", count(from.saturating_add(1)), count(from.saturating_add(shown)), count(all))
+    }
 }
 
 fn failure_share(summary: &Summary) -> f64 {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use askama::Template;
 use axum::extract::State as FromState;
 use jiff::SignedDuration;
+use uuid::Uuid;
 use windlass::{Act, Reach, Run};
 
 use super::cards::grouped;
@@ -47,6 +48,14 @@ struct QueueRow {
 
 const RUNS: u16 = 500;
 
+/// Tenants whose runs are in the charts.
+pub(crate) const TENANTS: usize = 25;
+
+/// How many runs of each of some tenants make the charts.
+pub(crate) fn runs_of_each(tenants: usize) -> u16 {
+    RUNS / u16::try_from(tenants).unwrap_or(u16::MAX).max(1)
+}
+
 /// `GET /ui/queues`
 pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
     let is_wide = viewer.may(Permission::Administer);
@@ -57,7 +66,8 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let paused: BTreeMap<String, bool> = looking.queues().await?.into_iter().collect();
     let now = frame.now;
     let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
-    let runs = looking.runs(RUNS).await?;
+    let of: Vec<Uuid> = overview.busiest().iter().take(TENANTS).map(|(id, _)| *id).collect();
+    let runs = looking.runs(&of, runs_of_each(of.len())).await?;
     looking.end().await?;
 
     let mut names: Vec<&String> = overview.queues.keys().chain(paused.keys()).collect();

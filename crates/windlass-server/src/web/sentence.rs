@@ -4,17 +4,19 @@ use jiff::Timestamp;
 use windlass::{Attempt, Job, State};
 
 use super::when::{When, seconds_between, span};
+use super::worker_name::brief;
 
 /// `attempts`: oldest first.
 pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> String {
     let last = attempts.iter().rev().find(|attempt| attempt.finished_at.is_some());
-    let worker = job.claimed_by_worker.as_deref().map(|name| format!(" on {name}")).unwrap_or_default();
+    let worker =
+        job.claimed_by_worker.as_deref().map(|name| format!(" on {}", brief(name))).unwrap_or_default();
     match job.status {
         State::Queued if job.attempt_count > 0 => {
             format!("Stands in line again, after {}.", times(job.attempt_count))
         }
         State::Queued => {
-            format!("Stands in line in the queue {} since {}.", job.queue, ago(job.queued_at, now))
+            format!("Has stood in line in the queue {} for {}.", job.queue, ago(job.queued_at, now))
         }
         State::Blocked => "Waits for other jobs to end.".to_owned(),
         State::Scheduled => scheduled(job, last, now),
@@ -72,6 +74,23 @@ fn because(job: &Job, last: Option<&Attempt>) -> String {
     }
 }
 
+/// Why an attempt or a job ended as it did, for people; a word that is not known stays as it is.
+pub(crate) fn reason_words(reason: &str) -> &str {
+    match reason {
+        "budget_spent" => "its attempts are spent",
+        "poison" => "it took its workers down",
+        "snooze_budget" => "it was put off too often",
+        "deadline_passed" => "its deadline came first",
+        "permanent" => "trying again is no use",
+        "timeout" => "it ran out of time",
+        "lost" => "it lost its worker",
+        "cancel_requested" => "by request",
+        "expired" => "it did not start in time",
+        "dependency" => "a job it waited for did not succeed",
+        other => other,
+    }
+}
+
 fn reason(job: &Job) -> String {
     match job.reason.as_deref() {
         Some("expired") => ", because it did not start in time".to_owned(),
@@ -111,7 +130,12 @@ pub(crate) fn nth(number: i32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::nth;
+    use super::{nth, reason_words};
+
+    #[test]
+    fn reasons_are_said_in_words_and_unknown_ones_as_they_are() {
+        assert_eq!(["budget_spent", "odd"].map(reason_words), ["its attempts are spent", "odd"]);
+    }
 
     #[test]
     fn ordinals_are_english() {

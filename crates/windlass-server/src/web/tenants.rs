@@ -1,27 +1,33 @@
 //! Tenants: who they are, their share, their limits. For super-admins.
 
+use askama::Template;
 use axum::extract::{Query, State as FromState};
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 use windlass::{Act, Reach, Tenant};
 
-use super::frame::Section;
+use super::cards::grouped;
+use super::frame::{Section, TenantName};
 use super::html::{Html, escape};
 use super::list::{Cell, Fields, FormPage, Link, ListPage, ListRow, badge, columns};
 use super::page::{Page, back, page, sentence};
 use super::posted::Posted;
-use super::viewer::Viewer;
+use super::query::encode_into;
+use super::viewer::{SWITCHER, Viewer};
 use super::when::When;
 use crate::http::{App, Id, Problem};
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(crate) struct Search {
-    #[serde(default)]
     q: String,
+    /// The last tenant of the page before.
+    after: Option<Uuid>,
 }
 
-/// Tenants on one page; the rest is found by name.
-const SHOWN: usize = 200;
+/// Tenants on one page.
+const SHOWN: u16 = 50;
 
 /// `GET /ui/tenants`
 pub(crate) async fn list(
@@ -31,14 +37,18 @@ pub(crate) async fn list(
 ) -> Page {
     let frame = viewer.frame(&app, Section::Tenants).await?;
     let looking = app.queue().look(Reach::Everything).await?;
-    let tenants = looking.tenants().await?;
+    let mut found = looking.find_tenants(&search.q, search.after, SHOWN + 1).await?;
+    let count = looking.count_tenants(&search.q).await?;
     looking.end().await?;
-    let wanted = search.q.to_lowercase();
-    let fits =
-        |tenant: &&Tenant| tenant.name.to_lowercase().contains(&wanted) || tenant.slug.contains(&wanted);
-    let found: Vec<&Tenant> = tenants.iter().filter(fits).collect();
+    let has_more = found.len() > usize::from(SHOWN);
+    found.truncate(usize::from(SHOWN));
+    let next = found.last().filter(|_| has_more).map(|last| {
+        let mut address = format!("/ui/tenants?after={}&q=", last.id);
+        encode_into(&mut address, &search.q);
+        (address, "Next tenants")
+    });
     let now = frame.now;
-    let row = |tenant: &&Tenant| ListRow {
+    let row = |tenant: &Tenant| ListRow {
         id: format!("tenant-{}", tenant.id),
         cells: vec![
             Cell::html(Html(format!(
@@ -63,20 +73,37 @@ pub(crate) async fn list(
         escape(&search.q)
     );
     page(&ListPage {
-        aside: if found.len() > SHOWN {
-            format!("{SHOWN} of {} shown; find others by name", found.len())
-        } else {
-            format!("{} in all", found.len())
-        },
+        aside: format!("{} {}", grouped(count), if search.q.trim().is_empty() { "in all" } else { "found" }),
         title: "Tenants",
         act: Some(Link { href: "/ui/tenants/new", word: "New tenant" }),
         before: Html(before),
         columns: columns(&["Tenant", "State", "Slug", "#Weight", "#Most queued", "Made", "!Actions"]),
-        rows: found.iter().take(SHOWN).map(row).collect(),
+        rows: found.iter().map(row).collect(),
         empty: ("No tenant fits", "Try another part of its name."),
-        next: None,
+        next,
         frame,
     })
+}
+
+/// `GET /ui/tenants/find`: the switcher's list for what is typed there.
+pub(crate) async fn find(
+    FromState(app): FromState<App>,
+    viewer: Viewer,
+    Query(search): Query<Search>,
+) -> Page {
+    let looking = app.queue().look(Reach::Everything).await?;
+    let found = looking.find_tenants(&search.q, None, SWITCHER).await?;
+    looking.end().await?;
+    let current = viewer.caller.tenant();
+    let tenants = found.into_iter().map(|tenant| TenantName { id: tenant.id, name: tenant.name }).collect();
+    page(&FoundTenants { tenants, current })
+}
+
+#[derive(Template)]
+#[template(path = "tenant_list.html")]
+struct FoundTenants {
+    tenants: Vec<TenantName>,
+    current: Uuid,
 }
 
 fn status(tenant: &Tenant) -> Html {
@@ -95,9 +122,8 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 /// `GET /ui/tenants/{tenant_id}`
 pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
     let looking = app.queue().look(Reach::Everything).await?;
-    let tenant = looking.tenants().await?.into_iter().find(|tenant| tenant.id == id);
+    let tenant = looking.tenant_record(id).await?;
     looking.end().await?;
-    let tenant = tenant.ok_or_else(|| Problem::not_found("tenant"))?;
     let shown = serde_json::to_value(&tenant).unwrap_or_default();
     show(&app, &viewer, Some(&tenant), &shown.as_object().cloned().unwrap_or_default(), None).await
 }
@@ -126,31 +152,33 @@ async fn show(
     }
     let states = [("active", "Active"), ("suspended", "Suspended: takes and runs no jobs")]
         .map(|(value, word)| (value.to_owned(), word.to_owned()));
-    let mut fields = fields
-        .input(
-            ("weight", "Weight"),
-            "number",
-            &text("weight", "1"),
-            "Its share of the workers beside other tenants.",
-        )
-        .input(
-            ("max_queued", "Most unfinished jobs"),
-            "number",
-            &text("max_queued", ""),
-            "No limit if left empty.",
-        )
-        .input(
-            ("max_running", "Most running jobs"),
-            "number",
-            &text("max_running", ""),
-            "At the same time. No limit if left empty.",
-        )
-        .input(
-            ("requests_per_minute", "Requests per minute"),
-            "number",
-            &text("requests_per_minute", ""),
-            "No limit if left empty.",
-        );
+    let mut fields = fields.row(
+        Fields::default()
+            .input(
+                ("weight", "Weight"),
+                "number",
+                &text("weight", "1"),
+                "Its share of the workers beside other tenants.",
+            )
+            .input(
+                ("max_queued", "Most unfinished jobs"),
+                "number",
+                &text("max_queued", ""),
+                "No limit if left empty.",
+            )
+            .input(
+                ("max_running", "Most running jobs"),
+                "number",
+                &text("max_running", ""),
+                "At the same time. No limit if left empty.",
+            )
+            .input(
+                ("requests_per_minute", "Requests per minute"),
+                "number",
+                &text("requests_per_minute", ""),
+                "No limit if left empty.",
+            ),
+    );
     if tenant.is_some() {
         fields = fields.select(("status", "State"), &states, &text("status", "active"), "");
     }

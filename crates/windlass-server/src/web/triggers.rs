@@ -1,9 +1,11 @@
 //! Triggers: what makes jobs by itself, on a schedule or on an event.
 
 mod edit;
+mod next_runs;
 
-use axum::extract::State as FromState;
+use axum::extract::{Query, State as FromState};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use windlass::{Act, NewEvent, Schedule, Trigger, TriggerType};
@@ -22,17 +24,30 @@ use crate::auth::Permission;
 use crate::http::App;
 
 /// `GET /ui/triggers`
-pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
-    show(&app, &viewer, Html::default(), &Posted::default()).await
+pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(part): Query<Part>) -> Page {
+    show(&app, &viewer, part.from, Html::default(), &Posted::default()).await
 }
 
-async fn show(app: &App, viewer: &Viewer, answer: Html, typed: &Posted) -> Page {
+/// Triggers on one page.
+const SHOWN: u16 = 50;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Part {
+    from: u32,
+}
+
+async fn show(app: &App, viewer: &Viewer, from: u32, answer: Html, typed: &Posted) -> Page {
     let frame = viewer.frame(app, Section::Triggers).await?;
     let looking = app.queue().look(viewer.caller.reach()).await?;
-    let triggers = looking.triggers(None, None, 200, 0).await?;
+    let mut triggers = looking.triggers(None, None, SHOWN + 1, from).await?;
     looking.end().await?;
     let may_write = viewer.may(Permission::WriteTriggers);
     let now = frame.now;
+    let has_more = triggers.len() > usize::from(SHOWN);
+    triggers.truncate(usize::from(SHOWN));
+    let next = has_more
+        .then(|| (format!("/ui/triggers?from={}", from.saturating_add(u32::from(SHOWN))), "Older triggers"));
     page(&ListPage {
         title: "Triggers",
         aside: "they make jobs by themselves".to_owned(),
@@ -44,7 +59,7 @@ async fn show(app: &App, viewer: &Viewer, answer: Html, typed: &Posted) -> Page 
             "No triggers",
             "A schedule makes jobs at certain times, an event trigger when something happens.",
         ),
-        next: None,
+        next,
         frame,
     })
 }
@@ -86,15 +101,14 @@ fn when_words(trigger: &Trigger) -> String {
     let fields = &trigger.fields;
     match fields.trigger_type {
         TriggerType::Event => {
-            format!("on the event <code>{}</code>", escape(fields.event_name.as_deref().unwrap_or_default()))
+            format!("On the event <code>{}</code>", escape(fields.event_name.as_deref().unwrap_or_default()))
         }
         TriggerType::Schedule => {
             let (cron, zone) = (
                 fields.cron_expr.as_deref().unwrap_or_default(),
                 fields.timezone.as_deref().unwrap_or("UTC"),
             );
-            let words =
-                Schedule::new(cron, zone).map(|schedule| schedule.cron().in_words()).unwrap_or_default();
+            let words = schedule_words(cron, zone);
             format!(
                 "{}<span class=\"sub\"><code>{}</code> {}</span>",
                 escape(&words),
@@ -103,6 +117,19 @@ fn when_words(trigger: &Trigger) -> String {
             )
         }
     }
+}
+
+/// A schedule as a sentence's beginning: "Every day at 02:30".
+fn schedule_words(cron: &str, zone: &str) -> String {
+    let words = Schedule::new(cron, zone).map(|schedule| schedule.cron().in_words()).unwrap_or_default();
+    let is_daily = words.starts_with("at ") && !words.contains(" on ") && !words.contains(" in ");
+    capital(&if is_daily { format!("every day {words}") } else { words })
+}
+
+/// With a capital letter, as a word or a sentence begins.
+fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 fn dry_run_form(typed: &Posted) -> String {
@@ -159,7 +186,7 @@ pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, post
             })
             .collect(),
     };
-    show(&app, &viewer, Html(answer), &posted).await
+    show(&app, &viewer, 0, Html(answer), &posted).await
 }
 
 fn note(role: &str, shape: &str, html: &str) -> String {
@@ -212,4 +239,16 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
     };
     acting.commit(&act).await?;
     Ok(back(&to, "succeeded", words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::schedule_words;
+
+    #[test]
+    fn a_schedule_reads_as_a_sentence_begins() {
+        assert_eq!(schedule_words("30 2 * * *", "Europe/Berlin"), "Every day at 02:30");
+        assert_eq!(schedule_words("30 2 * * 1", "UTC"), "At 02:30 on Monday");
+        assert_eq!(schedule_words("nonsense", "UTC"), "");
+    }
 }

@@ -10,6 +10,7 @@ use windlass::Reach;
 use super::flash;
 use super::frame::{Flash, Frame, Section, TenantName};
 use super::page::PageProblem;
+use crate::auth::session::session_hash;
 use crate::auth::{Caller, Permission, Role, Who};
 use crate::http::App;
 
@@ -23,6 +24,8 @@ pub(crate) struct Viewer {
     pub(crate) base_url: String,
     theme: Option<&'static str>,
     flash: Option<Flash>,
+    /// Of the session by which they came, if it is a person's.
+    session: Option<[u8; 32]>,
 }
 
 impl FromRequestParts<App> for Viewer {
@@ -32,8 +35,11 @@ impl FromRequestParts<App> for Viewer {
         let caller = Caller::from_request_parts(parts, app).await?;
         let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1");
         let is_tls = parts.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+        let is_person = matches!(caller.who, Who::User { .. }) && caller.role != Role::SuperAdmin;
+        let session = session_hash(&parts.headers, app.options().secure_cookies).filter(|_| is_person);
         Ok(Self {
             caller,
+            session,
             address: parts.uri.path_and_query().map_or("/ui/jobs", |address| address.as_str()).to_owned(),
             base_url: format!("{}://{host}", if is_tls { "https" } else { "http" }),
             theme: theme(&parts.headers),
@@ -49,22 +55,32 @@ impl Viewer {
 
     /// What stands around the page. It looks for itself and is done before the page looks: nobody holds two connections.
     pub(crate) async fn frame(&self, app: &App, section: Section) -> Result<Frame, PageProblem> {
-        let may_switch = self.caller.role == Role::SuperAdmin;
-        let reach = if may_switch { Reach::Everything } else { self.caller.reach() };
+        let may_find = self.caller.role == Role::SuperAdmin;
+        let reach = if may_find { Reach::Everything } else { self.caller.reach() };
         let looking = app.queue().look(reach).await?;
         let now = looking.now().await?;
         let tenant = looking.tenant_names(Some(&[self.caller.tenant()]), 1).await?.pop();
-        let tenants = if may_switch { looking.tenant_names(None, SWITCHER).await? } else { Vec::new() };
+        let tenants = if may_find { looking.tenant_names(None, SWITCHER).await? } else { Vec::new() };
         looking.end().await?;
+        let tenants = if may_find { tenants } else { self.memberships(app).await? };
         let names = |(id, name): (Uuid, String)| TenantName { id, name };
         Ok(Frame {
             is_live: true,
             now,
             tenant: tenant.map(names),
+            may_switch: may_find || tenants.len() > 1,
+            may_find,
             tenants: tenants.into_iter().map(names).collect(),
-            may_switch,
             ..self.bare_frame(section)
         })
+    }
+
+    /// The tenants that a person is a member of.
+    async fn memberships(&self, app: &App) -> Result<Vec<(Uuid, String)>, PageProblem> {
+        let Some(hash) = &self.session else { return Ok(Vec::new()) };
+        let session = app.queue().session_of(hash).await?;
+        let members = session.map(|session| session.members).unwrap_or_default();
+        Ok(members.into_iter().map(|member| (member.tenant_id, member.name)).collect())
     }
 
     /// The frame of a page that reads nothing.
@@ -79,6 +95,7 @@ impl Viewer {
             tenant: None,
             tenants: Vec::new(),
             may_switch: false,
+            may_find: false,
             sections: self.sections(),
             dead_letters: 0,
             search: String::new(),
@@ -107,6 +124,7 @@ impl Viewer {
             (Section::Overview, Permission::Administer),
             (Section::Definitions, Permission::Administer),
             (Section::Tenants, Permission::Administer),
+            (Section::Members, Permission::ManageMembers),
             (Section::Tokens, Permission::ManageTokens),
             (Section::Audit, Permission::ReadAudit),
         ];
@@ -118,8 +136,8 @@ impl Viewer {
     }
 }
 
-/// Tenants in the switcher; further ones are found on their own page.
-const SWITCHER: u16 = 100;
+/// Tenants in the switcher before anything is looked for.
+pub(crate) const SWITCHER: u16 = 20;
 
 const fn role_words(role: Role) -> &'static str {
     match role {

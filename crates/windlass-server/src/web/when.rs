@@ -59,10 +59,16 @@ impl When {
         }
         match seconds {
             near if near.abs() < 1.0 => "now".to_owned(),
-            past if past > 0.0 => format!("{} ago", span(whole_if_short(past.floor(), past))),
+            past if past > 0.0 => format!("{} ago", coarse(past)),
             future => format!("in {}", span(whole_if_short((-future).ceil(), -future))),
         }
     }
+}
+
+/// What is past is told in one unit: a column of times reads at a glance, and the exact one is a hover away.
+fn coarse(seconds: f64) -> String {
+    let whole = [86400.0, 3600.0, 60.0, 1.0].into_iter().find(|size| seconds >= *size).unwrap_or(1.0);
+    span((seconds / whole).floor() * whole).replace(".0 s", " s")
 }
 
 /// Tenths of a second would only flicker.
@@ -133,7 +139,8 @@ mod tests {
     fn an_instant_is_told_from_now() {
         let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
         let at = |seconds: i64| When::new(now + SignedDuration::from_secs(seconds), now).words();
-        assert_eq!(at(-252), "4 min 12 s ago");
+        assert_eq!([-252, -7, -11_100, -100_000].map(at), ["4 min ago", "7 s ago", "3 h ago", "1 d ago"]);
+        assert_eq!(at(252), "in 4 min 12 s");
         assert_eq!(at(45), "in 45 s");
         assert_eq!(at(0), "now");
         let element = When::age(now - SignedDuration::from_secs(5), now).to_string();

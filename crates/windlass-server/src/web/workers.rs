@@ -1,8 +1,9 @@
 //! Workers and their heartbeats. One that fell silent is the first thing on the page, with what becomes of its jobs.
 
 use askama::Template;
-use axum::extract::State as FromState;
+use axum::extract::{Query, State as FromState};
 use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize;
 use windlass::{Act, Reach, WorkerRecord};
 
 use super::frame::{Frame, Section};
@@ -11,6 +12,7 @@ use super::page::{Page, back, page};
 use super::posted::Posted;
 use super::viewer::Viewer;
 use super::when::{When, span};
+use super::worker_name::brief;
 use crate::http::{App, Problem};
 
 #[derive(Template)]
@@ -20,6 +22,7 @@ struct WorkersPage {
     summary: String,
     stale: Vec<WorkerRow>,
     rows: Vec<WorkerRow>,
+    next: Option<String>,
     may_quiet: bool,
 }
 
@@ -27,6 +30,8 @@ struct WorkersPage {
 struct WorkerRow {
     number: usize,
     name: String,
+    /// As it is read.
+    brief: String,
     hostname: String,
     role: &'static str,
     shape: &'static str,
@@ -41,14 +46,26 @@ struct WorkerRow {
     up: Html,
     is_quiet: bool,
     is_stopped: bool,
-    is_alarming: bool,
+    needs_a_look: bool,
 }
 
 /// Workers that stopped are shown for an hour: long enough to see a deployment.
 const STOPPED_SHOWN: SignedDuration = SignedDuration::from_hours(1);
 
+/// One that was lost is warned of for a day, and stays in the list for as long as it is remembered.
+const LOST_WARNED: SignedDuration = SignedDuration::from_hours(24);
+
+/// Workers on one page.
+const SHOWN: usize = 100;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Part {
+    from: usize,
+}
+
 /// `GET /ui/workers`
-pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
+pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(part): Query<Part>) -> Page {
     let frame = viewer.frame(&app, Section::Workers).await?;
     let looking = app.queue().look(Reach::Everything).await?;
     let workers = looking.workers().await?;
@@ -57,51 +74,59 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let mut shown: Vec<&WorkerRecord> = workers
         .iter()
         .filter(|worker| {
-            worker.is_stale || worker.stopped_at.is_none_or(|at| now.duration_since(at) < STOPPED_SHOWN)
+            is_lost(worker) || worker.stopped_at.is_none_or(|at| now.duration_since(at) < STOPPED_SHOWN)
         })
         .collect();
     shown.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.worker_id.cmp(&b.worker_id)));
     let live = shown.iter().filter(|worker| worker.stopped_at.is_none() && !is_silent(worker));
     let (count, running) =
         live.fold((0, 0), |(count, running), worker| (count + 1, running + worker.running_count));
-    let rows: Vec<WorkerRow> =
-        shown.iter().take(500).enumerate().map(|(number, worker)| row(number, worker, now)).collect();
+    let rows = shown.iter().enumerate().map(|(number, worker)| row(number, worker, now));
+    let stale = rows.clone().filter(|row| row.needs_a_look).take(5).collect();
+    let rows: Vec<WorkerRow> = rows.skip(part.from).take(SHOWN).collect();
     page(&WorkersPage {
         summary: format!("{count} alive, {running} {} running", if running == 1 { "job" } else { "jobs" }),
-        stale: rows.iter().filter(|worker| worker.is_alarming).take(5).cloned().collect(),
+        stale,
+        next: Some(part.from.saturating_add(SHOWN))
+            .filter(|next| *next < shown.len())
+            .map(|next| format!("/ui/workers?from={next}")),
         rows,
         may_quiet: true,
         frame,
     })
 }
 
-/// For so long a worker that was lost is worth a warning; then it is only listed.
-const ALARM_SECONDS: f64 = 86_400.0;
-
-/// Its lease has run out, or it is about to (a worker renews it long before half of it is over), or it was lost lately.
+/// Its lease has run out, or it is about to: a worker renews it long before half of it is over.
 pub(crate) fn is_silent(worker: &WorkerRecord) -> bool {
     let is_late = worker.seen_seconds_ago > f64::from(worker.lease_seconds) * 0.6;
-    match worker.stopped_at {
-        None => worker.is_stale || is_late,
-        Some(_) => worker.is_stale && worker.seen_seconds_ago < ALARM_SECONDS,
-    }
+    worker.stopped_at.is_none() && (worker.is_stale || is_late)
+}
+
+/// It fell silent, did not come back, and its jobs were given to others.
+fn is_lost(worker: &WorkerRecord) -> bool {
+    worker.is_stale && worker.stopped_at.is_some()
+}
+
+/// A worker that somebody should look at: it is silent, or was lost lately.
+pub(crate) fn needs_a_look(worker: &WorkerRecord, now: Timestamp) -> bool {
+    let is_fresh = worker.stopped_at.is_some_and(|at| now.duration_since(at) < LOST_WARNED);
+    is_silent(worker) || (is_lost(worker) && is_fresh)
 }
 
 fn rank(worker: &WorkerRecord) -> u8 {
-    match (is_silent(worker), worker.stopped_at.is_some()) {
-        (true, false) => 0,
-        (true, true) => 1,
-        (false, false) => 2,
-        (false, true) => 3,
+    match (is_silent(worker), is_lost(worker), worker.stopped_at.is_some()) {
+        (true, ..) => 0,
+        (false, true, _) => 1,
+        (false, false, false) => 2,
+        (false, false, true) => 3,
     }
 }
 
 fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
-    let is_lost = worker.stopped_at.is_some() && worker.is_stale;
-    let (role, shape, state_word) = if is_lost {
-        ("failed", "warning", "Lost")
-    } else if is_silent(worker) {
+    let (role, shape, state_word) = if is_silent(worker) {
         ("failed", "warning", "Silent")
+    } else if is_lost(worker) {
+        ("failed", "cross", "Lost")
     } else if worker.stopped_at.is_some() {
         ("canceled", "dash", "Stopped")
     } else if worker.is_quiet {
@@ -113,10 +138,12 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     let jobs =
         if worker.running_count == 1 { "1 job".to_owned() } else { format!("{} jobs", worker.running_count) };
     let stale_words = match (worker.running_count, left > 0.0) {
-        _ if is_lost => format!(
-            "It is lost: what it ran was taken from it and tried again elsewhere. Look at its machine: {}.",
-            worker.hostname
-        ),
+        _ if is_lost(worker) => {
+            format!(
+                "It is lost: what it ran was taken from it and tried again elsewhere. Look at its machine: {}.",
+                worker.hostname
+            )
+        }
         (0, _) => {
             "It ran nothing. If its machine is gone, nothing is to be done; it leaves this page by itself."
                 .to_owned()
@@ -132,6 +159,8 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     WorkerRow {
         number,
         name: worker.worker_id.clone(),
+        brief: brief(&worker.worker_id),
+        needs_a_look: needs_a_look(worker, now),
         hostname: worker.hostname.clone(),
         role,
         shape,
@@ -146,7 +175,6 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         up: When::age(worker.started_at, worker.stopped_at.unwrap_or(now)).into(),
         is_quiet: worker.is_quiet,
         is_stopped: worker.stopped_at.is_some(),
-        is_alarming: is_silent(worker),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::insight::{Activity, DeadLetter, Run};
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&SAMPLE, &ACTIVITY, &RUNS, &RUNS_EVERYWHERE, &WITH_BITMAPS, &TENANT_NAMES, &CHILDREN, &DEAD_LETTERS];
+    &[&SAMPLE, &ACTIVITY, &RUNS, &TENANT_NAMES, &CHILDREN, &DEAD_LETTERS];
 
 static SAMPLE: Statement = Statement { text: "select windlass.sample_activity($1)", types: &[Type::INT4] };
 
@@ -42,23 +42,10 @@ pub(crate) async fn activity(
 }
 
 static RUNS: Statement =
-    Statement { text: include_str!("sql/insight/runs.sql"), types: &[Type::UUID, Type::INT8] };
-static RUNS_EVERYWHERE: Statement =
-    Statement { text: include_str!("sql/insight/runs_everywhere.sql"), types: &[Type::INT8] };
+    Statement { text: include_str!("sql/insight/runs.sql"), types: &[Type::UUID_ARRAY, Type::INT8] };
 
-pub(crate) async fn runs(session: &Session, tenant: Uuid, most: u16) -> Result<Vec<Run>> {
-    let rows = session.query(&RUNS, &[&tenant, &i64::from(most)]).await?;
-    Ok(rows.iter().map(read_run).collect())
-}
-
-/// A view is planned without bitmaps, and a BRIN index has nothing else.
-static WITH_BITMAPS: Statement =
-    Statement { text: "select set_config('enable_bitmapscan', $1, true)", types: &[Type::TEXT] };
-
-pub(crate) async fn runs_everywhere(session: &Session, most: u16) -> Result<Vec<Run>> {
-    session.query(&WITH_BITMAPS, &[&"on"]).await?;
-    let rows = session.query(&RUNS_EVERYWHERE, &[&i64::from(most)]).await?;
-    session.query(&WITH_BITMAPS, &[&"off"]).await?;
+pub(crate) async fn runs(session: &Session, tenants: &[Uuid], most_of_each: u16) -> Result<Vec<Run>> {
+    let rows = session.query(&RUNS, &[&tenants, &i64::from(most_of_each)]).await?;
     Ok(rows.iter().map(read_run).collect())
 }
 

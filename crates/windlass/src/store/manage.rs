@@ -16,6 +16,8 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &DEFINITION_CHANGE,
     &DEFINITION,
     &TENANTS,
+    &TENANTS_FOUND,
+    &TENANTS_COUNTED,
     &TENANT_CREATE,
     &TENANT_CHANGE,
     &TENANT_DELETE,
@@ -46,6 +48,8 @@ statement!(DEFINITION, "select windlass.shown_definition($1)", UUID);
 statement!(DEFINITION_CREATE, "select windlass.create_definition($1)", JSONB);
 statement!(DEFINITION_CHANGE, "select windlass.change_definition($1, $2, $3)", UUID, JSONB, TEXT);
 statement!(TENANTS, include_str!("sql/tenant/list.sql"));
+statement!(TENANTS_FOUND, include_str!("sql/tenant/find.sql"), TEXT, UUID, INT8);
+statement!(TENANTS_COUNTED, include_str!("sql/tenant/count.sql"), TEXT);
 statement!(TENANT, "select windlass.shown_tenant($1)", UUID);
 statement!(TENANT_CREATE, "select windlass.create_tenant($1)", JSONB);
 statement!(TENANT_CHANGE, "select windlass.change_tenant($1, $2)", UUID, JSONB);
@@ -96,6 +100,21 @@ pub(crate) async fn change_definition(
 
 pub(crate) async fn tenants(session: &Session) -> Result<Vec<Tenant>> {
     session.query(&TENANTS, &[]).await?.iter().map(|row| from_json(row.get(0))).collect()
+}
+
+/// A page by name, after another tenant; `text` in small letters.
+pub(crate) async fn find_tenants(
+    session: &Session,
+    text: &str,
+    after: Option<Uuid>,
+    most: u16,
+) -> Result<Vec<Tenant>> {
+    let rows = session.query(&TENANTS_FOUND, &[&text, &after, &i64::from(most)]).await?;
+    rows.iter().map(|row| from_json(row.get(0))).collect()
+}
+
+pub(crate) async fn count_tenants(session: &Session, text: &str) -> Result<i64> {
+    Ok(session.query(&TENANTS_COUNTED, &[&text]).await?.first().map_or(0, |row| row.get(0)))
 }
 
 pub(crate) async fn tenant(session: &Session, id: Uuid) -> Result<Option<Tenant>> {

@@ -59,7 +59,8 @@ async fn the_newest_runs_say_how_long_they_waited_and_ran() {
     support::until(&client, other, "succeeded").await;
 
     let looking = queue.look(Reach::Tenant(a)).await.unwrap();
-    let runs = looking.runs(10).await.unwrap();
+    let runs = looking.runs(&[a], 10).await.unwrap();
+    assert!(looking.runs(&[b], 10).await.unwrap().is_empty(), "another tenant's runs");
     let seen: Vec<_> = runs.iter().map(|run| (run.job_id, run.attempt, run.outcome.as_str())).collect();
     assert_eq!(seen, [(retried, 1, "failed"), (retried, 2, "succeeded")]);
     assert!(runs[0].waited().is_some() && runs[1].waited().is_none(), "a retry waits for its backoff");
@@ -67,7 +68,8 @@ async fn the_newest_runs_say_how_long_they_waited_and_ran() {
     drop(looking);
 
     let looking = queue.look(Reach::Everything).await.unwrap();
-    assert_eq!(looking.runs(10).await.unwrap().len(), 3);
+    assert_eq!(looking.runs(&[a, b], 10).await.unwrap().len(), 3);
+    assert_eq!(looking.runs(&[a, b], 1).await.unwrap().len(), 2, "the newest of each");
     drop(looking);
     worker.stop().await.unwrap();
 }

@@ -2,6 +2,7 @@
 //! takes no more than it was asked for (F-20).
 
 mod hand;
+mod pages;
 pub(crate) mod watch;
 
 use uuid::Uuid;

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use windlass::{Act, Member};
 
@@ -37,6 +37,44 @@ pub(crate) enum MemberRole {
     TenantAdmin,
 }
 
+impl MemberRole {
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        match name {
+            "viewer" => Some(Self::Viewer),
+            "operator" => Some(Self::Operator),
+            "tenant_admin" => Some(Self::TenantAdmin),
+            _ => None,
+        }
+    }
+}
+
+/// What the library needs to let somebody in; or what is wrong with it. The password is hashed here and goes no further.
+pub(crate) async fn member_fields(
+    email: &str,
+    name: Option<String>,
+    role: MemberRole,
+    password: Option<Secret>,
+) -> Result<Map<String, Value>, Problem> {
+    let email = email.trim().to_lowercase();
+    let is_address =
+        email.split_once('@').is_some_and(|(before, after)| !before.is_empty() && !after.is_empty())
+            && email.matches('@').count() == 1
+            && email.len() <= 320
+            && !email.chars().any(|letter| letter.is_whitespace() || letter.is_control());
+    if !is_address {
+        return Err(Problem::invalid("/email", "must be an email address"));
+    }
+    if name.as_ref().is_some_and(|name| name.len() > 200) {
+        return Err(Problem::invalid("/name", "has at most 200 bytes"));
+    }
+    let name = name.map(|name| windlass::text::storable(name.as_bytes(), 200));
+    let password_hash = match password {
+        Some(password) => Some(hash_password(password).await?),
+        None => None,
+    };
+    Ok(object(json!({"email": email, "name": name, "role": role, "password_hash": password_hash})))
+}
+
 /// The members of the tenant.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Members {
@@ -62,24 +100,7 @@ pub(crate) async fn put(
     body: Body<MemberBody>,
 ) -> Result<Response, Problem> {
     let new = body.value;
-    let email = new.email.trim().to_lowercase();
-    let is_address =
-        email.split_once('@').is_some_and(|(before, after)| !before.is_empty() && !after.is_empty())
-            && email.matches('@').count() == 1
-            && email.len() <= 320
-            && !email.chars().any(char::is_whitespace);
-    if !is_address {
-        return Err(Problem::invalid("/email", "must be an email address"));
-    }
-    if new.name.as_ref().is_some_and(|name| name.len() > 200) {
-        return Err(Problem::invalid("/name", "has at most 200 bytes"));
-    }
-    let password_hash = match new.password {
-        Some(password) => Some(hash_password(password).await?),
-        None => None,
-    };
-    let fields =
-        object(json!({"email": email, "name": new.name, "role": new.role, "password_hash": password_hash}));
+    let fields = member_fields(&new.email, new.name, new.role, new.password).await?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);

@@ -93,7 +93,8 @@ fn bins(sorted: &[f64]) -> Vec<Bin> {
 }
 
 fn draw(bins: &[Bin], class: &str, median: f64, p95: f64) -> String {
-    let (floor, tall) = (HEIGHT - BOTTOM, HEIGHT - BOTTOM - TOP - 8.0);
+    // The names of the percentiles stand above the bars.
+    let (floor, tall) = (HEIGHT - BOTTOM, HEIGHT - BOTTOM - TOP - 20.0);
     let end = ceiling(bins.iter().map(|bin| bin.count).max().unwrap_or(0) as f64);
     let step = (WIDTH - LEFT - RIGHT) / bins.len().max(1) as f64;
     let mut out = format!(
@@ -105,7 +106,7 @@ fn draw(bins: &[Bin], class: &str, median: f64, p95: f64) -> String {
         floor - tall + 4.0,
         short(end)
     );
-    let every = (bins.len() as f64 / 8.0).ceil().max(1.0) as usize;
+    let every = (bins.len() as f64 / 6.0).ceil().max(1.0) as usize;
     for (index, bin) in bins.iter().enumerate() {
         let x = LEFT + step * index as f64;
         if bin.count > 0 {

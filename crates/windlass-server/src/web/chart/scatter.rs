@@ -1,6 +1,6 @@
 //! One mark per run: when it ended, and how long it took on a logarithmic scale. The outcome is a shape and a colour.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank};
 use crate::web::html::{Html, escape_into};
@@ -41,12 +41,17 @@ pub(crate) fn scatter(dots: &[Dot]) -> Html {
     .html()
 }
 
+/// The least time that is drawn, in seconds.
+const SHORTEST: i64 = 60;
+
 fn draw(dots: &[Dot]) -> String {
     let floor = HEIGHT - BOTTOM;
     let (first, last) = dots
         .iter()
         .fold((Timestamp::MAX, Timestamp::MIN), |(low, high), dot| (low.min(dot.at), high.max(dot.at)));
-    let width = seconds_between(first, last).max(1.0);
+    // A burst stays a burst: at least a minute is drawn.
+    let first = first.min(last - SignedDuration::from_secs(SHORTEST));
+    let width = seconds_between(first, last);
     let level = |seconds: f64| seconds.max(0.001).log10();
     let low = dots.iter().map(|dot| level(dot.seconds)).fold(f64::MAX, f64::min).floor();
     let high = dots.iter().map(|dot| level(dot.seconds)).fold(f64::MIN, f64::max).ceil().max(low + 1.0);
@@ -115,6 +120,18 @@ mod tests {
         let html = scatter(&[dot]).0;
         assert!(!html.contains("<script>"), "{html}");
         assert_eq!(html.matches("&lt;script&gt;").count(), 2, "{html}");
+    }
+
+    #[test]
+    fn a_burst_does_not_begin_and_end_at_the_same_second() {
+        let dot = |nanos| Dot {
+            at: Timestamp::new(3600, nanos).unwrap(),
+            seconds: 0.002,
+            outcome: "succeeded".to_owned(),
+            name: "a".to_owned(),
+        };
+        let html = scatter(&[dot(1), dot(900_000)]).0;
+        assert!(html.contains(">00:59:00</text>") && html.contains(">01:00:00 UTC</text>"), "{html}");
     }
 
     #[test]

@@ -7,23 +7,43 @@ pub(crate) fn spark(values: &[f64], words: &str) -> Html {
     if values.len() < 2 {
         return Html(String::new());
     }
+    let mut label = String::new();
+    super::escape_into(&mut label, words);
+    let about = format!("role=\"img\" aria-label=\"{label}\"><title>{label}</title");
+    Html(draw(values, "spark", &about))
+}
+
+/// The same beside a number that says enough for a screen reader. Nothing, where nothing ever was.
+pub(crate) fn trend(values: &[f64]) -> Html {
+    if values.iter().all(|value| *value <= 0.0) {
+        return Html(String::new());
+    }
+    Html(draw(values, "spark trend", "aria-hidden=\"true\""))
+}
+
+fn draw(values: &[f64], class: &str, about: &str) -> String {
     let top = values.iter().copied().fold(1.0, f64::max);
-    let step = 96.0 / (values.len() - 1) as f64;
+    let step = 96.0 / (values.len() - 1).max(1) as f64;
     let point = |(index, value): (usize, &f64)| {
         format!("{:.1} {:.1}", step * index as f64, 22.0 - 20.0 * value / top)
     };
     let points: Vec<String> = values.iter().enumerate().map(point).collect();
     let line = points.join("L");
-    let mut label = String::new();
-    super::escape_into(&mut label, words);
-    Html(format!(
-        "<svg class=\"spark\" viewBox=\"0 0 96 24\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{label}\"><title>{label}</title><path class=\"area\" d=\"M{line}L96 23L0 23z\"/><path class=\"line\" d=\"M{line}\"/></svg>"
-    ))
+    format!(
+        "<svg class=\"{class}\" viewBox=\"0 0 96 24\" preserveAspectRatio=\"none\" {about}><path class=\"area\" d=\"M{line}L96 23L0 23z\"/><path class=\"line\" d=\"M{line}\"/></svg>"
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::spark;
+    use super::{spark, trend};
+
+    #[test]
+    fn a_trend_is_silent_and_not_drawn_of_nothing() {
+        assert_eq!(trend(&[0.0, 0.0]).0, "");
+        let html = trend(&[0.0, 3.0]).0;
+        assert!(html.contains("aria-hidden=\"true\"") && !html.contains("<title>"), "{html}");
+    }
 
     #[test]
     fn a_line_needs_two_points_and_stays_inside() {

@@ -4,7 +4,7 @@ use axum::extract::{Query, State as FromState};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use windlass::{Act, ClockChange, DueRun, Fire, NewTrigger, Schedule, Trigger};
+use windlass::{Act, Fire, NewTrigger, Trigger};
 
 use super::super::frame::Section;
 use super::super::html::{Html, escape};
@@ -14,6 +14,8 @@ use super::super::page::{Page, back, page, sentence};
 use super::super::posted::Posted;
 use super::super::viewer::Viewer;
 use super::super::when::When;
+use super::capital;
+use super::next_runs::next_runs;
 use crate::auth::Permission;
 use crate::http::{App, Id, Problem};
 
@@ -103,11 +105,12 @@ async fn show(
         String::new()
     };
     let head = trigger.map(|trigger| {
-        if trigger.fields.is_enabled {
+        let state = if trigger.fields.is_enabled {
             badge("succeeded", "tick", "On")
         } else {
             badge("canceled", "dash", "Off")
-        }
+        };
+        Html(format!("{state}{}", if may_write { run_now(trigger) } else { String::new() }))
     });
     let after = trigger.map(|trigger| {
         format!("{}{}", history(&fires, now), if may_write { danger(trigger) } else { String::new() })
@@ -144,33 +147,44 @@ fn fields(
         .select(("definition_key", "Command"), keys, &text("definition_key"), "");
     let fields = if is_schedule {
         fields
-            .input(
-                ("cron_expr", "Schedule"),
-                "text!",
-                &text("cron_expr"),
-                "Five fields: minute, hour, day, month, weekday. Also @daily and the like.",
+            .row(
+                Fields::default()
+                    .input(
+                        ("cron_expr", "Schedule"),
+                        "text!",
+                        &text("cron_expr"),
+                        "Five fields: minute, hour, day, month, weekday. Also @daily and the like.",
+                    )
+                    .input(
+                        ("timezone", "Time zone"),
+                        "text",
+                        &text("timezone"),
+                        "For example America/New_York.",
+                    ),
             )
-            .input(("timezone", "Time zone"), "text", &text("timezone"), "For example America/New_York.")
-            .select(
-                ("overlap", "If the last job still runs"),
-                &choices(&[
-                    ("allow", "Make another all the same"),
-                    ("skip", "Leave this time out"),
-                    ("queue_one", "Let one wait"),
-                    ("cancel_running", "Cancel it and start the new one"),
-                ]),
-                &text("overlap"),
-                "",
-            )
-            .select(
-                ("misfire", "If no server ran at its time"),
-                &choices(&[
-                    ("fire_once", "Make one job for all missed times"),
-                    ("skip", "Leave them out"),
-                    ("fire_all", "Make a job for each"),
-                ]),
-                &text("misfire"),
-                "",
+            .row(
+                Fields::default()
+                    .select(
+                        ("overlap", "If the last job still runs"),
+                        &choices(&[
+                            ("allow", "Make another all the same"),
+                            ("skip", "Leave this time out"),
+                            ("queue_one", "Let one wait"),
+                            ("cancel_running", "Cancel it and start the new one"),
+                        ]),
+                        &text("overlap"),
+                        "",
+                    )
+                    .select(
+                        ("misfire", "If no server ran at its time"),
+                        &choices(&[
+                            ("fire_once", "Make one job for all missed times"),
+                            ("skip", "Leave them out"),
+                            ("fire_all", "Make a job for each"),
+                        ]),
+                        &text("misfire"),
+                        "",
+                    ),
             )
     } else {
         fields
@@ -192,48 +206,6 @@ fn fields(
         .check(("is_enabled", "On"), shown.get("is_enabled") == Some(&Value::Bool(true)))
 }
 
-fn next_runs(
-    cron: &str,
-    zone: Option<&str>,
-    preview: &windlass::Result<Vec<DueRun>>,
-    now: jiff::Timestamp,
-) -> String {
-    let words = Schedule::new(cron, zone.unwrap_or("UTC"))
-        .map(|schedule| schedule.cron().in_words())
-        .unwrap_or_default();
-    let body = match preview {
-        Err(error) => format!("<p class=\"wrong\">{}</p>", escape(&sentence(&error.to_string()))),
-        Ok(runs) if runs.is_empty() => "<p>It never comes due.</p>".to_owned(),
-        Ok(runs) => runs
-            .iter()
-            .map(|run| {
-                let change = run
-                    .clock_change
-                    .map(|change| format!(" <span class=\"badge is-warning\">{}</span>", clock_words(change)))
-                    .unwrap_or_default();
-                format!(
-                    "<li><span class=\"mono\">{}</span> <span class=\"muted\">{}</span>{change}</li>",
-                    escape(&run.local.replace('T', " ")),
-                    When::new(run.due_at, now)
-                )
-            })
-            .collect::<String>(),
-    };
-    format!(
-        "<section aria-labelledby=\"next\"><div class=\"title\"><h2 id=\"next\">Next runs</h2></div><p class=\"sentence\">{}</p><ol class=\"facts-list\" id=\"next-runs\">{body}</ol></section>",
-        escape(&words)
-    )
-}
-
-const fn clock_words(change: ClockChange) -> &'static str {
-    match change {
-        ClockChange::MovedPastGap => "moved: this time is skipped that day",
-        ClockChange::FirstOfTwo => "the first of two: clocks go back",
-        ClockChange::SecondOfTwo => "the second of two: clocks go back",
-        ClockChange::ClocksChanged => "after a change of the clocks",
-    }
-}
-
 fn template_help() -> String {
     "<section aria-labelledby=\"help\"><h2 id=\"help\">How it works</h2><br><p class=\"muted\">When an event with this name is sent, and its payload fits the conditions, a job is made with the payload on the left. <code>\"{{event.size}}\"</code> alone keeps the type of the field; within a longer text it becomes text. Try an event on the page of triggers before you send one.</p></section>".to_owned()
 }
@@ -250,7 +222,7 @@ fn history(fires: &[Fire], now: jiff::Timestamp) -> String {
             let job = fire.job_id.map(|id| format!("<a class=\"id\" href=\"/ui/jobs/{id}\">{}</a>", short(id))).unwrap_or_default();
             format!(
                 "<tr><td>{}</td><td>{}</td><td>{}</td><td>{job}</td><td class=\"whole\"><bdi>{}</bdi></td></tr>",
-                When::new(fire.due_at, now), badge(role, shape, &fire.outcome), escape(&fire.kind), escape(fire.reason.as_deref().unwrap_or_default())
+                When::new(fire.due_at, now), badge(role, shape, &capital(&fire.outcome)), escape(&fire.kind), escape(fire.reason.as_deref().unwrap_or_default())
             )
         })
         .collect();
@@ -266,9 +238,16 @@ fn history(fires: &[Fire], now: jiff::Timestamp) -> String {
     )
 }
 
+fn run_now(trigger: &Trigger) -> String {
+    format!(
+        "<div class=\"acts\"><form class=\"inline\" method=\"post\" action=\"/ui/triggers/act\"><input type=\"hidden\" name=\"trigger\" value=\"{}\"><button name=\"do\" value=\"run\">Run now</button></form></div>",
+        trigger.id
+    )
+}
+
 fn danger(trigger: &Trigger) -> String {
     format!(
-        "<section class=\"section\"><form class=\"formrow\" method=\"post\" action=\"/ui/triggers/act\"><input type=\"hidden\" name=\"trigger\" value=\"{}\"><button name=\"do\" value=\"run\">Run now</button><button class=\"danger\" name=\"do\" value=\"delete\" data-confirm=\"Delete this trigger?\" data-detail=\"{}\" data-yes=\"Delete trigger\">Delete trigger</button></form></section>",
+        "<section class=\"section\" aria-labelledby=\"t-del\"><div class=\"title\"><h2 id=\"t-del\">Delete the trigger</h2></div><p class=\"muted\">It makes no more jobs. Jobs it made stay, and so does what it did.</p><form class=\"formrow\" method=\"post\" action=\"/ui/triggers/act\"><input type=\"hidden\" name=\"trigger\" value=\"{}\"><button class=\"danger\" name=\"do\" value=\"delete\" data-confirm=\"Delete this trigger?\" data-detail=\"{}\" data-yes=\"Delete trigger\">Delete trigger</button></form></section>",
         trigger.id,
         escape(&format!("{} makes no more jobs. Jobs it made stay.", trigger.fields.label))
     )

@@ -7,7 +7,12 @@ mod contents;
 mod flows;
 mod hostile;
 mod live;
+mod many;
+mod members;
 mod pictures;
+mod states;
+mod storm;
+mod weight;
 mod world;
 
 use uuid::Uuid;
@@ -19,7 +24,9 @@ async fn pages(world: &World) -> Vec<(&'static str, String)> {
     let running = world.in_state(windlass::State::Running).await;
     let dead = world.in_state(windlass::State::DeadLetter).await;
     let queued = world.in_state(windlass::State::Queued).await;
-    let trigger = world.trigger().await;
+    let trigger = world.trigger_with_a_past().await;
+    world.people().await;
+    world.fall_silent("host-7:4211:worker").await;
     let definition = world.definition_id("sync-dropbox").await;
     let mut pages: Vec<(&'static str, String)> = [
         ("jobs", "/ui/jobs"),
@@ -35,6 +42,8 @@ async fn pages(world: &World) -> Vec<(&'static str, String)> {
         ("definitions", "/ui/definitions"),
         ("new-definition", "/ui/definitions/new"),
         ("tenants", "/ui/tenants"),
+        ("members", "/ui/members"),
+        ("new-member", "/ui/members/new"),
         ("new-tenant", "/ui/tenants/new"),
         ("tokens", "/ui/tokens"),
         ("new-token", "/ui/tokens/new"),
@@ -55,6 +64,9 @@ async fn pages(world: &World) -> Vec<(&'static str, String)> {
     ]);
     pages
 }
+
+/// What a tenant sees that has just begun.
+const NOTHING_THERE: [&str; 4] = ["/ui/jobs", "/ui/triggers", "/ui/dead-letters", "/ui/members"];
 
 fn job_page(id: Uuid) -> String {
     format!("/ui/jobs/{id}")

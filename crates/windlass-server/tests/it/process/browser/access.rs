@@ -19,6 +19,7 @@ async fn a_viewer_can_do_none_of_it() {
         "button[name=retry]",
         "td.tick",
         "#rail a[href='/ui/workers']",
+        "#rail a[href='/ui/members']",
     ] {
         assert!(!chrome.has(act).await, "{act}");
     }
@@ -30,6 +31,8 @@ async fn a_viewer_can_do_none_of_it() {
         ("/ui/dead-letters", "all=1".to_owned()),
         ("/ui/triggers/new", "label=a".to_owned()),
         ("/ui/tokens/new", "name=a&role=viewer".to_owned()),
+        ("/ui/members", "email=a@b.test&role=viewer".to_owned()),
+        ("/ui/members/new", "email=a@b.test&role=viewer".to_owned()),
         ("/ui/queues", "queue=default&paused=yes".to_owned()),
         ("/ui/workers", "worker=a&quiet=yes".to_owned()),
         ("/ui/tenants/new", "name=a&slug=a".to_owned()),
@@ -57,6 +60,7 @@ async fn one_tenant_sees_nothing_of_another() {
         "/ui/queues",
         "/ui/triggers",
         "/ui/tokens",
+        "/ui/members",
         "/ui/audit",
         "/ui/jobs?q=photo",
     ] {

@@ -7,36 +7,48 @@ use serde_json::Value;
 use windlass_server::auth::Role;
 
 use super::chrome::Chrome;
-use super::pages;
 use super::world::World;
+use super::{NOTHING_THERE, pages};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn axe_finds_no_violation_on_any_page() {
     let axe = std::fs::read_to_string(axe_core()).unwrap();
     let world = World::busy().await;
     let chrome = Chrome::open(&world.server.base).await;
-    chrome.go("/ui/sign-in").await;
-    let mut found = violations(&chrome, &axe, "sign-in").await;
-    chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
-    chrome.choose(world.acme).await;
-    for (name, path) in pages(&world).await {
-        // Colours are roles whose contrast a test computes for both themes; some pages are looked at in both all the same.
-        let themes: &[&str] =
-            if matches!(name, "jobs" | "job-dead" | "components") { &["light", "dark"] } else { &["light"] };
-        for theme in themes {
+    let mut found = Vec::new();
+    let mut look = async |name: &str, path: &str| {
+        for theme in ["light", "dark"] {
             chrome.theme(theme).await;
-            chrome.go(&path).await;
+            chrome.go(path).await;
             chrome.find("main").await;
             found.extend(violations(&chrome, &axe, &format!("{name} {theme}")).await);
         }
+    };
+    look("sign-in", "/ui/sign-in").await;
+    chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
+    chrome.choose(world.acme).await;
+    let pages = pages(&world).await;
+    for (name, path) in &pages {
+        look(name, path).await;
     }
     chrome.size(390, 844).await;
-    chrome.go("/ui/jobs").await;
-    found.extend(violations(&chrome, &axe, "jobs on a phone").await);
+    for (name, path) in pages.iter().filter(|(name, _)| ON_A_PHONE.contains(name)) {
+        look(&format!("{name} on a phone"), path).await;
+    }
+    chrome.size(1440, 900).await;
+    chrome.choose(world.initech).await;
+    for path in NOTHING_THERE {
+        look("nothing there", path).await;
+    }
+    chrome.sign_in(&world.token(world.acme, Role::Viewer).await).await;
+    look("forbidden", "/ui/workers").await;
     assert!(found.is_empty(), "{found:#?}");
     chrome.close().await;
     world.end().await;
 }
+
+/// Pages that are laid out otherwise there.
+const ON_A_PHONE: [&str; 6] = ["jobs", "job-dead", "queues", "overview", "trigger", "members"];
 
 async fn violations(chrome: &Chrome, axe: &str, page: &str) -> Vec<String> {
     chrome.script(axe).await;

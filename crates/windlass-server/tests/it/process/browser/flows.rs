@@ -33,6 +33,14 @@ async fn a_tenant_admin_enqueues_from_the_form_watches_it_run_follows_its_log_an
     chrome.until_text("#confirm h2", "Cancel this job?").await;
     chrome.click("#confirm button.yes").await;
     chrome.until_text("#job-badge", "Canceled").await;
+
+    // Another one, from its row in the list.
+    let another = world.waits(world.acme).await;
+    chrome.go("/ui/jobs").await;
+    chrome.until_text(&format!("#job-{another}"), "Running").await;
+    chrome.click(&format!("#job-{another} button[name=cancel]")).await;
+    chrome.until_text("#toasts", "was asked to stop").await;
+    chrome.until_text(&format!("#job-{another}"), "Canceled").await;
     chrome.close().await;
     world.end().await;
 }
@@ -91,7 +99,9 @@ async fn a_schedule_is_made_and_its_next_runs_are_seen() {
     chrome.until_text("#toasts", "Saved the trigger").await;
     chrome.until_text("h1", "Nightly provider sync").await;
     let runs = chrome.text("#next-runs").await;
-    assert_eq!(runs.lines().filter(|line| line.contains("02:00:00-0")).count(), 5, "{runs}");
+    assert_eq!(runs.matches("02:00").count(), 5, "{runs}");
+    assert_eq!(runs.matches("-0").count(), 5, "told in its own zone: {runs}");
+    chrome.until_text("main", "Every day at 02:00, America/New_York").await;
 
     // It runs now, too.
     chrome.click("form button[value=run]").await;
@@ -117,6 +127,17 @@ async fn the_keyboard_leads_everywhere() {
     press("/".into()).await;
     chrome.until("the search has the focus", async || chrome.has("#search:focus").await).await;
     press(String::new() + Key::Escape).await;
+    press("gm".into()).await;
+    chrome.until("the members are open", async || chrome.path().await == "/ui/members").await;
+    press("p".into()).await;
+    chrome.until_text("#live-sign", "Paused").await;
+    press("p".into()).await;
+    chrome.until_text("#live-sign", "Live").await;
+    chrome.click(".who summary").await;
+    chrome.until("the menu is open", async || chrome.has(".who[open]").await).await;
+    press(String::new() + Key::Escape).await;
+    chrome.until("the menu is closed", async || !chrome.has(".who[open]").await).await;
+    chrome.script("document.activeElement.blur()").await;
     press("gt".into()).await;
     chrome.until("the triggers are open", async || chrome.path().await == "/ui/triggers").await;
     press("gj".into()).await;

@@ -1,13 +1,17 @@
-//! X-11: text that wants to be markup, in every field a tenant can fill, leaves every page the shape it has with plain text.
+//! X-11: text that wants to be markup, in every field that anybody can fill, leaves every page the shape it has with plain text.
+//!
+//! Two tenants are filled alike, one with two hundred hostile texts, one with harmless ones. Every page of the one is compared, tag by
+//! tag and attribute by attribute, with the same page of the other.
 
-use serde_json::{Value, json};
-use uuid::Uuid;
-use windlass::{Definition, NewJob, NewTrigger, State};
+mod compare;
+mod fill;
+
 use windlass_server::auth::Role;
-use windlass_testing::eventually;
 
 use super::chrome::Chrome;
 use super::world::World;
+use compare::{Ask, Comparison};
+use fill::{Filled, encoded, fill, fill_everyone, report_progress};
 
 /// Two hundred: the classics, in every quoting, and what breaks out of text, attributes, comments, scripts and styles.
 fn hostile() -> Vec<String> {
@@ -75,69 +79,93 @@ async fn two_hundred_hostile_texts_in_every_field_leave_every_page_its_shape() {
     let texts = hostile();
     assert_eq!(texts.len(), 200);
     let world = World::quiet().await;
-    let queue = &world.server.queue;
-    queue.define(&Definition::new("unserved")).await.unwrap();
     // Letters only: errors that differ in digits alone are one group.
     let letter = |number: usize| char::from(b'a' + (number % 26) as u8);
     let plain: Vec<String> =
         (0..texts.len()).map(|number| format!("plain {}{}", letter(number / 26), letter(number))).collect();
     let hostile = fill(&world, world.acme, &texts).await;
     let benign = fill(&world, world.globex, &plain).await;
+    let (hostile_all, benign_all) =
+        (fill_everyone(&world, "hostile", &texts).await, fill_everyone(&world, "benign", &plain).await);
 
     let chrome = Chrome::open(&world.server.base).await;
     chrome.watch_complaints().await;
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
-    let mut pairs: Vec<(String, String)> = hostile
-        .iter()
-        .zip(&benign)
-        .map(|(a, b)| (format!("/ui/jobs/{a}"), format!("/ui/jobs/{b}")))
-        .collect();
-    for same in [
-        "/ui/jobs",
-        "/ui/jobs?status=canceled",
-        "/ui/dead-letters",
-        "/ui/triggers",
-        "/ui/queues",
-        "/ui/tokens",
-    ] {
-        pairs.push((same.to_owned(), same.to_owned()));
-    }
-    let different = compare(&chrome, &pairs, world.acme, world.globex).await;
-    assert!(
-        different.is_empty(),
-        "{} of {}: {:#?}",
-        different.len(),
-        pairs.len(),
-        &different[..different.len().min(5)]
-    );
+    let mut comparison = Comparison::new(&chrome, world.acme, world.globex);
 
-    // What is searched stands in the address, in the field and in a chip; nothing is found either way.
-    let searched = texts.iter().step_by(5).map(|text| {
-        let mut search = "/ui/jobs?q=".to_owned();
-        search.extend(text.bytes().map(|byte| format!("%{byte:02X}")));
-        (search, "/ui/jobs?q=nothing%20like%20it".to_owned())
-    });
-    let pairs: Vec<(String, String)> = searched.collect();
-    let different = compare(&chrome, &pairs, world.globex, world.globex).await;
-    assert!(
-        different.is_empty(),
-        "{} of {}: {:#?}",
-        different.len(),
-        pairs.len(),
-        &different[..different.len().min(5)]
-    );
+    // What a tenant has: each on its own page, all of them against one that is harmless.
+    for (name, of, against) in [
+        ("/ui/jobs/", &hostile.canceled, benign.canceled[0]),
+        ("/ui/jobs/", &hostile.dead, benign.dead[0]),
+        ("/ui/jobs/", &hostile.given, benign.given[0]),
+        ("/ui/jobs/new?from=", &hostile.canceled, benign.canceled[0]),
+        ("/ui/triggers/", &hostile.triggers, benign.triggers[0]),
+    ] {
+        let asks = of.iter().map(|id| Ask::get(format!("{name}{id}"))).collect();
+        comparison.all(asks, Ask::get(format!("{name}{against}"))).await;
+    }
+    // What belongs to nobody: definitions with their forms, tenants, each of them looked at as well.
+    for (name, of, against) in [
+        ("/ui/definitions/", &hostile_all.definitions, benign_all.definitions[0]),
+        ("/ui/tenants/", &hostile_all.tenants, benign_all.tenants[0]),
+    ] {
+        let asks = of.iter().map(|id| Ask::get(format!("{name}{id}"))).collect();
+        comparison.all(asks, Ask::get(format!("{name}{against}"))).await;
+    }
+    let form = |set: &str, number: usize| Ask::get(format!("/ui/jobs/new?definition={set}-{number}"));
+    comparison.all((0..200).map(|number| form("hostile", number)).collect(), form("benign", 0)).await;
+    let looks = hostile_all.tenants.iter().map(|id| Ask::get("/ui/dead-letters").of(*id)).collect();
+    comparison.all(looks, Ask::get("/ui/dead-letters").of(benign_all.tenants[0])).await;
+
+    // The lists of both tenants, page by page, and those over all tenants, row by row.
+    for path in ["/ui/jobs?status=canceled", "/ui/jobs?status=dead_letter", "/ui/jobs?status=succeeded"] {
+        comparison.through_pages(path).await;
+    }
+    for from in [0, 50, 100, 150] {
+        comparison.same(&format!("/ui/triggers?from={from}")).await;
+    }
+    for path in ["/ui/queues", "/ui/tokens", "/ui/members", "/ui/audit"] {
+        comparison.same(path).await;
+    }
+    for path in [
+        "/ui/definitions",
+        "/ui/workers?from=0",
+        "/ui/workers?from=100",
+        "/ui/workers?from=200",
+        "/ui/workers?from=300",
+        "/ui/overview",
+    ] {
+        comparison.rows_alike(path).await;
+    }
+    let find = |set: &str| Ask::get(format!("/ui/tenants?q={set}-"));
+    comparison.all(vec![find("hostile")], find("benign")).await;
+    let find = |set: &str| Ask::get(format!("/ui/tenants/find?q={set}-"));
+    comparison.all(vec![find("hostile")], find("benign")).await;
+
+    what_is_typed_comes_back_as_text(&mut comparison, &texts).await;
+    what_a_run_says_of_itself(&world, &mut comparison, &texts).await;
+    every_group_of_errors(&world, &mut comparison, &hostile, &benign).await;
+    comparison.assert_none();
 
     // And shown for real, nothing runs and no rule of the content policy is broken.
     chrome.choose(world.acme).await;
-    for path in [
-        "/ui/jobs",
-        "/ui/triggers",
-        "/ui/dead-letters",
-        "/ui/audit",
-        &format!("/ui/jobs/{}", hostile[0]),
-        &format!("/ui/jobs/new?from={}", hostile[1]),
-    ] {
-        chrome.go(path).await;
+    let shown = [
+        "/ui/jobs".to_owned(),
+        "/ui/triggers".to_owned(),
+        "/ui/dead-letters".to_owned(),
+        "/ui/audit".to_owned(),
+        "/ui/members".to_owned(),
+        "/ui/tokens".to_owned(),
+        "/ui/tenants".to_owned(),
+        "/ui/workers".to_owned(),
+        "/ui/definitions".to_owned(),
+        format!("/ui/jobs/{}", hostile.canceled[0]),
+        format!("/ui/jobs/{}", hostile.given[0]),
+        format!("/ui/jobs/new?from={}", hostile.canceled[1]),
+        format!("/ui/triggers/{}", hostile.triggers[0]),
+    ];
+    for path in shown {
+        chrome.go(&path).await;
         chrome.find("main").await;
         assert_eq!(chrome.complaints().await, [""; 0], "{path}");
     }
@@ -145,57 +173,67 @@ async fn two_hundred_hostile_texts_in_every_field_leave_every_page_its_shape() {
     world.end().await;
 }
 
-/// One canceled job per text, with the text wherever a tenant can put one; some dead letters and triggers of it too.
-async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Vec<Uuid> {
-    let queue = &world.server.queue;
-    let mut ids = Vec::new();
-    for text in texts {
-        let payload = json!({text.as_str(): [text, {"nested": text}]});
-        let job = NewJob::new("unserved")
-            .tenant(tenant)
-            .payload(&payload)
-            .tag(text)
-            .subject(text, text)
-            .correlation_id(text);
-        let id = queue.enqueue(&job.dedupe_key(text)).await.unwrap().id;
-        queue.cancel(tenant, id).await.unwrap();
-        ids.push(id);
+/// Searches stand in the address, in a field and in chips; a form that is refused shows again what was typed.
+async fn what_is_typed_comes_back_as_text(comparison: &mut Comparison<'_>, texts: &[String]) {
+    let asked: [fn(&str) -> Ask; 10] = [
+        |text| Ask::get(format!("/ui/sign-in?next=x{}", encoded(text))),
+        |text| {
+            let text = encoded(text);
+            let keys = ["q", "tag", "subject", "correlation", "worker", "definition", "queue"];
+            let query: Vec<String> = keys.iter().map(|key| format!("{key}=x%2F{text}")).collect();
+            Ask::get(format!("/ui/jobs?{}", query.join("&")))
+        },
+        |text| {
+            let text = encoded(text);
+            Ask::get(format!("/ui/jobs?status=x{text}&source=x{text}&after=x{text}&before=x{text}"))
+        },
+        |text| Ask::get(format!("/ui/audit?actor=x{0}&action=x{0}&outcome=x{0}", encoded(text))),
+        |text| Ask::get(format!("/ui/tenants?q=zzz{}", encoded(text))),
+        |text| Ask::get(format!("/ui/members?q=zzz{}", encoded(text))),
+        |text| Ask::get(format!("/ui/tokens?q=zzz{}", encoded(text))),
+        |text| {
+            let text = encoded(text);
+            let form = format!(
+                "definition=unserved&mode=json&json=x{text}&tags=x{text}&dedupe=x{text}&at=x{text}&priority=x{text}"
+            );
+            Ask::post("/ui/jobs/new", form)
+        },
+        |text| {
+            let text = encoded(text);
+            let form = format!(
+                "trigger_type=event&label=x{text}&event_name=x{text}&definition_key=x{text}&conditions=x{text}&payload_template=x{text}&dedupe_window_seconds=x{text}"
+            );
+            Ask::post("/ui/triggers/new", form)
+        },
+        |text| Ask::post("/ui/triggers/dry-run", format!("name=x{0}&payload=x{0}", encoded(text))),
+    ];
+    for ask in asked {
+        comparison.all(texts.iter().map(|text| ask(text)).collect(), ask("harmless")).await;
     }
-    for text in texts.iter().take(20) {
-        let dead = NewJob::new("recompute-zeroshot-tags")
-            .tenant(tenant)
-            .payload(&json!({"provider_id": super::world::PROVIDER, "path_prefix": format!("/say {text}")}));
-        let dead = queue.enqueue(&dead).await.unwrap().id;
-        eventually("it died", async || {
-            queue.job(tenant, dead).await.unwrap().is_some_and(|job| job.status == State::DeadLetter)
-        })
-        .await;
-        let trigger = NewTrigger {
-            payload_template: json!({"a": text}),
-            ..NewTrigger::event(text, "provider.folder.updated", "unserved")
-        };
-        queue.create_trigger(tenant, &trigger, text).await.unwrap();
-    }
-    ids
 }
 
-/// Fetches each pair and compares tags and names of attributes, in order. Counts of words differ; shapes must not.
-async fn compare(chrome: &Chrome, pairs: &[(String, String)], a: Uuid, b: Uuid) -> Vec<Value> {
-    let script = "const [list, a, b, done] = arguments; \
-        const shape = e => e.tagName + '[' + [...e.attributes].map(x => x.name).filter(n => n !== 'open' && n !== 'aria-current').sort().join() + '](' + [...e.children].map(shape).join() + ')'; \
-        const look = async (path, tenant) => { const r = await fetch(path, {headers: {'x-tenant-id': tenant}}); \
-            const main = new DOMParser().parseFromString(await r.text(), 'text/html'); \
-            main.querySelectorAll('.chart, #card-wait, time').forEach(e => e.replaceChildren()); return r.status + shape(main.documentElement); }; \
-        (async () => { const wrong = []; for (const [x, y] of list) { \
-            const [m, n] = await Promise.all([look(x, a), look(y, b)]); \
-            if (m !== n) { let i = 0; while (m[i] === n[i]) i++; wrong.push(x + ' at ' + i + ': ' + m.slice(Math.max(0, i - 80), i + 80) + ' <> ' + n.slice(Math.max(0, i - 80), i + 80)); } } \
-            done(wrong); })().catch(e => done([String(e)]));";
-    let mut different = Vec::new();
-    for chunk in pairs.chunks(40) {
-        let chunk: Vec<Value> = chunk.iter().map(|(x, y)| json!([x, y])).collect();
-        let args = vec![json!(chunk), json!(a.to_string()), json!(b.to_string())];
-        let answer = chrome.driver.execute_async(script, args).await.unwrap().json().clone();
-        different.extend(answer.as_array().cloned().unwrap_or_else(|| vec![answer]));
+/// A job that runs says what it is at; each text in turn.
+async fn what_a_run_says_of_itself(world: &World, comparison: &mut Comparison<'_>, texts: &[String]) {
+    let (hostile, benign) = (world.waits(world.acme).await, world.waits(world.globex).await);
+    for text in texts {
+        report_progress(world, hostile, text).await;
+        let ask = Ask::get(format!("/ui/jobs/{hostile}"));
+        comparison.all(vec![ask], Ask::get(format!("/ui/jobs/{benign}"))).await;
     }
-    different
+}
+
+/// The page of dead letters shows the largest groups: these go, and the next ones come.
+async fn every_group_of_errors(
+    world: &World,
+    comparison: &mut Comparison<'_>,
+    hostile: &Filled,
+    benign: &Filled,
+) {
+    for (gone, gone_of_benign) in hostile.dead.chunks(40).zip(benign.dead.chunks(40)) {
+        comparison.rows_alike("/ui/dead-letters").await;
+        for (tenant, gone) in [(world.acme, gone), (world.globex, gone_of_benign)] {
+            let filter = windlass::Filter::new(tenant).ids(gone.to_vec());
+            world.server.queue.purge_matching(&filter).await.unwrap();
+        }
+    }
 }

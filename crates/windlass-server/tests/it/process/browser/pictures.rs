@@ -5,8 +5,8 @@ use std::path::Path;
 use windlass_server::auth::Role;
 
 use super::chrome::Chrome;
-use super::pages;
 use super::world::World;
+use super::{NOTHING_THERE, pages};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_pictured_in_both_themes_and_breaks_no_rule() {
@@ -15,20 +15,12 @@ async fn every_page_is_pictured_in_both_themes_and_breaks_no_rule() {
     chrome.watch_complaints().await;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
     chrome.go("/ui/sign-in").await;
-    chrome.picture(&folder.join("sign-in-light-1440.png")).await;
+    pictures(&chrome, &folder, "sign-in", "/ui/sign-in").await;
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
     chrome.choose(world.acme).await;
     let mut heavy = Vec::new();
     for (name, path) in pages(&world).await {
-        for (theme, width) in [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)] {
-            chrome.size(width, 900).await;
-            chrome.theme(theme).await;
-            chrome.go(&path).await;
-            chrome.find("main").await;
-            chrome.picture(&folder.join(format!("{name}-{theme}-{width}.png"))).await;
-            let wide = chrome.script("return document.documentElement.scrollWidth > innerWidth + 1").await;
-            assert_eq!(wide, false, "{name} at {width} is wider than its window");
-        }
+        pictures(&chrome, &folder, name, &path).await;
         assert_eq!(chrome.complaints().await, [""; 0], "{name}");
         let weight = chrome.script("return performance.getEntriesByType('navigation')[0].transferSize").await;
         if weight.as_f64().unwrap_or_default() > 60_000.0 {
@@ -36,6 +28,27 @@ async fn every_page_is_pictured_in_both_themes_and_breaks_no_rule() {
         }
     }
     assert!(heavy.is_empty(), "{heavy:?}");
+    chrome.choose(world.initech).await;
+    for (name, path) in
+        ["jobs-first", "triggers-none", "dead-letters-none", "members-none"].iter().zip(NOTHING_THERE)
+    {
+        pictures(&chrome, &folder, name, path).await;
+    }
+    chrome.sign_in(&world.token(world.acme, Role::Viewer).await).await;
+    pictures(&chrome, &folder, "forbidden", "/ui/workers").await;
     chrome.close().await;
     world.end().await;
+}
+
+/// Both themes, at the width of a desk and of a hand; nothing may be wider than its window.
+async fn pictures(chrome: &Chrome, folder: &Path, name: &str, path: &str) {
+    for (theme, width) in [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)] {
+        chrome.size(width, 900).await;
+        chrome.theme(theme).await;
+        chrome.go(path).await;
+        chrome.find("main").await;
+        chrome.picture(&folder.join(format!("{name}-{theme}-{width}.png"))).await;
+        let wide = chrome.script("return document.documentElement.scrollWidth > innerWidth + 1").await;
+        assert_eq!(wide, false, "{name} at {width} is wider than its window");
+    }
 }

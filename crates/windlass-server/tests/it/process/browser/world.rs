@@ -8,6 +8,7 @@ use windlass::{
     Backoff, Context, Definition, Done, Failure, Filter, Handler, NewJob, NewTrigger, State, Worker,
 };
 use windlass_server::auth::Role;
+use windlass_server::http::Options;
 use windlass_testing::eventually;
 
 use crate::support::TestServer;
@@ -16,6 +17,8 @@ pub(crate) struct World {
     pub(crate) server: TestServer,
     pub(crate) acme: Uuid,
     pub(crate) globex: Uuid,
+    /// Has nothing at all.
+    pub(crate) initech: Uuid,
     worker: Option<Worker>,
 }
 
@@ -54,7 +57,14 @@ async fn run(job: &Context, args: &Value) -> Result<Done, Failure> {
             job.log("connection to provider 4711 refused");
             Err(Failure::retry(format!("connection to provider {} refused after 30 s", job.attempt())))
         }
-        said if said.starts_with("/say ") => Err(Failure::retry(said.trim_start_matches("/say "))),
+        said if said.starts_with("/say ") => {
+            job.log(said.trim_start_matches("/say "));
+            Err(Failure::retry(said.trim_start_matches("/say ")))
+        }
+        given if given.starts_with("/give ") => {
+            let text = given.trim_start_matches("/give ");
+            Ok(Done::new().result(&json!({text: [text, {"nested": text}]})))
+        }
         "/broken" => Err(Failure::permanent("the folder /broken is not shared with us")),
         "/wait" => {
             job.progress(40.0, "of 1 204 photos");
@@ -95,6 +105,9 @@ fn definition(which: usize) -> Definition {
         .backoff(Backoff { base_seconds: 900.0, cap_seconds: 900.0, jitter: 0.0, ..Backoff::default() })
 }
 
+/// Of those who have one.
+pub(crate) const PASSWORD: &str = "correct horse battery";
+
 pub(crate) const PROVIDER: &str = "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09";
 
 pub(crate) fn job(which: usize, tenant: Uuid, path: &str) -> NewJob {
@@ -104,9 +117,10 @@ pub(crate) fn job(which: usize, tenant: Uuid, path: &str) -> NewJob {
 impl World {
     /// The tenants, the definitions and the worker; no jobs.
     pub(crate) async fn quiet() -> Self {
-        let server = TestServer::start().await;
+        let server = TestServer::start_with(Options { component_page: true, ..Options::default() }).await;
         let acme = server.queue.ensure_tenant("acme", "Acme Photos", 1).await.unwrap();
         let globex = server.queue.ensure_tenant("globex", "Globex Archive", 1).await.unwrap();
+        let initech = server.queue.ensure_tenant("initech", "Initech", 1).await.unwrap();
         let worker = Worker::builder(&server.queue)
             .handler(Obey::<0>)
             .handler(Obey::<1>)
@@ -117,7 +131,7 @@ impl World {
             .start()
             .await
             .unwrap();
-        Self { server, acme, globex, worker: Some(worker) }
+        Self { server, acme, globex, initech, worker: Some(worker) }
     }
 
     /// With a past: jobs in every state, and an hour of activity as a keeper would have added it up.
@@ -158,6 +172,7 @@ impl World {
         })
         .await;
         world.remember_an_hour().await;
+        world.spread_runs().await;
         world
     }
 
@@ -170,6 +185,23 @@ impl World {
                    unnest(array['default', 'training']) q
             on conflict do nothing";
         self.server.queue.client().await.execute(wave, &[&self.acme]).await.unwrap();
+    }
+
+    /// The runs of Acme's jobs as if they had been made over the last hour, and taken from milliseconds to a minute.
+    async fn spread_runs(&self) {
+        let spread = "with one as (
+              select h.tenant_id, h.job_id, h.attempt, row_number() over (order by h.job_id desc) as n
+                from windlass.history h where h.tenant_id = $1 and h.attempt > 0),
+            run as (
+              select o.*, now() - interval '70 seconds' - make_interval(secs => o.n * 71 + (o.n * 7919) % 23) as at,
+                     make_interval(secs => 0.05 * exp(((o.n * 37) % 50) / 7.0)) as took,
+                     make_interval(secs => 0.02 * exp(((o.n * 29) % 40) / 10.0)) as waited from one o),
+            moved as (
+              update windlass.history h set started_at = r.at, finished_at = r.at + r.took from run r
+               where h.tenant_id = r.tenant_id and h.job_id = r.job_id and h.attempt = r.attempt)
+            update windlass.job b set created_at = r.at - r.waited from run r
+             where b.tenant_id = r.tenant_id and b.id = r.job_id and r.attempt = 1";
+        self.server.queue.client().await.execute(spread, &[&self.acme]).await.unwrap();
     }
 
     /// Some job of Acme's in this state.
@@ -197,6 +229,17 @@ impl World {
         .await;
     }
 
+    /// A job of a tenant's that runs until it is canceled, once it has said what it is at.
+    pub(crate) async fn waits(&self, tenant: Uuid) -> Uuid {
+        let id = self.server.queue.enqueue(&job(1, tenant, "/wait")).await.unwrap().id;
+        eventually("it runs and has said so", async || {
+            let job = self.server.queue.job(tenant, id).await.unwrap();
+            job.is_some_and(|job| job.status == State::Running && job.progress_message.is_some())
+        })
+        .await;
+        id
+    }
+
     /// A schedule of Acme's.
     pub(crate) async fn trigger(&self) -> Uuid {
         let new = NewTrigger {
@@ -205,6 +248,35 @@ impl World {
             ..NewTrigger::schedule("Nightly provider sync", "30 2 * * *", "sync-dropbox")
         };
         self.server.queue.create_trigger(self.acme, &new, "test").await.unwrap().id
+    }
+
+    /// The same, after it has run once by hand, with others beside it.
+    pub(crate) async fn trigger_with_a_past(&self) -> Uuid {
+        let event = NewTrigger {
+            payload_template: json!({"provider_id": "{{event.provider_id}}"}),
+            ..NewTrigger::event("Tags after an upload", "provider.folder.*", "recompute-trained-tags")
+        };
+        self.server.queue.create_trigger(self.acme, &event, "test").await.unwrap();
+        let id = self.trigger().await;
+        let client = self.server.client(self.acme, Role::TenantAdmin).await;
+        client.post(&format!("/api/v1/jobs/triggers/{id}/run"), &json!({})).await.expect(201);
+        id
+    }
+
+    /// People of Acme's.
+    pub(crate) async fn people(&self) {
+        let client = self.server.client(self.acme, Role::TenantAdmin).await;
+        for (email, name, role) in [
+            ("ada@acme.example", "Ada Byron", "tenant_admin"),
+            ("grace@acme.example", "Grace Hopper", "operator"),
+            ("edsger@acme.example", "", "viewer"),
+        ] {
+            let mut member = json!({"email": email, "name": name, "role": role});
+            if role == "tenant_admin" {
+                member["password"] = json!(PASSWORD);
+            }
+            client.post("/api/v1/admin/members", &member).await.expect(201);
+        }
     }
 
     pub(crate) async fn definition_id(&self, key: &str) -> Uuid {

@@ -1,9 +1,19 @@
--- Since when the tenant's oldest queued job could have run, of each of its lanes; every tenant's if none is named. Looks at the
--- head of each line alone.
--- Index: lane_pkey, line_pkey, job_pkey.
-select n.tenant_id, n.queue, min(coalesce(b.scheduled_for, b.created_at)) as since
-  from windlass.lane n
- cross join lateral (select l.ids[1] as job_id from windlass.line l where l.lane = n.id order by l.seq limit 1) h
-  join windlass.job b on b.tenant_id = n.tenant_id and b.id = h.job_id
- where $1::uuid is null or n.tenant_id = $1
- group by n.tenant_id, n.queue
+-- Since when the oldest queued job of each queue could have run, of one tenant, or of every tenant if none is named. Looks at the head
+-- of each line alone. For all it goes from one lane that holds something to the next, and past those that are empty.
+-- Index: lane_by_id, line_pkey, job_pkey. Trap: joined instead of looked up, the bodies would be found by their tenant, all of them.
+with recursive head (lane, job_id) as (
+  (select l.lane, l.ids[1] from windlass.line l where $1::uuid is null order by l.lane, l.seq limit 1)
+  union all
+  select s.* from head h
+   cross join lateral (select l.lane, l.ids[1] from windlass.line l where l.lane > h.lane order by l.lane, l.seq limit 1) s),
+heads as (
+  select h.lane, h.job_id from head h
+  union all
+  select n.id, s.job_id from windlass.lane n
+   cross join lateral (select l.ids[1] as job_id from windlass.line l where l.lane = n.id order by l.seq limit 1) s
+   where n.tenant_id = $1),
+waits as materialized (
+  select n.tenant_id, n.queue, (select coalesce(b.scheduled_for, b.created_at) from windlass.job b
+                                 where b.tenant_id = n.tenant_id and b.id = h.job_id) as since
+    from heads h join windlass.lane n on n.id = h.lane)
+select w.tenant_id, w.queue, min(w.since) as since from waits w where w.since is not null group by w.tenant_id, w.queue

@@ -1,0 +1,106 @@
+//! The same things with other words in them: whatever has a field that somebody fills.
+
+use serde_json::json;
+use uuid::Uuid;
+use windlass::{Definition, NewJob, NewTrigger, State};
+use windlass_server::auth::Role;
+use windlass_testing::eventually;
+
+use crate::process::browser::world::{PROVIDER, World};
+
+/// What one tenant was filled with, one of each per text.
+pub(super) struct Filled {
+    pub(super) canceled: Vec<Uuid>,
+    pub(super) dead: Vec<Uuid>,
+    pub(super) given: Vec<Uuid>,
+    pub(super) triggers: Vec<Uuid>,
+}
+
+/// Per text: a canceled job that holds it wherever a job can, one that died of it, one that gave it as its result, a trigger, a token and
+/// a member.
+pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Filled {
+    let queue = &world.server.queue;
+    queue.define(&Definition::new("unserved")).await.unwrap();
+    let admin = world.server.client(tenant, Role::TenantAdmin).await;
+    let mut filled =
+        Filled { canceled: Vec::new(), dead: Vec::new(), given: Vec::new(), triggers: Vec::new() };
+    for (number, text) in texts.iter().enumerate() {
+        let payload = json!({text.as_str(): [text, {"nested": text}]});
+        let job = NewJob::new("unserved").tenant(tenant).payload(&payload).tag(text).subject(text, text);
+        let job = job.correlation_id(text).dedupe_key(text);
+        let id = queue.enqueue(&job).await.unwrap().id;
+        queue.cancel(tenant, id).await.unwrap();
+        filled.canceled.push(id);
+        for (verb, key, ids) in [
+            ("say", "recompute-zeroshot-tags", &mut filled.dead),
+            ("give", "sync-dropbox", &mut filled.given),
+        ] {
+            let payload = json!({"provider_id": PROVIDER, "path_prefix": format!("/{verb} {text}")});
+            ids.push(queue.enqueue(&NewJob::new(key).tenant(tenant).payload(&payload)).await.unwrap().id);
+        }
+        let trigger = NewTrigger {
+            payload_template: json!({"a": text, text.as_str(): [text]}),
+            ..NewTrigger::event(text, "provider.folder.updated", "unserved")
+        };
+        filled.triggers.push(queue.create_trigger(tenant, &trigger, text).await.unwrap().id);
+        admin.post("/api/v1/admin/tokens", &json!({"name": text, "role": "viewer"})).await.expect(201);
+        let address: String =
+            text.chars().filter(|c| !c.is_whitespace() && !c.is_control() && *c != '@').collect();
+        let member =
+            json!({"email": format!("{address}{number}@{tenant}.test"), "name": text, "role": "viewer"});
+        admin.post("/api/v1/admin/members", &member).await.expect(201);
+    }
+    for (ids, state) in [(&filled.dead, State::DeadLetter), (&filled.given, State::Succeeded)] {
+        for id in ids {
+            eventually(&format!("{id} is {state}"), async || {
+                queue.job(tenant, *id).await.unwrap().is_some_and(|job| job.status == state)
+            })
+            .await;
+        }
+    }
+    // They were run by workers with names of their own.
+    let client = queue.client().await;
+    let workers = "insert into windlass.job_workers (worker_id, hostname, version, queues, definition_keys, started_at, last_seen_at, lease_expires_at, lease_seconds, running_count)
+        select t || n, t, t, array[t], array[t], now(), now(), now() + interval '1 hour', 3600, 1 from unnest($1::text[]) with ordinality w (t, n)";
+    client.execute(workers, &[&texts]).await.unwrap();
+    let held = "update windlass.history h set worker = w.id from unnest($1::uuid[], $2::text[]) with ordinality j (id, t, n)
+        join windlass.job_workers w on w.worker_id = j.t || j.n where h.tenant_id = $3 and h.job_id = j.id";
+    client.execute(held, &[&filled.dead, &texts, &tenant]).await.unwrap();
+    filled
+}
+
+/// What belongs to nobody.
+pub(super) struct Everyones {
+    pub(super) definitions: Vec<Uuid>,
+    pub(super) tenants: Vec<Uuid>,
+}
+
+/// Per text: a definition that says it in its description and all over its schema, and a tenant of that name.
+pub(super) async fn fill_everyone(world: &World, set: &str, texts: &[String]) -> Everyones {
+    let queue = &world.server.queue;
+    let mut made = Everyones { definitions: Vec::new(), tenants: Vec::new() };
+    for (number, text) in texts.iter().enumerate() {
+        let key = format!("{set}-{number}");
+        let schema = json!({"type": "object", "title": text, "description": text, "properties": {
+            "text": {"type": "string", "title": text, "description": text, "default": text},
+            "choice": {"type": "string", "title": text, "enum": [text, "other"]},
+            text.as_str(): {"type": "integer", "title": text, "description": text},
+        }});
+        queue.define(&Definition::new(&key).description(text).arg_schema(schema)).await.unwrap();
+        made.definitions.push(world.definition_id(&key).await);
+        made.tenants.push(queue.ensure_tenant(&key, text, 1).await.unwrap());
+    }
+    made
+}
+
+/// What a running job says it is at.
+pub(super) async fn report_progress(world: &World, job: Uuid, text: &str) {
+    let said = "update windlass.progress set message = $2, percent = 40 where job_id = $1";
+    let rows = world.server.queue.client().await.execute(said, &[&job, &text]).await.unwrap();
+    assert_eq!(rows, 1);
+}
+
+/// As it stands in an address or in the body of a form.
+pub(super) fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
