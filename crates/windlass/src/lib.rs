@@ -18,6 +18,7 @@ mod error;
 mod filter;
 mod follow;
 mod insight;
+pub mod instant;
 pub mod job;
 pub mod json;
 mod keeper;
@@ -35,6 +36,7 @@ mod record;
 pub mod redact;
 #[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
 mod sqlx;
+mod server_version;
 mod store;
 mod telemetry;
 mod template;
