@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::{Pull, Queue};
 
 use super::limits::Rates;
+use super::refusals::{Refusal, Refusals};
 use crate::auth::{Authenticator, JwtSettings};
 use crate::web::Pulses;
 
@@ -23,6 +24,7 @@ struct Inner {
     options: Options,
     authenticator: Authenticator,
     rates: Rates,
+    refusals: Refusals,
     pull: OnceCell<Pull>,
     pulses: Pulses,
     stopping: CancellationToken,
@@ -70,6 +72,7 @@ impl Default for Options {
 
 impl App {
     pub fn new(queue: Queue, options: Options) -> Self {
+        let queue = queue.for_callers();
         let authenticator = Authenticator::new(queue.clone(), options.jwt.clone(), options.secure_cookies);
         Self {
             inner: Arc::new(Inner {
@@ -77,6 +80,7 @@ impl App {
                 options,
                 authenticator,
                 rates: Rates::default(),
+                refusals: Refusals::default(),
                 pull: OnceCell::new(),
                 pulses: Pulses::default(),
                 stopping: CancellationToken::new(),
@@ -112,6 +116,16 @@ impl App {
 
     pub(crate) fn pulses(&self) -> &Pulses {
         &self.inner.pulses
+    }
+
+    /// Writes a refused call into the audit trail.
+    pub(crate) async fn refused(&self, refusal: Refusal) {
+        self.inner.refusals.record(self, refusal).await;
+    }
+
+    /// What is left to be written when nobody asks any more.
+    pub(crate) async fn end(&self) {
+        self.inner.refusals.end(self).await;
     }
 
     pub(crate) fn rates(&self) -> &Rates {
