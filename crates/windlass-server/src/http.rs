@@ -12,6 +12,7 @@ mod idempotent;
 mod limits;
 mod openapi;
 mod problem;
+mod refusals;
 mod time;
 
 use axum::Router;
@@ -27,10 +28,12 @@ use crate::web;
 pub use app::{App, Options};
 pub use changes::{Change, changes};
 pub use extract::{Body, Id, IdempotencyKey, Query};
-pub(crate) use extract::{expected_version, object, parse};
+pub(crate) use extract::{expected_version, object, page_limit, page_offset, parse};
 pub(crate) use idempotent::{keep, replay};
+pub use limits::around;
 pub use openapi::document;
 pub use problem::{Fault, Problem, ProblemKind};
+pub(crate) use refusals::Refusal;
 pub use time::Time;
 
 routes! {

@@ -116,8 +116,6 @@ pub(crate) struct DefinitionFields {
     retention: Option<Retention>,
     /// The definition whose job removes the artifact of a job that is about to be purged.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(min_length = 1, max_length = 200)]
-    /// The definition of a job that is enqueued when a job with an artifact is purged.
     #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
     on_purge: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object")]
@@ -275,8 +273,8 @@ impl<'de> Deserialize<'de> for NewDefinitionStrict {
 
 fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
     let invalid = |field: &str, message: &str| Err(Problem::invalid(format!("/{field}"), message));
-    if given.description.as_ref().is_some_and(|text| text.len() > 2000) {
-        return invalid("description", "has at most 2000 bytes");
+    if given.description.as_ref().is_some_and(|text| text.chars().count() > 2000) {
+        return invalid("description", "has at most 2000 characters");
     }
     for (field, given) in [
         ("priority", given.priority),
@@ -305,9 +303,6 @@ fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
                 );
             }
         }
-    }
-    if given.on_purge.as_ref().is_some_and(|key| key.is_empty() || key.len() > 200) {
-        return invalid("on_purge", "must be a definition's key");
     }
     match serde_json::to_value(given) {
         Ok(Value::Object(fields)) => Ok(fields),

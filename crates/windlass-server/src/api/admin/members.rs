@@ -71,8 +71,8 @@ pub(crate) async fn put(
     if !is_address {
         return Err(Problem::invalid("/email", "must be an email address"));
     }
-    if new.name.as_ref().is_some_and(|name| name.len() > 200) {
-        return Err(Problem::invalid("/name", "has at most 200 bytes"));
+    if new.name.as_ref().is_some_and(|name| name.chars().count() > 200) {
+        return Err(Problem::invalid("/name", "has at most 200 characters"));
     }
     let password_hash = match new.password {
         Some(password) => Some(hash_password(password).await?),

@@ -18,7 +18,7 @@ use crate::http::{App, Body, Id, IdempotencyKey, Problem, keep, replay};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTenant {
-    #[schema(min_length = 1, max_length = 200, example = "Acme Ltd")]
+    #[schema(min_length = 1, max_length = 200, pattern = "\\S", example = "Acme Ltd")]
     name: String,
     /// Lower case, short, for people and addresses.
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]*$", example = "acme")]
@@ -44,7 +44,7 @@ pub(crate) struct NewTenant {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TenantChange {
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(min_length = 1, max_length = 200, pattern = "\\S")]
     name: Option<String>,
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]*$")]
     slug: Option<String>,

@@ -14,11 +14,13 @@ use crate::api::schema;
 use crate::auth::{Caller, Kind, Permission, Role, TokenSecret};
 use crate::http::{App, Body, IdempotencyKey, Problem, ProblemKind, Time, keep, replay};
 
+const MOST_SCOPES: usize = 20;
+
 /// A token to be.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTokenBody {
-    #[schema(min_length = 1, max_length = 200, example = "nightly sync")]
+    #[schema(min_length = 1, max_length = 200, pattern = "\\S", example = "nightly sync")]
     name: String,
     role: Role,
     /// Holds it to less than its role may: `jobs:read`, `jobs:write`, …
@@ -72,6 +74,9 @@ pub(crate) async fn create(
         return Err(Problem::invalid("/name", "must have 1 to 200 characters"));
     }
     let scopes = new.scopes.as_deref().unwrap_or_default();
+    if scopes.len() > MOST_SCOPES {
+        return Err(Problem::invalid("/scopes", format!("are at most {MOST_SCOPES}")));
+    }
     for (at, scope) in scopes.iter().enumerate() {
         let known = Permission::from_scope(scope);
         if known.is_none_or(|permission| !new.role.may(permission)) {
