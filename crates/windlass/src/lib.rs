@@ -34,9 +34,9 @@ mod pull;
 mod queue;
 mod record;
 pub mod redact;
+mod server_version;
 #[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
 mod sqlx;
-mod server_version;
 mod store;
 mod telemetry;
 mod template;

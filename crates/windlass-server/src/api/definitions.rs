@@ -12,7 +12,9 @@ use windlass::{Act, Fields};
 
 use crate::api::admin::tenants::given;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, ProblemKind, keep, object, replay};
+use crate::http::{
+    App, Body, Id, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, keep, object, replay,
+};
 
 /// What a kind of job is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -179,23 +181,43 @@ pub(crate) struct NewDefinition {
 pub(crate) struct Definitions {
     #[schema(value_type = Vec<Definition>)]
     definitions: Vec<Value>,
+    /// For the next page; none after the last.
+    next_cursor: Option<String>,
 }
 
 /// List definitions
-#[utoipa::path(get, path = "/api/v1/admin/jobs/definitions", tag = "definitions", responses((status = 200, body = Definitions)))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Definitions>, Problem> {
+#[utoipa::path(get, path = "/api/v1/admin/jobs/definitions", tag = "definitions", params(PageQuery), responses((status = 200, body = Definitions)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Definitions>, Problem> {
+    page_of(&page, all(&app, &caller).await?)
+}
+
+async fn all(app: &App, caller: &Caller) -> Result<Vec<Value>, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
     let definitions = looking.definitions().await?;
     looking.end().await?;
-    Ok(Json(Definitions { definitions }))
+    Ok(definitions)
+}
+
+fn page_of(page: &PageQuery, all: Vec<Value>) -> Result<Json<Definitions>, Problem> {
+    let key = |definition: &Value| definition["key"].as_str().unwrap_or_default().to_owned();
+    let (definitions, next_cursor) = page.of(all, key)?;
+    Ok(Json(Definitions { definitions, next_cursor }))
 }
 
 /// List the definitions that jobs can be enqueued of
-#[utoipa::path(get, path = "/api/v1/jobs/definitions", tag = "definitions", responses((status = 200, body = Definitions)))]
-pub(crate) async fn list_active(app: State<App>, caller: Caller) -> Result<Json<Definitions>, Problem> {
-    let Json(mut all) = list(app, caller).await?;
-    all.definitions.retain(|definition| definition["is_active"] == true);
-    Ok(Json(all))
+#[utoipa::path(get, path = "/api/v1/jobs/definitions", tag = "definitions", params(PageQuery), responses((status = 200, body = Definitions)))]
+pub(crate) async fn list_active(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Definitions>, Problem> {
+    let mut active = all(&app, &caller).await?;
+    active.retain(|definition| definition["is_active"] == true);
+    page_of(&page, active)
 }
 
 /// Read a definition

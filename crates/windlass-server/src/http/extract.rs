@@ -178,27 +178,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// How many of a list, within its bounds; `usual`, if not said.
-pub(crate) fn page_limit(given: Option<u16>, usual: u16, most: u16) -> Result<u16, Problem> {
-    let limit = given.unwrap_or(usual);
-    if (1..=most).contains(&limit) {
-        return Ok(limit);
-    }
-    Err(Problem::invalid("?limit", format!("must be between 1 and {most}")))
-}
-
-/// Deeper than this only a cursor goes: what an offset leaves out is read all the same.
-const DEEPEST_OFFSET: u16 = 10_000;
-
-pub(crate) fn page_offset(given: Option<u16>) -> Result<u16, Problem> {
-    let offset = given.unwrap_or(0);
-    if offset <= DEEPEST_OFFSET {
-        return Ok(offset);
-    }
-    let message = format!("must be at most {DEEPEST_OFFSET}; use the cursor to go deeper");
-    Err(Problem::invalid("?offset", message))
-}
-
 /// The id in a path. What is no id is like one that does not exist.
 #[derive(Debug, Clone, Copy)]
 pub struct Id(pub Uuid);

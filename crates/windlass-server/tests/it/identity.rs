@@ -6,10 +6,11 @@ use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use reqwest::Method;
 use serde_json::{Value, json};
 use windlass_server::auth::session::{self, From};
 use windlass_server::auth::{JwtKeys, JwtSettings, Role, Secret, create_admin_token};
-use windlass_server::http::Options;
+use windlass_server::http::{Options, table};
 
 use crate::support::{Client, TestServer};
 use keys::PublishedKeys;
@@ -274,4 +275,32 @@ async fn whoever_holds_a_token_may_sign_in_with_it_as_long_as_it_lasts() {
             .await
             .is_err()
     );
+}
+
+/// X-10, on every route there is: whatever another site makes a browser send is refused before it is looked at.
+#[tokio::test]
+async fn no_route_that_changes_something_takes_it_from_another_sites_page() {
+    let server = TestServer::start().await;
+    let token = Secret::new(server.admin.token.clone().unwrap());
+    let cookie = session::sign_in_with_token(&server.app, &token, &From::default()).await.unwrap();
+    let browser = server.anonymous().with("cookie", cookie.to_str().unwrap().split(';').next().unwrap());
+    let changing = table().into_iter().filter(|route| route.method != Method::GET);
+    let mut tried = 0;
+    for route in changing {
+        let words = route.path.split('/').map(|part| if part.starts_with('{') { "x" } else { part });
+        let path = words.collect::<Vec<_>>().join("/");
+        for (name, value) in [
+            ("sec-fetch-site", "cross-site"),
+            ("origin", "https://evil.test"),
+            ("x-nothing", "neither is said"),
+        ] {
+            for kind in ["application/json", "text/plain", "application/x-www-form-urlencoded"] {
+                let request = browser.with(name, value).request(route.method.clone(), &path);
+                let answer = request.header("content-type", kind).body("{}").send().await.unwrap();
+                assert_eq!(answer.status(), 403, "{} {} with {name}: {value}", route.method, route.path);
+            }
+        }
+        tried += 1;
+    }
+    assert!(tried > 50, "{tried}");
 }

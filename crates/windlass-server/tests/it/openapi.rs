@@ -205,3 +205,16 @@ fn the_codes_of_why_are_those_written_down() {
         table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
     assert_eq!(written, windlass::Reason::CODES);
 }
+
+#[test]
+fn the_problems_written_down_are_those_there_are() {
+    let page = include_str!("../../../../docs/api.md");
+    let table = page.split("<!-- checked: problems -->").nth(1).unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let written: Vec<&str> = table.lines().filter(|line| line.starts_with("| `")).collect();
+    let expected: Vec<String> = ProblemKind::ALL
+        .iter()
+        .map(|kind| format!("| `{}` | {} | {} |", kind.as_str(), kind.status().as_u16(), kind.title()))
+        .collect();
+    assert_eq!(written, expected);
+}

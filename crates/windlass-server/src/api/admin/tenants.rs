@@ -12,7 +12,7 @@ use windlass::{Act, Fields, Tenant};
 
 use crate::api::schema;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, keep, replay};
+use crate::http::{App, Body, Id, IdempotencyKey, PageQuery, Problem, Query, keep, replay};
 
 /// A tenant to be.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -81,15 +81,22 @@ pub(crate) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<
 pub(crate) struct Tenants {
     #[schema(value_type = Vec<schema::Tenant>)]
     tenants: Vec<Tenant>,
+    /// For the next page; none after the last.
+    next_cursor: Option<String>,
 }
 
 /// List tenants
-#[utoipa::path(get, path = "/api/v1/admin/tenants", tag = "tenants", responses((status = 200, body = Tenants)))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Tenants>, Problem> {
+#[utoipa::path(get, path = "/api/v1/admin/tenants", tag = "tenants", params(PageQuery), responses((status = 200, body = Tenants)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Tenants>, Problem> {
     let looking = app.queue().look(caller.global_reach()).await?;
     let tenants = looking.tenants().await?;
     looking.end().await?;
-    Ok(Json(Tenants { tenants }))
+    let (tenants, next_cursor) = page.of(tenants, |tenant| tenant.slug.clone())?;
+    Ok(Json(Tenants { tenants, next_cursor }))
 }
 
 /// Read a tenant

@@ -197,7 +197,11 @@ pub(crate) async fn backfill(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DryRunBody {
-    #[schema(example = "provider.folder.updated", max_length = 200, pattern = "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$")]
+    #[schema(
+        example = "provider.folder.updated",
+        max_length = 200,
+        pattern = "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$"
+    )]
     name: String,
     #[serde(default)]
     #[schema(value_type = Option<Value>)]

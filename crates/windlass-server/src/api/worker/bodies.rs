@@ -217,7 +217,8 @@ pub(crate) struct FailBody {
 
 impl FailBody {
     pub(crate) fn read(self) -> Result<(String, Failure), Problem> {
-        let after = self.retry_after_seconds.map(|after| seconds("retry_after_seconds", after)).transpose()?;
+        let after =
+            self.retry_after_seconds.map(|after| seconds("retry_after_seconds", after)).transpose()?;
         let failure = match (self.retryable, after) {
             (false, _) => Failure::permanent(self.error),
             (true, Some(after)) => Failure::retry_after(after, self.error),

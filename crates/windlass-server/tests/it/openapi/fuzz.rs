@@ -13,18 +13,30 @@ use crate::support::TestServer;
 /// Operations that may refuse what their schema allows, with the status and why no schema can say it. Everything else that fits
 /// its description has to be accepted.
 const MAY_REFUSE: &[(&str, &[u16], &str)] = &[
-    ("POST /api/v1/jobs", &[422], "the definition has to exist, and its own schema judges the payload; lengths are bytes"),
+    (
+        "POST /api/v1/jobs",
+        &[422],
+        "the definition has to exist, and its own schema judges the payload; lengths are bytes",
+    ),
     ("POST /api/v1/jobs/cancel", &[422], "takes either ids or a filter, and not both"),
     ("POST /api/v1/jobs/retry", &[422], "takes either ids or a filter, and not both"),
     ("POST /api/v1/jobs/delete", &[422], "takes either ids or a filter, and not both"),
-    ("POST /api/v1/jobs/triggers", &[422], "cron expressions, zones and templates are languages; the definition has to exist"),
+    (
+        "POST /api/v1/jobs/triggers",
+        &[422],
+        "cron expressions, zones and templates are languages; the definition has to exist",
+    ),
     (
         "PATCH /api/v1/jobs/triggers/{trigger_id}",
         &[412, 422],
         "the same, and If-Match names the version that is there or none",
     ),
     ("DELETE /api/v1/jobs/triggers/{trigger_id}", &[412], "If-Match names the version that is there or none"),
-    ("POST /api/v1/jobs/triggers/preview", &[422], "a cron expression is a language, and a zone has to be one"),
+    (
+        "POST /api/v1/jobs/triggers/preview",
+        &[422],
+        "a cron expression is a language, and a zone has to be one",
+    ),
     ("POST /api/v1/jobs/triggers/{trigger_id}/backfill", &[422], "its two instants are a past range"),
     ("POST /api/v1/events", &[422], "lengths are bytes, which no schema counts"),
     ("POST /api/v1/admin/jobs/definitions", &[422], "a JSON Schema has to be one, and so has a backoff"),

@@ -60,7 +60,8 @@ pub(crate) async fn search(database: &tokio_postgres::Client) {
     let dump = dump(database).await;
     let logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
     let logged = String::from_utf8_lossy(&logged);
-    for secret in ISSUED.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+    let issued = ISSUED.lock().unwrap_or_else(PoisonError::into_inner);
+    for secret in &*issued {
         assert!(!dump.contains(secret), "a secret is in the database: {}…", &secret[..6]);
         assert!(!logged.contains(secret), "a secret is in the logs: {}…", &secret[..6]);
     }
