@@ -42,11 +42,14 @@ pub(crate) async fn queues(
     let names = looking.queues().await?;
     let mut overview = looking.overview().await?;
     looking.end().await?;
-    let queues = names.into_iter().map(|(name, is_paused)| {
-        let summary = overview.queues.remove(&name).unwrap_or_default();
-        Queue { name, is_paused, summary }
-    });
-    let (queues, next_cursor) = page.of(queues.collect(), |queue| queue.name.clone())?;
+    let queues: Vec<Queue> = names
+        .into_iter()
+        .map(|(name, is_paused)| {
+            let summary = overview.queues.remove(&name).unwrap_or_default();
+            Queue { name, is_paused, summary }
+        })
+        .collect();
+    let (queues, next_cursor) = page.of(queues, |queue| queue.name.clone())?;
     Ok(Json(Queues { queues, next_cursor }))
 }
 
