@@ -162,8 +162,10 @@ fn held<T>(answer: Held<T>) -> Result<T, Problem> {
 }
 
 fn seconds(field: &str, seconds: f64) -> Result<Duration, Problem> {
-    const MOST: f64 = 100.0 * 366.0 * 86_400.0;
+    // Ten years, as for every delay.
+    const MOST: f64 = 315_360_000.0;
     let fits = (0.0..=MOST).contains(&seconds);
-    fits.then(|| Duration::from_secs_f64(seconds))
-        .ok_or_else(|| Problem::invalid(format!("/{field}"), "must be seconds, not negative"))
+    fits.then(|| Duration::from_secs_f64(seconds)).ok_or_else(|| {
+        Problem::invalid(format!("/{field}"), "must be seconds, not negative and at most ten years")
+    })
 }

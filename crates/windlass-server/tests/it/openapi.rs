@@ -46,6 +46,7 @@ fn every_operation_names_its_statuses_its_problems_and_its_permission() {
         assert_eq!(responses.contains_key("401"), route.permission != Permission::Anyone, "{name}");
         for (status, response) in responses {
             assert!(response["description"].as_str().is_some_and(|text| !text.is_empty()), "{name} {status}");
+            assert!(response.get("content").is_none_or(Value::is_object), "{name} {status}");
             let is_problem = status.starts_with(['4', '5']);
             assert_eq!(
                 response["content"].get("application/problem+json").is_some(),

@@ -211,7 +211,7 @@ pub(crate) struct FailBody {
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub(crate) retryable: bool,
-    #[schema(minimum = 0, maximum = 3_162_240_000)]
+    #[schema(minimum = 0, maximum = 315_360_000)]
     pub(crate) retry_after_seconds: Option<f64>,
 }
 
@@ -236,7 +236,7 @@ fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnoozeBody {
     pub(crate) fence: String,
-    #[schema(minimum = 0, maximum = 3_162_240_000)]
+    #[schema(minimum = 0, maximum = 315_360_000)]
     pub(crate) delay_seconds: f64,
 }
 
