@@ -78,8 +78,9 @@ impl Queue {
     /// as the route of a job or a log, runs as the api's role for the tenant too, so that the login itself needs no right to
     /// any tenant's rows.
     #[must_use]
-    pub fn for_callers(&self) -> Self {
-        Self { is_callers: true, ..self.clone() }
+    pub fn for_callers(mut self) -> Self {
+        self.is_callers = true;
+        self
     }
 
     /// Connects to a URL with the default settings.

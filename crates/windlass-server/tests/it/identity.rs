@@ -233,8 +233,7 @@ async fn a_person_signs_in_and_out_and_only_our_own_pages_change_anything() {
     browser.with("sec-fetch-site", "same-origin").post("/api/v1/jobs", &job).await.expect(201);
     browser.with("origin", &server.base).post("/api/v1/jobs", &job).await.expect(201);
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
-        let request =
-            browser.with("sec-fetch-site", "same-origin").request(reqwest::Method::POST, "/api/v1/jobs");
+        let request = browser.with("sec-fetch-site", "same-origin").request(Method::POST, "/api/v1/jobs");
         let answer = request.header("content-type", kind).body(job.to_string()).send().await.unwrap();
         assert_eq!(answer.status(), 415, "{kind}");
     }

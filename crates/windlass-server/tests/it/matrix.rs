@@ -47,7 +47,7 @@ async fn ask(client: &Client, route: &Route, path: &str, body: &Value) -> (u16, 
 async fn every_route_holds_every_role_to_its_permission_and_its_tenant() {
     let queue = TestQueue::create().await;
     let login = Login::without_rights(&queue).await;
-    let server = TestServer::start_on(queue, login.queue().await, Options::default()).await;
+    let mut server = TestServer::start_on(queue, login.queue().await, Options::default()).await;
     for key in ["a", "claimed"] {
         server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": key})).await.expect(201);
     }
@@ -112,7 +112,7 @@ async fn every_route_holds_every_role_to_its_permission_and_its_tenant() {
             assert_eq!(status, 401, "{name} without a credential");
         }
     }
-    drop(server);
+    server.stop().await;
     login.drop().await;
 }
 
