@@ -144,6 +144,7 @@ async fn every_reason_there_is_can_be_brought_about_and_is_told_first_where_it_c
     // As many of its kind run as may.
     let one_at_a_time = json!({"key": "j", "max_running": 1});
     asked.server.admin.post("/api/v1/admin/jobs/definitions", &one_at_a_time).await.expect(201);
+    asked.know("j", &[]).await;
     asked.enqueue(json!({"definition_key": "j"})).await;
     asked.claim("j").await;
     let job = asked.enqueue(json!({"definition_key": "j"})).await;
