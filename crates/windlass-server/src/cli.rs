@@ -30,6 +30,7 @@ mod workers;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
@@ -222,7 +223,9 @@ impl Global {
             Failure::usage("no database is named")
                 .advise("--database-url URL, DATABASE_URL, or `url` under [database] in the file")
         })?;
-        let settings = windlass::Settings::new(url.expose())?.connections(database.connections);
+        let settings = windlass::Settings::new(url.expose())?
+            .connections(database.connections)
+            .statement_timeout(Duration::from_secs(configuration.limits.statement_seconds));
         Ok(match &database.direct_url {
             Some(direct) => settings.direct_url(direct.expose())?,
             None => settings,

@@ -135,6 +135,10 @@ pub struct Limits {
     #[config(env = "WINDLASS_BODY_SECONDS", default = 30)]
     pub body_seconds: u64,
 
+    /// How long one statement of a request may take in the database.
+    #[config(env = "WINDLASS_STATEMENT_SECONDS", default = 15)]
+    pub statement_seconds: u64,
+
     /// Open connections at once.
     #[config(env = "WINDLASS_HTTP_CONNECTIONS", default = 10000)]
     pub connections: usize,

@@ -11,7 +11,9 @@ mod health;
 mod idempotent;
 mod limits;
 mod openapi;
+mod page;
 mod problem;
+mod refusals;
 mod time;
 
 use axum::Router;
@@ -29,8 +31,11 @@ pub use changes::{Change, changes};
 pub use extract::{Body, Id, IdempotencyKey, Query};
 pub(crate) use extract::{Raw, expected_version, object, parse};
 pub(crate) use idempotent::{keep, replay};
+pub use limits::around;
 pub use openapi::{SIGNED, document};
+pub(crate) use page::{PageQuery, page_limit, page_offset};
 pub use problem::{Fault, Problem, ProblemKind};
+pub(crate) use refusals::Refusal;
 pub use time::Time;
 
 routes! {

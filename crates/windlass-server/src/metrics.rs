@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::{Queue, Reach};
 
 use crate::auth::Permission;
-use crate::http::{App, Problem, ProblemKind};
+use crate::http::{App, Problem, ProblemKind, Refusal};
 
 pub use depth::{METRICS, depths};
 
@@ -92,9 +92,21 @@ pub async fn page(State(app): State<App>, request: Request) -> Result<Response, 
         return Err(Problem::of(ProblemKind::NotFound, "metrics are switched off here"));
     }
     if !is_local(&request) {
-        let caller = app.authenticator().authenticate(request.headers()).await?.caller;
-        if !caller.may(Permission::ReadMetrics) {
-            return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission metrics:read"));
+        let target = "GET /metrics";
+        // Apart, because a body cannot be looked at from two threads and a head can.
+        let (head, _) = request.into_parts();
+        match app.authenticator().authenticate(&head.headers).await {
+            Ok(known) if known.caller.may(Permission::ReadMetrics) => {}
+            Ok(known) => {
+                app.refused(Refusal::of(&known.caller, target)).await;
+                return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission metrics:read"));
+            }
+            Err(problem) => {
+                if problem.kind == ProblemKind::Unauthorized {
+                    app.refused(Refusal::of_nobody(&head.headers, &head.extensions, target)).await;
+                }
+                return Err(problem);
+            }
         }
     }
     let text = text(app.queue(), options.metrics_tenants).await?;

@@ -128,6 +128,7 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
     drop(listener);
     app.begin_stopping();
     graceful.shutdown().await;
+    app.end().await;
 }
 
 type Stream = TokioIo<Box<dyn Both>>;

@@ -216,6 +216,7 @@ create index history_by_time on windlass.history using brin (finished_at) with (
 
 -- Counters are appended, not updated: each batch that moves jobs appends one row of differences per lane, and
 -- the keeper folds them into totals. No hot row; totals plus the unfolded rows are exact in every snapshot.
+-- purged: jobs that are gone. What is there and what is gone together are all that ever came in.
 create table windlass.tally (
   tenant_id uuid not null,
   lane integer not null,
@@ -226,7 +227,8 @@ create table windlass.tally (
   succeeded integer not null default 0,
   failed integer not null default 0,
   dead_letter integer not null default 0,
-  canceled integer not null default 0
+  canceled integer not null default 0,
+  purged integer not null default 0
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 
 create table windlass.total (
@@ -240,5 +242,6 @@ create table windlass.total (
   failed bigint not null default 0,
   dead_letter bigint not null default 0,
   canceled bigint not null default 0,
+  purged bigint not null default 0,
   primary key (tenant_id, lane)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);

@@ -4,7 +4,6 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::act::{Actor, Reach};
 use crate::error::Result;
 use crate::queue::Queue;
 use crate::store;
@@ -27,6 +26,13 @@ impl Act {
     )]
     pub fn new(action: &'static str, target: impl ToString) -> Self {
         Self { action, target: target.to_string(), is_denied: false, before: None, after: None }
+    }
+
+    /// It was asked for and not done.
+    #[must_use]
+    pub fn denied(mut self) -> Self {
+        self.is_denied = true;
+        self
     }
 
     #[must_use]
@@ -56,13 +62,6 @@ pub struct AuditFault {
 pub(crate) const SEALED_AT_ONCE: u64 = 1000;
 
 impl Queue {
-    /// Writes down that somebody asked for what they may not have.
-    pub async fn record_denied(&self, reach: Reach, actor: &Actor, target: &str) -> Result<()> {
-        let mut act = Act::new("request", crate::text::storable(target.as_bytes(), 500));
-        act.is_denied = true;
-        self.act(reach, actor).await?.commit(&act).await
-    }
-
     /// Walks every chain of the audit trail and answers what is wrong with it: nothing, if nobody touched it.
     pub async fn verify_audit(&self) -> Result<Vec<AuditFault>> {
         store::audit::verify(self.database()).await

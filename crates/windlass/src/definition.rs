@@ -232,6 +232,11 @@ pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()
         ("max_snoozes", 0, 32_000),
         ("max_running", 1, 1_000_000),
     ];
+    if let Some(key) = fields.get("on_purge").and_then(Value::as_str)
+        && !is_key(key)
+    {
+        return Err(Error::refused("on_purge", "must be a definition's key"));
+    }
     for (field, least, most) in ranges {
         let given = fields.get(field).and_then(Value::as_i64);
         if given.is_some_and(|given| !(least..=most).contains(&given)) {
@@ -239,6 +244,15 @@ pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()
         }
     }
     Ok(())
+}
+
+/// As the database's own constraint on keys has it.
+fn is_key(text: &str) -> bool {
+    let mut letters = text.bytes();
+    let is_first = letters.next().is_some_and(|letter| letter.is_ascii_alphanumeric());
+    is_first
+        && text.len() <= 200
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || b"._:/-".contains(&letter))
 }
 
 /// What a worker needs to know of a definition while it runs its jobs.
@@ -295,5 +309,44 @@ pub(crate) fn check_payload(validator: &Validator, payload: &str) -> Result<()> 
             pointer: Some(error.instance_path().to_string()),
             message: error.masked().to_string(),
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_payload, validator};
+
+    /// X-18.
+    #[test]
+    fn a_schema_reads_nothing_from_elsewhere() {
+        let canary = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        canary.set_nonblocking(true).unwrap();
+        let address = canary.local_addr().unwrap();
+        for reference in [
+            format!("http://{address}/schema.json"),
+            "file:///etc/passwd".to_owned(),
+            "/etc/passwd".to_owned(),
+            "https://json-schema.org/draft/1999/schema".to_owned(),
+        ] {
+            let schema = serde_json::json!({"$ref": reference});
+            assert!(validator(&schema.to_string()).is_err(), "{reference}");
+        }
+        assert!(canary.accept().is_err(), "somebody asked for a schema");
+    }
+
+    /// X-18. An engine that goes back would take longer than anybody waits.
+    #[test]
+    fn formats_are_asserted_and_no_pattern_goes_back() {
+        let schema = r#"{"type": "string", "format": "uuid"}"#;
+        let uuid = validator(schema).unwrap().unwrap();
+        assert!(check_payload(&uuid, "\"-x\"").is_err() && check_payload(&uuid, "\"--config=x\"").is_err());
+        assert!(check_payload(&uuid, "\"6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09\"").is_ok());
+        for pattern in ["^(a+)+$", "^(a|aa)+$", "^(.*)*=x$", "(x+x+)+y"] {
+            let schema = serde_json::json!({"type": "string", "pattern": pattern});
+            let slow = validator(&schema.to_string()).unwrap().unwrap();
+            assert!(check_payload(&slow, &format!("\"{}!\"", "ax".repeat(20_000))).is_err(), "{pattern}");
+        }
+        let looks_back = serde_json::json!({"type": "string", "pattern": "^(a)\\1(?=b)"});
+        assert!(validator(&looks_back.to_string()).is_err(), "what only such an engine could do is refused");
     }
 }

@@ -103,6 +103,12 @@ impl Error {
         }
     }
 
+    /// Whether the server gave a statement up because it took too long.
+    #[must_use]
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, Self::Database(error) if error.code() == Some(&SqlState::QUERY_CANCELED))
+    }
+
     /// Whether it met another transaction in a deadlock or the like and was undone whole.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Database(error) if matches!(

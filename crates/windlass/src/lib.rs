@@ -18,6 +18,7 @@ mod error;
 mod filter;
 mod follow;
 mod insight;
+pub mod instant;
 pub mod job;
 pub mod json;
 mod keeper;
@@ -33,6 +34,7 @@ mod pull;
 mod queue;
 mod record;
 pub mod redact;
+mod server_version;
 #[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
 mod sqlx;
 mod store;

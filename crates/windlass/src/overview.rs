@@ -71,6 +71,9 @@ pub struct Overview {
     pub tenants: BTreeMap<Uuid, Summary>,
     pub queues: BTreeMap<String, Summary>,
     pub definitions: BTreeMap<String, Summary>,
+    /// All that ever came in through any door, by definition. Falls only when a tenant is deleted.
+    #[serde(skip)]
+    pub enqueued: BTreeMap<String, i64>,
 }
 
 impl Overview {
@@ -95,6 +98,7 @@ impl Looking {
             overview.all.add(&counts);
             overview.tenants.entry(counts.tenant_id).or_default().add(&counts);
             overview.queues.entry(counts.queue.clone()).or_default().add(&counts);
+            *overview.enqueued.entry(counts.definition_key.clone()).or_default() += counts.enqueued();
             overview.definitions.entry(counts.definition_key.clone()).or_default().add(&counts);
             overview.counts.push(counts);
         }

@@ -10,8 +10,9 @@ use jiff::Timestamp;
 use uuid::{ContextV7, Uuid};
 
 use crate::definition;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::migrate;
+use crate::server_version::{Standing, standing};
 use crate::store;
 use crate::store::connect;
 use crate::store::database::{Database, Settings};
@@ -24,6 +25,8 @@ const ROUTE_AGE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Queue {
     inner: Arc<Inner>,
+    /// Works for callers from outside: what it looks up by itself runs as their role.
+    is_callers: bool,
 }
 
 struct Inner {
@@ -54,8 +57,10 @@ impl Queue {
     /// Connects and checks that the schema is one this release knows. Does not migrate: see [`crate::migrate()`].
     pub async fn connect(mut settings: Settings) -> Result<Self> {
         settings.prepared = settings.prepared && connect::is_direct(&settings.config).await?;
-        let database = Database::new(&settings.config, settings.connections, settings.prepared)?;
+        let database = Database::new(&settings.config, settings.connections, settings.prepared)?
+            .with_statement_timeout(settings.statement_timeout);
         let session = database.session().await?;
+        check_server(store::tenant::server_version(&session).await?)?;
         migrate::check(session.client()).await?;
         let offset = store::tenant::clock_offset(&session).await?;
         drop(session);
@@ -66,12 +71,25 @@ impl Queue {
             clock_offset: AtomicI64::new(offset),
             ids: Mutex::new(ContextV7::new()),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), is_callers: false })
+    }
+
+    /// The same queue for a server that works for callers from outside. What it looks up on the way to their transactions, such
+    /// as the route of a job or a log, runs as the api's role for the tenant too, so that the login itself needs no right to
+    /// any tenant's rows.
+    #[must_use]
+    pub fn for_callers(mut self) -> Self {
+        self.is_callers = true;
+        self
     }
 
     /// Connects to a URL with the default settings.
     pub async fn connect_to(url: &str) -> Result<Self> {
         Self::connect(Settings::new(url)?).await
+    }
+
+    pub(crate) fn is_callers(&self) -> bool {
+        self.is_callers
     }
 
     pub fn settings(&self) -> &Settings {
@@ -108,7 +126,15 @@ impl Queue {
                 return Ok(known.route.clone());
             }
         }
-        let route = store::enqueue::route(self.database(), tenant, key, queue, priority).await?;
+        let as_tenant = tenant.filter(|_| self.is_callers);
+        let session = match as_tenant {
+            Some(tenant) => store::act::write(self.database(), Some(tenant)).await?,
+            None => self.database().session().await?,
+        };
+        let route = store::enqueue::route(&session, tenant, key, queue, priority).await?;
+        if as_tenant.is_some() {
+            session.commit().await?;
+        }
         let validator = definition::validator(&route.arg_schema)?;
         let route = Arc::new((route, validator));
         let mut routes = self.inner.routes.write().unwrap_or_else(PoisonError::into_inner);
@@ -117,6 +143,21 @@ impl Queue {
         }
         routes.insert(route_key, KnownRoute { since: Instant::now(), route: route.clone() });
         Ok(route)
+    }
+}
+
+fn check_server(version: i32) -> Result<()> {
+    let shown = format!("Postgres {}.{}", version / 10_000, version % 10_000);
+    match standing(version) {
+        Standing::TooOld => {
+            let message = format!("{shown} is too old: windlass needs Postgres 15 or newer");
+            Err(Error::Settings { message })
+        }
+        Standing::Unfixed { fixed_in } => {
+            tracing::warn!("{shown} lacks fixes that row-level security rests on; upgrade to {fixed_in}");
+            Ok(())
+        }
+        Standing::Fine => Ok(()),
     }
 }
 

@@ -120,9 +120,16 @@ pub struct Counts {
     pub failed: i64,
     pub dead_letter: i64,
     pub canceled: i64,
+    /// Those that were deleted, by retention or by hand.
+    pub purged: i64,
 }
 
 impl Counts {
+    /// All that ever came in, whoever enqueued them: what is there and what is gone.
+    pub fn enqueued(&self) -> i64 {
+        State::ALL.iter().map(|state| self.of(*state)).sum::<i64>() + self.purged
+    }
+
     pub fn of(&self, state: State) -> i64 {
         match state {
             State::Queued => self.queued,

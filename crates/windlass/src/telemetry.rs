@@ -26,7 +26,7 @@ pub const METRICS: &[(&str, &str)] = &[
     ("windlass_database_errors_total", "database errors met by the engine, by part"),
     (
         "windlass_enqueued_total",
-        "jobs this process enqueued, by definition_key; those of a SQL door are not seen here",
+        "jobs this process enqueued itself, by definition_key; for all of them see windlass_jobs_enqueued_total",
     ),
     ("windlass_finished_total", "jobs that ended in this worker, by definition_key and status"),
     ("windlass_events_dispatched_total", "events taken out of the outbox"),

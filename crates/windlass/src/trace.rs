@@ -10,6 +10,8 @@ pub struct Trace {
     job: Uuid,
     id: u128,
     parent: Option<u64>,
+    /// Whether it is recorded is the caller's decision, and is passed on as it came.
+    flags: u8,
 }
 
 impl Trace {
@@ -17,8 +19,8 @@ impl Trace {
     #[must_use]
     pub fn of(job: Uuid, given: Option<&str>) -> Self {
         match given.and_then(read) {
-            Some((id, parent)) => Self { job, id, parent: Some(parent) },
-            None => Self { job, id: job.as_u128(), parent: None },
+            Some((id, parent, flags)) => Self { job, id, parent: Some(parent), flags },
+            None => Self { job, id: job.as_u128(), parent: None, flags: 1 },
         }
     }
 
@@ -49,12 +51,12 @@ impl Trace {
     /// What the attempt passes on to whatever it calls.
     #[must_use]
     pub fn traceparent(&self, attempt: i32) -> String {
-        format!("00-{}-{}-01", self.id(), self.attempt_span(attempt))
+        format!("00-{}-{}-{:02x}", self.id(), self.attempt_span(attempt), self.flags)
     }
 }
 
 /// `00-<32 hex>-<16 hex>-<2 hex>`; a zero id is none.
-fn read(text: &str) -> Option<(u128, u64)> {
+fn read(text: &str) -> Option<(u128, u64, u8)> {
     let mut parts = text.trim().split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let is_hex =
@@ -65,7 +67,7 @@ fn read(text: &str) -> Option<(u128, u64)> {
     }
     let trace = u128::from_str_radix(trace, 16).ok().filter(|id| *id != 0)?;
     let span = u64::from_str_radix(span, 16).ok().filter(|id| *id != 0)?;
-    Some((trace, span))
+    Some((trace, span, u8::from_str_radix(flags, 16).ok()?))
 }
 
 /// Two halves of an id and a number, mixed well enough that near numbers give far ids; never zero.
@@ -107,6 +109,8 @@ mod tests {
         assert_eq!(spans.len(), 100);
         assert_eq!(trace.attempt_span(3), again.attempt_span(3));
         assert_eq!(trace.traceparent(1).len(), GIVEN.len());
+        let unsampled = Trace::of(Uuid::from_u128(7), Some(&GIVEN.replace("-01", "-00")));
+        assert!(unsampled.traceparent(1).ends_with("-00"), "whether it is recorded was decided before");
         assert!(
             Trace::of(Uuid::nil(), Some(&trace.traceparent(1))).parent_span() == Some(trace.attempt_span(1))
         );

@@ -92,9 +92,9 @@ pub struct NewTrigger {
     /// Each job starts at a moment within this time of its instant, the same for the same instant.
     #[serde(default)]
     pub jitter_seconds: u32,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::instant::optional")]
     pub starts_at: Option<Timestamp>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::instant::optional")]
     pub ends_at: Option<Timestamp>,
     #[serde(default)]
     pub created_by: Option<Uuid>,

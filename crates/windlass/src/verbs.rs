@@ -156,6 +156,10 @@ impl Acting {
             self.session.batch(after).await?;
             answers[position] = Some(answer);
         }
+        telemetry::enqueued(jobs.iter().zip(&answers).filter_map(|(job, answer)| match answer {
+            Some(Ok(enqueued)) => Some((job, enqueued)),
+            _ => None,
+        }));
         let ids: Vec<Uuid> = answers.iter().flatten().flatten().map(|enqueued| enqueued.id).collect();
         let since = match tenant {
             Some(tenant) => store::enqueue::queued_at_each(&self.session, tenant, &ids).await?,
@@ -179,14 +183,14 @@ impl Acting {
 
     /// Cancels what matches, a thousand at most.
     pub async fn cancel_many(&self, filter: &Filter) -> Result<Bulk> {
-        let (ids, has_more) = self.matching(filter).await?;
+        let (ids, has_more) = self.cancelable(filter).await?;
         let outcomes = store::job::cancel_each(&self.session, filter.tenant, &ids).await?;
         Ok(Bulk { outcomes, has_more })
     }
 
     /// Runs what matches once more, a thousand at most; what has not ended is left alone.
     pub async fn retry_many(&self, filter: &Filter) -> Result<Bulk> {
-        let (ids, has_more) = self.matching(filter).await?;
+        let (ids, has_more) = self.retryable(filter).await?;
         let outcomes = store::job::retry_each(&self.session, filter.tenant, &ids, &self.actor.name).await?;
         Ok(Bulk { outcomes, has_more })
     }
@@ -199,10 +203,45 @@ impl Acting {
         Ok(Bulk { outcomes, has_more })
     }
 
-    /// The ids that a verb on many would meet, and whether there are more.
+    /// The ids that match, and whether there are more: what a deletion would meet.
     pub async fn matching(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
+        self.some(filter, MOST_AT_ONCE).await
+    }
+
+    /// Those that a cancel would meet. Without a state in the filter, only what has not ended: what was canceled by one call
+    /// must not be in the way of the next.
+    pub async fn cancelable(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
+        self.in_states(filter, &[State::Queued, State::Scheduled, State::Blocked, State::Running]).await
+    }
+
+    /// Those that a retry would meet: likewise, only what has ended.
+    pub async fn retryable(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
+        self.in_states(filter, &[State::DeadLetter, State::Failed, State::Canceled, State::Succeeded]).await
+    }
+
+    async fn in_states(&self, filter: &Filter, states: &[State]) -> Result<(Vec<Uuid>, bool)> {
+        // Whoever names ids hears of each, whatever its state.
+        if filter.state.is_some() || filter.ids.is_some() {
+            return self.matching(filter).await;
+        }
+        let mut ids = Vec::new();
+        for state in states {
+            let room = MOST_AT_ONCE - u16::try_from(ids.len()).unwrap_or(MOST_AT_ONCE);
+            if room == 0 {
+                return Ok((ids, true));
+            }
+            let (found, has_more) = self.some(&filter.clone().state(*state), room).await?;
+            ids.extend(found);
+            if has_more {
+                return Ok((ids, true));
+            }
+        }
+        Ok((ids, false))
+    }
+
+    async fn some(&self, filter: &Filter, most: u16) -> Result<(Vec<Uuid>, bool)> {
         store::act::plan_as_a_list(&self.session).await?;
-        let (ids, next) = store::list::ids_in(&self.session, &filter.clone().limit(MOST_AT_ONCE)).await?;
+        let (ids, next) = store::list::ids_in(&self.session, &filter.clone().limit(most)).await?;
         Ok((ids, next.is_some()))
     }
 

@@ -63,6 +63,7 @@ pub(crate) struct Facts {
     pub(crate) queue: String,
     pub(crate) queue_is_paused: bool,
     pub(crate) tenant_status: String,
+    pub(crate) tenant_weight: i32,
     pub(crate) due_at: Option<Timestamp>,
     pub(crate) now: Timestamp,
     pub(crate) cancel_requested: bool,
@@ -216,12 +217,15 @@ fn in_line(facts: &Facts) -> Vec<Reason> {
         ));
     }
     if facts.ahead_in_lane > 0 {
-        let message = format!("{} jobs of the same kind are ahead of it", many(facts.ahead_in_lane));
-        reasons.push(Reason::new(
-            "behind_others_in_line",
-            message,
-            "tenants take turns by their weight, each in order; more workers shorten the line",
-        ));
+        let message = format!(
+            "{} jobs of the same kind are ahead of it in its tenant's line",
+            many(facts.ahead_in_lane)
+        );
+        let remedy = format!(
+            "each line goes in order, and tenants take turns by their weight, which is {} here; more workers shorten the wait",
+            facts.tenant_weight
+        );
+        reasons.push(Reason::new("behind_others_in_line", message, remedy));
     }
     reasons
 }
@@ -232,6 +236,9 @@ fn about_to_start(facts: &Facts) -> Reason {
     Reason::new(
         "about_to_start",
         message,
-        "a worker takes it as soon as it has a free slot and it is the tenant's turn",
+        format!(
+            "a worker takes it as soon as it has a free slot and it is the tenant's turn, by its weight of {}",
+            facts.tenant_weight
+        ),
     )
 }

@@ -12,7 +12,9 @@ use windlass::{Act, Fields};
 
 use crate::api::admin::tenants::given;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, ProblemKind, keep, object, replay};
+use crate::http::{
+    App, Body, Id, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, keep, object, replay,
+};
 
 /// What a kind of job is.
 #[derive(Debug, Serialize, ToSchema)]
@@ -116,8 +118,6 @@ pub(crate) struct DefinitionFields {
     retention: Option<Retention>,
     /// The definition whose job removes the artifact of a job that is about to be purged.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(min_length = 1, max_length = 200)]
-    /// The definition of a job that is enqueued when a job with an artifact is purged.
     #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
     on_purge: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object")]
@@ -181,23 +181,43 @@ pub(crate) struct NewDefinition {
 pub(crate) struct Definitions {
     #[schema(value_type = Vec<Definition>)]
     definitions: Vec<Value>,
+    /// For the next page; none after the last.
+    next_cursor: Option<String>,
 }
 
 /// List definitions
-#[utoipa::path(get, path = "/api/v1/admin/jobs/definitions", tag = "definitions", responses((status = 200, body = Definitions)))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Definitions>, Problem> {
+#[utoipa::path(get, path = "/api/v1/admin/jobs/definitions", tag = "definitions", params(PageQuery), responses((status = 200, body = Definitions)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Definitions>, Problem> {
+    page_of(&page, all(&app, &caller).await?)
+}
+
+async fn all(app: &App, caller: &Caller) -> Result<Vec<Value>, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
     let definitions = looking.definitions().await?;
     looking.end().await?;
-    Ok(Json(Definitions { definitions }))
+    Ok(definitions)
+}
+
+fn page_of(page: &PageQuery, all: Vec<Value>) -> Result<Json<Definitions>, Problem> {
+    let key = |definition: &Value| definition["key"].as_str().unwrap_or_default().to_owned();
+    let (definitions, next_cursor) = page.of(all, key)?;
+    Ok(Json(Definitions { definitions, next_cursor }))
 }
 
 /// List the definitions that jobs can be enqueued of
-#[utoipa::path(get, path = "/api/v1/jobs/definitions", tag = "definitions", responses((status = 200, body = Definitions)))]
-pub(crate) async fn list_active(app: State<App>, caller: Caller) -> Result<Json<Definitions>, Problem> {
-    let Json(mut all) = list(app, caller).await?;
-    all.definitions.retain(|definition| definition["is_active"] == true);
-    Ok(Json(all))
+#[utoipa::path(get, path = "/api/v1/jobs/definitions", tag = "definitions", params(PageQuery), responses((status = 200, body = Definitions)))]
+pub(crate) async fn list_active(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Definitions>, Problem> {
+    let mut active = all(&app, &caller).await?;
+    active.retain(|definition| definition["is_active"] == true);
+    page_of(&page, active)
 }
 
 /// Read a definition
@@ -275,8 +295,8 @@ impl<'de> Deserialize<'de> for NewDefinitionStrict {
 
 fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
     let invalid = |field: &str, message: &str| Err(Problem::invalid(format!("/{field}"), message));
-    if given.description.as_ref().is_some_and(|text| text.len() > 2000) {
-        return invalid("description", "has at most 2000 bytes");
+    if given.description.as_ref().is_some_and(|text| text.chars().count() > 2000) {
+        return invalid("description", "has at most 2000 characters");
     }
     for (field, given) in [
         ("priority", given.priority),
@@ -305,9 +325,6 @@ fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
                 );
             }
         }
-    }
-    if given.on_purge.as_ref().is_some_and(|key| key.is_empty() || key.len() > 200) {
-        return invalid("on_purge", "must be a definition's key");
     }
     match serde_json::to_value(given) {
         Ok(Value::Object(fields)) => Ok(fields),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use windlass::{Act, Emitted, Event, EventFilter, EventTrigger, NewEvent};
 
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, keep, replay};
+use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, keep, page_limit, page_offset, replay};
 
 /// An event to be.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -19,7 +19,7 @@ use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, keep, replay};
 #[schema(example = json!({"name": "provider.folder.updated", "payload": {"provider_id": "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09", "folder_path": "/photos"}}))]
 pub(crate) struct NewEventBody {
     /// Words with dots between.
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$")]
     name: String,
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
@@ -87,7 +87,8 @@ pub(crate) struct EventsQuery {
     failed: Option<bool>,
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u16>,
-    offset: Option<u32>,
+    #[param(minimum = 0, maximum = 10000)]
+    offset: Option<u16>,
     /// The `next_cursor` of the page before.
     cursor: Option<Uuid>,
 }
@@ -137,16 +138,13 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<EventsQuery>,
 ) -> Result<Json<Events>, Problem> {
-    let limit = query.limit.unwrap_or(50);
-    if !(1..=500).contains(&limit) {
-        return Err(Problem::invalid("?limit", "must be between 1 and 500"));
-    }
+    let (limit, offset) = (page_limit(query.limit, 50, 500)?, page_offset(query.offset)?);
     let filter = EventFilter {
         name: query.name,
         older_than: query.cursor,
         only_failed: query.failed.unwrap_or(false),
         limit,
-        offset: query.offset.unwrap_or(0),
+        offset: offset.into(),
     };
     let looking = app.queue().look(caller.reach()).await?;
     let events = looking.events(&filter).await?;

@@ -14,18 +14,21 @@ use uuid::Uuid;
 use windlass::{Act, Cron, NewTrigger, Trigger, TriggerType};
 
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, expected_version, keep, replay};
+use crate::http::{
+    App, Body, Id, IdempotencyKey, Problem, Query, expected_version, keep, page_limit, page_offset, replay,
+};
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListQuery {
     /// Only `event` or `schedule` triggers.
-    #[param(value_type = Option<String>)]
+    #[param(inline, value_type = Option<schema::TriggerType>)]
     trigger_type: Option<TriggerType>,
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u16>,
-    offset: Option<u32>,
+    #[param(minimum = 0, maximum = 10000)]
+    offset: Option<u16>,
     /// The `next_cursor` of the page before.
     cursor: Option<Uuid>,
 }
@@ -46,13 +49,9 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<Triggers>, Problem> {
-    let limit = query.limit.unwrap_or(100);
-    if !(1..=500).contains(&limit) {
-        return Err(Problem::invalid("?limit", "must be between 1 and 500"));
-    }
+    let (limit, offset) = (page_limit(query.limit, 100, 500)?, page_offset(query.offset)?);
     let looking = app.queue().look(caller.reach()).await?;
-    let offset = query.offset.unwrap_or(0);
-    let triggers = looking.triggers(query.trigger_type, query.cursor, limit, offset).await?;
+    let triggers = looking.triggers(query.trigger_type, query.cursor, limit, offset.into()).await?;
     looking.end().await?;
     let is_full = triggers.len() == usize::from(limit);
     let next_cursor = triggers.last().filter(|_| is_full).map(|trigger| trigger.id);

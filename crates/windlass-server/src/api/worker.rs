@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use windlass::{Claim, Done, Error, Failure, Held, Introduction, Puller};
+use windlass::{Error, Held, Puller, State as JobState};
 
 use crate::auth::Caller;
 use crate::http::{App, Body, Id, Problem, ProblemKind};
@@ -28,16 +28,7 @@ pub(crate) async fn register(
     caller: Caller,
     body: Body<RegisterBody>,
 ) -> Result<Json<Registered>, Problem> {
-    let body = body.value;
-    let introduction = Introduction {
-        worker_id: body.worker_id,
-        hostname: body.hostname,
-        version: body.version,
-        definition_keys: body.definition_keys,
-        queues: body.queues,
-        metadata: body.metadata,
-    };
-    let registered = app.pull().await?.register(&puller(&caller), &introduction).await?;
+    let registered = app.pull().await?.register(&puller(&caller), &body.value.into()).await?;
     Ok(Json(Registered { worker_id: registered.worker_id, is_quiet: registered.is_quiet }))
 }
 
@@ -52,16 +43,7 @@ pub(crate) async fn claim(
     caller: Caller,
     body: Body<ClaimBody>,
 ) -> Result<Json<ClaimedJobs>, Problem> {
-    let body = body.value;
-    let claim = Claim {
-        worker_id: body.worker_id,
-        definition_keys: body.definition_keys,
-        queues: body.queues,
-        limit: body.limit,
-        wait: seconds("wait_seconds", body.wait_seconds)?,
-        lease: seconds("lease_seconds", body.lease_seconds)?,
-    };
-    let puller = puller(&caller);
+    let (puller, claim) = (puller(&caller), body.value.read()?);
     let jobs = tokio::select! {
         jobs = app.pull().await?.claim(&puller, claim) => jobs?,
         // Dropping the claim gives back whatever was on its way.
@@ -102,25 +84,14 @@ pub(crate) async fn complete(
     Id(job): Id,
     body: Body<CompleteBody>,
 ) -> Result<Json<NowIs>, Problem> {
-    let body = body.value;
-    let mut done = Done::new();
-    if let Some(result) = &body.result {
-        done = done.result(result);
-    }
-    if let Some(artifact) = &body.artifact {
-        done = done.artifact(artifact);
-    }
-    for job in body.next {
-        done = done.then(job);
-    }
-    let answer = app.pull().await?.complete(&puller(&caller), job, &body.fence, done).await;
-    let state = held(answer.map_err(|error| match error {
+    let (fence, done) = body.value.read();
+    let answer = app.pull().await?.complete(&puller(&caller), job, &fence, done).await;
+    now_is(answer.map_err(|error| match error {
         Error::UnknownDefinition { .. } | Error::InactiveDefinition { .. } => {
             Problem::invalid("/next", error.to_string())
         }
         error => error.into(),
-    })?)?;
-    Ok(Json(NowIs { status: state.to_string() }))
+    })?)
 }
 
 /// End an attempt with failure
@@ -135,15 +106,8 @@ pub(crate) async fn fail(
     Id(job): Id,
     body: Body<FailBody>,
 ) -> Result<Json<NowIs>, Problem> {
-    let FailBody { fence, error, retryable, retry_after_seconds } = body.value;
-    let after = retry_after_seconds.map(|after| seconds("retry_after_seconds", after)).transpose()?;
-    let failure = match (retryable, after) {
-        (false, _) => Failure::permanent(error),
-        (true, Some(after)) => Failure::retry_after(after, error),
-        (true, None) => Failure::retry(error),
-    };
-    let state = held(app.pull().await?.fail(&puller(&caller), job, &fence, failure).await?)?;
-    Ok(Json(NowIs { status: state.to_string() }))
+    let (fence, failure) = body.value.read()?;
+    now_is(app.pull().await?.fail(&puller(&caller), job, &fence, failure).await?)
 }
 
 /// Put a job off
@@ -158,8 +122,7 @@ pub(crate) async fn snooze(
     body: Body<SnoozeBody>,
 ) -> Result<Json<NowIs>, Problem> {
     let delay = seconds("delay_seconds", body.value.delay_seconds)?;
-    let state = held(app.pull().await?.snooze(&puller(&caller), job, &body.value.fence, delay).await?)?;
-    Ok(Json(NowIs { status: state.to_string() }))
+    now_is(app.pull().await?.snooze(&puller(&caller), job, &body.value.fence, delay).await?)
 }
 
 /// Give a job back
@@ -173,8 +136,7 @@ pub(crate) async fn release(
     Id(job): Id,
     body: Body<ReleaseBody>,
 ) -> Result<Json<NowIs>, Problem> {
-    let state = held(app.pull().await?.release(&puller(&caller), job, &body.value.fence).await?)?;
-    Ok(Json(NowIs { status: state.to_string() }))
+    now_is(app.pull().await?.release(&puller(&caller), job, &body.value.fence).await?)
 }
 
 /// Whose word it is: what the credential says, never the body.
@@ -182,6 +144,11 @@ fn puller(caller: &Caller) -> Puller {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
     let name = caller.name().chars().take(150).map(|c| if is_plain(c) { c } else { '_' }).collect();
     Puller { tenant: caller.tenant, name }
+}
+
+/// What became of the job, for whoever still held it.
+fn now_is(answer: Held<JobState>) -> Result<Json<NowIs>, Problem> {
+    Ok(Json(NowIs { status: held(answer)?.to_string() }))
 }
 
 fn held<T>(answer: Held<T>) -> Result<T, Problem> {
@@ -195,8 +162,10 @@ fn held<T>(answer: Held<T>) -> Result<T, Problem> {
 }
 
 fn seconds(field: &str, seconds: f64) -> Result<Duration, Problem> {
-    const MOST: f64 = 100.0 * 366.0 * 86_400.0;
+    // Ten years, as for every delay.
+    const MOST: f64 = 315_360_000.0;
     let fits = (0.0..=MOST).contains(&seconds);
-    fits.then(|| Duration::from_secs_f64(seconds))
-        .ok_or_else(|| Problem::invalid(format!("/{field}"), "must be seconds, not negative"))
+    fits.then(|| Duration::from_secs_f64(seconds)).ok_or_else(|| {
+        Problem::invalid(format!("/{field}"), "must be seconds, not negative and at most ten years")
+    })
 }

@@ -15,7 +15,7 @@ use windlass::{Act, Actor, Queue, Reach, SessionOf};
 use super::password::verify_password;
 use super::secret::Secret;
 use super::token::TokenSecret;
-use crate::http::{App, Problem, ProblemKind};
+use crate::http::{App, Problem, ProblemKind, Refusal};
 
 /// How long a session lasts.
 const LASTS_SECONDS: u32 = 12 * 3600;
@@ -34,21 +34,33 @@ pub async fn sign_in(app: &App, email: &str, password: Secret, from: &From) -> R
     let account = if email.contains('\0') { None } else { app.queue().account(email).await? };
     let hash = account.as_ref().and_then(|account| account.password_hash.clone());
     let is_right = verify_password(password, hash).await?;
+    // An address that is nobody's is not written down: people type their password there by mistake.
+    let who = account.as_ref().map_or_else(|| "nobody".to_owned(), |account| format!("user:{}", account.id));
     match account.filter(|account| is_right && account.is_active) {
-        Some(account) => begin(app, SessionOf::User(account.id), &format!("user:{}", account.id), from).await,
-        None => Err(refused()),
+        Some(account) => begin(app, SessionOf::User(account.id), &who, from).await,
+        None => {
+            app.refused(Refusal::at_sign_in(from.address.clone(), who, "password")).await;
+            Err(refused())
+        }
     }
 }
 
 /// Signs in whoever holds a token: the session ends with the token.
 pub async fn sign_in_with_token(app: &App, token: &Secret, from: &From) -> Result<HeaderValue, Problem> {
-    let secret = TokenSecret::parse(token.expose().trim()).ok_or_else(refused)?;
+    let Some(secret) = TokenSecret::parse(token.expose().trim()) else {
+        app.refused(Refusal::at_sign_in(from.address.clone(), "nobody", "unreadable")).await;
+        return Err(refused());
+    };
     app.rates().sign_in(secret.id())?;
-    app.authenticator()
-        .by_token(&secret)
-        .await
-        .map_err(|problem| if problem.kind == ProblemKind::Unauthorized { refused() } else { problem })?;
-    begin(app, SessionOf::Token(secret.id()), &format!("token:{}", secret.id()), from).await
+    let who = format!("token:{}", secret.id());
+    match app.authenticator().by_token(&secret).await {
+        Ok(_) => begin(app, SessionOf::Token(secret.id()), &who, from).await,
+        Err(problem) if problem.kind == ProblemKind::Unauthorized => {
+            app.refused(Refusal::at_sign_in(from.address.clone(), who, "token")).await;
+            Err(refused())
+        }
+        Err(problem) => Err(problem),
+    }
 }
 
 /// Ends the session of this request, if it has one. Answers the header that takes the cookie away.

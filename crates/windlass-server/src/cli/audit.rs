@@ -26,6 +26,12 @@ enum Verb {
         /// Only this action, such as job.cancel
         #[arg(long)]
         action: Option<String>,
+        /// Only what this caller did, such as token:4f0c9be1a7d2e853
+        #[arg(long)]
+        actor: Option<String>,
+        /// Only what was refused
+        #[arg(long)]
+        denied: bool,
     },
     /// Follows the chain of hashes in the database from the first entry to the last; code 1 if one was changed or removed
     #[command(after_help = "Example:\n  windlass audit verify --database-url postgresql://app@db/app")]
@@ -37,16 +43,13 @@ const PATH: &str = "/api/v1/admin/audit";
 impl Audit {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         match &self.verb {
-            Verb::List { limit, action } => {
+            Verb::List { limit, action, actor, denied } => {
                 let mut query = vec![("limit", limit.to_string())];
                 query.extend(action.clone().map(|action| ("action", action)));
+                query.extend(actor.clone().map(|actor| ("actor", actor)));
+                query.extend(denied.then(|| ("outcome", "denied".to_owned())));
                 let page = global.client().await?.get(PATH, &query).await?;
-                if global.json {
-                    print::json(&page)?;
-                } else {
-                    show(&list_of(&page))?;
-                }
-                Ok(Exit::Success)
+                print::answer(global.json, &page, |page| show(&list_of(page)))
             }
             Verb::Verify => verify(global).await,
         }

@@ -63,19 +63,23 @@ impl Client {
 
     /// Names the tenant by its id or its slug.
     pub(crate) async fn for_tenant(mut self, name: Option<&str>) -> Result<Self, Failure> {
-        let Some(name) = name else { return Ok(self) };
-        if name.parse::<uuid::Uuid>().is_ok() {
-            self.tenant = Some(name.to_owned());
-            return Ok(self);
+        if let Some(name) = name {
+            self.tenant = Some(self.tenant_id(name).await?);
         }
-        let found = self.all("/api/v1/admin/tenants", &[]).await?;
-        let known = found.iter().find(|tenant| print::at(tenant, "slug") == name);
-        let Some(tenant) = known else {
-            let failure = Failure::new(Exit::Missing, format!("there is no tenant {name:?}"));
-            return Err(failure.advise("`windlass tenants list` shows those there are"));
-        };
-        self.tenant = Some(print::text(print::at(tenant, "id")));
         Ok(self)
+    }
+
+    /// The id of a tenant that was named by its id or its slug.
+    pub(crate) async fn tenant_id(&self, name: &str) -> Result<String, Failure> {
+        if name.parse::<uuid::Uuid>().is_ok() {
+            return Ok(name.to_owned());
+        }
+        let tenants = self.all("/api/v1/admin/tenants", &[]).await?;
+        let found = tenants.iter().find(|tenant| print::at(tenant, "slug") == name);
+        found.map(|tenant| print::text(print::at(tenant, "id"))).ok_or_else(|| {
+            Failure::new(Exit::Missing, format!("there is no tenant {name:?}"))
+                .advise("`windlass tenants list` shows those there are")
+        })
     }
 
     pub(crate) async fn get(&self, path: &str, query: &[(&str, String)]) -> Result<Value, Failure> {
@@ -276,6 +280,16 @@ pub(crate) fn with_query(path: &str, query: &[(&str, String)]) -> String {
     format!("{path}?{}", url.query().unwrap_or_default())
 }
 
+/// A name as one part of a path, whatever is in it.
+pub(crate) fn segment(name: &str) -> String {
+    let mut url = reqwest::Url::parse("http://x/").expect("a constant URL parses");
+    if let Ok(mut parts) = url.path_segments_mut() {
+        parts.pop_if_empty().push(name);
+    }
+    // A dot or two would be a step in the path; as text they are no name of anything.
+    url.path().trim_start_matches('/').to_owned()
+}
+
 /// What a problem+json answer says, with what to do about it.
 fn refusal(status: StatusCode, body: &[u8]) -> Failure {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
@@ -331,7 +345,7 @@ mod tests {
     use axum::http::StatusCode;
     use serde_json::json;
 
-    use super::{Exit, list_of, parse_event, refusal, with_query};
+    use super::{Exit, list_of, parse_event, refusal, segment, with_query};
 
     #[test]
     fn a_refusal_keeps_what_the_server_said_of_each_field() {
@@ -348,6 +362,13 @@ mod tests {
     fn events_have_a_name_and_data_and_comments_are_none() {
         assert_eq!(parse_event("event: log\ndata: a\ndata: b\n\n"), Some(("log".into(), "a\nb".into())));
         assert_eq!(parse_event(": still here\n\n"), None);
+    }
+
+    #[test]
+    fn a_name_cannot_leave_its_place_in_a_path() {
+        assert_eq!(segment("a/b c?d#e"), "a%2Fb%20c%3Fd%23e");
+        assert_eq!(segment("0199-ä"), "0199-%C3%A4");
+        assert_eq!((segment(".."), segment(".")), (String::new(), String::new()));
     }
 
     #[test]

@@ -55,7 +55,8 @@ impl Holds {
             }
             Verb::Place { reason, job, subject, everything } => {
                 // Never by leaving something out: a hold on everything is asked for by its name.
-                if [job.is_some(), subject.is_some(), *everything].iter().filter(|given| **given).count() != 1 {
+                if [job.is_some(), subject.is_some(), *everything].iter().filter(|given| **given).count() != 1
+                {
                     return Err(Failure::usage("say what to keep")
                         .advise("one of --job ID, --subject TYPE:ID and --everything"));
                 }

@@ -6,7 +6,7 @@ use comfy_table::{Attribute, Cell, ContentArrangement, Table, presets};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
 
 /// One line on standard output.
 pub(crate) fn line(text: impl AsRef<str>) -> Result<(), Failure> {
@@ -23,6 +23,29 @@ pub(crate) fn note(text: impl AsRef<str>) {
 pub(crate) fn json(value: &Value) -> Result<(), Failure> {
     serde_json::to_writer_pretty(io::stdout(), value).map_err(io::Error::from)?;
     line("")
+}
+
+/// An answer: as the API gave it for scripts, else in words.
+pub(crate) fn answer(
+    is_json: bool,
+    answer: &Value,
+    in_words: impl FnOnce(&Value) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    if is_json {
+        json(answer)?;
+    } else {
+        in_words(answer)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// The same for a list.
+pub(crate) fn list(
+    is_json: bool,
+    rows: Vec<Value>,
+    as_table: fn(&[Value]) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    answer(is_json, &Value::Array(rows), |rows| as_table(rows.as_array().map_or(&[], Vec::as_slice)))
 }
 
 /// How a column gets its text from a row.

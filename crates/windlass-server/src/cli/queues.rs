@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::Global;
+use super::client::segment;
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at};
 
@@ -36,25 +37,12 @@ impl Queues {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         let (queue, verb) = match &self.verb {
-            Verb::List => {
-                let queues = client.all(PATH, &[]).await?;
-                if global.json {
-                    print::json(&Value::Array(queues))?;
-                } else {
-                    show(&queues)?;
-                }
-                return Ok(Exit::Success);
-            }
+            Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
             Verb::Pause { queue } => (queue, "pause"),
             Verb::Resume { queue } => (queue, "resume"),
         };
-        let answer = client.post(&format!("{PATH}/{queue}/{verb}"), json!({})).await?;
-        if global.json {
-            print::json(&answer)?;
-        } else {
-            print::line(format!("{queue}: {verb}d"))?;
-        }
-        Ok(Exit::Success)
+        let answer = client.post(&format!("{PATH}/{}/{verb}", segment(queue)), json!({})).await?;
+        print::answer(global.json, &answer, |_| print::line(format!("{queue}: {verb}d")))
     }
 }
 

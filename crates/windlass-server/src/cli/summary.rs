@@ -20,12 +20,7 @@ pub struct Summary {
 impl Summary {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let summary = global.client().await?.get(path(self.all), &[]).await?;
-        if global.json {
-            print::json(&summary)?;
-        } else {
-            show(&summary)?;
-        }
-        Ok(Exit::Success)
+        print::answer(global.json, &summary, show)
     }
 }
 

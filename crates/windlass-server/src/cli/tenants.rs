@@ -92,15 +92,7 @@ impl Tenants {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         let answer = match &self.verb {
-            Verb::List => {
-                let tenants = client.all(PATH, &[]).await?;
-                if global.json {
-                    print::json(&Value::Array(tenants))?;
-                } else {
-                    show(&tenants)?;
-                }
-                return Ok(Exit::Success);
-            }
+            Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
             Verb::Create { slug, name, settings } => {
                 let mut body = settings.fields();
                 body.insert("slug".to_owned(), json!(slug));
@@ -118,7 +110,7 @@ impl Tenants {
                     return Err(Failure::usage("what should change?")
                         .advise("`windlass tenants set --help` lists what can"));
                 }
-                let id = self.id_of(&client, tenant).await?;
+                let id = client.tenant_id(tenant).await?;
                 client.patch(&format!("{PATH}/{id}"), Value::Object(body)).await?
             }
             Verb::Delete { tenant, yes } => {
@@ -128,31 +120,14 @@ impl Tenants {
                     ))
                     .advise("the same with --yes"));
                 }
-                let id = self.id_of(&client, tenant).await?;
+                let id = client.tenant_id(tenant).await?;
                 client.delete(&format!("{PATH}/{id}")).await?
             }
         };
-        if global.json {
-            print::json(&answer)?;
-        } else if let Verb::Create { .. } = self.verb {
-            print::line(text(at(&answer, "id")))?;
-        } else if let Verb::Delete { tenant, .. } = &self.verb {
-            print::line(format!("{tenant} is being deleted"))?;
-        } else {
-            show(std::slice::from_ref(&answer))?;
-        }
-        Ok(Exit::Success)
-    }
-
-    async fn id_of(&self, client: &super::Client, name: &str) -> Result<String, Failure> {
-        if name.parse::<uuid::Uuid>().is_ok() {
-            return Ok(name.to_owned());
-        }
-        let tenants = client.all(PATH, &[]).await?;
-        let found = tenants.iter().find(|tenant| text(at(tenant, "slug")) == name);
-        found.map(|tenant| text(at(tenant, "id"))).ok_or_else(|| {
-            Failure::new(Exit::Missing, format!("there is no tenant {name:?}"))
-                .advise("`windlass tenants list`")
+        print::answer(global.json, &answer, |answer| match &self.verb {
+            Verb::Create { .. } => print::line(text(at(answer, "id"))),
+            Verb::Delete { tenant, .. } => print::line(format!("{tenant} is being deleted")),
+            Verb::List | Verb::Set { .. } => show(std::slice::from_ref(answer)),
         })
     }
 }
@@ -167,9 +142,18 @@ fn show(tenants: &[Value]) -> Result<(), Failure> {
             ("WEIGHT", Show::Plain("weight")),
             ("MAX QUEUED", Show::Plain("max_queued")),
             ("MAX RUNNING", Show::Plain("max_running")),
-            ("STATE", Show::Plain("status")),
+            ("STATE", Show::With(state)),
             ("CREATED", Show::Age("created_at")),
         ],
         "no tenants; `windlass tenants create SLUG` makes one",
     )
+}
+
+/// One that is being deleted says how far that has come.
+fn state(tenant: &Value) -> String {
+    let status = text(at(tenant, "status"));
+    if status != "deleting" {
+        return status;
+    }
+    format!("deleting ({} jobs gone)", text(at(tenant, "purged_jobs")))
 }

@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 
 use super::Global;
+use super::client::segment;
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
@@ -56,14 +57,7 @@ impl Tokens {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
         match &self.verb {
-            Verb::List => {
-                let tokens = client.all(PATH, &[]).await?;
-                if global.json {
-                    print::json(&Value::Array(tokens))?;
-                } else {
-                    show(&tokens)?;
-                }
-            }
+            Verb::List => print::list(global.json, client.all(PATH, &[]).await?, show),
             Verb::Create { name, role, scope, expires_in_days } => {
                 let mut body =
                     Map::from_iter([("name".to_owned(), json!(name)), ("role".to_owned(), json!(role))]);
@@ -76,33 +70,27 @@ impl Tokens {
                         .ok()
                 });
                 body.extend(expires.map(|at| ("expires_at".to_owned(), json!(at.to_string()))));
-                reveal(global, &client.post(PATH, Value::Object(body)).await?)?;
+                reveal(global, &client.post(PATH, Value::Object(body)).await?)
             }
             Verb::Rotate { id, overlap_seconds } => {
                 let body =
                     overlap_seconds.map_or_else(|| json!({}), |seconds| json!({"overlap_seconds": seconds}));
-                reveal(global, &client.post(&format!("{PATH}/{id}/rotate"), body).await?)?;
+                reveal(global, &client.post(&format!("{PATH}/{}/rotate", segment(id)), body).await?)
             }
             Verb::Revoke { id } => {
-                let answer = client.delete(&format!("{PATH}/{id}")).await?;
-                if global.json {
-                    print::json(&answer)?;
-                } else {
-                    print::line(format!("{id} is revoked"))?;
-                }
+                let answer = client.delete(&format!("{PATH}/{}", segment(id))).await?;
+                print::answer(global.json, &answer, |_| print::line(format!("{id} is revoked")))
             }
         }
-        Ok(Exit::Success)
     }
 }
 
 /// The token alone on standard output, so that it can go straight into a file.
-fn reveal(global: &Global, answer: &Value) -> Result<(), Failure> {
-    if global.json {
-        return print::json(answer);
-    }
-    print::note("keep it now: it is not stored and cannot be shown again");
-    print::line(text(at(answer, "token")))
+fn reveal(global: &Global, answer: &Value) -> Result<Exit, Failure> {
+    print::answer(global.json, answer, |answer| {
+        print::note("keep it now: it is not stored and cannot be shown again");
+        print::line(text(at(answer, "token")))
+    })
 }
 
 fn show(tokens: &[Value]) -> Result<(), Failure> {

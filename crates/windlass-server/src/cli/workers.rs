@@ -4,6 +4,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::Global;
+use super::client::segment;
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at, text};
 
@@ -35,29 +36,13 @@ const PATH: &str = "/api/v1/admin/workers";
 impl Workers {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
-        let (worker, verb) = match &self.verb {
-            Verb::List => {
-                let workers = client.all(PATH, &[]).await?;
-                if global.json {
-                    print::json(&Value::Array(workers))?;
-                } else {
-                    show(&workers)?;
-                }
-                return Ok(Exit::Success);
-            }
-            Verb::Quiet { worker } => (worker, "quiet"),
-            Verb::Resume { worker } => (worker, "resume"),
+        let (worker, verb, said) = match &self.verb {
+            Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
+            Verb::Quiet { worker } => (worker, "quiet", "will start no more jobs"),
+            Verb::Resume { worker } => (worker, "resume", "starts jobs again"),
         };
-        let answer = client.post(&format!("{PATH}/{worker}/{verb}"), json!({})).await?;
-        if global.json {
-            print::json(&answer)?;
-        } else {
-            print::line(format!(
-                "{worker}: {}",
-                if verb == "quiet" { "will start no more jobs" } else { "starts jobs again" }
-            ))?;
-        }
-        Ok(Exit::Success)
+        let answer = client.post(&format!("{PATH}/{}/{verb}", segment(worker)), json!({})).await?;
+        print::answer(global.json, &answer, |_| print::line(format!("{worker}: {said}")))
     }
 }
 

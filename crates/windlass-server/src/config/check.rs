@@ -78,14 +78,20 @@ pub(super) fn check(configuration: &Configuration, places: &HashMap<String, Plac
             }
         }
     }
-    if configuration.limits.requests_per_minute == 0 {
-        mistake("limits.requests_per_minute", "must be at least 1".to_owned());
-    }
-    if configuration.limits.connections == 0 {
-        mistake("limits.connections", "must be at least 1".to_owned());
-    }
-    if configuration.worker.concurrency == 0 {
-        mistake("worker.concurrency", "must be at least 1".to_owned());
+    let limits = &configuration.limits;
+    for (key, is_nothing) in [
+        ("limits.body_bytes", limits.body_bytes == 0),
+        ("limits.requests_per_minute", limits.requests_per_minute == 0),
+        ("limits.request_seconds", limits.request_seconds == 0),
+        ("limits.header_seconds", limits.header_seconds == 0),
+        ("limits.body_seconds", limits.body_seconds == 0),
+        ("limits.statement_seconds", limits.statement_seconds == 0),
+        ("limits.connections", limits.connections == 0),
+        ("worker.concurrency", configuration.worker.concurrency == 0),
+    ] {
+        if is_nothing {
+            mistake(key, "must be at least 1".to_owned());
+        }
     }
     mistakes
 }

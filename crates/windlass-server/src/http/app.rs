@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use windlass::{Pull, Queue};
 
 use super::limits::Rates;
+use super::refusals::{Refusal, Refusals};
 use crate::auth::{Authenticator, JwtSettings};
 use crate::hooks::Hooks;
 use crate::web::Pulses;
@@ -24,6 +25,7 @@ struct Inner {
     options: Options,
     authenticator: Authenticator,
     rates: Rates,
+    refusals: Refusals,
     pull: OnceCell<Pull>,
     pulses: Pulses,
     stopping: CancellationToken,
@@ -77,6 +79,7 @@ impl Default for Options {
 
 impl App {
     pub fn new(queue: Queue, options: Options) -> Self {
+        let queue = queue.for_callers();
         let authenticator = Authenticator::new(queue.clone(), options.jwt.clone(), options.secure_cookies);
         Self {
             inner: Arc::new(Inner {
@@ -84,6 +87,7 @@ impl App {
                 options,
                 authenticator,
                 rates: Rates::default(),
+                refusals: Refusals::default(),
                 pull: OnceCell::new(),
                 pulses: Pulses::default(),
                 stopping: CancellationToken::new(),
@@ -119,6 +123,16 @@ impl App {
 
     pub(crate) fn pulses(&self) -> &Pulses {
         &self.inner.pulses
+    }
+
+    /// Writes a refused call into the audit trail.
+    pub(crate) async fn refused(&self, refusal: Refusal) {
+        self.inner.refusals.record(self, refusal).await;
+    }
+
+    /// What is left to be written when nobody asks any more.
+    pub(crate) async fn end(&self) {
+        self.inner.refusals.end(self).await;
     }
 
     pub(crate) fn rates(&self) -> &Rates {

@@ -238,9 +238,14 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let Some(given) = parts.headers.get("idempotency-key") else { return Ok(Self(None)) };
-        let key = given.to_str().ok().filter(|key| !key.is_empty() && key.len() <= LONGEST_KEY);
+        let is_key = |key: &&str| {
+            (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|letter| letter.is_ascii_graphic())
+        };
+        let key = given.to_str().ok().filter(is_key);
         key.map(|key| Self(Some(key.to_owned()))).ok_or_else(|| {
-            let detail = format!("Idempotency-Key must have 1 to {LONGEST_KEY} printable ASCII characters");
+            let detail = format!(
+                "Idempotency-Key must have 1 to {LONGEST_KEY} printable ASCII characters and no space"
+            );
             Problem::of(ProblemKind::BadRequest, detail)
         })
     }

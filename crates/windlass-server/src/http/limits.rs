@@ -23,7 +23,8 @@ use crate::auth::Caller;
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) String);
 
-pub(crate) fn around(router: Router<App>, app: &App) -> Router<App> {
+/// Puts around any routes what stands around ours.
+pub fn around(router: Router<App>, app: &App) -> Router<App> {
     // The outermost is last. Compression leaves event streams alone by itself.
     router
         .layer(CatchPanicLayer::custom(panicked))
@@ -121,6 +122,11 @@ impl Rates {
     /// Few tries for one address or token: guessing a password must take years.
     pub(crate) fn sign_in(&self, who: &str) -> Result<(), Problem> {
         self.take(SIGN_INS_PER_MINUTE, &format!("sign-in:{who}"))
+    }
+
+    /// Whether one more of this kind is allowed now.
+    pub(crate) fn has_room(&self, per_minute: u32, key: &str) -> bool {
+        self.take(per_minute, key).is_ok()
     }
 
     fn take(&self, per_minute: u32, key: &str) -> Result<(), Problem> {

@@ -1,6 +1,8 @@
 //! The OpenAPI document, made from the handlers' own descriptions and the route table: what is true of every route (its
 //! credential, its problems, its headers) is added here, so that no handler can forget it.
 
+mod examples;
+
 use axum::Json;
 use axum::http::Method;
 use serde_json::{Map, Value, json};
@@ -11,7 +13,8 @@ use super::{Audience, Documented, Route, table};
 use crate::auth::Permission;
 
 const ABOUT: &str = "A durable, multi-tenant job queue on Postgres.\n\nThe tenant comes from the credential; a super-admin may name \
-one with `X-Tenant-Id`. Failures are `application/problem+json` with a stable `type`. A POST that creates takes an `Idempotency-Key`: \
+one with `X-Tenant-Id`. Failures are `application/problem+json` with a stable `type`; \
+a method that an address does not take is answered with 405 `method-not-allowed`. A POST that creates takes an `Idempotency-Key`: \
 the same request is answered the same, another one under the same key is refused with 409.";
 
 /// The route whose requests are known by their signature instead of a credential.
@@ -27,11 +30,15 @@ pub fn document() -> Value {
         "session": {"type": "apiKey", "in": "cookie", "name": "__Host-windlass", "description": "A signed-in browser"},
     });
     strict_definition(&mut document["components"]["schemas"]);
+    document["components"]["schemas"]["Problem"]["properties"]["type"]["enum"] =
+        ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
+    let schemas = document["components"]["schemas"].clone();
     for route in table().iter().filter(|route| route.audience == Audience::Programs) {
         let method = route.method.as_str().to_lowercase();
         if let Some(operation) = document["paths"][route.path].get_mut(&method).and_then(Value::as_object_mut)
         {
             complete(route, operation);
+            show(operation, &schemas);
         }
     }
     document
@@ -69,47 +76,83 @@ fn complete(route: &Route, operation: &mut Map<String, Value>) {
             parameters.push(header("Idempotency-Key", about, &form));
         }
     }
-    let mut problems =
-        vec![ProblemKind::BadRequest, ProblemKind::Internal, ProblemKind::Unavailable, ProblemKind::Timeout];
-    if is_guarded {
-        problems.extend([
-            ProblemKind::Unauthorized,
-            ProblemKind::Forbidden,
-            ProblemKind::NotFound,
-            ProblemKind::TooManyRequests,
-        ]);
-    }
-    if route.path == SIGNED {
-        problems.extend([ProblemKind::Unauthorized, ProblemKind::TooManyRequests]);
-    }
-    if has_body {
-        problems.extend([
-            ProblemKind::RequestTimeout,
-            ProblemKind::BodyTooLarge,
-            ProblemKind::UnsupportedMediaType,
-            ProblemKind::Invalid,
-            ProblemKind::Conflict,
-        ]);
-    }
-    if operation.get("parameters").is_some_and(|parameters| is_among(parameters, "query")) {
-        problems.push(ProblemKind::Invalid);
-    }
-    if route.path.contains('{') || route.method == Method::DELETE {
-        problems.extend([ProblemKind::NotFound, ProblemKind::Conflict]);
-    }
+    let problems = problems(route, operation);
     let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else { return };
-    for (_, response) in responses.iter_mut().filter(|(status, _)| status.starts_with('4')) {
-        response["content"] = problem_content();
-    }
     for problem in problems {
-        let status = problem.status().as_str().to_owned();
-        responses
-            .entry(status)
-            .or_insert_with(|| json!({"description": problem.title(), "content": problem_content()}));
+        let response = responses
+            .entry(problem.status().as_str())
+            .or_insert_with(|| json!({"description": problem.title()}));
+        if response["description"].as_str().unwrap_or_default().is_empty() {
+            response["description"] = json!(problem.title());
+        }
+        let content = &mut response["content"]["application/problem+json"];
+        content["schema"] = json!({"$ref": "#/components/schemas/Problem"});
+        content["examples"][problem.as_str()] =
+            json!({"summary": problem.title(), "value": problem.example()});
     }
     for (_, response) in responses.iter_mut() {
         if response["description"].as_str().unwrap_or_default().is_empty() {
             response["description"] = json!("Done");
+        }
+    }
+}
+
+/// What can go wrong at a route, by what it is and takes.
+fn problems(route: &Route, operation: &Map<String, Value>) -> Vec<ProblemKind> {
+    use ProblemKind as P;
+    let is_guarded = route.permission != Permission::Anyone;
+    let has_id = route.path.contains('{');
+    let parameters = operation.get("parameters").cloned().unwrap_or_default();
+    let is_given = |key: &str, value: &str| {
+        parameters.as_array().is_some_and(|all| all.iter().any(|parameter| parameter[key] == value))
+    };
+    let when = [
+        (true, &[P::BadRequest, P::Internal, P::Unavailable, P::Timeout][..]),
+        (is_guarded, &[P::Unauthorized, P::Forbidden, P::NotFound, P::TooManyRequests]),
+        (
+            operation.contains_key("requestBody"),
+            &[P::RequestTimeout, P::BodyTooLarge, P::UnsupportedMediaType, P::Invalid, P::Conflict],
+        ),
+        (is_given("in", "query"), &[P::Invalid]),
+        (has_id || route.method == Method::DELETE, &[P::NotFound, P::Conflict]),
+        (is_given("name", "If-Match"), &[P::PreconditionFailed]),
+        (route.permission == Permission::Work && has_id, &[P::LeaseLost]),
+        (enqueues(route), &[P::QuotaReached]),
+        (route.path == SIGNED, &[P::Unauthorized, P::TooManyRequests]),
+    ];
+    when.into_iter().filter(|(holds, _)| *holds).flat_map(|(_, kinds)| kinds.iter().copied()).collect()
+}
+
+/// Whether it can put jobs in line, and so meet the tenant's quota.
+fn enqueues(route: &Route) -> bool {
+    let enqueuing = [
+        "/api/v1/jobs",
+        "/api/v1/jobs/bulk",
+        "/api/v1/jobs/retry",
+        "/api/v1/jobs/{job_id}/retry",
+        "/api/v1/jobs/triggers/{trigger_id}/run",
+        "/api/v1/jobs/triggers/{trigger_id}/backfill",
+        "/api/v1/events/{event_id}/retry",
+        "/api/v1/worker/jobs/{job_id}/complete",
+    ];
+    route.method == Method::POST && enqueuing.contains(&route.path)
+}
+
+/// An example for every body and every answer in JSON.
+fn show(operation: &mut Map<String, Value>, schemas: &Value) {
+    if let Some(body) = operation.get_mut("requestBody") {
+        let content = &mut body["content"]["application/json"];
+        content["example"] = examples::request(&content["schema"], schemas);
+    }
+    let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+    for (_, response) in responses.into_iter().flatten() {
+        let contents = response.get_mut("content").and_then(Value::as_object_mut);
+        for (kind, content) in contents.into_iter().flatten() {
+            match kind.as_str() {
+                "application/json" => content["example"] = examples::answer(&content["schema"], schemas),
+                "text/event-stream" => content["example"] = json!("event: counts\ndata: {\"queued\":3}\n\n"),
+                _ => {}
+            }
         }
     }
 }
@@ -120,6 +163,7 @@ fn takes_key(route: &Route) -> bool {
         "/api/v1/jobs",
         "/api/v1/jobs/bulk",
         "/api/v1/jobs/triggers",
+        "/api/v1/jobs/triggers/{trigger_id}/run",
         "/api/v1/events",
         "/api/v1/admin/jobs/definitions",
         "/api/v1/admin/tenants",
@@ -133,14 +177,6 @@ fn takes_key(route: &Route) -> bool {
 
 fn header(name: &str, about: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "description": about, "required": false, "schema": schema})
-}
-
-fn is_among(parameters: &Value, place: &str) -> bool {
-    parameters.as_array().is_some_and(|all| all.iter().any(|parameter| parameter["in"] == place))
-}
-
-fn problem_content() -> Value {
-    json!({"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}})
 }
 
 /// A new definition is its key and its fields in one object, which refuses what it does not know; put together from two types,

@@ -22,7 +22,6 @@ pub enum ProblemKind {
     BodyTooLarge,
     UnsupportedMediaType,
     Invalid,
-    PreconditionRequired,
     TooManyRequests,
     QuotaReached,
     Internal,
@@ -31,7 +30,7 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 17] = [
         Self::BadRequest,
         Self::Unauthorized,
         Self::Forbidden,
@@ -44,7 +43,6 @@ impl ProblemKind {
         Self::BodyTooLarge,
         Self::UnsupportedMediaType,
         Self::Invalid,
-        Self::PreconditionRequired,
         Self::TooManyRequests,
         Self::QuotaReached,
         Self::Internal,
@@ -65,7 +63,6 @@ impl ProblemKind {
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Invalid => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::PreconditionRequired => StatusCode::PRECONDITION_REQUIRED,
             Self::TooManyRequests | Self::QuotaReached => StatusCode::TOO_MANY_REQUESTS,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -88,12 +85,49 @@ impl ProblemKind {
             Self::BodyTooLarge => "body-too-large",
             Self::UnsupportedMediaType => "unsupported-media-type",
             Self::Invalid => "invalid",
-            Self::PreconditionRequired => "precondition-required",
             Self::TooManyRequests => "too-many-requests",
             Self::QuotaReached => "quota-reached",
             Self::Internal => "internal",
             Self::Unavailable => "unavailable",
             Self::Timeout => "timeout",
+        }
+    }
+
+    /// The stable `type` as it is answered.
+    pub fn urn(self) -> String {
+        format!("urn:windlass:problem:{}", self.as_str())
+    }
+
+    /// What an answer of this kind looks like.
+    pub fn example(self) -> serde_json::Value {
+        let mut example = serde_json::json!({"type": self.urn(), "title": self.title(),
+            "status": self.status().as_u16(), "detail": self.example_detail()});
+        if self == Self::Invalid {
+            example["errors"] =
+                serde_json::json!([{"pointer": "/payload/provider_id", "message": "is not a valid uuid"}]);
+        }
+        example
+    }
+
+    const fn example_detail(self) -> &'static str {
+        match self {
+            Self::BadRequest => "the body is not UTF-8",
+            Self::Unauthorized => "send a valid token as `Authorization: Bearer …`, or sign in",
+            Self::Forbidden => "it needs the permission jobs:write",
+            Self::NotFound => "there is no such job",
+            Self::MethodNotAllowed => "this address does not take that method",
+            Self::RequestTimeout => "the body did not arrive in time",
+            Self::Conflict => "it has ended as succeeded already",
+            Self::LeaseLost => "this attempt is not yours any more: its lease ran out, or it has ended",
+            Self::PreconditionFailed => "the definition was changed in the meantime",
+            Self::BodyTooLarge => "a body has at most 4194304 bytes",
+            Self::UnsupportedMediaType => "send application/json, without a content encoding",
+            Self::Invalid => "payload/provider_id: is not a valid uuid",
+            Self::TooManyRequests => "at most 60000 requests per minute",
+            Self::QuotaReached => "the tenant has all the jobs it may have",
+            Self::Internal => "the failure was logged",
+            Self::Unavailable => "the database cannot be reached at the moment; try again",
+            Self::Timeout => "no answer was found in time",
         }
     }
 
@@ -111,7 +145,6 @@ impl ProblemKind {
             Self::BodyTooLarge => "The body is too large",
             Self::UnsupportedMediaType => "The body has to be JSON",
             Self::Invalid => "Some input is not valid",
-            Self::PreconditionRequired => "If-Match is required",
             Self::TooManyRequests => "Too many requests",
             Self::QuotaReached => "The tenant's quota is reached",
             Self::Internal => "Something went wrong here",
@@ -212,6 +245,10 @@ impl From<Error> for Problem {
             | Error::Taken { .. } => Self::of(ProblemKind::Conflict, text),
             Error::Changed { .. } => Self::of(ProblemKind::PreconditionFailed, text),
             Error::QuotaReached { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(5),
+            error if error.is_timeout() => {
+                tracing::warn!(%error, "a statement took too long");
+                Self::of(ProblemKind::Timeout, "the database took too long to answer; ask for less")
+            }
             error if error.is_transient() => {
                 tracing::warn!(%error, "the database did not answer");
                 let detail = "the database cannot be reached at the moment; try again";
@@ -229,7 +266,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.kind.status();
         let body = ProblemBody {
-            kind: format!("urn:windlass:problem:{}", self.kind.as_str()),
+            kind: self.kind.urn(),
             title: self.kind.title(),
             status: status.as_u16(),
             detail: self.detail,

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
 use utoipa::ToSchema;
+use windlass::instant;
 
-/// An instant between 1970 and 9999.
+/// An instant between the years 1 and 9999.
 #[derive(Debug, Clone, Copy, serde::Serialize, ToSchema)]
 #[schema(value_type = String, format = DateTime, example = "2026-02-16T10:30:00Z")]
 pub struct Time(pub Timestamp);
@@ -12,13 +13,12 @@ pub struct Time(pub Timestamp);
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let at: Timestamp =
-            text.parse().map_err(|_| de::Error::custom("must be an instant such as 2026-02-16T10:30:00Z"))?;
-        let latest = 253_402_300_799; // the last second of the year 9999
-        if (0..=latest).contains(&at.as_second()) {
+        let at = instant::read(&text).ok_or_else(|| de::Error::custom(instant::EXPECTED))?;
+        // The first second of the year 1, and the last of 9999.
+        if (-62_135_596_800..=253_402_300_799).contains(&at.as_second()) {
             Ok(Self(at))
         } else {
-            Err(de::Error::custom("must lie between the years 1970 and 9999"))
+            Err(de::Error::custom("must lie between the years 1 and 9999"))
         }
     }
 }

@@ -10,6 +10,10 @@ use windlass::{Overview, Summary};
 pub const METRICS: &[(&str, &str)] = &[
     ("windlass_jobs", "jobs now, by queue and status"),
     ("windlass_oldest_queued_seconds", "how long the job that is queued longest could have run, by queue"),
+    (
+        "windlass_jobs_enqueued_total",
+        "jobs that ever came in, by definition_key, whoever enqueued them: a program, SQL, a trigger, another job",
+    ),
     ("windlass_tenant_jobs", "jobs now, by tenant and status, for the largest tenants and `other`"),
 ];
 
@@ -28,10 +32,14 @@ pub fn depths(overview: &Overview, most: usize) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}{{queue=\"{}\"}} {age}", METRICS[1].0, escape(queue));
     }
+    describe(&mut text, METRICS[2]);
+    for (key, count) in &overview.enqueued {
+        let _ = writeln!(text, "{}{{definition_key=\"{}\"}} {count}", METRICS[2].0, escape(key));
+    }
     if most > 0 {
-        describe(&mut text, METRICS[2]);
+        describe(&mut text, METRICS[3]);
         for (tenant, counts) in largest(&overview.tenants, most) {
-            write_counts(&mut text, METRICS[2].0, "tenant", &tenant, &counts);
+            write_counts(&mut text, METRICS[3].0, "tenant", &tenant, &counts);
         }
     }
     text
@@ -74,7 +82,8 @@ fn largest(tenants: &BTreeMap<Uuid, Summary>, most: usize) -> Vec<(String, Statu
 }
 
 fn describe(text: &mut String, (name, meaning): (&str, &str)) {
-    let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} gauge");
+    let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+    let _ = writeln!(text, "# HELP {name} {meaning}\n# TYPE {name} {kind}");
 }
 
 fn write_counts(text: &mut String, name: &str, label: &str, value: &str, counts: &Statuses) {
@@ -100,7 +109,7 @@ mod tests {
 
     #[test]
     fn without_jobs_the_series_are_only_described() {
-        assert_eq!(depths(&Overview::default(), 5).matches("# TYPE").count(), 3);
+        assert_eq!(depths(&Overview::default(), 5).matches("# TYPE").count(), 4);
         assert!(!depths(&Overview::default(), 0).contains("tenant"));
     }
 }

@@ -258,3 +258,51 @@ async fn members_queues_and_limits_are_managed_and_audited() {
     assert!(next["entries"][0]["id"].as_i64() < all["entries"][2]["id"].as_i64());
     assert!(!admin.get("/api/v1/admin/audit").await.text.contains("correct horse"));
 }
+
+/// Every list has pages, the short ones too.
+#[tokio::test]
+async fn lists_of_the_installation_are_paged_by_offset_and_by_cursor() {
+    let server = TestServer::start().await;
+    for number in 0..5 {
+        let definition = json!({"key": format!("d{number}"), "queue": format!("q{number}")});
+        server.admin.post("/api/v1/admin/jobs/definitions", &definition).await.expect(201);
+        let tenant = json!({"name": "T", "slug": format!("t{number}")});
+        server.admin.post("/api/v1/admin/tenants", &tenant).await.expect(201);
+        let token = json!({"name": "t", "role": "viewer"});
+        server.admin.post("/api/v1/admin/tokens", &token).await.expect(201);
+        let member = json!({"email": format!("m{number}@example.com"), "role": "viewer"});
+        server.admin.post("/api/v1/admin/members", &member).await.expect(201);
+    }
+    for (path, list) in [
+        ("/api/v1/admin/jobs/definitions", "definitions"),
+        ("/api/v1/jobs/definitions", "definitions"),
+        ("/api/v1/admin/tenants", "tenants"),
+        ("/api/v1/admin/limits", "tenants"),
+        ("/api/v1/admin/tokens", "tokens"),
+        ("/api/v1/admin/members", "members"),
+    ] {
+        let whole = server.admin.get(path).await.expect(200);
+        let whole = whole[list].as_array().unwrap();
+        assert!(whole.len() >= 5, "{path}");
+        let mut pages = Vec::new();
+        let mut cursor = Value::Null;
+        loop {
+            let after = cursor.as_str().map(|cursor| format!("&cursor={cursor}")).unwrap_or_default();
+            let page = server.admin.get(&format!("{path}?limit=2{after}")).await.expect(200);
+            pages.extend(page[list].as_array().unwrap().clone());
+            cursor = page["next_cursor"].clone();
+            if cursor.is_null() {
+                break;
+            }
+        }
+        assert_eq!(&pages, whole, "{path}: the pages are the whole");
+        let second = server.admin.get(&format!("{path}?limit=1&offset=1")).await.expect(200);
+        assert_eq!(second[list][0], whole[1], "{path}");
+        for (query, place) in
+            [("limit=0", "?limit"), ("limit=1001", "?limit"), ("offset=20000", "?offset"), ("x=1", "?x")]
+        {
+            let problem = server.admin.get(&format!("{path}?{query}")).await.problem(422, "invalid");
+            assert_eq!(problem["errors"][0]["pointer"], place);
+        }
+    }
+}

@@ -1,10 +1,11 @@
 //! The audit trail: append-only, chained, and without secrets.
 
-use serde_json::json;
-use windlass_server::auth::Role;
+use serde_json::{Value, json};
+use windlass::{Keeper, KeeperSettings};
+use windlass_server::auth::{Kind, Role, Secret, TokenSecret, session};
 use windlass_testing::eventually;
 
-use crate::support::TestServer;
+use crate::support::{Client, TestServer};
 
 #[tokio::test]
 async fn nobody_edits_the_audit_trail_and_a_change_behind_its_back_is_found() {
@@ -68,4 +69,147 @@ async fn nobody_edits_the_audit_trail_and_a_change_behind_its_back_is_found() {
         database.batch_execute("rollback").await.unwrap();
     }
     assert_eq!(server.queue.verify_audit().await.unwrap(), []);
+}
+
+/// The rows of refused calls, as (action, target, after), oldest first.
+async fn refused(server: &TestServer) -> Vec<(String, String, Value)> {
+    let query = "select action, target, coalesce(after, 'null') from windlass.audit where outcome = 'denied' order by id";
+    let rows = server.queue.client().await.query(query, &[]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+}
+
+#[tokio::test]
+async fn a_call_without_a_credential_that_holds_leaves_a_row_and_none_of_the_credential() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    server.anonymous().get("/api/v1/jobs").await.problem(401, "unauthorized");
+    let stranger = TokenSecret::generate(Kind::Api);
+    Client::new(&server.base, Some(stranger.expose())).get("/api/v1/me").await.problem(401, "unauthorized");
+    Client::new(&server.base, Some("nonsense that is long enough".to_owned()))
+        .get("/api/v1/me")
+        .await
+        .problem(401, "unauthorized");
+    server
+        .anonymous()
+        .with("x-forwarded-for", "203.0.113.9")
+        .get("/metrics")
+        .await
+        .problem(401, "unauthorized");
+    // What a handler refuses, and what another site's page sends.
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let token = json!({"name": "x", "role": "super_admin"});
+    admin.post("/api/v1/admin/tokens", &token).await.problem(403, "forbidden");
+    let cookie = session::sign_in_with_token(
+        &server.app,
+        &Secret::new(admin.token.clone().unwrap()),
+        &session::From::default(),
+    )
+    .await
+    .unwrap();
+    let browser = server.anonymous().with("cookie", cookie.to_str().unwrap().split(';').next().unwrap());
+    browser
+        .with("sec-fetch-site", "cross-site")
+        .post("/api/v1/events", &json!({"name": "a.b"}))
+        .await
+        .problem(403, "forbidden");
+    let name = format!("token:{}", TokenSecret::parse(admin.token.as_deref().unwrap()).unwrap().id());
+    let row = |target: &str, credential: &str| {
+        ("request".to_owned(), target.to_owned(), json!({"credential": credential}))
+    };
+    assert_eq!(
+        refused(&server).await,
+        [
+            row("GET /api/v1/jobs", "none"),
+            row("GET /api/v1/me", &format!("token:{}", stranger.id())),
+            row("GET /api/v1/me", "unreadable"),
+            row("GET /metrics", "none"),
+            row("POST /api/v1/admin/tokens", &name),
+            row("POST /api/v1/events", &name),
+        ]
+    );
+    let mine = admin.get("/api/v1/admin/audit?outcome=denied").await.expect(200);
+    assert_eq!(mine["entries"].as_array().unwrap().len(), 2, "a tenant sees what its own were refused");
+    assert_eq!(mine["entries"][0]["from_address"], "127.0.0.1");
+}
+
+#[tokio::test]
+async fn whoever_cannot_sign_in_leaves_a_row_that_does_not_hold_what_they_typed() {
+    let server = TestServer::start().await;
+    let admin = server.client(server.queue.tenant("a").await, Role::TenantAdmin).await;
+    let ada = json!({"email": "ada@example.com", "role": "viewer", "password": "correct horse battery"});
+    let ada = admin.post("/api/v1/admin/members", &ada).await.expect(201);
+    let from = session::From { address: Some("203.0.113.9".to_owned()), user_agent: None };
+    let try_in = async |email: &str| {
+        let wrong = Secret::new("wrong horse battery");
+        assert_eq!(session::sign_in(&server.app, email, wrong, &from).await.unwrap_err().kind.status(), 401);
+    };
+    try_in("ada@example.com").await;
+    try_in("typed-my-password-here").await;
+    let revoked = TokenSecret::generate(Kind::Api);
+    for token in [revoked.expose(), "gibberish".to_owned()] {
+        assert!(session::sign_in_with_token(&server.app, &Secret::new(token), &from).await.is_err());
+    }
+    let row = |target: &str, credential: &str| {
+        ("session.begin".to_owned(), target.to_owned(), json!({"credential": credential}))
+    };
+    assert_eq!(
+        refused(&server).await,
+        [
+            row(&format!("user:{}", ada["user_id"].as_str().unwrap()), "password"),
+            row("nobody", "password"),
+            row(&format!("token:{}", revoked.id()), "token"),
+            row("nobody", "unreadable"),
+        ]
+    );
+}
+
+/// Nobody fills the trail by being refused: what is not written is counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_refused_calls_is_a_few_rows_and_a_number() {
+    const CALLS: u64 = 400;
+    let mut server = TestServer::start().await;
+    let anonymous = server.anonymous();
+    for _ in 0..CALLS / 8 {
+        let asked = (0..8).map(|_| anonymous.get("/api/v1/jobs"));
+        for answer in futures_util::future::join_all(asked).await {
+            answer.problem(401, "unauthorized");
+        }
+    }
+    let written = refused(&server).await.len();
+    assert!((30..100).contains(&written), "{written} rows for {CALLS} calls");
+    server.stop().await;
+    let rows = refused(&server).await;
+    let unwritten = |row: &(String, String, Value)| row.2["unwritten_before"].as_u64().unwrap_or(0);
+    let rows_of_calls = rows.iter().filter(|row| row.1 != "calls").count() as u64;
+    assert_eq!(rows_of_calls + rows.iter().map(unwritten).sum::<u64>(), CALLS, "every call is in the trail");
+}
+
+/// The keeper's two duties of the control plane, done by a keeper that nobody calls.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keeper_chains_the_trail_and_purges_a_deleted_tenant_by_itself() {
+    let server = TestServer::start().await;
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
+    let tenant =
+        server.admin.post("/api/v1/admin/tenants", &json!({"name": "T", "slug": "t"})).await.expect(201);
+    let id: uuid::Uuid = tenant["id"].as_str().unwrap().parse().unwrap();
+    let jobs = vec![windlass::NewJob::new("a").tenant(id); 2500];
+    server.queue.enqueue_many(&jobs).await.unwrap();
+    let stop = tokio_util::sync::CancellationToken::new();
+    let keeper = Keeper::new(server.queue.queue().clone(), KeeperSettings::default());
+    let keeping = tokio::spawn(keeper.run(stop.clone()));
+    let path = format!("/api/v1/admin/tenants/{id}");
+    server.admin.delete(&path).await.expect(202);
+    eventually("the tenant is gone", async || server.admin.get(&path).await.status == 404).await;
+    let database = server.queue.client().await;
+    let left = "select count(*) from windlass.job where tenant_id = $1";
+    assert_eq!(database.query_one(left, &[&id]).await.unwrap().get::<_, i64>(0), 0);
+    eventually("every row is chained", async || {
+        let query =
+            "select (select count(*) from windlass.audit_seals) = (select count(*) from windlass.audit)";
+        database.query_one(query, &[]).await.unwrap().get(0)
+    })
+    .await;
+    assert_eq!(server.queue.verify_audit().await.unwrap(), []);
+    stop.cancel();
+    keeping.await.unwrap();
 }

@@ -3,6 +3,7 @@
 mod client;
 mod commands;
 mod documents;
+mod verbs;
 
 use std::process::{Output, Stdio};
 

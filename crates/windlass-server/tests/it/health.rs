@@ -24,3 +24,58 @@ async fn it_is_alive_and_ready_for_anybody_and_lists_jobs_for_those_it_knows() {
     server.client(tenant, Role::Worker).await.get("/api/v1/jobs").await.problem(403, "forbidden");
     server.stop().await;
 }
+
+/// X-16, and what else is no name of anything: answered as if it were not there, never with a failure of ours.
+#[tokio::test]
+async fn what_is_no_id_or_leaves_its_place_is_not_found() {
+    let server = TestServer::start().await;
+    let corpus = [
+        "..",
+        "%2e%2e",
+        "..%2f..%2fetc%2fpasswd",
+        "....//",
+        "%00",
+        "a%00b",
+        "%c0%af",
+        "%ff",
+        "%25",
+        "'",
+        "\"",
+        "%0d%0a",
+        "~",
+        "-1",
+        "00000000-0000-0000-0000-00000000000g",
+        "{job_id}",
+        "*",
+        "%E2%80%AE",
+        "C:%5Cwindows",
+    ];
+    for name in corpus {
+        for path in [
+            format!("/api/v1/jobs/{name}/why"),
+            format!("/api/v1/admin/tenants/{name}"),
+            format!("/api/v1/events/{name}"),
+            format!("/ui/assets/{name}"),
+        ] {
+            // As it stands: a client of ours would tidy the path up first.
+            let status = raw_get(&server, &path).await;
+            assert!(matches!(status, 400 | 404), "{path}: {status}");
+        }
+        for path in [format!("/api/v1/admin/tokens/{name}"), format!("/api/v1/admin/members/{name}")] {
+            assert!(matches!(server.admin.delete(&path).await.status.as_u16(), 400 | 404 | 405), "{path}");
+        }
+    }
+}
+
+async fn raw_get(server: &TestServer, path: &str) -> u16 {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap();
+    let token = server.admin.token.as_deref().unwrap();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap().parse().unwrap()
+}

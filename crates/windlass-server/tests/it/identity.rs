@@ -6,10 +6,11 @@ use axum::http::{HeaderMap, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
+use reqwest::Method;
 use serde_json::{Value, json};
 use windlass_server::auth::session::{self, From};
 use windlass_server::auth::{JwtKeys, JwtSettings, Role, Secret, create_admin_token};
-use windlass_server::http::Options;
+use windlass_server::http::{Options, table};
 
 use crate::support::{Client, TestServer};
 use keys::PublishedKeys;
@@ -232,8 +233,7 @@ async fn a_person_signs_in_and_out_and_only_our_own_pages_change_anything() {
     browser.with("sec-fetch-site", "same-origin").post("/api/v1/jobs", &job).await.expect(201);
     browser.with("origin", &server.base).post("/api/v1/jobs", &job).await.expect(201);
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
-        let request =
-            browser.with("sec-fetch-site", "same-origin").request(reqwest::Method::POST, "/api/v1/jobs");
+        let request = browser.with("sec-fetch-site", "same-origin").request(Method::POST, "/api/v1/jobs");
         let answer = request.header("content-type", kind).body(job.to_string()).send().await.unwrap();
         assert_eq!(answer.status(), 415, "{kind}");
     }
@@ -274,4 +274,34 @@ async fn whoever_holds_a_token_may_sign_in_with_it_as_long_as_it_lasts() {
             .await
             .is_err()
     );
+}
+
+/// X-10, on every route there is: whatever another site makes a browser send is refused before it is looked at.
+#[tokio::test]
+async fn no_route_that_changes_something_takes_it_from_another_sites_page() {
+    let server = TestServer::start().await;
+    let token = Secret::new(server.admin.token.clone().unwrap());
+    let cookie = session::sign_in_with_token(&server.app, &token, &From::default()).await.unwrap();
+    let browser = server.anonymous().with("cookie", cookie.to_str().unwrap().split(';').next().unwrap());
+    // Turning one's own colours over is nothing that anybody could want done for them.
+    let changing =
+        table().into_iter().filter(|route| route.method != Method::GET && route.path != "/ui/theme");
+    let mut tried = 0;
+    for route in changing {
+        let words = route.path.split('/').map(|part| if part.starts_with('{') { "x" } else { part });
+        let path = words.collect::<Vec<_>>().join("/");
+        for (name, value) in [
+            ("sec-fetch-site", "cross-site"),
+            ("origin", "https://evil.test"),
+            ("x-nothing", "neither is said"),
+        ] {
+            for kind in ["application/json", "text/plain", "application/x-www-form-urlencoded"] {
+                let request = browser.with(name, value).request(route.method.clone(), &path);
+                let answer = request.header("content-type", kind).body("{}").send().await.unwrap();
+                assert_eq!(answer.status(), 403, "{} {} with {name}: {value}", route.method, route.path);
+            }
+        }
+        tried += 1;
+    }
+    assert!(tried > 50, "{tried}");
 }

@@ -7,10 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass::{NewJob, Queue};
 use windlass_server::auth::Role;
-use windlass_server::http::Options;
-use windlass_testing::settings;
+use windlass_server::http::{Options, around};
+use windlass_testing::{TestQueue, settings};
 
-use crate::support::TestServer;
+use crate::support::{Client, TestServer};
 
 #[tokio::test]
 async fn a_body_is_read_up_to_its_limit_and_not_for_ever() {
@@ -141,7 +141,84 @@ async fn a_stream_tells_of_changes_and_ends_when_the_server_stops() {
     while let Ok(Some(_)) = stream.chunk().await {}
 }
 
-/// One connection for everyone, and callers that go away in the middle: what one tenant set must not be there for the next.
+/// One handler's panic is one request's failure.
+#[tokio::test]
+async fn a_handler_that_panics_is_a_problem_and_the_server_lives() {
+    let server = TestServer::start().await;
+    let routes = axum::Router::new()
+        .route("/panic", axum::routing::get(async || -> String { panic!("the password is hunter2") }))
+        .route("/fine", axum::routing::get(async || "fine"));
+    let routes = around(routes, &server.app).with_state(server.app.clone());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    let client = Client::new(&base, None);
+    for _ in 0..3 {
+        let failed = client.get("/panic").await;
+        let problem = failed.problem(500, "internal");
+        assert!(!failed.text.contains("hunter2"), "nothing of the inside is told: {problem}");
+        assert!(failed.header("x-request-id").is_some());
+        assert_eq!(client.get("/fine").await.expect_text(200), "fine");
+    }
+}
+
+/// Somebody holds a lock that a request needs.
+async fn blocked(server: &TestServer) -> tokio_postgres::Client {
+    let blocker = server.queue.client().await;
+    blocker.batch_execute("begin; lock windlass.job_definitions in access exclusive mode").await.unwrap();
+    blocker
+}
+
+#[tokio::test]
+async fn a_statement_that_takes_too_long_is_given_up_and_its_connection_serves_the_next() {
+    let queue = TestQueue::create().await;
+    let impatient = settings(queue.url()).connections(1).statement_timeout(Duration::from_millis(200));
+    let impatient = Queue::connect(impatient).await.unwrap();
+    let server = TestServer::start_on(queue, impatient, Options::default()).await;
+    let blocker = blocked(&server).await;
+    server.admin.get("/api/v1/jobs/definitions").await.problem(504, "timeout");
+    let waiting = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    assert_eq!(blocker.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0), 0, "nobody waits any more");
+    blocker.batch_execute("commit").await.unwrap();
+    server.admin.get("/api/v1/jobs/definitions").await.expect(200);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_found_in_time_is_not_waited_for() {
+    let options = Options { request_timeout: Duration::from_millis(300), ..Options::default() };
+    let server = TestServer::start_with(options).await;
+    let blocker = blocked(&server).await;
+    server.admin.get("/api/v1/jobs/definitions").await.problem(504, "timeout");
+    blocker.batch_execute("commit").await.unwrap();
+    server.admin.get("/api/v1/jobs/definitions").await.expect(200);
+}
+
+/// JSON that is small to send and large to hold.
+#[tokio::test]
+async fn json_has_a_depth_and_a_number_of_values() {
+    let server = TestServer::start().await;
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
+    let enqueue = async |payload: String| {
+        let request = server.admin.request(reqwest::Method::POST, "/api/v1/jobs");
+        let body = format!("{{\"definition_key\":\"a\",\"payload\":{{\"x\":{payload}}}}}");
+        request.header("content-type", "application/json").body(body).send().await.unwrap().status().as_u16()
+    };
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    assert_eq!(enqueue(nested(10)).await, 201);
+    assert_eq!(enqueue(nested(100)).await, 422);
+    assert_eq!(enqueue(nested(100_000)).await, 422, "and no stack is used up");
+    assert_eq!(enqueue(format!("[{}0]", "0,".repeat(300_000))).await, 422);
+    assert_eq!(enqueue("1e400".to_owned()).await, 422);
+    assert_eq!(
+        enqueue("12345678901234567890123456789".to_owned()).await,
+        201,
+        "a number is kept as it is written"
+    );
+    assert_eq!(enqueue("\"\\u0000\"".to_owned()).await, 422);
+}
+
+/// One connection for two tenants, ten thousand looks, and callers that go away in the middle: what one tenant set must
+/// not be there for the next.
 #[tokio::test(flavor = "multi_thread")]
 async fn tenants_do_not_meet_on_a_shared_connection() {
     let server = TestServer::start().await;
@@ -150,9 +227,22 @@ async fn tenants_do_not_meet_on_a_shared_connection() {
     for tenant in [a, b] {
         server.queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap();
     }
-    let narrow = Queue::connect(settings(server.queue.url()).connections(1)).await.unwrap();
-    for round in 0..400_u64 {
-        let tenant = if round % 2 == 0 { a } else { b };
+    let mut tasks = tokio::task::JoinSet::new();
+    for task in 0..4_u64 {
+        let narrow = Queue::connect(settings(server.queue.url()).connections(1)).await.unwrap();
+        tasks.spawn(async move { alternate(&narrow, [a, b], 2500, task).await });
+    }
+    let sums = tasks.join_all().await;
+    let (given_up, looked) = sums.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    assert!(given_up > 100 && looked > 6000, "{given_up} were given up and {looked} looked");
+}
+
+/// Looks for one tenant and then for the other, a third of the time for a moment only; answers how many were given up, and how
+/// many were not.
+async fn alternate(narrow: &Queue, tenants: [uuid::Uuid; 2], rounds: u64, salt: u64) -> (u32, u32) {
+    let (mut given_up, mut looked) = (0, 0);
+    for round in 0..rounds {
+        let tenant = tenants[(round % 2) as usize];
         let look = async {
             let looking = narrow.look(windlass::Reach::Tenant(tenant)).await?;
             let page = looking.list(&windlass::Filter::new(tenant)).await?;
@@ -162,13 +252,16 @@ async fn tenants_do_not_meet_on_a_shared_connection() {
         };
         if round % 3 == 0 {
             // Gone after a moment, wherever it is then.
-            let _ = tokio::time::timeout(Duration::from_micros(round * 7 % 1500), look).await;
+            let moment = Duration::from_micros((round + salt) * 7 % 3000);
+            given_up += u32::from(tokio::time::timeout(moment, look).await.is_err());
             continue;
         }
         let (jobs, counts) = look.await.unwrap();
         assert!(jobs.len() == 1 && jobs[0].tenant_id == tenant, "round {round}: {jobs:?}");
         assert!(counts.iter().all(|count| count.tenant_id == tenant));
+        looked += 1;
     }
+    (given_up, looked)
 }
 
 /// How many run at the same time, of a tenant and of a definition: set, shown, refused by name, taken away.

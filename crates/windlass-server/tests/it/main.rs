@@ -24,4 +24,5 @@ mod support;
 #[cfg(feature = "otel")]
 mod traces;
 mod triggers;
+mod why;
 mod worker;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Worker};
+use windlass::{Context, Definition, Done, Duty, Failure, Handler, Keeper, KeeperSettings, NewJob, Worker};
 use windlass_server::auth::Role;
 use windlass_server::http::Options;
 use windlass_server::metrics;
@@ -110,6 +110,85 @@ async fn enqueues_endings_retries_dead_letters_and_times_are_counted_where_they_
     }
 }
 
+/// Whoever enqueued them, and whether they are still there: the rate of what comes in misses nothing.
+#[tokio::test]
+async fn every_job_that_came_in_is_counted_whichever_door_it_took() {
+    metrics::recorder();
+    let server = TestServer::start().await;
+    server.queue.define(&Definition::new("count")).await.unwrap();
+    let came_in = async || {
+        let text = server.anonymous().get("/metrics").await.text;
+        let line = "windlass_jobs_enqueued_total{definition_key=\"count\"} ";
+        let told = text.lines().find_map(|told| told.strip_prefix(line)).map(str::to_owned);
+        (told.map_or(0, |told| told.parse::<u64>().unwrap()), text)
+    };
+    server.queue.enqueue(&NewJob::new("count")).await.unwrap();
+    server.queue.enqueue_many(&vec![NewJob::new("count"); 10]).await.unwrap();
+    let one = serde_json::json!({"definition_key": "count"});
+    server.admin.post("/api/v1/jobs", &one).await.expect(201);
+    let keyed = serde_json::json!({"definition_key": "count", "dedupe_key": "k"});
+    let bulk = serde_json::json!({"jobs": [one, keyed, keyed, {"definition_key": "unknown"}]});
+    server.admin.post("/api/v1/jobs/bulk", &bulk).await.expect(200);
+    let (all, text) = came_in().await;
+    assert_eq!(all, 14, "duplicates and what is refused do not come in");
+    assert!(
+        text.contains("windlass_enqueued_total{definition_key=\"count\"} 14"),
+        "this process did all of it"
+    );
+    let database = server.queue.client().await;
+    database.batch_execute("select windlass.enqueue('count'), windlass.enqueue('count')").await.unwrap();
+    let trigger = serde_json::json!({"label": "t", "trigger_type": "schedule", "cron_expr": "0 2 * * *", "timezone": "UTC",
+        "definition_key": "count"});
+    let trigger = server.admin.post("/api/v1/jobs/triggers", &trigger).await.expect(201);
+    let run = format!("/api/v1/jobs/triggers/{}/run", trigger["id"].as_str().unwrap());
+    server.admin.post(&run, &serde_json::json!({})).await.expect(201);
+    assert_eq!(came_in().await.0, 17, "by SQL and by a trigger too");
+    let all = serde_json::json!({"filter": {}});
+    assert_eq!(server.admin.post("/api/v1/jobs/cancel", &all).await.expect(200)["changed"], 17);
+    assert_eq!(server.admin.post("/api/v1/jobs/delete", &all).await.expect(200)["changed"], 17);
+    Keeper::new(server.queue.queue().clone(), KeeperSettings::default()).run_once(Duty::Fold).await.unwrap();
+    assert_eq!(came_in().await.0, 17, "what was deleted came in all the same");
+}
+
+/// Jobs that run elsewhere, and those that their worker never came back for, end like all others.
+#[tokio::test(flavor = "multi_thread")]
+async fn endings_of_remote_workers_and_of_the_reaper_are_counted() {
+    metrics::recorder();
+    let server = TestServer::start().await;
+    let strict = Definition::new("remote").max_lost(1).max_attempts(1);
+    server.queue.define(&strict).await.unwrap();
+    let worker = server.client(windlass::DEFAULT_TENANT, Role::Worker).await;
+    for verb in ["complete", "fail", "nothing"] {
+        server.queue.enqueue(&NewJob::new("remote")).await.unwrap();
+        let claim = serde_json::json!({"definition_keys": ["remote"], "wait_seconds": 30});
+        let jobs = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
+        let job = &jobs["jobs"][0];
+        let path = format!("/api/v1/worker/jobs/{}/{verb}", job["id"].as_str().unwrap());
+        match verb {
+            "complete" => {
+                drop(worker.post(&path, &serde_json::json!({"fence": job["fence"]})).await.expect(200))
+            }
+            "fail" => {
+                let failed = serde_json::json!({"fence": job["fence"], "error": "e"});
+                worker.post(&path, &failed).await.expect(200);
+            }
+            _ => {}
+        }
+    }
+    let silent = "update windlass.remote_lease set expires_at = now() - interval '1 minute'";
+    server.queue.client().await.batch_execute(silent).await.unwrap();
+    Keeper::new(server.queue.queue().clone(), KeeperSettings::default()).run_once(Duty::Reap).await.unwrap();
+    let text = server.anonymous().get("/metrics").await.text;
+    for line in [
+        "windlass_finished_total{definition_key=\"remote\",status=\"succeeded\"} 1",
+        "windlass_finished_total{definition_key=\"remote\",status=\"dead_letter\"} 2",
+        "windlass_attempts_total{definition_key=\"remote\",outcome=\"lost\"} 1",
+        "windlass_reaped_total 1",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}
+
 #[tokio::test]
 async fn only_callers_on_this_machine_and_credentials_that_may_read_metrics() {
     let server = TestServer::start().await;
@@ -181,7 +260,8 @@ fn the_documented_series_of_the_server_are_its_series() {
     let text = std::fs::read_to_string(root().join("docs/telemetry.md")).unwrap();
     let (_, below) = text.split_once("<!-- checked: server-metrics -->").unwrap();
     for (name, meaning) in metrics::METRICS {
-        assert!(below.contains(&format!("| `{name}` | gauge | {meaning} |")), "{name}");
+        let kind = if name.ends_with("_total") { "counter" } else { "gauge" };
+        assert!(below.contains(&format!("| `{name}` | {kind} | {meaning} |")), "{name}");
     }
 }
 

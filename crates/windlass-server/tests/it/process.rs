@@ -1,5 +1,6 @@
 //! Whole processes: started, used, stopped and killed. They run one at a time.
 
 pub(crate) mod browser;
+mod serve;
 mod up;
 mod worker;

@@ -8,7 +8,7 @@ use windlass_server::auth::session::{self, From};
 use windlass_server::auth::{JwtKeys, JwtSettings, Role, Secret};
 use windlass_server::http::Options;
 
-use crate::support::TestServer;
+use crate::support::{self, TestServer};
 
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<Vec<u8>>>);
@@ -67,7 +67,7 @@ async fn no_secret_that_was_issued_is_in_the_database_or_in_the_logs() {
     secrets.push(cookie);
     admin.get("/api/v1/admin/audit").await.expect(200);
 
-    let dump = dump(&server).await;
+    let dump = support::secrets::dump(&server.queue.client().await).await;
     let logged = String::from_utf8_lossy(&logs.0.lock().unwrap()).into_owned();
     assert!(dump.contains("ada@example.com") && !logged.is_empty(), "both were looked at");
     for secret in secrets {
@@ -130,19 +130,4 @@ async fn nobody_is_shown_what_a_payload_hides() {
     let events = operator.get("/api/v1/events").await;
     assert!(events.text.contains("Bonn") && !events.text.contains("hunter22"), "{}", events.text);
     server.stop().await;
-}
-
-/// Every row of every table, as text.
-async fn dump(server: &TestServer) -> String {
-    let database = server.queue.client().await;
-    let tables = "select c.relname::text from pg_class c where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p')";
-    let mut dump = String::new();
-    for row in database.query(tables, &[]).await.unwrap() {
-        let query = format!(
-            "select coalesce(string_agg(t::text, E'\\n'), '') from windlass.{} t",
-            row.get::<_, String>(0)
-        );
-        dump.push_str(&database.query_one(&query, &[]).await.unwrap().get::<_, String>(0));
-    }
-    dump
 }

@@ -1,4 +1,8 @@
-//! A server of one test: in this process, on a port of its own, with a database of its own.
+//! A server of one test: in this process, on a port of its own, with a database of its own. What it answers is held to its
+//! description, and what it leaves behind is searched for secrets.
+
+mod described;
+pub(crate) mod secrets;
 
 use std::time::Duration;
 
@@ -6,7 +10,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use uuid::Uuid;
-use windlass::{Act, Actor, NewToken, Reach};
+use windlass::{Act, Actor, NewToken, Queue, Reach};
 use windlass_server::auth::{Kind, Role, TokenSecret, create_admin_token};
 use windlass_server::http::{App, Options};
 use windlass_server::server::{Running, Server};
@@ -28,7 +32,14 @@ impl TestServer {
 
     pub(crate) async fn start_with(options: Options) -> Self {
         let queue = TestQueue::create().await;
-        let app = App::new(queue.queue().clone(), options);
+        let served = queue.queue().clone();
+        Self::start_on(queue, served, options).await
+    }
+
+    /// On a database of the test's, through another handle than the test's own.
+    pub(crate) async fn start_on(queue: TestQueue, served: Queue, options: Options) -> Self {
+        secrets::listen();
+        let app = App::new(served, options);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let running = Server::start(app.clone(), listener).unwrap();
         let base = format!("http://{}", running.address());
@@ -78,6 +89,25 @@ impl TestServer {
     }
 }
 
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        let url = self.queue.url().to_owned();
+        let searched = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                let (client, connection) =
+                    tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+                tokio::spawn(connection);
+                secrets::search(&client).await;
+            });
+        });
+        assert!(searched.join().is_ok(), "a secret was left behind: see above");
+    }
+}
+
 /// A small HTTP client that speaks JSON.
 #[derive(Clone)]
 pub(crate) struct Client {
@@ -102,13 +132,20 @@ impl Client {
             .no_proxy()
             .build()
             .unwrap();
+        if let Some(token) = &token {
+            secrets::issued(token);
+        }
         Self { http, base: base.to_owned(), token, headers: Vec::new() }
     }
 
     /// The same with one more header on every request.
     pub(crate) fn with(&self, name: &str, value: impl std::fmt::Display) -> Self {
         let mut client = self.clone();
-        client.headers.push((name.to_owned(), value.to_string()));
+        let value = value.to_string();
+        if let ("cookie", Some((_, secret))) = (name, value.split_once('=')) {
+            secrets::issued(secret);
+        }
+        client.headers.push((name.to_owned(), value));
         client
     }
 
@@ -124,13 +161,19 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, method: Method, path: &str, body: Option<&Value>) -> Answer {
-        let mut request = self.request(method, path);
+        let mut request = self.request(method.clone(), path);
         if let Some(body) = body {
+            secrets::noticed(body);
             request = request.json(body);
         }
         let response = request.send().await.unwrap();
         let (status, headers) = (response.status(), response.headers().clone());
-        Answer { status, headers, text: response.text().await.unwrap() }
+        let answer = Answer { status, headers, text: response.text().await.unwrap() };
+        if let Ok(body) = serde_json::from_str(&answer.text) {
+            secrets::noticed(&body);
+        }
+        described::check(&method, path, &answer);
+        answer
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

@@ -2,8 +2,8 @@
 
 use super::facts::{Facts, Stuck};
 use super::{Finding, Severity};
+use crate::server_version::{Standing, standing};
 
-const OLDEST_SERVER: i32 = 150_000;
 /// A transaction this old already makes claims step over everything that ended meanwhile …
 const OLD_TRANSACTION_SECONDS: i64 = 300;
 /// … and after this long nobody is going to finish it.
@@ -37,13 +37,20 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
 fn server(facts: &Facts, findings: &mut Vec<Finding>) {
     let server = &facts.server;
     let version = format!("Postgres {}", server.version_text);
-    findings.push(if server.version < OLDEST_SERVER {
+    let standing = standing(server.version);
+    findings.push(if standing == Standing::TooOld {
         danger("server", version, "upgrade the server: windlass needs Postgres 15 or newer")
     } else if server.is_replica {
         danger(
             "server",
             format!("{version}, a replica that takes no writes"),
             "name the primary, or all hosts in one URL so that the writable one is chosen",
+        )
+    } else if let Standing::Unfixed { fixed_in } = standing {
+        warning(
+            "server",
+            format!("{version} lacks fixes that row-level security rests on"),
+            format!("upgrade the server to {fixed_in} or newer"),
         )
     } else {
         fine("server", version)

@@ -10,9 +10,11 @@ use super::Round;
 use crate::definition::Policies;
 use crate::error::Result;
 use crate::job::settle::Outcome;
+use crate::job::state::{AttemptOutcome, State};
 use crate::store;
 use crate::store::database::Database;
 use crate::store::keeper::LostJob;
+use crate::telemetry::Meters;
 use crate::worker::ending;
 
 const MOST: i32 = 500;
@@ -37,13 +39,11 @@ async fn reap_workers(database: &Database) -> Result<Round> {
     workers.sort_unstable();
     workers.dedup();
     let fences: Vec<_> = lost.iter().map(|job| job.fence).collect();
-    let details: Vec<_> = lost
-        .iter()
-        .map(|job| ending::write_lost(&job.budget, &policies[&job.definition_key], Outcome::Lost))
-        .collect();
+    let (details, ends): (Vec<String>, Vec<End>) =
+        lost.iter().map(|job| write(job, &policies[&job.definition_key], Outcome::Lost)).unzip();
     let settled = store::keeper::reap(database, &workers, &fences, &details).await?;
     for &position in &settled.settled {
-        tell(&lost[position]);
+        tell(&lost[position], ends[position]);
     }
     Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
 }
@@ -57,22 +57,34 @@ async fn reap_remote(database: &Database) -> Result<Round> {
         return Ok(Round::default());
     }
     let fences: Vec<_> = lost.iter().map(|(job, _)| job.fence).collect();
-    let details: Vec<_> = lost
+    let (details, ends): (Vec<String>, Vec<End>) = lost
         .iter()
         .map(|(job, is_timed_out)| {
             let outcome = if *is_timed_out { Outcome::TimedOut } else { Outcome::Lost };
-            ending::write_lost(&job.budget, &policies[&job.definition_key], outcome)
+            write(job, &policies[&job.definition_key], outcome)
         })
-        .collect();
+        .unzip();
     let settled = store::remote::reap(database, &fences, &details).await?;
     for &position in &settled.settled {
-        tell(&lost[position].0);
+        tell(&lost[position].0, ends[position]);
     }
     Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
 }
 
-fn tell(job: &LostJob) {
+/// How an attempt and its job end.
+type End = (AttemptOutcome, State);
+
+fn write(job: &LostJob, policies: &Policies, outcome: Outcome) -> (String, End) {
+    let (detail, outcome, next) = ending::write_lost(&job.budget, policies, outcome);
+    (detail, (outcome, next))
+}
+
+/// Counted like any other ending: a job that the reaper gives up on is a dead letter too.
+fn tell(job: &LostJob, (outcome, next): End) {
     metrics::counter!("windlass_reaped_total").increment(1);
+    let meters = Meters::new(&job.definition_key);
+    meters.attempt(outcome);
+    meters.moved(outcome, next);
     tracing::warn!(
         job_id = %job.fence.job, tenant_id = %job.fence.tenant, definition_key = %job.definition_key,
         attempt_no = job.fence.attempt, "took the job back from a silent worker");

@@ -69,10 +69,12 @@ pub(super) async fn write(
     Ok(match answer.as_str() {
         "settled" => {
             meters.attempt(outcome);
+            meters.moved(outcome, next);
             Held::Held(next)
         }
         "overruled" => {
             meters.attempt(AttemptOutcome::Canceled);
+            meters.moved(AttemptOutcome::Canceled, State::Canceled);
             Held::Held(State::Canceled)
         }
         _ => {

@@ -1,17 +1,16 @@
 //! Transactions of callers: as the role of the api, for one tenant, or as the admin's, for all of them.
 
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::database::{Database, Session};
+use super::database::{Database, Session, Statement};
 use crate::error::Result;
-
-/// How long one statement of a caller may take. Longer ones are given up by the server.
-const STATEMENT_TIMEOUT_MS: u32 = 15_000;
 
 /// A transaction that may write.
 pub(crate) async fn write(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
     let mut session = db.session().await?;
-    session.begin_with(&format!("begin; {}", scope(tenant))).await?;
+    session.begin_with(&format!("begin; {}", scope(db, tenant))).await?;
     Ok(session)
 }
 
@@ -19,8 +18,22 @@ pub(crate) async fn write(db: &Database, tenant: Option<Uuid>) -> Result<Session
 pub(crate) async fn read(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
     let mut session = db.session().await?;
     let begin = "begin isolation level repeatable read, read only";
-    session.begin_with(&format!("{begin}; {}; {PLANNED}", scope(tenant))).await?;
+    session.begin_with(&format!("{begin}; {}; {PLANNED}", scope(db, tenant))).await?;
     Ok(session)
+}
+
+/// One statement as the api's role with no tenant in force, which sees no tenant's rows: who is asking has to be known
+/// before the tenant is.
+pub(crate) async fn identify(
+    db: &Database,
+    statement: &Statement,
+    params: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>> {
+    let mut session = db.session().await?;
+    session.begin_with(&format!("begin; {}", scope_as(db, "windlass_api", ""))).await?;
+    let rows = session.query(statement, params).await?;
+    session.commit().await?;
+    Ok(rows)
 }
 
 /// As scope.sql says.
@@ -33,17 +46,24 @@ pub(crate) async fn plan_as_a_list(session: &Session) -> Result<()> {
 }
 
 /// The words that begin a transaction of a caller's, for what is sent whole.
-pub(crate) fn begin_text(tenant: Uuid) -> String {
-    format!("begin; {}", scope(Some(tenant)))
+pub(crate) fn begin_text(db: &Database, tenant: Uuid) -> String {
+    format!("begin; {}", scope(db, Some(tenant)))
 }
 
 /// Set for the transaction alone, so that nothing of it is left on the connection. `audited` tells the functions that write
 /// an audit row of their own that the caller does.
-fn scope(tenant: Option<Uuid>) -> String {
-    let role = if tenant.is_some() { "windlass_api" } else { "windlass_admin" };
-    let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
+fn scope(db: &Database, tenant: Option<Uuid>) -> String {
+    match tenant {
+        Some(tenant) => scope_as(db, "windlass_api", &tenant.to_string()),
+        None => scope_as(db, "windlass_admin", ""),
+    }
+}
+
+/// Longer statements than the time-out are given up by the server.
+fn scope_as(db: &Database, role: &str, tenant: &str) -> String {
+    let timeout_ms = db.statement_timeout().as_millis();
     format!(
         "set local role {role}; set local windlass.tenant_id = '{tenant}'; set local windlass.audited = 'on'; \
-         set local statement_timeout = {STATEMENT_TIMEOUT_MS}"
+         set local statement_timeout = {timeout_ms}"
     )
 }

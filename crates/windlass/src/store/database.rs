@@ -30,13 +30,24 @@ pub struct Settings {
     pub(crate) connections: usize,
     pub(crate) prepared: bool,
     pub(crate) listen: bool,
+    pub(crate) statement_timeout: Duration,
 }
+
+/// How long one statement of a caller may take, if nobody said.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);
 
 impl Settings {
     /// A `postgresql://` URL or a key=value string; several hosts may be named, and the writable one is used.
     pub fn new(url: &str) -> Result<Self> {
         let config = parse(url)?;
-        Ok(Self { direct: config.clone(), config, connections: 8, prepared: true, listen: true })
+        Ok(Self {
+            direct: config.clone(),
+            config,
+            connections: 8,
+            prepared: true,
+            listen: true,
+            statement_timeout: STATEMENT_TIMEOUT,
+        })
     }
 
     /// The address that reaches the server itself, when `url` is a pooler's.
@@ -49,6 +60,13 @@ impl Settings {
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
+        self
+    }
+
+    /// How long one statement of a caller from outside may take (default 15 s). The server gives up longer ones.
+    #[must_use]
+    pub fn statement_timeout(mut self, timeout: Duration) -> Self {
+        self.statement_timeout = timeout.max(Duration::from_millis(1));
         self
     }
 
@@ -98,6 +116,7 @@ fn parse(url: &str) -> Result<Config> {
 pub(crate) struct Database {
     pool: Pool,
     prepared: Arc<AtomicBool>,
+    statement_timeout: Duration,
 }
 
 impl Database {
@@ -114,7 +133,18 @@ impl Database {
             .create_timeout(Some(Duration::from_secs(10)))
             .build()
             .map_err(|error| Error::Settings { message: error.to_string() })?;
-        Ok(Self { pool, prepared: Arc::new(AtomicBool::new(prepared)) })
+        let prepared = Arc::new(AtomicBool::new(prepared));
+        Ok(Self { pool, prepared, statement_timeout: STATEMENT_TIMEOUT })
+    }
+
+    /// For the statements of callers.
+    pub(crate) fn with_statement_timeout(mut self, timeout: Duration) -> Self {
+        self.statement_timeout = timeout;
+        self
+    }
+
+    pub(crate) fn statement_timeout(&self) -> Duration {
+        self.statement_timeout
     }
 
     /// Gives up the connections that are not in use, for a caller whose last question was not answered: the next one on

@@ -34,13 +34,14 @@ static ROUTE: Statement = Statement {
 };
 
 pub(crate) async fn route(
-    db: &Database,
+    session: &Session,
     tenant: Option<Uuid>,
     key: &str,
     queue: Option<&str>,
     priority: Option<i32>,
 ) -> Result<Route> {
-    let row = db.query_one(&ROUTE, &[&tenant, &key, &queue, &priority]).await?;
+    let rows = session.query(&ROUTE, &[&tenant, &key, &queue, &priority]).await?;
+    let row = &rows[0];
     Ok(Route {
         tenant: row.get(0),
         lane: row.get(1),
@@ -111,7 +112,7 @@ pub(crate) async fn routed_as(
     ) else {
         return Ok(None);
     };
-    let begin = act::begin_text(tenant);
+    let begin = act::begin_text(db, tenant);
     let (payload, extra) = (JsonText(new.payload), new.extra.as_deref().map(JsonText));
     let enqueue: [&(dyn ToSql + Sync); 6] =
         [&new.tenant, &new.job, &new.lane, &new.max_attempts, &payload, &extra];

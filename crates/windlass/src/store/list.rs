@@ -334,5 +334,6 @@ fn read_counts(row: &Row) -> Counts {
         failed: row.get("failed"),
         dead_letter: row.get("dead_letter"),
         canceled: row.get("canceled"),
+        purged: row.get("purged"),
     }
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::act::identify;
 use super::database::{Database, Session, Statement};
 use super::token::{from_json, optional};
 use crate::error::Result;
@@ -152,7 +153,7 @@ pub(crate) async fn remove_member(session: &Session, tenant: Uuid, user: Uuid) -
 }
 
 pub(crate) async fn account(db: &Database, email: &str) -> Result<Option<Account>> {
-    optional(&db.query(&USER, &[&email]).await?)
+    optional(&identify(db, &USER, &[&email]).await?)
 }
 
 pub(crate) async fn put_user(session: &Session, fields: &Value) -> Result<Uuid> {
@@ -172,20 +173,19 @@ pub(crate) struct NewSession<'a> {
 pub(crate) async fn create_session(db: &Database, new: &NewSession<'_>) -> Result<()> {
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
         [&new.hash, &new.user, &new.token, &new.seconds, &new.from_address, &new.user_agent];
-    db.query(&SESSION_CREATE, &params).await?;
-    Ok(())
+    identify(db, &SESSION_CREATE, &params).await.map(drop)
 }
 
 pub(crate) async fn session(db: &Database, hash: &[u8]) -> Result<Option<SignedIn>> {
-    optional(&db.query(&SESSION, &[&hash]).await?)
+    optional(&identify(db, &SESSION, &[&hash]).await?)
 }
 
 pub(crate) async fn choose_tenant(db: &Database, hash: &[u8], tenant: Uuid) -> Result<()> {
-    db.query(&SESSION_CHOOSE, &[&hash, &tenant]).await.map(drop)
+    identify(db, &SESSION_CHOOSE, &[&hash, &tenant]).await.map(drop)
 }
 
 pub(crate) async fn end_session(db: &Database, hash: &[u8]) -> Result<()> {
-    db.query(&SESSION_END, &[&hash]).await.map(drop)
+    identify(db, &SESSION_END, &[&hash]).await.map(drop)
 }
 
 pub(crate) async fn workers(session: &Session) -> Result<Vec<WorkerRecord>> {

@@ -39,6 +39,7 @@ pub(crate) async fn why(session: &Session, tenant: Uuid, job: Uuid) -> Result<Op
             queue: row.get("queue"),
             queue_is_paused: row.get("queue_is_paused"),
             tenant_status: row.get("tenant_status"),
+            tenant_weight: row.get("weight"),
             due_at: row.get("due_at"),
             now: row.get("now"),
             cancel_requested: row.get::<_, Option<Timestamp>>("cancel_requested_at").is_some(),

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use crate::error::Result;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&ENSURE, &PURGE, &CLOCK, &PAUSE];
+pub(crate) const STATEMENTS: &[&Statement] = &[&ENSURE, &PURGE, &CLOCK, &VERSION, &PAUSE];
 
 static ENSURE: Statement = Statement {
     text: "select windlass.ensure_tenant($1, $2, $3)",
@@ -45,6 +45,14 @@ static CLOCK: Statement = Statement { text: "select clock_timestamp()", types: &
 /// The database's clock.
 pub(crate) async fn now(session: &Session) -> Result<Timestamp> {
     Ok(session.query(&CLOCK, &[]).await?[0].get(0))
+}
+
+static VERSION: Statement =
+    Statement { text: "select current_setting('server_version_num')::integer", types: &[] };
+
+/// The server's `server_version_num`.
+pub(crate) async fn server_version(session: &Session) -> Result<i32> {
+    Ok(session.query(&VERSION, &[]).await?[0].get(0))
 }
 
 /// The database's clock minus ours, in milliseconds, give or take half a round trip.

@@ -6,6 +6,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
+use super::act::identify;
 use super::database::{Database, Session, Statement};
 use crate::error::{Error, Result};
 use crate::token::{KnownToken, NewToken, Token};
@@ -15,7 +16,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[&FIND, &CREATE, &LIST, &REVOKE, &
 static FIND: Statement = Statement { text: "select windlass.find_token($1)", types: &[Type::TEXT] };
 
 pub(crate) async fn find(db: &Database, id: &str) -> Result<Option<KnownToken>> {
-    optional(&db.query(&FIND, &[&id]).await?)
+    optional(&identify(db, &FIND, &[&id]).await?)
 }
 
 static CREATE: Statement = Statement {

@@ -41,14 +41,19 @@ pub(crate) fn decide(
 }
 
 /// The same for a job whose worker fell silent, or ran it elsewhere for longer than it may.
-pub(crate) fn write_lost(budget: &Budget, policies: &Policies, outcome: Outcome) -> String {
+pub(crate) fn write_lost(
+    budget: &Budget,
+    policies: &Policies,
+    outcome: Outcome,
+) -> (String, AttemptOutcome, State) {
     let budget = budget_of(budget, policies, Duration::ZERO);
     let settlement = settle(&budget, &policies.retry(), outcome, rand::random());
     let error = match outcome {
         Outcome::TimedOut => "the attempt ran past its time-out",
         _ => "the worker's lease ran out",
     };
-    detail(&settlement, &Finish::of(outcome, error))
+    let detail = detail(&settlement, &Finish::of(outcome, error));
+    (detail, settlement.attempt_outcome, settlement.next.state())
 }
 
 /// The same ending with every free text dropped: what is written when the database refused the first one.

@@ -69,7 +69,8 @@ impl HttpKind {
         let is_batch = self.batch > 1;
         let body = request::body(jobs, is_batch);
         let id = request::id(jobs);
-        let trace = request::traceparent(jobs.first().and_then(Context::trace));
+        // Of a batch, the first one's: a call can have only one parent.
+        let trace = jobs.first().map(Context::traceparent).unwrap_or_default();
         let remaining = jobs.iter().map(Context::remaining).min().unwrap_or_default();
         let heard = self.caller.call(&body, &id, &trace, remaining).await;
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner).record(

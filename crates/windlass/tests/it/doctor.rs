@@ -136,3 +136,34 @@ async fn status_of_worker(queue: &TestQueue, id: &str) -> String {
     looking.end().await.unwrap();
     workers.into_iter().find(|worker| worker.worker_id == id).unwrap().status
 }
+
+#[tokio::test]
+async fn settings_of_the_database_bloat_and_the_oldest_transaction_are_found() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let name: String = client.query_one("select current_database()::text", &[]).await.unwrap().get(0);
+    client.batch_execute(&format!("alter database {name} set synchronous_commit = off")).await.unwrap();
+    let durability = found(&queue, "durability").await;
+    assert_eq!(durability[0].0, Severity::Warning);
+    assert!(durability[0].1.starts_with("synchronous_commit = off"), "{durability:?}");
+
+    client.batch_execute("begin; select pg_current_xact_id()").await.unwrap();
+    let transactions = found(&queue, "transactions").await;
+    assert!(
+        transactions.iter().any(|(_, found)| found.contains("oldest transaction is")),
+        "{transactions:?}"
+    );
+    client.batch_execute("rollback").await.unwrap();
+
+    let dead = "alter table windlass.queues set (autovacuum_enabled = off);
+                insert into windlass.queues (name) select 'q' || n from generate_series(1, 120000) n;
+                delete from windlass.queues where name like 'q%';
+                select pg_stat_force_next_flush()";
+    client.batch_execute(dead).await.unwrap();
+    eventually("the dead rows are counted", async || {
+        found(&queue, "bloat").await.iter().any(|(severity, found)| {
+            *severity == Severity::Warning && found.starts_with("queues has 120000 dead rows")
+        })
+    })
+    .await;
+}

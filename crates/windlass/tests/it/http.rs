@@ -54,6 +54,8 @@ async fn a_job_is_sent_signed_and_its_answer_is_the_result() {
         (name.as_str(), name.as_str())
     );
     assert_eq!((request.header("x-shard"), request.header("content-type")), ("7", "application/json"));
+    // One trace from the enqueue to the end: the endpoint's spans hang below this attempt's, by the id that everybody knows.
+    assert_eq!(request.header("traceparent"), windlass::Trace::of(id, Some(trace)).traceparent(1));
     assert!(request.header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
     let timestamp: i64 = request.header("webhook-timestamp").parse().unwrap();
     assert!((jiff::Timestamp::now().as_second() - timestamp).abs() < 60);

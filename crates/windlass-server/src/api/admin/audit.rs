@@ -8,7 +8,7 @@ use windlass::{AuditEntry, AuditQuery};
 
 use crate::api::schema;
 use crate::auth::Caller;
-use crate::http::{App, Problem, Query};
+use crate::http::{App, Problem, Query, page_limit};
 
 /// Which rows.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -51,10 +51,7 @@ pub(crate) async fn list(
     caller: Caller,
     Query(query): Query<AuditParams>,
 ) -> Result<Json<AuditPage>, Problem> {
-    let limit = query.limit.unwrap_or(100);
-    if !(1..=1000).contains(&limit) {
-        return Err(Problem::invalid("?limit", "must be between 1 and 1000"));
-    }
+    let limit = page_limit(query.limit, 100, 1000)?;
     let wanted = AuditQuery {
         actor: query.actor,
         action: query.action,

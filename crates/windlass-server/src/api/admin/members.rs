@@ -12,7 +12,7 @@ use windlass::{Act, Member};
 use super::tenants::object;
 use crate::api::schema;
 use crate::auth::{Caller, Secret, hash_password};
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, keep, replay};
+use crate::http::{App, Body, Id, IdempotencyKey, PageQuery, Problem, Query, keep, replay};
 
 /// A person to be let in, or to be given another role.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -64,10 +64,10 @@ pub(crate) async fn member_fields(
     if !is_address {
         return Err(Problem::invalid("/email", "must be an email address"));
     }
-    if name.as_ref().is_some_and(|name| name.len() > 200) {
-        return Err(Problem::invalid("/name", "has at most 200 bytes"));
+    if name.as_ref().is_some_and(|name| name.chars().count() > 200) {
+        return Err(Problem::invalid("/name", "has at most 200 characters"));
     }
-    let name = name.map(|name| windlass::text::storable(name.as_bytes(), 200));
+    let name = name.map(|name| windlass::text::storable(name.as_bytes(), 1000));
     let password_hash = match password {
         Some(password) => Some(hash_password(password).await?),
         None => None,
@@ -80,15 +80,22 @@ pub(crate) async fn member_fields(
 pub(crate) struct Members {
     #[schema(value_type = Vec<schema::Member>)]
     members: Vec<Member>,
+    /// For the next page; none after the last.
+    next_cursor: Option<String>,
 }
 
 /// List members
-#[utoipa::path(get, path = "/api/v1/admin/members", tag = "members", responses((status = 200, body = Members)))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Members>, Problem> {
+#[utoipa::path(get, path = "/api/v1/admin/members", tag = "members", params(PageQuery), responses((status = 200, body = Members)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Members>, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
     let members = looking.members(caller.tenant()).await?;
     looking.end().await?;
-    Ok(Json(Members { members }))
+    let (members, next_cursor) = page.of(members, |member| member.email.clone())?;
+    Ok(Json(Members { members, next_cursor }))
 }
 
 /// Add a member, or change their role

@@ -11,7 +11,7 @@ use windlass::{Act, Tenant, WorkerRecord};
 use super::tenants::{apply, check_limits, given, object};
 use crate::api::schema;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, Problem};
+use crate::http::{App, Body, Id, PageQuery, Problem, Query};
 
 /// A queue and what waits in it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -27,20 +27,30 @@ pub(crate) struct Queue {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Queues {
     queues: Vec<Queue>,
+    /// For the next page; none after the last.
+    next_cursor: Option<String>,
 }
 
 /// List queues
-#[utoipa::path(get, path = "/api/v1/admin/queues", tag = "operations", responses((status = 200, body = Queues)))]
-pub(crate) async fn queues(State(app): State<App>, caller: Caller) -> Result<Json<Queues>, Problem> {
+#[utoipa::path(get, path = "/api/v1/admin/queues", tag = "operations", params(PageQuery), responses((status = 200, body = Queues)))]
+pub(crate) async fn queues(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Queues>, Problem> {
     let looking = app.queue().look(caller.global_reach()).await?;
     let names = looking.queues().await?;
     let mut overview = looking.overview().await?;
     looking.end().await?;
-    let queues = names.into_iter().map(|(name, is_paused)| {
-        let summary = overview.queues.remove(&name).unwrap_or_default();
-        Queue { name, is_paused, summary }
-    });
-    Ok(Json(Queues { queues: queues.collect() }))
+    let queues: Vec<Queue> = names
+        .into_iter()
+        .map(|(name, is_paused)| {
+            let summary = overview.queues.remove(&name).unwrap_or_default();
+            Queue { name, is_paused, summary }
+        })
+        .collect();
+    let (queues, next_cursor) = page.of(queues, |queue| queue.name.clone())?;
+    Ok(Json(Queues { queues, next_cursor }))
 }
 
 /// A queue that was paused or resumed.
@@ -97,15 +107,22 @@ async fn set_paused(
 pub(crate) struct Workers {
     #[schema(value_type = Vec<schema::Worker>)]
     workers: Vec<WorkerRecord>,
+    /// For the next page; none after the last.
+    next_cursor: Option<String>,
 }
 
 /// List workers
-#[utoipa::path(get, path = "/api/v1/admin/workers", tag = "operations", responses((status = 200, body = Workers)))]
-pub(crate) async fn workers(State(app): State<App>, caller: Caller) -> Result<Json<Workers>, Problem> {
+#[utoipa::path(get, path = "/api/v1/admin/workers", tag = "operations", params(PageQuery), responses((status = 200, body = Workers)))]
+pub(crate) async fn workers(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Workers>, Problem> {
     let looking = app.queue().look(caller.global_reach()).await?;
     let workers = looking.workers().await?;
     looking.end().await?;
-    Ok(Json(Workers { workers }))
+    let (workers, next_cursor) = page.of(workers, |worker| worker.worker_id.clone())?;
+    Ok(Json(Workers { workers, next_cursor }))
 }
 
 /// A worker that was asked to be quiet, or to go on.
@@ -172,14 +189,21 @@ pub(crate) struct Limits {
     requests_per_minute_of_a_credential: u32,
     request_timeout_seconds: u64,
     tenants: Vec<TenantLimits>,
+    /// For the next page of tenants; none after the last.
+    next_cursor: Option<String>,
 }
 
 /// List limits
-#[utoipa::path(get, path = "/api/v1/admin/limits", tag = "operations", responses((status = 200, body = Limits)))]
-pub(crate) async fn limits(State(app): State<App>, caller: Caller) -> Result<Json<Limits>, Problem> {
+#[utoipa::path(get, path = "/api/v1/admin/limits", tag = "operations", params(PageQuery), responses((status = 200, body = Limits)))]
+pub(crate) async fn limits(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Limits>, Problem> {
     let looking = app.queue().look(caller.global_reach()).await?;
     let tenants = looking.tenants().await?;
     looking.end().await?;
+    let (tenants, next_cursor) = page.of(tenants, |tenant| tenant.slug.clone())?;
     let options = app.options();
     Ok(Json(Limits {
         max_body_bytes: options.max_body_bytes,
@@ -195,6 +219,7 @@ pub(crate) async fn limits(State(app): State<App>, caller: Caller) -> Result<Jso
                 requests_per_minute: tenant.requests_per_minute,
             })
             .collect(),
+        next_cursor,
     }))
 }
 

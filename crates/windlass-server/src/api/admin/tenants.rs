@@ -12,13 +12,13 @@ use windlass::{Act, Fields, Tenant};
 
 use crate::api::schema;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, keep, replay};
+use crate::http::{App, Body, Id, IdempotencyKey, PageQuery, Problem, Query, keep, replay};
 
 /// A tenant to be.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTenant {
-    #[schema(min_length = 1, max_length = 200, example = "Acme Ltd")]
+    #[schema(min_length = 1, max_length = 200, pattern = "\\S", example = "Acme Ltd")]
     name: String,
     /// Lower case, short, for people and addresses.
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]*$", example = "acme")]
@@ -44,7 +44,7 @@ pub(crate) struct NewTenant {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TenantChange {
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(min_length = 1, max_length = 200, pattern = "\\S")]
     name: Option<String>,
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]*$")]
     slug: Option<String>,
@@ -81,15 +81,22 @@ pub(crate) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<
 pub(crate) struct Tenants {
     #[schema(value_type = Vec<schema::Tenant>)]
     tenants: Vec<Tenant>,
+    /// For the next page; none after the last.
+    next_cursor: Option<String>,
 }
 
 /// List tenants
-#[utoipa::path(get, path = "/api/v1/admin/tenants", tag = "tenants", responses((status = 200, body = Tenants)))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Tenants>, Problem> {
+#[utoipa::path(get, path = "/api/v1/admin/tenants", tag = "tenants", params(PageQuery), responses((status = 200, body = Tenants)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Tenants>, Problem> {
     let looking = app.queue().look(caller.global_reach()).await?;
     let tenants = looking.tenants().await?;
     looking.end().await?;
-    Ok(Json(Tenants { tenants }))
+    let (tenants, next_cursor) = page.of(tenants, |tenant| tenant.slug.clone())?;
+    Ok(Json(Tenants { tenants, next_cursor }))
 }
 
 /// Read a tenant

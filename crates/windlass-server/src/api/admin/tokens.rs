@@ -12,13 +12,15 @@ use windlass::{Act, Acting, INSTALLATION, NewToken, Reach, Token};
 
 use crate::api::schema;
 use crate::auth::{Caller, Kind, Permission, Role, TokenSecret};
-use crate::http::{App, Body, IdempotencyKey, Problem, ProblemKind, Time, keep, replay};
+use crate::http::{App, Body, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, Time, keep, replay};
+
+const MOST_SCOPES: usize = 20;
 
 /// A token to be.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTokenBody {
-    #[schema(min_length = 1, max_length = 200, example = "nightly sync")]
+    #[schema(min_length = 1, max_length = 200, pattern = "\\S", example = "nightly sync")]
     name: String,
     role: Role,
     /// Holds it to less than its role may: `jobs:read`, `jobs:write`, …
@@ -39,22 +41,29 @@ pub(crate) struct TokenCreated {
     token: Option<String>,
 }
 
-/// The tokens, newest first.
+/// The tokens, in the order of their ids.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Tokens {
     #[schema(value_type = Vec<schema::Token>)]
     tokens: Vec<Token>,
+    /// For the next page; none after the last.
+    next_cursor: Option<String>,
 }
 
 /// List tokens
 ///
 /// Of the tenant; of everyone, for a super-admin that names no tenant.
-#[utoipa::path(get, path = "/api/v1/admin/tokens", tag = "tokens", responses((status = 200, body = Tokens)))]
-pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<Tokens>, Problem> {
+#[utoipa::path(get, path = "/api/v1/admin/tokens", tag = "tokens", params(PageQuery), responses((status = 200, body = Tokens)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Tokens>, Problem> {
     let looking = app.queue().look(caller.wide_reach()).await?;
     let tokens = looking.tokens(None).await?;
     looking.end().await?;
-    Ok(Json(Tokens { tokens }))
+    let (tokens, next_cursor) = page.of(tokens, |token| token.id.clone())?;
+    Ok(Json(Tokens { tokens, next_cursor }))
 }
 
 /// Create a token
@@ -72,6 +81,9 @@ pub(crate) async fn create(
         return Err(Problem::invalid("/name", "must have 1 to 200 characters"));
     }
     let scopes = new.scopes.as_deref().unwrap_or_default();
+    if scopes.len() > MOST_SCOPES {
+        return Err(Problem::invalid("/scopes", format!("are at most {MOST_SCOPES}")));
+    }
     for (at, scope) in scopes.iter().enumerate() {
         let known = Permission::from_scope(scope);
         if known.is_none_or(|permission| !new.role.may(permission)) {

@@ -98,7 +98,11 @@ async fn run(
     let (filter, named) = which(body.value.ids, body.value.filter, &caller)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if body.value.dry_run {
-        let (ids, has_more) = acting.matching(&filter).await?;
+        let (ids, has_more) = match verb {
+            Verb::Cancel => acting.cancelable(&filter).await?,
+            Verb::Retry => acting.retryable(&filter).await?,
+            Verb::Delete => acting.matching(&filter).await?,
+        };
         let outcomes = ids.into_iter().map(|id| (id, "matched".to_owned())).collect();
         // Nothing was done, so nothing is committed and nothing audited.
         return Ok(Json(answer(&Bulk { outcomes, has_more }, named.as_deref(), true)));

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windlass::{Filter, Source, State};
 
 use crate::auth::Caller;
-use crate::http::{Problem, Time};
+use crate::http::{Problem, Time, page_limit, page_offset};
 
 /// A job's status.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
@@ -41,6 +41,7 @@ pub(crate) struct FilterBody {
     definition_key: Option<String>,
     queue: Option<String>,
     /// `type:id`
+    #[schema(pattern = "^[^:]+:.+$")]
     subject: Option<String>,
     tag: Option<String>,
     correlation_id: Option<String>,
@@ -62,7 +63,7 @@ pub(crate) struct ListQuery {
     definition_key: Option<String>,
     queue: Option<String>,
     /// `type:id`
-    #[param(example = "post:42")]
+    #[param(example = "post:42", pattern = "^[^:]+:.+$")]
     subject: Option<String>,
     tag: Option<String>,
     correlation_id: Option<String>,
@@ -135,14 +136,7 @@ impl ListQuery {
             created_before: self.created_before,
         };
         let mut filter = conditions.filter(caller, "?")?;
-        let limit = self.limit.unwrap_or(100);
-        if !(1..=1000).contains(&limit) {
-            return Err(Problem::invalid("?limit", "must be between 1 and 1000"));
-        }
-        let offset = self.offset.unwrap_or(0);
-        if offset > 10_000 {
-            return Err(Problem::invalid("?offset", "must be at most 10000; use the cursor to go deeper"));
-        }
+        let (limit, offset) = (page_limit(self.limit, 100, 1000)?, page_offset(self.offset)?);
         if let Some(worker) = self.worker {
             filter = filter.held_by(worker);
         }

@@ -11,7 +11,7 @@ use windlass::{Act, Cron, DueRun, Fire, FireOutcome, NewEvent, WouldFire};
 
 use super::schema;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, Time, keep, replay};
+use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, Time, keep, page_limit, replay};
 
 const MOST_PREVIEWED: usize = 1000;
 
@@ -118,10 +118,7 @@ pub(crate) async fn fires(
     Id(id): Id,
     Query(query): Query<FiresQuery>,
 ) -> Result<Json<Fires>, Problem> {
-    let limit = query.limit.unwrap_or(50);
-    if !(1..=500).contains(&limit) {
-        return Err(Problem::invalid("?limit", "must be between 1 and 500"));
-    }
+    let limit = page_limit(query.limit, 50, 500)?;
     let looking = app.queue().look(caller.reach()).await?;
     if looking.trigger(id).await?.is_none() {
         return Err(Problem::not_found("trigger"));
@@ -200,7 +197,11 @@ pub(crate) async fn backfill(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DryRunBody {
-    #[schema(example = "provider.folder.updated", max_length = 200)]
+    #[schema(
+        example = "provider.folder.updated",
+        max_length = 200,
+        pattern = "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$"
+    )]
     name: String,
     #[serde(default)]
     #[schema(value_type = Option<Value>)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Beat, NewJob, RemoteJob};
+use windlass::{Beat, Claim, Done, Failure, Introduction, NewJob, RemoteJob};
 
 use super::seconds;
 use crate::http::Problem;
@@ -13,7 +13,7 @@ use crate::http::Problem;
 #[serde(deny_unknown_fields)]
 pub(crate) struct RegisterBody {
     /// The worker's own name; that of the credential without it.
-    #[schema(example = "mac-mini-3")]
+    #[schema(example = "mac-mini-3", min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9._:-]+$")]
     pub(crate) worker_id: Option<String>,
     #[serde(default)]
     pub(crate) hostname: String,
@@ -29,6 +29,13 @@ pub(crate) struct RegisterBody {
     pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
 }
 
+impl From<RegisterBody> for Introduction {
+    fn from(body: RegisterBody) -> Self {
+        let RegisterBody { worker_id, hostname, version, definition_keys, queues, metadata } = body;
+        Self { worker_id, hostname, version, definition_keys, queues, metadata }
+    }
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Registered {
     pub(crate) worker_id: String,
@@ -40,6 +47,7 @@ pub(crate) struct Registered {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimBody {
     /// The worker's own name; that of the credential without it.
+    #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9._:-]+$")]
     pub(crate) worker_id: Option<String>,
     /// The definitions it can run; without them every definition in `queues`.
     #[serde(default)]
@@ -59,6 +67,15 @@ pub(crate) struct ClaimBody {
     #[serde(default = "a_minute")]
     #[schema(minimum = 1, maximum = 86400, default = 60)]
     pub(crate) lease_seconds: f64,
+}
+
+impl ClaimBody {
+    pub(crate) fn read(self) -> Result<Claim, Problem> {
+        let (wait, lease) =
+            (seconds("wait_seconds", self.wait_seconds)?, seconds("lease_seconds", self.lease_seconds)?);
+        let Self { worker_id, definition_keys, queues, limit, .. } = self;
+        Ok(Claim { worker_id, definition_keys, queues, limit, wait, lease })
+    }
 }
 
 fn one() -> usize {
@@ -122,7 +139,7 @@ pub(crate) struct HeartbeatBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProgressBody {
-    #[schema(minimum = 0, maximum = 100)]
+    /// Held to 0 and 100.
     percent: Option<f32>,
     message: Option<String>,
 }
@@ -173,6 +190,19 @@ pub(crate) struct CompleteBody {
     pub(crate) next: Vec<NewJob>,
 }
 
+impl CompleteBody {
+    pub(crate) fn read(self) -> (String, Done) {
+        let mut done = Done::new();
+        if let Some(result) = &self.result {
+            done = done.result(result);
+        }
+        if let Some(artifact) = &self.artifact {
+            done = done.artifact(artifact);
+        }
+        (self.fence, self.next.into_iter().fold(done, Done::then))
+    }
+}
+
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FailBody {
@@ -181,8 +211,21 @@ pub(crate) struct FailBody {
     #[serde(default = "yes")]
     #[schema(default = true)]
     pub(crate) retryable: bool,
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 315_360_000)]
     pub(crate) retry_after_seconds: Option<f64>,
+}
+
+impl FailBody {
+    pub(crate) fn read(self) -> Result<(String, Failure), Problem> {
+        let after =
+            self.retry_after_seconds.map(|after| seconds("retry_after_seconds", after)).transpose()?;
+        let failure = match (self.retryable, after) {
+            (false, _) => Failure::permanent(self.error),
+            (true, Some(after)) => Failure::retry_after(after, self.error),
+            (true, None) => Failure::retry(self.error),
+        };
+        Ok((self.fence, failure))
+    }
 }
 
 fn yes() -> bool {
@@ -193,7 +236,7 @@ fn yes() -> bool {
 #[serde(deny_unknown_fields)]
 pub(crate) struct SnoozeBody {
     pub(crate) fence: String,
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 315_360_000)]
     pub(crate) delay_seconds: f64,
 }
 

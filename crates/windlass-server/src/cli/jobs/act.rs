@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::list::Which;
 use crate::cli::Global;
-use crate::cli::client::Client;
+use crate::cli::client::{Client, segment};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
@@ -59,17 +59,7 @@ impl Act {
             (true, true) => Err(Failure::usage(format!("which jobs to {verb}?"))
                 .advise("name ids, or conditions such as --status dead_letter (--dry-run counts first)")),
             (false, false) => Err(Failure::usage("name ids or conditions, not both")),
-            (false, true) if !self.dry_run => {
-                for id in &self.ids {
-                    let job = client.post(&format!("/api/v1/jobs/{id}/{verb}"), json!({})).await?;
-                    if global.json {
-                        print::json(&job)?;
-                    } else {
-                        print::line(format!("{id} {}", outcome(&job)))?;
-                    }
-                }
-                Ok(Exit::Success)
-            }
+            (false, true) if !self.dry_run => self.run_each(global, &client, verb).await,
             (has_no_ids, _) => {
                 let which = if has_no_ids {
                     json!({"filter": self.which.as_filter()})
@@ -81,7 +71,29 @@ impl Act {
         }
     }
 
-    /// A call takes a thousand jobs at most; what it changed no longer fits, so the next call meets others.
+    /// Each by itself: one that cannot be done does not keep the others waiting, and its code is the one that ends this.
+    async fn run_each(&self, global: &Global, client: &Client, verb: &str) -> Result<Exit, Failure> {
+        let mut jobs = Vec::new();
+        let mut failed = None;
+        for id in &self.ids {
+            match client.post(&format!("/api/v1/jobs/{}/{verb}", segment(id)), json!({})).await {
+                Ok(job) if global.json => jobs.push(job),
+                Ok(job) => print::line(format!("{id} {}", outcome(&job)))?,
+                Err(failure) if self.ids.len() == 1 => return Err(failure),
+                Err(failure) => {
+                    print::note(format!("{id}: {failure}"));
+                    failed.get_or_insert(failure.exit);
+                }
+            }
+        }
+        if global.json {
+            print::json(&if self.ids.len() == 1 { jobs.remove(0) } else { Value::Array(jobs) })?;
+        }
+        Ok(failed.unwrap_or(Exit::Success))
+    }
+
+    /// A call takes a thousand jobs at most; what it changed no longer fits, so the next call meets others. One that was only
+    /// asked to stop still runs, so a call that met nobody new is the last.
     async fn run_many(
         &self,
         global: &Global,
@@ -91,12 +103,15 @@ impl Act {
     ) -> Result<Exit, Failure> {
         body["dry_run"] = json!(self.dry_run);
         let (mut matched, mut changed) = (0, 0);
+        let mut met = std::collections::HashSet::new();
         loop {
             let answer = client.post(&format!("/api/v1/jobs/{verb}"), body.clone()).await?;
             let count = |key: &str| print::at(&answer, key).as_u64().unwrap_or(0);
             matched += count("matched");
             changed += count("changed");
-            let goes_on = print::at(&answer, "has_more") == true && count("changed") > 0;
+            let ids = print::at(&answer, "results").as_array().into_iter().flatten();
+            let is_new = ids.filter(|one| met.insert(print::text(print::at(one, "id")))).count() > 0;
+            let goes_on = print::at(&answer, "has_more") == true && count("changed") > 0 && is_new;
             if goes_on {
                 continue;
             }

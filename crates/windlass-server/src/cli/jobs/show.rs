@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::list::tries;
 use crate::cli::Global;
-use crate::cli::client::list_of;
+use crate::cli::client::{list_of, segment};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print::{self, at, text};
 
@@ -24,7 +24,7 @@ const ENDED: [&str; 4] = ["succeeded", "failed", "dead_letter", "canceled"];
 impl Show {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
-        let path = format!("/api/v1/jobs/{}", self.id);
+        let path = format!("/api/v1/jobs/{}", segment(&self.id));
         let job = client.get(&path, &[]).await?;
         let attempts = list_of(&client.get(&format!("{path}/attempts"), &[]).await?);
         let is_waiting = !ENDED.contains(&text(at(&job, "status")).as_str());

@@ -6,6 +6,7 @@ use clap::Args;
 use serde_json::Value;
 
 use crate::cli::Global;
+use crate::cli::client::segment;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
@@ -22,7 +23,7 @@ pub(super) struct Tail {
 impl Tail {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
-        let mut events = client.events(&format!("/api/v1/jobs/{}/logs", self.id)).await?;
+        let mut events = client.events(&format!("/api/v1/jobs/{}/logs", segment(&self.id))).await?;
         loop {
             let event = tokio::select! {
                 event = events.next() => event?,

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::enqueue::span;
 use crate::cli::Global;
-use crate::cli::client::Client;
+use crate::cli::client::{Client, segment};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
@@ -55,7 +55,7 @@ pub(super) async fn until_ended(
         let mut sum = ended.len() as f64 * 100.0;
         let mut word = String::new();
         for id in ids.iter().filter(|id| !ended.contains_key(id.as_str())).cloned().collect::<Vec<_>>() {
-            let job = client.get(&format!("/api/v1/jobs/{id}"), &[]).await?;
+            let job = client.get(&format!("/api/v1/jobs/{}", segment(&id)), &[]).await?;
             let status = print::text(print::at(&job, "status"));
             if !print::at(&job, "finished_at").is_null() {
                 let known = ids.iter().find(|known| **known == id).map_or("", String::as_str);

@@ -16,6 +16,7 @@ const PURE_MODULES: &[&str] = &[
     "template",
     "redact",
     "json",
+    "instant",
     "text",
     "trace",
     "worker/fair",

@@ -7,14 +7,16 @@ use crate::rule::{Place, Rule};
 use crate::source::words;
 use crate::tree::Tree;
 
-pub(crate) const RULES: &[&Rule] = &[&REGISTERED, &TRANSITIONS, &MISSION, &WHOLE_MISSION, &INVARIANTS];
+pub(crate) const RULES: &[&Rule] =
+    &[&REGISTERED, &TRANSITIONS, &MISSION, &WHOLE_MISSION, &INVARIANTS, &THREATS];
 
-/// The tables that have a check. Those after the first three are compared with code and catalog by `documents.rs` in the
+/// The tables that have a check. Those after the first four are compared with code and catalog by `documents.rs` in the
 /// library's tests.
 const CHECKED: &[&str] = &[
     "transitions",
     "mission",
     "invariants",
+    "threats",
     "metrics",
     "log-fields",
     "sql-enqueue",
@@ -29,6 +31,7 @@ const CHECKED: &[&str] = &[
     "server-metrics",
     // By the server's tests: openapi.rs.
     "why-codes",
+    "problems",
     "sql-emit",
     "sql-functions",
     "transition-fields",
@@ -207,6 +210,38 @@ const INVARIANTS: Rule = Rule {
         (
             "docs/a.md",
             "<!-- checked: invariants -->\n| # | promise | proved by | also |\n|---|---|---|---|\n| 1 | a | `it_holds` | model |\n| 2 | b | – | model |\n",
+        ),
+        ("crates/a/tests/b.rs", "async fn it_holds() {}\n"),
+    ]],
+};
+
+const THREATS: Rule = Rule {
+    name: "every threat names tests that exist",
+    mend: "write the test's function name in backticks under `proved by`, or `–` while it is open",
+    find: |tree| {
+        let mut places = Vec::new();
+        for table in tables(tree).filter(|table| table.name == "threats") {
+            for row in &table.rows {
+                let [_, _, proof] = row.cells.as_slice() else {
+                    places.push(place(&table, row.line, format!("{} cells", row.cells.len())));
+                    continue;
+                };
+                places.extend(names_tests(tree, proof).into_iter().map(|why| place(&table, row.line, why)));
+            }
+        }
+        places
+    },
+    caught: &[
+        &[("docs/a.md", "<!-- checked: threats -->\n| # | threat |\n|---|---|\n| X-01 | a |\n")],
+        &[(
+            "docs/a.md",
+            "<!-- checked: threats -->\n| # | threat | proved by |\n|---|---|---|\n| X-01 | a | `it_holds` |\n",
+        )],
+    ],
+    passes: &[&[
+        (
+            "docs/a.md",
+            "<!-- checked: threats -->\n| # | threat | proved by |\n|---|---|---|\n| X-01 | a | `it_holds` |\n",
         ),
         ("crates/a/tests/b.rs", "async fn it_holds() {}\n"),
     ]],

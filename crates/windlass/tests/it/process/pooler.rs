@@ -37,6 +37,54 @@ async fn everything_works_behind_a_pooler_without_listen() {
     core(&[("--pooled", "true"), ("--listen", "false")], |settings| settings.pooled().without_listen()).await;
 }
 
+/// X-04 behind a pooler: callers that go away in the middle of a look leave their tenant to nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn tenants_do_not_meet_behind_a_pooler() {
+    let direct = TestQueue::create().await;
+    direct.define(&windlass::Definition::new("a")).await.unwrap();
+    let tenants = [direct.tenant("a").await, direct.tenant("b").await];
+    for tenant in tenants {
+        direct.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap();
+    }
+    let bouncer = Bouncer::start(&direct).await;
+    let settings = Settings::new(&bouncer.url).unwrap().direct_url(direct.url()).unwrap().pooled();
+    let queue = Queue::connect(settings.connections(2)).await.unwrap();
+    for round in 0..2000_usize {
+        let tenant = tenants[round % 2];
+        let look = async {
+            let looking = queue.look(windlass::Reach::Tenant(tenant)).await?;
+            let page = looking.list(&windlass::Filter::new(tenant)).await?;
+            let counts = looking.counts().await?;
+            looking.end().await?;
+            Ok::<_, windlass::Error>((page.jobs, counts))
+        };
+        if round % 3 == 0 {
+            let moment = Duration::from_micros((round * 7 % 3000) as u64);
+            let _ = tokio::time::timeout(moment, look).await;
+            continue;
+        }
+        let (jobs, counts) = look.await.unwrap();
+        assert!(jobs.len() == 1 && jobs[0].tenant_id == tenant, "round {round}: {jobs:?}");
+        assert!(counts.iter().all(|count| count.tenant_id == tenant), "round {round}");
+    }
+}
+
+/// Whoever gives the pooler's address for the server's own is told that notifications do not arrive there.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_doctor_finds_that_listen_is_lost_behind_a_pooler() {
+    let direct = TestQueue::create().await;
+    let bouncer = Bouncer::start(&direct).await;
+    let findings = windlass::examine(&Settings::new(&bouncer.url).unwrap()).await.unwrap();
+    let listen = findings.iter().find(|finding| finding.check == "listen").unwrap();
+    assert_eq!(listen.severity, windlass::Severity::Danger, "{listen:?}");
+    assert!(listen.advice.as_ref().unwrap().contains("direct_url"), "{listen:?}");
+    let both = Settings::new(&bouncer.url).unwrap().direct_url(direct.url()).unwrap();
+    let findings = windlass::examine(&both).await.unwrap();
+    let listen = findings.iter().find(|finding| finding.check == "listen").unwrap();
+    assert_eq!(listen.severity, windlass::Severity::Fine, "{listen:?}");
+    assert!(listen.found.contains("through a pooler"), "{listen:?}");
+}
+
 async fn core(flags: &[(&str, &str)], say: fn(Settings) -> Settings) {
     let (direct, fleet) = (TestQueue::create().await, Fleet::new());
     let client = direct.client().await;

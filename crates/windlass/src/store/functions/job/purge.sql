@@ -29,10 +29,10 @@ begin
     from_history as (delete from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs) returning h.lane, h.job_status as state),
     gone as (select * from from_line union all select * from from_live union all select * from from_time union all select * from from_jobs
              union all select * from from_history where state is not null)
-    insert into windlass.tally (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled)
+    insert into windlass.tally (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled, purged)
       select tenant, g.lane, -count(*) filter (where g.state = 5), -count(*) filter (where g.state = 6), -count(*) filter (where g.state = 7),
              -count(*) filter (where g.state = 8), -count(*) filter (where g.state = 1), -count(*) filter (where g.state = 2),
-             -count(*) filter (where g.state = 3), -count(*) filter (where g.state = 4)
+             -count(*) filter (where g.state = 3), -count(*) filter (where g.state = 4), count(*)
         from gone g group by g.lane;
     exit when not exists (
       select from windlass.standing s where s.tenant_id = tenant and s.job_id = any (jobs)

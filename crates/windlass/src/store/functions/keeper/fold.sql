@@ -15,14 +15,14 @@ begin
   with taken as (
     delete from windlass.tally where ctid = any (array(select t.ctid from windlass.tally t limit most)) returning *),
   merged as (
-    insert into windlass.total as t (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled)
+    insert into windlass.total as t (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled, purged)
       select n.tenant_id, n.lane, sum(n.queued), sum(n.running), sum(n.scheduled), sum(n.blocked), sum(n.succeeded), sum(n.failed),
-             sum(n.dead_letter), sum(n.canceled)
+             sum(n.dead_letter), sum(n.canceled), sum(n.purged)
         from taken n group by n.tenant_id, n.lane
       on conflict (tenant_id, lane) do update set
         queued = t.queued + excluded.queued, running = t.running + excluded.running, scheduled = t.scheduled + excluded.scheduled,
         blocked = t.blocked + excluded.blocked, succeeded = t.succeeded + excluded.succeeded, failed = t.failed + excluded.failed,
-        dead_letter = t.dead_letter + excluded.dead_letter, canceled = t.canceled + excluded.canceled)
+        dead_letter = t.dead_letter + excluded.dead_letter, canceled = t.canceled + excluded.canceled, purged = t.purged + excluded.purged)
   select count(*) into folded from taken;
   return folded;
 end

@@ -57,11 +57,11 @@ select l.tenant_id, l.job_id, l.attempt, w.worker_id, null, l.claimed_at, null, 
   from windlass.live l join windlass.job_workers w on w.id = l.worker
   left join windlass.progress p on p.tenant_id = l.tenant_id and p.job_id = l.job_id and p.attempt = l.attempt;
 
--- Jobs per tenant, queue, definition and status, exact: the folded totals and what is not folded yet.
+-- Jobs per tenant, queue, definition and status, exact: the folded totals and what is not folded yet. purged: those that are gone.
 create or replace view windlass.job_counts with (security_invoker = true) as
 select c.tenant_id, n.queue, n.definition_id, sum(c.queued) as queued, sum(c.running) as running, sum(c.scheduled) as scheduled,
        sum(c.blocked) as blocked, sum(c.succeeded) as succeeded, sum(c.failed) as failed, sum(c.dead_letter) as dead_letter,
-       sum(c.canceled) as canceled
+       sum(c.canceled) as canceled, sum(c.purged) as purged
   from (select * from windlass.total union all select * from windlass.tally) c
   join windlass.lane n on n.tenant_id = c.tenant_id and n.id = c.lane
  group by c.tenant_id, n.queue, n.definition_id;

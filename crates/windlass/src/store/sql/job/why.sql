@@ -2,7 +2,7 @@
 -- backlog are counted up to a thousand.
 -- Index: the primary keys of each table, line_by_job, dependency_by_job.
 select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, d.is_active, n.queue,
-       coalesce(q.is_paused, false) as queue_is_paused, t.status as tenant_status,
+       coalesce(q.is_paused, false) as queue_is_paused, t.status as tenant_status, t.weight,
        f.due_at, clock_timestamp() as now, l.cancel_requested_at, w.worker_id, w.lease_expires_at, b.deadline,
        coalesce(f.failures, l.failures, s.failures, 0::smallint) as failures, b.max_attempts,
        array(select p.needs_job_id from windlass.dependency p where p.tenant_id = b.tenant_id and p.job_id = b.id

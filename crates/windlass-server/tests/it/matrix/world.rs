@@ -1,0 +1,160 @@
+//! A tenant with something of everything, by the names that stand in paths; and for each route a body that it takes.
+
+use std::collections::HashMap;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass::NewJob;
+use windlass_server::auth::{Permission, Role};
+use windlass_server::http::Route;
+
+use crate::support::TestServer;
+
+const ABSENT: &str = "00000000-0000-7000-8000-0000000000ff";
+
+pub(super) struct Ids(HashMap<&'static str, String>);
+
+impl Ids {
+    pub(super) fn absent() -> Self {
+        let names = [
+            "job_id",
+            "claimed_id",
+            "tenant_id",
+            "definition_id",
+            "trigger_id",
+            "event_id",
+            "user_id",
+            "hold_id",
+        ];
+        let mut ids: HashMap<_, _> = names.into_iter().map(|name| (name, ABSENT.to_owned())).collect();
+        ids.insert("token_id", "ffffffffffffffff".to_owned());
+        ids.insert("queue", "nowhere".to_owned());
+        ids.insert("worker_id", "nobody".to_owned());
+        ids.insert("hook", "nowhere".to_owned());
+        ids.insert("fence", "no fence".to_owned());
+        Self(ids)
+    }
+
+    /// A fence that is one, of something else: what is no fence at all is another matter.
+    pub(super) fn with_fence_of(mut self, other: &Self) -> Self {
+        self.0.insert("fence", other.get("fence").to_owned());
+        self
+    }
+
+    pub(super) fn get(&self, name: &str) -> &str {
+        &self.0[name]
+    }
+
+    /// Ids that are there, all of them this tenant's where tenants have them.
+    pub(super) async fn of(server: &TestServer, tenant: Uuid) -> Self {
+        let mut ids = Self::absent();
+        let admin = server.client(tenant, Role::TenantAdmin).await;
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let job = server.queue.enqueue(&NewJob::new("a").tenant(tenant).subject("s", "1")).await.unwrap();
+        let token = json!({"name": "t", "role": "viewer"});
+        let token = admin.post("/api/v1/admin/tokens", &token).await.expect(201);
+        let member = json!({"email": format!("{}@example.com", Uuid::now_v7()), "role": "viewer"});
+        let member = admin.post("/api/v1/admin/members", &member).await.expect(201);
+        let trigger = json!({"label": "nightly", "trigger_type": "schedule", "cron_expr": "0 2 * * *", "timezone": "UTC", "definition_key": "a"});
+        let trigger = admin.post("/api/v1/jobs/triggers", &trigger).await.expect(201);
+        let hold = json!({"subject_type": "user", "subject_id": "7", "reason": "r"});
+        let hold = admin.post("/api/v1/retention/holds", &hold).await.expect(201);
+        let event = admin.post("/api/v1/events", &json!({"name": "some.thing"})).await.expect(201);
+        // Claimed by a worker of this tenant, whose fence nobody else should get anything for.
+        server.queue.enqueue(&NewJob::new("claimed").tenant(tenant)).await.unwrap();
+        let worker = server.client(tenant, Role::Worker).await;
+        let name = Uuid::now_v7().simple().to_string();
+        let claim = json!({"definition_keys": ["claimed"], "wait_seconds": 20, "worker_id": name});
+        let claimed = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200)["jobs"][0].clone();
+        let definitions = server.admin.get("/api/v1/admin/jobs/definitions").await.expect(200);
+        // One of its own to be changed and deleted.
+        let another = server.queue.tenant(&format!("t-{}", Uuid::now_v7().simple())).await;
+        ids.0.extend([
+            ("job_id", job.id.to_string()),
+            ("token_id", text(&token["id"])),
+            ("user_id", text(&member["user_id"])),
+            ("trigger_id", text(&trigger["id"])),
+            ("event_id", text(&event["id"])),
+            ("hold_id", text(&hold["id"])),
+            ("claimed_id", text(&claimed["id"])),
+            ("fence", text(&claimed["fence"])),
+            ("worker_id", format!("{name}@{tenant}")),
+            ("definition_id", text(&definitions["definitions"][0]["id"])),
+            ("queue", "aside".to_owned()),
+            ("tenant_id", another.to_string()),
+        ]);
+        ids
+    }
+
+    pub(super) fn path(&self, route: &Route) -> String {
+        let mut path = route.path.to_owned();
+        while let Some(start) = path.find('{') {
+            let end = path[start..].find('}').unwrap() + start;
+            let mut name = path[start + 1..end].to_owned();
+            if route.permission == Permission::Work && name == "job_id" {
+                name = "claimed_id".to_owned();
+            }
+            let id = self.0.get(name.as_str());
+            let id = id.unwrap_or_else(|| panic!("{}: nobody said what {name} is; add it here", route.path));
+            path.replace_range(start..=end, id);
+        }
+        if (&route.method, route.path) == (&Method::DELETE, "/api/v1/retention/rules") {
+            path.push_str("?status=failed");
+        }
+        path
+    }
+
+    /// What must be so before a verb can do anything.
+    pub(super) async fn prepare(&self, server: &TestServer, route: &Route, tenant: Uuid) {
+        if matches!(route.path, "/api/v1/jobs/{job_id}/retry" | "/api/v1/jobs/retry") {
+            server.queue.cancel(tenant, self.get("job_id").parse().unwrap()).await.unwrap();
+        }
+        if (&route.method, route.path) == (&Method::DELETE, "/api/v1/retention/rules") {
+            let rule = json!({"status": "failed", "keep_seconds": 60});
+            let admin = server.client(tenant, Role::TenantAdmin).await;
+            admin.post("/api/v1/retention/rules", &rule).await.expect(200);
+        }
+        if route.path == "/api/v1/worker/jobs/claim" {
+            server.queue.enqueue(&NewJob::new("claimed").tenant(tenant)).await.unwrap();
+        }
+    }
+}
+
+/// A body that the route takes.
+pub(super) fn body(route: &Route, ids: &Ids) -> Value {
+    let new = Uuid::now_v7().simple().to_string();
+    let fence = ids.get("fence");
+    match (&route.method, route.path) {
+        (&Method::GET | &Method::DELETE, _) => Value::Null,
+        (_, "/api/v1/jobs") => json!({"definition_key": "a"}),
+        (_, "/api/v1/jobs/bulk") => json!({"jobs": [{"definition_key": "a"}]}),
+        (_, "/api/v1/jobs/cancel" | "/api/v1/jobs/retry" | "/api/v1/jobs/delete") => {
+            json!({"ids": [ids.get("job_id")]})
+        }
+        (_, "/api/v1/jobs/triggers") => {
+            json!({"label": "l", "trigger_type": "event", "event_name": "x.y", "definition_key": "a"})
+        }
+        (_, "/api/v1/jobs/triggers/dry-run" | "/api/v1/events") => json!({"name": "x.y"}),
+        (_, "/api/v1/jobs/triggers/preview") => json!({"cron_expr": "0 2 * * *"}),
+        (&Method::PATCH, "/api/v1/jobs/triggers/{trigger_id}") => json!({"label": new}),
+        (_, "/api/v1/jobs/triggers/{trigger_id}/backfill") => {
+            json!({"from": "2026-01-01T00:00:00Z", "until": "2026-01-02T12:00:00Z", "dry_run": true})
+        }
+        (_, "/api/v1/events/{event_id}/retry") => json!({"trigger_id": ids.get("trigger_id")}),
+        (_, "/api/v1/retention/rules") => json!({"status": "failed", "keep_seconds": 60}),
+        (_, "/api/v1/retention/holds") => json!({"reason": "r", "job_id": ids.get("job_id")}),
+        (&Method::POST, "/api/v1/admin/jobs/definitions") => json!({"key": new}),
+        (&Method::PATCH, "/api/v1/admin/jobs/definitions/{definition_id}") => json!({"description": new}),
+        (&Method::POST, "/api/v1/admin/tenants") => json!({"name": "T", "slug": new}),
+        (&Method::PATCH, "/api/v1/admin/tenants/{tenant_id}") => json!({"name": new}),
+        (_, "/api/v1/admin/limits/{tenant_id}") => json!({"max_queued": 4000}),
+        (_, "/api/v1/admin/tokens") => json!({"name": "t", "role": "viewer"}),
+        (_, "/api/v1/admin/members") => json!({"email": format!("{new}@example.com"), "role": "viewer"}),
+        (_, "/api/v1/worker/jobs/claim") => json!({"definition_keys": ["claimed"], "wait_seconds": 20}),
+        (_, "/api/v1/worker/jobs/{job_id}/fail") => json!({"fence": fence, "error": "e"}),
+        (_, "/api/v1/worker/jobs/{job_id}/snooze") => json!({"fence": fence, "delay_seconds": 1}),
+        (_, path) if path.starts_with("/api/v1/worker/jobs/{job_id}/") => json!({"fence": fence}),
+        _ => json!({}),
+    }
+}

@@ -1,0 +1,218 @@
+//! Why a job is not running: every code there is, brought about and asked for.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass::NewJob;
+use windlass_server::auth::Role;
+
+use crate::support::{Client, TestServer};
+
+/// A tenant's admin, a worker of that tenant, and the codes that were seen.
+struct Asked {
+    server: TestServer,
+    tenant: Uuid,
+    admin: Client,
+    worker: Client,
+    seen: BTreeSet<String>,
+}
+
+impl Asked {
+    async fn start() -> Self {
+        let server = TestServer::start().await;
+        let tenant = server.queue.tenant("acme").await;
+        let (admin, worker) =
+            (server.client(tenant, Role::TenantAdmin).await, server.client(tenant, Role::Worker).await);
+        Self { server, tenant, admin, worker, seen: BTreeSet::new() }
+    }
+
+    /// A definition of its own for each case, so that no other job stands in the way.
+    async fn define(&self, key: &str) {
+        self.server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": key})).await.expect(201);
+    }
+
+    async fn enqueue(&self, job: Value) -> String {
+        self.admin.post("/api/v1/jobs", &job).await.expect(201)["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn claim(&self, key: &str) -> Value {
+        let claim = json!({"definition_keys": [key], "wait_seconds": 20});
+        self.worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200)["jobs"][0].clone()
+    }
+
+    /// A worker that knows the key and lives.
+    async fn know(&self, key: &str, queues: &[&str]) {
+        let me = json!({"worker_id": key, "definition_keys": [key], "queues": queues});
+        self.worker.post("/api/v1/worker/register", &me).await.expect(200);
+    }
+
+    /// The codes of a job, the one that counts most first; every reason says what it is and what would change it.
+    async fn why(&mut self, job: &str) -> (Vec<String>, Value) {
+        let why = self.admin.get(&format!("/api/v1/jobs/{job}/why")).await.expect(200);
+        let reasons = why["reasons"].as_array().unwrap();
+        assert_eq!(why["reason"], reasons[0]);
+        for reason in reasons {
+            assert!(!reason["message"].as_str().unwrap().is_empty(), "{reason}");
+            assert!(!reason["remedy"].as_str().unwrap().is_empty(), "{reason}");
+        }
+        let codes: Vec<String> =
+            reasons.iter().map(|reason| reason["code"].as_str().unwrap().to_owned()).collect();
+        self.seen.extend(codes.iter().cloned());
+        (codes, why)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_reason_there_is_can_be_brought_about_and_is_told_first_where_it_counts_most() {
+    let mut asked = Asked::start().await;
+    for key in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
+        asked.define(key).await;
+    }
+
+    // Nobody knows the key; then somebody did, and is gone.
+    let job = asked.enqueue(json!({"definition_key": "a"})).await;
+    assert_eq!(asked.why(&job).await.0, ["no_worker_knows_key"]);
+    asked.know("a", &[]).await;
+    let (codes, why) = asked.why(&job).await;
+    assert_eq!(codes, ["about_to_start"]);
+    assert!(why["reason"]["remedy"].as_str().unwrap().contains("weight of 1"), "{why}");
+    let database = asked.server.queue.client().await;
+    let silent = "update windlass.job_workers set lease_expires_at = now() - interval '1 minute'";
+    database.batch_execute(silent).await.unwrap();
+    let (codes, why) = asked.why(&job).await;
+    assert_eq!(codes, ["no_worker_knows_key"]);
+    let message = why["reason"]["message"].as_str().unwrap();
+    assert!(message.contains("the last that did was") && message.contains("\"a\""), "{message}");
+
+    // It runs, is asked to stop, and ends.
+    let job = asked.enqueue(json!({"definition_key": "b"})).await;
+    let claimed = asked.claim("b").await;
+    let (codes, why) = asked.why(&job).await;
+    assert_eq!((codes.as_slice(), &why["status"]), (["running".to_owned()].as_slice(), &json!("running")));
+    asked.admin.post(&format!("/api/v1/jobs/{job}/cancel"), &json!({})).await.expect(200);
+    assert_eq!(asked.why(&job).await.0, ["cancel_pending", "running"]);
+    let ended = format!("/api/v1/worker/jobs/{job}/complete");
+    asked.worker.post(&ended, &json!({"fence": claimed["fence"]})).await.expect(200);
+    let (codes, why) = asked.why(&job).await;
+    assert_eq!(codes, ["finished"]);
+    assert!(why["reason"]["message"].as_str().unwrap().contains("canceled"), "{why}");
+
+    // Its time has not come: by its own word, or after a failure.
+    let job = asked.enqueue(json!({"definition_key": "c", "delay_seconds": 3600})).await;
+    assert_eq!(asked.why(&job).await.0, ["not_due", "no_worker_knows_key"]);
+    let job = asked.enqueue(json!({"definition_key": "d"})).await;
+    let claimed = asked.claim("d").await;
+    let failed = json!({"fence": claimed["fence"], "error": "e", "retry_after_seconds": 600});
+    asked.worker.post(&format!("/api/v1/worker/jobs/{job}/fail"), &failed).await.expect(200);
+    assert_eq!(asked.why(&job).await.0[0], "backing_off");
+
+    // It waits for another.
+    let first = asked.enqueue(json!({"definition_key": "e"})).await;
+    let job = asked.enqueue(json!({"definition_key": "e", "depends_on": [first]})).await;
+    let (codes, why) = asked.why(&job).await;
+    assert_eq!(codes[0], "waits_for_job");
+    assert!(why["reason"]["message"].as_str().unwrap().contains(&first), "it names the job: {why}");
+
+    // Its place: behind its own kind, and behind what is more urgent.
+    asked.know("f", &[]).await;
+    for _ in 0..2 {
+        asked.enqueue(json!({"definition_key": "f"})).await;
+    }
+    let job = asked.enqueue(json!({"definition_key": "f"})).await;
+    let (codes, why) = asked.why(&job).await;
+    assert_eq!(codes, ["behind_others_in_line"]);
+    let (message, remedy) = (&why["reason"]["message"], &why["reason"]["remedy"]);
+    assert!(message.as_str().unwrap().starts_with("2 jobs of the same kind are ahead"), "{why}");
+    assert!(remedy.as_str().unwrap().contains("take turns by their weight, which is 1 here"), "{why}");
+    asked.enqueue(json!({"definition_key": "f", "priority": 1})).await;
+    assert_eq!(asked.why(&job).await.0, ["behind_higher_priority", "behind_others_in_line"]);
+
+    // Those who know it do not serve its queue, or take nothing new.
+    let job = asked.enqueue(json!({"definition_key": "g", "queue": "night"})).await;
+    asked.know("g", &["day"]).await;
+    assert_eq!(asked.why(&job).await.0, ["no_worker_serves_queue"]);
+    let job = asked.enqueue(json!({"definition_key": "h"})).await;
+    asked.know("h", &[]).await;
+    let workers = asked.server.admin.get("/api/v1/admin/workers").await.expect(200);
+    let knows = |worker: &&Value| worker["definition_keys"] == json!(["h"]);
+    let worker = workers["workers"].as_array().unwrap().iter().find(knows).unwrap()["worker_id"].clone();
+    let quiet = format!("/api/v1/admin/workers/{}/quiet", worker.as_str().unwrap().replace('/', "%2F"));
+    asked.server.admin.post(&quiet, &json!({})).await.expect(200);
+    assert_eq!(asked.why(&job).await.0, ["workers_quiet"]);
+
+    // As many of its kind run as may.
+    let one_at_a_time = json!({"key": "j", "max_running": 1});
+    asked.server.admin.post("/api/v1/admin/jobs/definitions", &one_at_a_time).await.expect(201);
+    asked.know("j", &[]).await;
+    asked.enqueue(json!({"definition_key": "j"})).await;
+    asked.claim("j").await;
+    let job = asked.enqueue(json!({"definition_key": "j"})).await;
+    assert_eq!(asked.why(&job).await.0, ["limit_reached"]);
+
+    // What a super-admin switched off, all at once, in the order of what to look at first.
+    let job = asked.enqueue(json!({"definition_key": "i", "queue": "paused"})).await;
+    let id = {
+        let all = asked.server.admin.get("/api/v1/admin/jobs/definitions").await.expect(200);
+        let found = all["definitions"].as_array().unwrap().iter().find(|one| one["key"] == "i").cloned();
+        found.unwrap()["id"].as_str().unwrap().to_owned()
+    };
+    let definition = format!("/api/v1/admin/jobs/definitions/{id}");
+    asked.server.admin.patch(&definition, &json!({"is_active": false})).await.expect(200);
+    asked.server.admin.post("/api/v1/admin/queues/paused/pause", &json!({})).await.expect(200);
+    let tenant = format!("/api/v1/admin/tenants/{}", asked.tenant);
+    asked.server.admin.patch(&tenant, &json!({"status": "suspended"})).await.expect(200);
+    assert_eq!(
+        asked.why(&job).await.0,
+        ["tenant_suspended", "definition_inactive", "queue_paused", "no_worker_knows_key"]
+    );
+    let every: BTreeSet<String> = windlass::Reason::CODES.iter().map(ToString::to_string).collect();
+    assert_eq!(asked.seen, every, "a code that no test brings about");
+}
+
+/// A suspended tenant's jobs stay where they are until it is active again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_tenant_starts_nothing_and_goes_on_when_it_is_active_again() {
+    let asked = Asked::start().await;
+    asked.define("a").await;
+    let job = asked.server.queue.enqueue(&NewJob::new("a").tenant(asked.tenant)).await.unwrap().id;
+    let tenant = format!("/api/v1/admin/tenants/{}", asked.tenant);
+    asked.server.admin.patch(&tenant, &json!({"status": "suspended"})).await.expect(200);
+    // A worker of the installation, which is given every tenant's jobs in turn.
+    let worker = json!({"name": "w", "role": "worker"});
+    let made = asked.server.admin.post("/api/v1/admin/tokens", &worker).await.expect(201);
+    let everybodys = Client::new(&asked.server.base, Some(made["token"].as_str().unwrap().to_owned()));
+    let claim = json!({"definition_keys": ["a"], "wait_seconds": 1});
+    assert_eq!(everybodys.post("/api/v1/worker/jobs/claim", &claim).await.expect(200)["jobs"], json!([]));
+    let shown = asked.admin.get(&format!("/api/v1/jobs/{job}")).await.expect(200);
+    assert_eq!(shown["status"], "queued", "it can still be read");
+    asked.server.admin.patch(&tenant, &json!({"status": "active"})).await.expect(200);
+    let claim = json!({"definition_keys": ["a"], "wait_seconds": 30});
+    let jobs = everybodys.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
+    assert_eq!(jobs["jobs"][0]["id"], json!(job));
+}
+
+/// The quota of a tenant over HTTP: exact, with when to come back, and other tenants do not notice.
+#[tokio::test]
+async fn a_tenant_at_its_quota_is_told_when_to_come_back() {
+    let asked = Asked::start().await;
+    asked.define("a").await;
+    let limits = format!("/api/v1/admin/limits/{}", asked.tenant);
+    asked.server.admin.patch(&limits, &json!({"max_queued": 2})).await.expect(200);
+    let job = json!({"definition_key": "a"});
+    // What was known of the tenant before is believed for a few seconds, which a fresh definition is not.
+    asked.define("b").await;
+    let fresh = json!({"definition_key": "b"});
+    for _ in 0..2 {
+        asked.enqueue(fresh.clone()).await;
+    }
+    let refused = asked.admin.post("/api/v1/jobs", &fresh).await;
+    refused.problem(429, "quota-reached");
+    assert!(refused.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
+    let bulk = asked.admin.post("/api/v1/jobs/bulk", &json!({"jobs": [fresh]})).await.expect(200);
+    assert_eq!((&bulk["created"], &bulk["results"][0]["status"]), (&json!(0), &json!(429)), "{bulk}");
+    let other = asked.server.client(asked.server.queue.tenant("other").await, Role::Operator).await;
+    other.post("/api/v1/jobs", &job).await.expect(201);
+    asked.server.admin.patch(&limits, &json!({"max_queued": null})).await.expect(200);
+    asked.enqueue(fresh).await;
+}
