@@ -146,6 +146,8 @@ pub(crate) struct Fire {
     outcome: String,
     reason: Option<String>,
     job_id: Option<Uuid>,
+    /// How long after its instant the job may start.
+    jitter_seconds: f64,
     event_id: Option<Uuid>,
     #[schema(format = DateTime)]
     decided_at: String,
