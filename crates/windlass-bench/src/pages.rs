@@ -39,7 +39,7 @@ pub(crate) async fn run(plan: &PagesPlan) -> Result<()> {
     );
     let url = server.fresh_database().await?;
     noop::warm_queue(&url, 1).await?;
-    fill(&url, plan.jobs).await?;
+    fill(&url, noop::KEY, plan.jobs).await?;
     let jobs = surround(&url, plan.tenants).await?;
     server.settle_down().await?;
     let windlass = Windlass::start(&url).await?;

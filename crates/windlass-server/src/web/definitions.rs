@@ -104,14 +104,14 @@ async fn show(app: &App, viewer: &Viewer, id: Option<Uuid>, shown: &Value, wrong
             &json("arg_schema"),
             "New jobs are checked against it. The form for new jobs is made from it.",
         )
-        .row(Fields::default().input(("queue", "Queue"), "text!", &text("queue"), "").input(
+        .row(&Fields::default().input(("queue", "Queue"), "text!", &text("queue"), "").input(
             ("priority", "Priority"),
             "number",
             &text("priority"),
             "0 to 1000; lower goes first within a tenant.",
         ))
         .row(
-            Fields::default()
+            &Fields::default()
                 .input(
                     ("timeout_seconds", "Timeout in seconds"),
                     "number!",
@@ -126,7 +126,7 @@ async fn show(app: &App, viewer: &Viewer, id: Option<Uuid>, shown: &Value, wrong
                 ),
         )
         .row(
-            Fields::default()
+            &Fields::default()
                 .input(
                     ("keep_succeeded", "Keep succeeded jobs, in days"),
                     "text",

@@ -180,7 +180,7 @@ impl Fields {
 
     /// Some short fields side by side.
     #[must_use]
-    pub(crate) fn row(mut self, fields: Self) -> Self {
+    pub(crate) fn row(mut self, fields: &Self) -> Self {
         self.0.push_str(&format!("<div class=\"fields\">{}</div>", fields.0));
         self
     }

@@ -153,7 +153,7 @@ async fn show(
     let states = [("active", "Active"), ("suspended", "Suspended: takes and runs no jobs")]
         .map(|(value, word)| (value.to_owned(), word.to_owned()));
     let mut fields = fields.row(
-        Fields::default()
+        &Fields::default()
             .input(
                 ("weight", "Weight"),
                 "number",

@@ -166,7 +166,7 @@ async fn endings_of_remote_workers_and_of_the_reaper_are_counted() {
         let path = format!("/api/v1/worker/jobs/{}/{verb}", job["id"].as_str().unwrap());
         match verb {
             "complete" => {
-                drop(worker.post(&path, &serde_json::json!({"fence": job["fence"]})).await.expect(200))
+                worker.post(&path, &serde_json::json!({"fence": job["fence"]})).await.expect(200);
             }
             "fail" => {
                 let failed = serde_json::json!({"fence": job["fence"], "error": "e"});

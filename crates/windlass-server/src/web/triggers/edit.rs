@@ -148,7 +148,7 @@ fn fields(
     let fields = if is_schedule {
         fields
             .row(
-                Fields::default()
+                &Fields::default()
                     .input(
                         ("cron_expr", "Schedule"),
                         "text!",
@@ -163,7 +163,7 @@ fn fields(
                     ),
             )
             .row(
-                Fields::default()
+                &Fields::default()
                     .select(
                         ("overlap", "If the last job still runs"),
                         &choices(&[
