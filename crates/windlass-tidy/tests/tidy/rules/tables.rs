@@ -8,7 +8,7 @@ use crate::source::words;
 use crate::tree::Tree;
 
 pub(crate) const RULES: &[&Rule] =
-    &[&REGISTERED, &TRANSITIONS, &MISSION, &WHOLE_MISSION, &INVARIANTS, &THREATS];
+    &[&REGISTERED, &TRANSITIONS, &MISSION, &CLOSED_MISSION, &WHOLE_MISSION, &INVARIANTS, &THREATS];
 
 /// The tables that have a check. Those after the first four are compared with code and catalog by `documents.rs` in the
 /// library's tests.
@@ -110,7 +110,7 @@ const TRANSITIONS: Rule = Rule {
 
 const MISSION: Rule = Rule {
     name: "the mission counts on without a gap and names tests that exist",
-    mend: "keep every number; write the test's function name in backticks under `proved by`, link the decision that answers it, or `–` while it is open",
+    mend: "keep every number; write the test's function name in backticks under `proved by`, or link the decision that answers it",
     find: |tree| {
         let mut places = Vec::new();
         let mut next = 1;
@@ -158,6 +158,28 @@ const MISSION: Rule = Rule {
         ),
         ("crates/a/tests/b.rs", "fn it_holds() {}\nasync fn it_stays() {}\n"),
     ]],
+};
+
+const CLOSED_MISSION: Rule = Rule {
+    name: "no line of the mission is open",
+    mend: "name the test that proves it, or link the decision that answers it",
+    find: |tree| {
+        let tables = tables(tree).filter(|table| table.name == "mission");
+        tables
+            .flat_map(|table| {
+                let open = table.rows.iter().filter(|row| row.cells.last().is_some_and(|proof| proof == "–"));
+                open.map(|row| place(&table, row.line, "nothing proves it")).collect::<Vec<_>>()
+            })
+            .collect()
+    },
+    caught: &[&[(
+        "docs/mission.md",
+        "<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 1 | a | 004 | 2 | – |\n",
+    )]],
+    passes: &[&[(
+        "docs/mission.md",
+        "<!-- checked: mission -->\n| # | capability | source | issue | proved by |\n|---|---|---|---|---|\n| 1 | a – b | 004 | 2 | [0001](decisions/0001.md) |\n",
+    )]],
 };
 
 const MISSION_LINES: usize = 233;
