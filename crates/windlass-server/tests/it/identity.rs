@@ -283,9 +283,11 @@ async fn no_route_that_changes_something_takes_it_from_another_sites_page() {
     let token = Secret::new(server.admin.token.clone().unwrap());
     let cookie = session::sign_in_with_token(&server.app, &token, &From::default()).await.unwrap();
     let browser = server.anonymous().with("cookie", cookie.to_str().unwrap().split(';').next().unwrap());
-    // Turning one's own colours over is nothing that anybody could want done for them.
+    // Turning one's own colours over is nothing that anybody could want done for them; and a hook knows its callers by the
+    // signature of what they send, which a browser does not have, and looks at no cookie.
+    let open = ["/ui/theme", "/api/v1/hooks/{hook}"];
     let changing =
-        table().into_iter().filter(|route| route.method != Method::GET && route.path != "/ui/theme");
+        table().into_iter().filter(|route| route.method != Method::GET && !open.contains(&route.path));
     let mut tried = 0;
     for route in changing {
         let words = route.path.split('/').map(|part| if part.starts_with('{') { "x" } else { part });

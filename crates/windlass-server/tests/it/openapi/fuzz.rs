@@ -45,6 +45,12 @@ const MAY_REFUSE: &[(&str, &[u16], &str)] = &[
         &[412, 422],
         "the same, and If-Match names the version that is there or none",
     ),
+    ("POST /api/v1/retention/rules", &[422], "the definition has to exist, and events have one rule for all"),
+    (
+        "POST /api/v1/retention/holds",
+        &[422],
+        "a subject is a type and an id together, and stands beside no job",
+    ),
     ("POST /api/v1/admin/tenants", &[422], "a zone has to be one"),
     ("PATCH /api/v1/admin/tenants/{tenant_id}", &[422], "a zone has to be one"),
     ("POST /api/v1/admin/tokens", &[422], "a scope has to be one that the role has"),
