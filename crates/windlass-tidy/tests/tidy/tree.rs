@@ -25,7 +25,7 @@ pub(crate) struct File {
 }
 
 impl Tree {
-    /// Every text file that git tracks, and those it would if they were added.
+    /// Every file that git tracks, and those it would if they were added; what is not text is there without its content.
     pub(crate) fn of_this_repository() -> Tree {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         // The machine that runs the tests need not own the files.
@@ -38,9 +38,9 @@ impl Tree {
 
         let paths = String::from_utf8(listed.stdout).expect("paths are UTF-8");
         let files = paths.split_terminator('\0').filter_map(|path| {
-            // A file may be deleted and not yet committed, and what is not text is none of our business.
-            let text = std::fs::read_to_string(root.join(path)).ok()?;
-            Some(File::new(path, text))
+            // A file may be deleted and not yet committed. Of what is not text only the path counts: a document may show it.
+            let bytes = std::fs::read(root.join(path)).ok()?;
+            Some(File::new(path, String::from_utf8(bytes).unwrap_or_default()))
         });
         Tree { files: files.collect() }
     }
