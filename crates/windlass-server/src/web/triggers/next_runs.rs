@@ -67,9 +67,11 @@ mod tests {
 
     #[test]
     fn a_due_time_is_told_in_its_own_zone() {
-        let words = |local| local_words(local);
-        assert_eq!(words("2026-11-17T02:30:00+01:00"), ("Tue 17 Nov 2026".to_owned(), "02:30", "+01:00"));
-        assert_eq!(words("2026-11-17T02:30:09-05:00").1, "02:30:09");
-        assert_eq!(words("ü<").0, "ü&lt;");
+        assert_eq!(
+            local_words("2026-11-17T02:30:00+01:00"),
+            ("Tue 17 Nov 2026".to_owned(), "02:30", "+01:00")
+        );
+        assert_eq!(local_words("2026-11-17T02:30:09-05:00").1, "02:30:09");
+        assert_eq!(local_words("ü<").0, "ü&lt;");
     }
 }
