@@ -6,6 +6,9 @@ use std::io::Write;
 use std::sync::{Mutex, Once, PoisonError};
 
 use serde_json::Value;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 static ISSUED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static LOGGED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
@@ -34,12 +37,12 @@ pub(super) fn noticed(body: &Value) {
 pub(super) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        // Ours, not those of the hand that types tokens into a browser.
+        let ours =
+            Targets::new().with_default(LevelFilter::DEBUG).with_target("thirtyfour", LevelFilter::OFF);
+        let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Logged);
         // A test that has a subscriber of its own keeps it, and looks at its logs itself.
-        let _ = tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::DEBUG)
-            .with_ansi(false)
-            .with_writer(|| Logged)
-            .try_init();
+        let _ = tracing_subscriber::registry().with(layer).with(ours).try_init();
     });
 }
 
