@@ -15,8 +15,9 @@ use windlass::{Act, PurgeWait, RetentionProgress, RetentionRule};
 use crate::auth::Caller;
 use crate::http::{App, Body, Problem, Query};
 
-/// What is kept, and how far pruning has come.
+/// What is kept, and how far pruning has come. Definitions have a schema `Retention`, which is another.
 #[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RetentionReport)]
 pub(crate) struct Retention {
     /// The tenant's own rules, which come before its definitions'.
     #[schema(value_type = Vec<RetentionRuleShown>)]

@@ -46,6 +46,7 @@ const MAY_REFUSE: &[(&str, &[u16], &str)] = &[
         "the same, and If-Match names the version that is there or none",
     ),
     ("POST /api/v1/retention/rules", &[422], "the definition has to exist, and events have one rule for all"),
+    ("DELETE /api/v1/retention/rules", &[422], "the rule for events is of no definition"),
     (
         "POST /api/v1/retention/holds",
         &[422],
@@ -57,6 +58,11 @@ const MAY_REFUSE: &[(&str, &[u16], &str)] = &[
     ("POST /api/v1/worker/register", &[422], "lengths of names are bytes, which no schema counts"),
     (
         "PATCH /api/v1/admin/limits/{tenant_id}",
+        &[422],
+        "a whole number is written without a point, which is one to a schema",
+    ),
+    (
+        "POST /api/v1/admin/tokens/{token_id}/rotate",
         &[422],
         "a whole number is written without a point, which is one to a schema",
     ),

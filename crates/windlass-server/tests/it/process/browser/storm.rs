@@ -49,7 +49,9 @@ async fn a_storm_of_changes_reaches_the_page_as_a_few_updates_and_ends_in_the_tr
     let queued = (ROUNDS * EACH + 1 - CANCELED).to_string();
     let (thousands, rest) = queued.split_at(queued.len() - 3);
     chrome.until_text("#card-queued .value", &format!("{thousands}\u{202f}{rest}")).await;
-    chrome.until_text(".tabs", &format!("Canceled {}", CANCELED + 1)).await;
+    let tab = "return [...document.querySelectorAll('.tabs .tab')].map(tab => tab.textContent).find(text => text.startsWith('Canceled'))";
+    let all_canceled = format!("Canceled {}", CANCELED + 1);
+    chrome.until("the canceled are counted", async || chrome.script(tab).await == all_canceled).await;
     chrome
         .until("the newest job is on top", async || {
             chrome.script("return document.querySelector('tbody[data-rows] tr').id").await

@@ -38,8 +38,10 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
             let payload = json!({"provider_id": PROVIDER, "path_prefix": format!("/{verb} {text}")});
             ids.push(queue.enqueue(&NewJob::new(key).tenant(tenant).payload(&payload)).await.unwrap().id);
         }
+        // Two braces would begin a place to fill in, and what is no name there is refused.
+        let plain = text.replace("{{", "{ {");
         let trigger = NewTrigger {
-            payload_template: json!({"a": text, text.as_str(): [text]}),
+            payload_template: json!({"a": plain, plain.as_str(): [plain]}),
             ..NewTrigger::event(text, "provider.folder.updated", "unserved")
         };
         filled.triggers.push(queue.create_trigger(tenant, &trigger, text).await.unwrap().id);
