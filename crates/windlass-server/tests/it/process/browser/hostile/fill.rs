@@ -42,7 +42,7 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
         let plain = text.replace("{{", "{ {");
         let trigger = NewTrigger {
             payload_template: json!({"a": plain, plain.as_str(): [plain]}),
-            ..NewTrigger::event(text, "provider.folder.updated", "unserved")
+            ..NewTrigger::event(&on_one_line(text), "provider.folder.updated", "unserved")
         };
         filled.triggers.push(queue.create_trigger(tenant, &trigger, text).await.unwrap().id);
         admin.post("/api/v1/admin/tokens", &json!({"name": text, "role": "viewer"})).await.expect(201);
@@ -71,6 +71,13 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
     filled
 }
 
+/// As much of it as a label may hold.
+fn on_one_line(text: &str) -> String {
+    let mut line: String = text.chars().filter(|letter| !letter.is_control()).collect();
+    line.truncate((0..=line.len().min(200)).rev().find(|&end| line.is_char_boundary(end)).unwrap());
+    if line.trim().is_empty() { "nothing".to_owned() } else { line }
+}
+
 /// What belongs to nobody.
 pub(super) struct Everyones {
     pub(super) definitions: Vec<Uuid>,
@@ -83,10 +90,12 @@ pub(super) async fn fill_everyone(world: &World, set: &str, texts: &[String]) ->
     let mut made = Everyones { definitions: Vec::new(), tenants: Vec::new() };
     for (number, text) in texts.iter().enumerate() {
         let key = format!("{set}-{number}");
+        // Postgres puts shorter names first, and the fields of all forms are to stand in one order.
+        let long = format!("{text}, the longest of all names");
         let schema = json!({"type": "object", "title": text, "description": text, "properties": {
             "text": {"type": "string", "title": text, "description": text, "default": text},
             "choice": {"type": "string", "title": text, "enum": [text, "other"]},
-            text.as_str(): {"type": "integer", "title": text, "description": text},
+            long: {"type": "integer", "title": text, "description": text},
         }});
         queue.define(&Definition::new(&key).description(text).arg_schema(schema)).await.unwrap();
         made.definitions.push(world.definition_id(&key).await);
