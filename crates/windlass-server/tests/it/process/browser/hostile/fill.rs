@@ -42,7 +42,7 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
         let plain = text.replace("{{", "{ {");
         let trigger = NewTrigger {
             payload_template: json!({"a": plain, plain.as_str(): [plain]}),
-            ..NewTrigger::event(&on_one_line(text), "provider.folder.updated", "unserved")
+            ..NewTrigger::event(on_one_line(text), "provider.folder.updated", "unserved")
         };
         filled.triggers.push(queue.create_trigger(tenant, &trigger, text).await.unwrap().id);
         admin.post("/api/v1/admin/tokens", &json!({"name": text, "role": "viewer"})).await.expect(201);
