@@ -17,6 +17,7 @@ mod page;
 mod posted;
 mod query;
 mod schema_form;
+mod search;
 mod sentence;
 mod viewer;
 mod when;

@@ -1,7 +1,6 @@
 //! Members: the people of a tenant and what each may do there. For those who manage them.
 
 use axum::extract::{Query, State as FromState};
-use serde::Deserialize;
 use uuid::Uuid;
 use windlass::{Act, Member};
 
@@ -10,10 +9,10 @@ use super::html::{Html, escape};
 use super::list::{Cell, Fields, FormPage, Link, ListPage, ListRow, badge, columns};
 use super::page::{Page, back, page, sentence};
 use super::posted::Posted;
+use super::search::Search;
 use super::viewer::Viewer;
 use super::when::When;
-use crate::api::admin::members::{MemberRole, member_fields};
-use crate::auth::Secret;
+use crate::auth::{MemberRole, Secret, member_fields};
 use crate::http::{App, Problem};
 
 /// What a person may be, and what that means.
@@ -22,15 +21,6 @@ const ROLES: [(&str, &str, &str); 3] = [
     ("operator", "Operator", "Operator: also enqueues, cancels, retries"),
     ("tenant_admin", "Tenant admin", "Tenant admin: also triggers, tokens, members, deleting"),
 ];
-
-/// People on one page; others are found by their address or name.
-const SHOWN: usize = 200;
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Search {
-    #[serde(default)]
-    q: String,
-}
 
 /// `GET /ui/members`
 pub(crate) async fn list(
@@ -42,10 +32,9 @@ pub(crate) async fn list(
     let looking = app.queue().look(viewer.caller.reach()).await?;
     let members = looking.members(viewer.caller.tenant()).await?;
     looking.end().await?;
-    let wanted = search.q.trim().to_lowercase();
-    let fits =
-        |member: &&Member| member.email.contains(&wanted) || member.name.to_lowercase().contains(&wanted);
-    let found: Vec<&Member> = members.iter().filter(fits).collect();
+    let found = search.among(&members, |member, wanted| {
+        member.email.contains(wanted) || member.name.to_lowercase().contains(wanted)
+    });
     let now = frame.now;
     let own = viewer.caller.user_id();
     let row = |member: &&Member| ListRow {
@@ -58,25 +47,13 @@ pub(crate) async fn list(
             Cell::acts(remove_form(member, own == Some(member.user_id))),
         ],
     };
-    let before = if members.len() > 10 {
-        format!(
-            "<form class=\"filters\" action=\"/ui/members\" role=\"search\" aria-label=\"Members\"><label class=\"aloud\" for=\"m-q\">Find a member</label><input id=\"m-q\" type=\"search\" name=\"q\" value=\"{}\" placeholder=\"E-mail or name\"><button>Find</button></form>",
-            escape(&search.q)
-        )
-    } else {
-        String::new()
-    };
     page(&ListPage {
         title: "Members",
-        aside: if found.len() > SHOWN {
-            format!("{SHOWN} of {} shown; find others by name", found.len())
-        } else {
-            "people who may sign in to this tenant".to_owned()
-        },
+        aside: Search::aside(found.len(), "people who may sign in to this tenant"),
         act: Some(Link { href: "/ui/members/new", word: "Add member" }),
-        before: Html(before),
+        before: search.form(members.len(), "/ui/members", "Find a member", "E-mail or name"),
         columns: columns(&["Person", "Role", "State", "Member since", "!Actions"]),
-        rows: found.iter().take(SHOWN).map(row).collect(),
+        rows: found.iter().take(Search::SHOWN).map(row).collect(),
         empty: (
             "No members",
             "Add the people who should see this tenant's jobs. Programs use tokens instead.",

@@ -1,7 +1,6 @@
 //! API tokens. A secret is shown once, on the page that answers its making, and nowhere else.
 
 use axum::extract::{Query, State as FromState};
-use serde::Deserialize;
 use windlass::{Act, INSTALLATION, NewToken, Reach, Token};
 
 use super::frame::Section;
@@ -10,19 +9,11 @@ use super::list::{Cell, Fields, FormPage, Link, ListPage, ListRow, badge, column
 use super::page::{Page, back, page, sentence};
 use super::posted::Posted;
 use super::query::instant;
+use super::search::Search;
 use super::viewer::Viewer;
 use super::when::When;
 use crate::auth::{Kind, Role, TokenSecret};
 use crate::http::{App, Problem, ProblemKind};
-
-/// Tokens on one page; others are found by name.
-const SHOWN: usize = 200;
-
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Search {
-    #[serde(default)]
-    q: String,
-}
 
 /// `GET /ui/tokens`
 pub(crate) async fn list(
@@ -34,17 +25,9 @@ pub(crate) async fn list(
     let looking = app.queue().look(viewer.caller.wide_reach()).await?;
     let tokens = looking.tokens(None).await?;
     looking.end().await?;
-    let wanted = search.q.trim().to_lowercase();
-    let fits = |token: &&Token| token.name.to_lowercase().contains(&wanted) || token.id.contains(&wanted);
-    let found: Vec<&Token> = tokens.iter().filter(fits).collect();
-    let before = if tokens.len() > 10 {
-        format!(
-            "<form class=\"filters\" action=\"/ui/tokens\" role=\"search\" aria-label=\"Tokens\"><label class=\"aloud\" for=\"t-q\">Find a token</label><input id=\"t-q\" type=\"search\" name=\"q\" value=\"{}\" placeholder=\"Name or id\"><button>Find</button></form>",
-            escape(&search.q)
-        )
-    } else {
-        String::new()
-    };
+    let found = search.among(&tokens, |token, wanted| {
+        token.name.to_lowercase().contains(wanted) || token.id.contains(wanted)
+    });
     let now = frame.now;
     let row = |token: &Token| {
         let over = token.expires_at.is_some_and(|at| at <= now);
@@ -91,15 +74,11 @@ pub(crate) async fn list(
     };
     page(&ListPage {
         title: "Tokens",
-        aside: if found.len() > SHOWN {
-            format!("{SHOWN} of {} shown; find others by name", found.len())
-        } else {
-            "for programs; people sign in".to_owned()
-        },
+        aside: Search::aside(found.len(), "for programs; people sign in"),
         act: Some(Link { href: "/ui/tokens/new", word: "New token" }),
-        before: Html(before),
+        before: search.form(tokens.len(), "/ui/tokens", "Find a token", "Name or id"),
         columns: columns(&["Name", "State", "Id", "Role", "May", "Last used", "Expires", "!Actions"]),
-        rows: found.iter().take(SHOWN).map(|token| row(token)).collect(),
+        rows: found.iter().take(Search::SHOWN).map(|token| row(token)).collect(),
         empty: ("No tokens", "Make one for a program that enqueues jobs or runs them."),
         next: None,
         frame,

@@ -5,13 +5,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use utoipa::ToSchema;
 use windlass::{Act, Member};
 
-use super::tenants::object;
 use crate::api::schema;
-use crate::auth::{Caller, Secret, hash_password};
+use crate::auth::{Caller, MemberRole, Secret, member_fields};
 use crate::http::{App, Body, Id, IdempotencyKey, PageQuery, Problem, Query, keep, replay};
 
 /// A person to be let in, or to be given another role.
@@ -26,53 +25,6 @@ pub(crate) struct MemberBody {
     /// For somebody who is not known here yet; the password of somebody who is stays theirs.
     #[schema(value_type = Option<String>, min_length = 12, max_length = 200, format = Password)]
     password: Option<Secret>,
-}
-
-/// What a person may be in a tenant.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum MemberRole {
-    Viewer,
-    Operator,
-    TenantAdmin,
-}
-
-impl MemberRole {
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        match name {
-            "viewer" => Some(Self::Viewer),
-            "operator" => Some(Self::Operator),
-            "tenant_admin" => Some(Self::TenantAdmin),
-            _ => None,
-        }
-    }
-}
-
-/// What the library needs to let somebody in; or what is wrong with it. The password is hashed here and goes no further.
-pub(crate) async fn member_fields(
-    email: &str,
-    name: Option<String>,
-    role: MemberRole,
-    password: Option<Secret>,
-) -> Result<Map<String, Value>, Problem> {
-    let email = email.trim().to_lowercase();
-    let is_address =
-        email.split_once('@').is_some_and(|(before, after)| !before.is_empty() && !after.is_empty())
-            && email.matches('@').count() == 1
-            && email.len() <= 320
-            && !email.chars().any(|letter| letter.is_whitespace() || letter.is_control());
-    if !is_address {
-        return Err(Problem::invalid("/email", "must be an email address"));
-    }
-    if name.as_ref().is_some_and(|name| name.chars().count() > 200) {
-        return Err(Problem::invalid("/name", "has at most 200 characters"));
-    }
-    let name = name.map(|name| windlass::text::storable(name.as_bytes(), 1000));
-    let password_hash = match password {
-        Some(password) => Some(hash_password(password).await?),
-        None => None,
-    };
-    Ok(object(json!({"email": email, "name": name, "role": role, "password_hash": password_hash})))
 }
 
 /// The members of the tenant.

@@ -4,7 +4,8 @@ use crate::rule::{Place, Rule};
 use crate::source::{starts, words};
 use crate::tree::{File, LIBRARY, Tree};
 
-pub(crate) const RULES: &[&Rule] = &[&PURE, &PURE_LOOKS_DOWN, &STORE_LOOKS_DOWN, &NO_SQL_ABOVE_THE_STORE];
+pub(crate) const RULES: &[&Rule] =
+    &[&PURE, &PURE_LOOKS_DOWN, &STORE_LOOKS_DOWN, &NO_SQL_ABOVE_THE_STORE, &API_AND_PAGES_STAND_APART];
 
 /// They decide; others act.
 const PURE_MODULES: &[&str] = &[
@@ -33,7 +34,7 @@ const PURE: Rule = Rule {
     mend: "let the caller await, log, read the clock or spawn, and pass the value in",
     find: |tree| {
         let effects = [".await", "tokio", "tracing", "metrics::", "deadpool_postgres", "::now", "spawn("];
-        let pure = tree.rust().filter(|(file, _)| is_in(file, PURE_MODULES) && !file.is_test());
+        let pure = tree.rust().filter(|(file, _)| is_in(file, LIBRARY, PURE_MODULES) && !file.is_test());
         pure.flat_map(|(file, source)| {
             effects.into_iter().flat_map(move |effect| {
                 // What begins with punctuation has a name to its left; what begins with a name must not.
@@ -110,7 +111,7 @@ const NO_SQL_ABOVE_THE_STORE: Rule = Rule {
     mend: "put the statement into src/store/sql/<noun>/<verb>.sql and call it through the store",
     find: |tree| {
         tree.rust()
-            .filter(|(file, _)| is_in(file, ABOVE_THE_STORE) || file.path.starts_with(SERVER))
+            .filter(|(file, _)| is_in(file, LIBRARY, ABOVE_THE_STORE) || file.path.starts_with(SERVER))
             .flat_map(|(file, source)| {
                 let statements = source.strings.iter().filter(|literal| is_statement(&literal.text));
                 statements.map(|literal| file.place_at(literal.start, "a statement in a string"))
@@ -134,8 +135,23 @@ const NO_SQL_ABOVE_THE_STORE: Rule = Rule {
     ],
 };
 
-fn is_in(file: &File, modules: &[&str]) -> bool {
-    let Some(path) = file.path.strip_prefix(LIBRARY) else { return false };
+const API_AND_PAGES_STAND_APART: Rule = Rule {
+    name: "the API and the pages do not call each other",
+    mend: "move what both need into auth or http",
+    find: |tree| {
+        let mut places = uses_in(tree, SERVER, &["api"], &["web"]);
+        places.extend(uses_in(tree, SERVER, &["web"], &["api"]));
+        places
+    },
+    caught: &[
+        &[("crates/windlass-server/src/web/members.rs", "use crate::api::admin::members::put;\n")],
+        &[("crates/windlass-server/src/api/jobs/list.rs", "fn a() { crate::web::page(); }\n")],
+    ],
+    passes: &[&[("crates/windlass-server/src/web/chart/bars.rs", "use crate::web::html::Html;\n")]],
+};
+
+fn is_in(file: &File, within: &str, modules: &[&str]) -> bool {
+    let Some(path) = file.path.strip_prefix(within) else { return false };
     modules
         .iter()
         .any(|module| path.strip_prefix(module).is_some_and(|rest| rest == ".rs" || rest.starts_with('/')))
@@ -143,12 +159,16 @@ fn is_in(file: &File, modules: &[&str]) -> bool {
 
 /// Where files of the modules name one of the forbidden modules of their crate.
 fn uses(tree: &Tree, modules: &[&str], forbidden: &[&str]) -> Vec<Place> {
+    uses_in(tree, LIBRARY, modules, forbidden)
+}
+
+fn uses_in(tree: &Tree, within: &str, modules: &[&str], forbidden: &[&str]) -> Vec<Place> {
     let mut places = Vec::new();
-    for (file, source) in tree.rust().filter(|(file, _)| is_in(file, modules)) {
+    for (file, source) in tree.rust().filter(|(file, _)| is_in(file, within, modules)) {
         for (offset, path) in source.crate_paths() {
             let first = path.split("::").next().unwrap_or_default();
             if forbidden.contains(&first) {
-                places.push(file.place_at(offset, format!("`crate::{path}` points back up")));
+                places.push(file.place_at(offset, format!("`crate::{path}` is not to be known here")));
             }
         }
     }
