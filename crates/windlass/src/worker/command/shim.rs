@@ -8,14 +8,11 @@
 //!
 //! How it stops: when the connection closes, after what runs has been ended.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -27,7 +24,8 @@ use rustix::process::{
 
 use super::link::Link;
 use super::message::{Ended, FromShim, Order, ToShim, Why, now_ns};
-use super::{sweep, sys};
+use super::scratch::Scratch;
+use super::{spawn, sweep, sys};
 
 /// The first argument by which a process of ours knows that it is a shim.
 pub(crate) const ARGUMENT: &str = "windlass-shim";
@@ -59,11 +57,12 @@ fn serve() -> io::Result<()> {
     sys::close_on_exec_above_stderr()?;
     let _reserved = reserve_report_fd()?;
     let mut link = Link::new(socket);
+    let mut scratch = Scratch::default();
     loop {
         match link.wait()? {
             Some(ToShim::Run(order)) => {
                 let fds = link.take_descriptors();
-                match Run::start(&order, fds) {
+                match Run::start(&order, fds, &mut scratch) {
                     Ok(run) => {
                         link.say(&FromShim::Started { pid: run.pid.as_raw_nonzero().get() });
                         let ended = run.supervise(&mut link);
@@ -71,6 +70,7 @@ fn serve() -> io::Result<()> {
                     }
                     Err(error) => link.say(&FromShim::Refused { error: error.to_string() }),
                 }
+                scratch.clear();
             }
             // They were meant for a command that has ended meanwhile.
             Some(ToShim::Lease(_) | ToShim::Stop | ToShim::Kill(_)) => {}
@@ -94,8 +94,6 @@ struct Run<'a> {
     order: &'a Order,
     pid: Pid,
     pidfd: OwnedFd,
-    /// A directory of its own, to be removed.
-    scratch: Option<PathBuf>,
     stop_at: u64,
     lease_kill_at: u64,
     stopping: Option<Stopping>,
@@ -109,38 +107,23 @@ struct Stopping {
 }
 
 impl<'a> Run<'a> {
-    fn start(order: &'a Order, fds: Vec<OwnedFd>) -> io::Result<Self> {
+    fn start(order: &'a Order, fds: Vec<OwnedFd>, scratch: &mut Scratch) -> io::Result<Self> {
         let mut fds = fds.into_iter();
         let mut next = || fds.next().ok_or_else(|| io::Error::other("a descriptor did not arrive"));
-        let stdin = if order.has_stdin { Stdio::from(next()?) } else { Stdio::null() };
-        let (stdout, stderr) = (next()?, next()?);
+        let stdin = if order.has_stdin { next()? } else { File::open("/dev/null")?.into() };
+        let stdio = [stdin, next()?, next()?];
         let report = if order.has_report { Some(next()?) } else { None };
-        let scratch = if order.cwd.is_none() { Some(make_scratch(order)?) } else { None };
-        let cwd = order.cwd.as_ref().map(Path::new).or(scratch.as_deref()).unwrap_or(Path::new("/"));
-        let mut command = Command::new(order.argv.first().map_or("", String::as_str));
-        command
-            .args(order.argv.iter().skip(1))
-            .env_clear()
-            .envs(order.env.iter().map(|(name, value)| (name, value)))
-            .current_dir(cwd)
-            .stdin(stdin)
-            .stdout(stdout)
-            .stderr(stderr)
-            .process_group(0);
-        if let Some((uid, gid)) = order.user {
-            command.uid(uid).gid(gid);
-        }
-        sys::prepare(&mut command, order.limits, report.as_ref());
-        let started = command.spawn().and_then(|child| {
-            let pid = Pid::from_child(&child);
-            Ok((pid, pidfd_open(pid, PidfdFlags::empty())?))
-        });
-        let (pid, pidfd) = started.inspect_err(|_| remove(scratch.as_deref()))?;
+        let cwd = match &order.cwd {
+            Some(cwd) => Path::new(cwd),
+            None => scratch.ready(order)?,
+        };
+        let pid = spawn::spawn(order, cwd, &stdio, report.as_ref())?;
+        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("a process without a number"))?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self {
             order,
             pid,
             pidfd,
-            scratch,
             stop_at: order.lease.stop_at,
             lease_kill_at: order.lease.kill_at,
             stopping: None,
@@ -177,7 +160,6 @@ impl<'a> Run<'a> {
         let _ = kill_process_group(self.pid, Signal::KILL);
         let reaped = self.reap();
         sweep_the_rest();
-        remove(self.scratch.as_deref());
         Ended {
             code: reaped.and_then(|reaped| reaped.code),
             signal: reaped.and_then(|reaped| reaped.signal),
@@ -343,21 +325,5 @@ impl Watch {
             return Some(Why::Processes);
         }
         self.memory.is_some_and(|most| memory > most).then_some(Why::Memory)
-    }
-}
-
-fn make_scratch(order: &Order) -> io::Result<PathBuf> {
-    let path = Path::new(&order.scratch).join(format!("windlass-{}", uuid::Uuid::new_v4().simple()));
-    fs::DirBuilder::new().mode(0o700).create(&path)?;
-    if let Some((uid, gid)) = order.user {
-        std::os::unix::fs::chown(&path, Some(uid), Some(gid)).inspect_err(|_| remove(Some(&path)))?;
-    }
-    Ok(path)
-}
-
-fn remove(scratch: Option<&Path>) {
-    if let Some(path) = scratch {
-        // What cannot be removed is left to the machine's own cleaning of temporary files.
-        let _ = fs::remove_dir(path).or_else(|_| fs::remove_dir_all(path));
     }
 }

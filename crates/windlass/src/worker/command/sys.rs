@@ -1,54 +1,12 @@
-//! The three things that no safe interface offers: work between fork and exec, the resources that an ended child used,
-//! and marking every inherited descriptor. Nothing else in the library is unsafe.
+//! Two things that no safe interface offers: the resources that an ended child used, and marking every inherited descriptor.
+//! Beside starting a program (`spawn.rs`) nothing else in the library is unsafe.
 #![expect(unsafe_code, reason = "the calls below have no safe form; each says why it is sound")]
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::os::unix::process::CommandExt;
-use std::process::Command;
-
-use super::message::Limits;
+use std::os::fd::RawFd;
 
 /// Where a command finds its report pipe.
 pub(crate) const REPORT_FD: RawFd = 3;
-
-/// Arranges for what the child does to itself before it becomes the program: limits, the report's descriptor, and death
-/// with its supervisor.
-pub(crate) fn prepare(command: &mut Command, limits: Limits, report: Option<&OwnedFd>) {
-    let report = report.map(AsRawFd::as_raw_fd);
-    let wanted = [
-        (libc::RLIMIT_DATA, limits.memory, 0),
-        // The first second over the limit brings SIGXCPU, which a program may handle; the next one kills.
-        (libc::RLIMIT_CPU, limits.cpu_seconds, 1),
-        (libc::RLIMIT_NOFILE, limits.open_files, 0),
-        (libc::RLIMIT_FSIZE, limits.file_size, 0),
-        (libc::RLIMIT_CORE, Some(0), 0),
-    ];
-    let before_exec = move || {
-        for (resource, limit, more) in wanted {
-            let Some(limit) = limit else { continue };
-            let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit.saturating_add(more) };
-            // SAFETY: setrlimit only reads the struct, which lives on this stack.
-            if unsafe { libc::setrlimit(resource, &raw const limit) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        if let Some(report) = report {
-            // SAFETY: dup2 takes two numbers; the shim keeps REPORT_FD occupied, so nothing of ours is lost by it.
-            if unsafe { libc::dup2(report, REPORT_FD) } < 0 {
-                return Err(io::Error::last_os_error());
-            }
-        }
-        // SAFETY: prctl with these arguments reads nothing from memory.
-        if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(())
-    };
-    // SAFETY: between fork and exec only async-signal-safe calls are allowed. The closure makes system calls and copies
-    // integers; it allocates nothing and takes no lock.
-    unsafe { command.pre_exec(before_exec) };
-}
 
 /// What an ended child left behind.
 #[derive(Debug, Clone, Copy)]
