@@ -106,7 +106,8 @@ impl Error {
     /// Whether the server gave a statement up because it took too long.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        matches!(self, Self::Database(error) if error.code() == Some(&SqlState::QUERY_CANCELED))
+        let gave_up = [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE];
+        matches!(self, Self::Database(error) if error.code().is_some_and(|code| gave_up.contains(code)))
     }
 
     /// Whether it met another transaction in a deadlock or the like and was undone whole.

@@ -125,6 +125,23 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// What they are the counts of, in the order in which they are listed.
+    pub(crate) fn part(&self) -> (Uuid, &str, &str) {
+        (self.tenant_id, &self.queue, &self.definition_key)
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.queued += other.queued;
+        self.running += other.running;
+        self.scheduled += other.scheduled;
+        self.blocked += other.blocked;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.dead_letter += other.dead_letter;
+        self.canceled += other.canceled;
+        self.purged += other.purged;
+    }
+
     /// All that ever came in, whoever enqueued them: what is there and what is gone.
     pub fn enqueued(&self) -> i64 {
         State::ALL.iter().map(|state| self.of(*state)).sum::<i64>() + self.purged

@@ -46,21 +46,17 @@ impl Bulk {
 pub(crate) const MOST_AT_ONCE: u16 = 1000;
 
 impl Queue {
-    /// Enqueues one job of a caller's and writes it into the audit trail, in one round trip where it can: a transaction that
-    /// is sent whole before its first answer is waited for.
+    /// Enqueues one job of a caller's and writes it into the audit trail, in one statement if the job has no guard.
     pub async fn enqueue_as(&self, tenant: Uuid, actor: &Actor, job: &NewJob) -> Result<Placed> {
         refuse_hidden(job)?;
         let route = self.checked_route(job).await?;
         if !job.options.needs_a_guard() && !route.0.has_start_deadline {
             let routed = self.routed(&route.0, job)?;
             let act = enqueued_act(routed.job, &job.definition_key, Some(State::Queued));
-            if let Some(queued_at) =
-                store::enqueue::routed_as(self.database(), tenant, &routed, actor, &act).await?
-            {
-                let enqueued = Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false };
-                telemetry::enqueued([(job, &enqueued)]);
-                return Ok(Placed { enqueued, queued_at: Some(queued_at) });
-            }
+            let queued_at = store::enqueue::routed_as(self.database(), tenant, &routed, actor, &act).await?;
+            let enqueued = Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false };
+            telemetry::enqueued([(job, &enqueued)]);
+            return Ok(Placed { enqueued, queued_at: Some(queued_at) });
         }
         let acting = self.act(Reach::Tenant(tenant), actor).await?;
         let placed = acting.enqueue(job).await?;

@@ -309,20 +309,6 @@ impl Session {
         Ok(done?)
     }
 
-    /// A statement under its name on this connection; none where names are not to be relied on.
-    pub(crate) async fn named(&self, statement: &Statement) -> Result<Option<tokio_postgres::Statement>> {
-        if !self.prepared.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        Ok(Some(self.object().prepare_typed_cached(statement.text, statement.types).await?))
-    }
-
-    /// Marks that answers are owed, or that all were taken: for callers that speak to the client themselves.
-    pub(crate) fn asking(&mut self, is_asking: bool) {
-        self.is_open = is_asking;
-        self.is_asking.store(is_asking, Ordering::Relaxed);
-    }
-
     pub(crate) async fn commit(mut self) -> Result<()> {
         self.is_asking.store(true, Ordering::Relaxed);
         self.client().batch_execute("commit").await?;

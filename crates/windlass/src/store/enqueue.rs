@@ -7,16 +7,16 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
+use super::audit;
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::{JsonOut, JsonText};
-use super::{act, audit};
 use crate::act::Actor;
 use crate::audit::Act;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::new_job::{Enqueued, IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &COPIED, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
+    &[&ROUTE, &ROUTED, &ENQUEUE_AS, &ALIKE, &ROUTED_MANY, &COPIED, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
 
 /// What is known of a (tenant, definition, queue, priority) and needed to enqueue without asking again.
 #[derive(Debug)]
@@ -94,47 +94,43 @@ pub(crate) async fn queued_at_each(
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-/// A whole transaction of a caller's in one round trip: begun, enqueued, audited, committed. What follows a refused
-/// statement is refused too, and its commit is a rollback. None behind a pooler, where the caller has to go step by step.
+static ENQUEUE_AS: Statement = Statement {
+    text: "select windlass.enqueue_as($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
+    types: &[
+        Type::UUID,
+        Type::UUID,
+        Type::INT4,
+        Type::INT2,
+        Type::JSONB,
+        Type::JSONB,
+        Type::INT4,
+        Type::UUID,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::JSONB,
+        Type::JSONB,
+    ],
+};
+
+/// A whole transaction of a caller's in one statement: enqueued and audited as the api's role. Answers since when the job is there.
 pub(crate) async fn routed_as(
     db: &Database,
     tenant: Uuid,
     new: &Routed<'_>,
     by: &Actor,
     act: &Act,
-) -> Result<Option<Timestamp>> {
-    let mut session = db.session().await?;
-    // Named first: otherwise the commit could overtake a statement that is still being named.
-    let (Some(routed), Some(queued_at), Some(record)) = (
-        session.named(&ROUTED).await?,
-        session.named(&QUEUED_AT).await?,
-        session.named(&audit::RECORD).await?,
-    ) else {
-        return Ok(None);
-    };
-    let begin = act::begin_text(db, tenant);
+) -> Result<Timestamp> {
     let (payload, extra) = (JsonText(new.payload), new.extra.as_deref().map(JsonText));
-    let enqueue: [&(dyn ToSql + Sync); 6] =
-        [&new.tenant, &new.job, &new.lane, &new.max_attempts, &payload, &extra];
-    let look: [&(dyn ToSql + Sync); 2] = [&new.tenant, &new.job];
+    let patience_ms = i32::try_from(db.statement_timeout().as_millis()).unwrap_or(i32::MAX);
+    let job: [&(dyn ToSql + Sync); 7] =
+        [&new.tenant, &new.job, &new.lane, &new.max_attempts, &payload, &extra, &patience_ms];
     let entry = audit::Entry::of(tenant, by, act);
-    let entry = entry.params();
-    session.asking(true);
-    let client = session.client();
-    let (begun, enqueued, at, recorded, committed) = tokio::join!(
-        client.batch_execute(&begin),
-        client.query(&routed, &enqueue),
-        client.query(&queued_at, &look),
-        client.query(&record, &entry),
-        client.batch_execute("commit"),
-    );
-    session.asking(false);
-    begun?;
-    enqueued?;
-    let at = at?;
-    recorded?;
-    committed?;
-    at.first().map(|row| Some(row.get(0))).ok_or(Error::UnknownJob { job: new.job })
+    Ok(db.query_one(&ENQUEUE_AS, &[&job[..], &entry.params()[..]].concat()).await?.get(0))
 }
 
 /// The most jobs that stand in line in one row. The sequence of the line leaves as many numbers to each.

@@ -26,6 +26,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &READ,
     &ATTEMPTS,
     &COUNT,
+    &COUNT_ALL,
     &CANCEL_MANY,
     &RETRY_MANY,
 ];
@@ -68,7 +69,11 @@ pub(crate) async fn jobs(db: &Database, tenant: Uuid, ids: &[Uuid]) -> Result<Ve
 }
 
 pub(crate) async fn jobs_in(session: &Session, tenant: Uuid, ids: &[Uuid]) -> Result<Vec<Job>> {
-    Ok(session.query(&READ, &[&tenant, &ids]).await?.iter().map(read_job).collect())
+    // The same plan serves any ids, and making it takes longer than reading fifty jobs: 5 of 9 ms.
+    session.batch("set local plan_cache_mode = force_generic_plan").await?;
+    let rows = session.query(&READ, &[&tenant, &ids]).await?;
+    session.batch("set local plan_cache_mode = force_custom_plan").await?;
+    Ok(rows.iter().map(read_job).collect())
 }
 
 static ATTEMPTS: Statement =
@@ -95,16 +100,33 @@ pub(crate) async fn counts(db: &Database, tenant: Option<Uuid>) -> Result<Vec<Co
 }
 
 pub(crate) async fn counts_in(session: &Session, tenant: Option<Uuid>) -> Result<Vec<Counts>> {
-    if tenant.is_none() {
-        // Joining the lanes of ten thousand tenants one by one ran into the statement time-out; by hash it does not.
-        session.batch("set local enable_hashjoin = on; set local enable_seqscan = on").await?;
+    match tenant {
+        Some(_) => Ok(session.query(&COUNT, &[&tenant]).await?.iter().map(read_counts).collect()),
+        None => all_counts(session).await,
     }
-    let rows = session.query(&COUNT, &[&tenant]).await?;
-    if tenant.is_none() {
-        // What is read next must not be read from end to end.
-        session.batch("set local enable_hashjoin = off; set local enable_seqscan = off").await?;
-    }
-    Ok(rows.iter().map(read_counts).collect())
+}
+
+/// A statement that needs every row of the small tables it reads: from end to end, joined by hash. What is read next must not be.
+pub(super) async fn query_whole(session: &Session, statement: &Statement) -> Result<Vec<Row>> {
+    session.batch("set local enable_hashjoin = on; set local enable_seqscan = on").await?;
+    let rows = session.query(statement, &[]).await?;
+    session.batch("set local enable_hashjoin = off; set local enable_seqscan = off").await?;
+    Ok(rows)
+}
+
+static COUNT_ALL: Statement = Statement { text: include_str!("sql/job/count_all.sql"), types: &[] };
+
+async fn all_counts(session: &Session) -> Result<Vec<Counts>> {
+    let mut counts: Vec<Counts> = query_whole(session, &COUNT_ALL).await?.iter().map(read_counts).collect();
+    counts.sort_by(|one, other| one.part().cmp(&other.part()));
+    counts.dedup_by(|next, kept| {
+        let is_same = next.part() == kept.part();
+        if is_same {
+            kept.add(next);
+        }
+        is_same
+    });
+    Ok(counts)
 }
 
 static CANCEL_MANY: Statement =
@@ -320,20 +342,21 @@ fn read_attempt(row: &Row) -> Attempt {
     }
 }
 
+/// By position: for ten thousand tenants, finding each column by its name would take longer than reading it.
 fn read_counts(row: &Row) -> Counts {
     Counts {
-        tenant_id: row.get("tenant_id"),
-        queue: row.get("queue"),
-        definition_id: row.get("definition_id"),
-        definition_key: row.get("definition_key"),
-        queued: row.get("queued"),
-        running: row.get("running"),
-        scheduled: row.get("scheduled"),
-        blocked: row.get("blocked"),
-        succeeded: row.get("succeeded"),
-        failed: row.get("failed"),
-        dead_letter: row.get("dead_letter"),
-        canceled: row.get("canceled"),
-        purged: row.get("purged"),
+        tenant_id: row.get(0),
+        queue: row.get(1),
+        definition_id: row.get(2),
+        definition_key: row.get(3),
+        queued: row.get(4),
+        running: row.get(5),
+        scheduled: row.get(6),
+        blocked: row.get(7),
+        succeeded: row.get(8),
+        failed: row.get(9),
+        dead_letter: row.get(10),
+        canceled: row.get(11),
+        purged: row.get(12),
     }
 }

