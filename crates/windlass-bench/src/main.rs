@@ -22,6 +22,7 @@ mod prune;
 mod raw;
 mod schedule;
 mod server;
+mod stolen;
 mod suite;
 mod table;
 

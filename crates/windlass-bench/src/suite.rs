@@ -20,6 +20,7 @@ use crate::figures::Figures;
 use crate::percentile::percentile;
 use crate::process::{self, Ran};
 use crate::server::Server;
+use crate::stolen::Stolen;
 use crate::table::Table;
 use size::Sizes;
 
@@ -33,6 +34,7 @@ pub(crate) async fn run(options: &SuiteOptions) -> Result<()> {
     println!("{}", server.description().await?);
     let cores = std::thread::available_parallelism()?;
     println!("{cores} cores, payload {} bytes, {:?} sizes\n", crate::noop::PAYLOAD_BYTES, options.size);
+    let stolen = Stolen::watch();
     let mut suite = Suite {
         server: &server,
         sizes: Sizes::of(options.size),
@@ -47,6 +49,7 @@ pub(crate) async fn run(options: &SuiteOptions) -> Result<()> {
             suite.table.show(&suite.figures);
         }
     }
+    println!("\n{stolen}");
     if let Some(path) = &options.json {
         std::fs::write(path, format!("{}\n", serde_json::to_string_pretty(&suite.figures)?))
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;

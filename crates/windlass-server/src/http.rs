@@ -5,6 +5,7 @@
 mod app;
 mod changes;
 mod docs;
+mod everyone;
 mod extract;
 mod guard;
 mod health;

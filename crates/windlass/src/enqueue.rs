@@ -139,7 +139,7 @@ impl Queue {
                     .filter(|most| (1..=1000).contains(most))
                     .ok_or_else(|| Error::refused("max_attempts", "must be between 1 and 1000"))
             })?,
-            payload: job.payload_text()?,
+            payload: job.payload_text()?.into(),
             extra: job.options.extra(),
         })
     }

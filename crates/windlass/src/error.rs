@@ -106,8 +106,7 @@ impl Error {
     /// Whether the server gave a statement up because it took too long.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
-        let gave_up = [SqlState::QUERY_CANCELED, SqlState::LOCK_NOT_AVAILABLE];
-        matches!(self, Self::Database(error) if error.code().is_some_and(|code| gave_up.contains(code)))
+        matches!(self, Self::Database(error) if error.code() == Some(&SqlState::QUERY_CANCELED))
     }
 
     /// Whether it met another transaction in a deadlock or the like and was undone whole.

@@ -155,7 +155,7 @@ impl Filter {
         self
     }
 
-    /// That mention this text in their subject, keys, tags or payload, among the newest ten thousand. No other condition is
+    /// That mention this text in their subject, keys, tags or payload, among the newest five thousand. No other condition is
     /// looked at then but the tenant and the ids.
     #[must_use]
     pub fn mentions(mut self, text: impl Into<String>) -> Self {

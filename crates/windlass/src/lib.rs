@@ -41,6 +41,7 @@ mod store;
 mod telemetry;
 mod template;
 pub mod text;
+mod together;
 mod token;
 mod trace;
 mod trigger;

@@ -17,6 +17,7 @@ use crate::store;
 use crate::store::connect;
 use crate::store::database::{Database, Settings};
 use crate::store::enqueue::Route;
+use crate::together::Together;
 
 /// How long a route is believed: a definition that is deactivated, or a tenant that is suspended, is honoured within this.
 const ROUTE_AGE: Duration = Duration::from_secs(5);
@@ -36,6 +37,7 @@ struct Inner {
     /// What to add to this machine's clock to get the database's, in milliseconds.
     clock_offset: AtomicI64,
     ids: Mutex<ContextV7>,
+    together: Together,
 }
 
 pub(crate) type CheckedRoute = Arc<(Route, Option<jsonschema::Validator>)>;
@@ -70,6 +72,7 @@ impl Queue {
             routes: RwLock::default(),
             clock_offset: AtomicI64::new(offset),
             ids: Mutex::new(ContextV7::new()),
+            together: Together::default(),
         };
         Ok(Self { inner: Arc::new(inner), is_callers: false })
     }
@@ -90,6 +93,10 @@ impl Queue {
 
     pub(crate) fn is_callers(&self) -> bool {
         self.is_callers
+    }
+
+    pub(crate) fn together(&self) -> &Together {
+        &self.inner.together
     }
 
     pub fn settings(&self) -> &Settings {

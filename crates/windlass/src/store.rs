@@ -8,6 +8,7 @@ pub(crate) mod database;
 pub(crate) mod definition;
 pub(crate) mod doctor;
 pub(crate) mod enqueue;
+pub(crate) mod enqueue_as;
 pub(crate) mod event;
 pub(crate) mod insight;
 pub(crate) mod job;
@@ -34,6 +35,7 @@ use database::Statement;
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
     let all: &[&[&Statement]] = &[
         enqueue::STATEMENTS,
+        enqueue_as::STATEMENTS,
         job::STATEMENTS,
         list::STATEMENTS,
         log::STATEMENTS,

@@ -15,7 +15,9 @@ use crate::operator::{Canceled, read_canceled, read_retried};
 use crate::queue::Queue;
 use crate::redact::{self, PLACEHOLDER};
 use crate::store;
+use crate::store::enqueue_as::ByCaller;
 use crate::telemetry;
+use crate::together::Together;
 
 /// A job that was enqueued, and since when it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,15 +48,17 @@ impl Bulk {
 pub(crate) const MOST_AT_ONCE: u16 = 1000;
 
 impl Queue {
-    /// Enqueues one job of a caller's and writes it into the audit trail, in one statement if the job has no guard.
+    /// Enqueues one job of a caller's and writes it into the audit trail, in one statement if the job has no guard; together with
+    /// others if many callers wait for a connection.
     pub async fn enqueue_as(&self, tenant: Uuid, actor: &Actor, job: &NewJob) -> Result<Placed> {
         refuse_hidden(job)?;
         let route = self.checked_route(job).await?;
         if !job.options.needs_a_guard() && !route.0.has_start_deadline {
-            let routed = self.routed(&route.0, job)?;
-            let act = enqueued_act(routed.job, &job.definition_key, Some(State::Queued));
-            let queued_at = store::enqueue::routed_as(self.database(), tenant, &routed, actor, &act).await?;
-            let enqueued = Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false };
+            let new = self.routed(&route.0, job)?.into_owned();
+            let enqueued = Enqueued { id: new.job, state: Some(State::Queued), is_duplicate: false };
+            let act = enqueued_act(new.job, &job.definition_key, enqueued.state);
+            let caller = ByCaller { new, by: actor.clone(), act };
+            let queued_at = Together::enqueue(self, tenant, caller).await?;
             telemetry::enqueued([(job, &enqueued)]);
             return Ok(Placed { enqueued, queued_at: Some(queued_at) });
         }

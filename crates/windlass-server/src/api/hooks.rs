@@ -15,7 +15,7 @@ use windlass::{Act, NewEvent};
 
 use crate::auth::{Caller, Permission, Role, Who};
 use crate::hooks::{Hook, Signed};
-use crate::http::{App, IdempotencyKey, Problem, ProblemKind, Raw, keep, replay};
+use crate::http::{App, IdempotencyKey, Problem, ProblemKind, Raw, Refusal, keep, replay};
 
 /// How far a message's time may be from ours. Ids are kept for seven days, so that within it none is forgotten.
 const TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
@@ -37,9 +37,17 @@ pub(crate) async fn receive(
     Path(name): Path<String>,
     raw: Raw,
 ) -> Result<Response, Problem> {
-    let (hook, id, sent_at) = known(&app, &name, &raw)?;
+    let answer = accept(&app, &name, &raw).await;
+    if answer.as_ref().is_err_and(|problem| problem.kind == ProblemKind::Unauthorized) {
+        app.refused(Refusal::at_hook(raw.from_address.clone(), raw.request_id.clone(), &name)).await;
+    }
+    answer
+}
+
+async fn accept(app: &App, name: &str, raw: &Raw) -> Result<Response, Problem> {
+    let (hook, id, sent_at) = known(app, name, raw)?;
     let caller = Caller {
-        who: Who::Hook { name: name.clone() },
+        who: Who::Hook { name: name.to_owned() },
         role: Role::Operator,
         tenant: Some(hook.tenant),
         scopes: Some(vec![Permission::EmitEvents]),
@@ -50,7 +58,7 @@ pub(crate) async fn receive(
     let payload = payload(&raw.bytes, app.options().max_body_bytes)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if acting.now().await?.duration_since(sent_at).abs() > TOLERANCE {
-        return Err(refused(&name, "the message's time is more than five minutes off"));
+        return Err(refused(name, "the message's time is more than five minutes off"));
     }
     let key = IdempotencyKey(Some(format!("hook:{name}:{id}")));
     if let Some(again) = replay(&acting, &key, &Sha256::digest(&raw.bytes)).await? {

@@ -7,6 +7,7 @@ use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use windlass::{Pull, Queue};
 
+use super::everyone::Everyone;
 use super::limits::Rates;
 use super::refusals::{Refusal, Refusals};
 use crate::auth::{Authenticator, JwtSettings};
@@ -28,6 +29,7 @@ struct Inner {
     refusals: Refusals,
     pull: OnceCell<Pull>,
     pulses: Pulses,
+    counted: Everyone,
     stopping: CancellationToken,
 }
 
@@ -90,6 +92,7 @@ impl App {
                 refusals: Refusals::default(),
                 pull: OnceCell::new(),
                 pulses: Pulses::default(),
+                counted: Everyone::default(),
                 stopping: CancellationToken::new(),
             }),
         }
@@ -119,6 +122,10 @@ impl App {
 
     pub(crate) fn begin_stopping(&self) {
         self.inner.stopping.cancel();
+    }
+
+    pub(super) fn counted(&self) -> &Everyone {
+        &self.inner.counted
     }
 
     pub(crate) fn pulses(&self) -> &Pulses {

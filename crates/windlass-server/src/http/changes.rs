@@ -68,6 +68,9 @@ impl Watch {
     }
 
     async fn look(&self) -> windlass::Result<Summary> {
+        if self.reach == Reach::Everything {
+            return Ok(self.app.everyone().await?.all.clone());
+        }
         let looking = self.app.queue().look(self.reach).await?;
         let overview = looking.overview().await?;
         looking.end().await?;

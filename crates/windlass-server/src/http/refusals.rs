@@ -60,6 +60,15 @@ impl Refusal {
         refusal
     }
 
+    /// Of whoever sent a message that no hook knows by its signature.
+    pub(crate) fn at_hook(from_address: Option<String>, request_id: Option<String>, hook: &str) -> Self {
+        let hook = windlass::text::storable(hook.as_bytes(), 100);
+        let mut refusal = Self::at_sign_in(from_address, hook, "signature");
+        refusal.action = "hook.receive";
+        refusal.actor.request_id = request_id;
+        refusal
+    }
+
     /// Of whoever could not sign in.
     pub(crate) fn at_sign_in(
         from_address: Option<String>,

@@ -77,9 +77,9 @@ pub(crate) struct Part {
 /// `GET /ui/overview`
 pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(part): Query<Part>) -> Page {
     let frame = viewer.frame(&app, Section::Overview).await?;
+    let overview = app.everyone().await?;
     let looking = app.queue().look(Reach::Everything).await?;
     let now = frame.now;
-    let overview = looking.overview().await?;
     let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
     let busiest = overview.busiest();
     let sampled: Vec<Uuid> = busiest.iter().take(TENANTS).map(|(id, _)| *id).collect();

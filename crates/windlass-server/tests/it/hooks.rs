@@ -119,6 +119,9 @@ async fn what_was_changed_forged_or_delayed_is_refused_and_leaves_nothing() {
     assert_eq!(unknown.text, wrong.text, "which hooks there are is not told");
     assert!(server.queue.events(DEFAULT_TENANT, &EventFilter::default()).await.unwrap().is_empty());
     later(4).send(&server).await.expect(201);
+    let rows = "select count(*) from windlass.audit where action = 'hook.receive' and outcome = 'denied' and target in ('dropbox', 'other', 'nobody')";
+    let rows: i64 = server.queue.client().await.query_one(rows, &[]).await.unwrap().get(0);
+    assert!(rows > 15, "each is in the audit trail, up to the rate of an address: {rows}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,6 +5,7 @@ mod finished;
 mod length;
 mod links;
 mod statements;
+mod supply;
 mod tables;
 mod text;
 mod waiting;
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         text::RULES,
         links::RULES,
         tables::RULES,
+        supply::RULES,
     ]
     .concat()
 }

@@ -45,6 +45,11 @@ pub(crate) async fn plan_as_a_list(session: &Session) -> Result<()> {
     session.batch(PLANNED).await
 }
 
+/// The words that begin a transaction of a caller's, for what is sent whole.
+pub(crate) fn begin_text(db: &Database, tenant: Uuid) -> String {
+    format!("begin; {}", scope(db, Some(tenant)))
+}
+
 /// Set for the transaction alone, so that nothing of it is left on the connection. `audited` tells the functions that write
 /// an audit row of their own that the caller does.
 fn scope(db: &Database, tenant: Option<Uuid>) -> String {

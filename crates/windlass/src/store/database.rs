@@ -309,6 +309,39 @@ impl Session {
         Ok(done?)
     }
 
+    /// A transaction of one statement. Where the statement has a name, it is sent whole before its first answer is waited for: what
+    /// follows a refused statement is refused too, and its commit is a rollback.
+    pub(crate) async fn transact(
+        &mut self,
+        begin: &str,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        if !self.is_direct() {
+            self.begin_with(begin).await?;
+            let answer = self.query(statement, params).await;
+            self.batch(if answer.is_ok() { "commit" } else { "rollback" }).await?;
+            self.is_open = false;
+            return answer;
+        }
+        // Named first: otherwise the commit could overtake a statement that is still being named.
+        let named = self.object().prepare_typed_cached(statement.text, statement.types).await?;
+        self.is_open = true;
+        self.is_asking.store(true, Ordering::Relaxed);
+        let client = self.client();
+        let (begun, answer, committed) = tokio::join!(
+            client.batch_execute(begin),
+            client.query(&named, params),
+            client.batch_execute("commit"),
+        );
+        self.is_asking.store(false, Ordering::Relaxed);
+        self.is_open = false;
+        begun?;
+        let rows = answer?;
+        committed?;
+        Ok(rows)
+    }
+
     pub(crate) async fn commit(mut self) -> Result<()> {
         self.is_asking.store(true, Ordering::Relaxed);
         self.client().batch_execute("commit").await?;

@@ -1,5 +1,6 @@
 //! The ways a job enters the database: routed (checked here, one statement) and through the SQL door.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
@@ -7,16 +8,13 @@ use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use super::audit;
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::{JsonOut, JsonText};
-use crate::act::Actor;
-use crate::audit::Act;
 use crate::error::Result;
 use crate::new_job::{Enqueued, IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&ROUTE, &ROUTED, &ENQUEUE_AS, &ALIKE, &ROUTED_MANY, &COPIED, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
+    &[&ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &COPIED, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
 
 /// What is known of a (tenant, definition, queue, priority) and needed to enqueue without asking again.
 #[derive(Debug)]
@@ -62,14 +60,24 @@ pub(crate) struct Routed<'a> {
     pub(crate) job: Uuid,
     pub(crate) lane: i32,
     pub(crate) max_attempts: i16,
-    pub(crate) payload: &'a str,
+    pub(crate) payload: Cow<'a, str>,
     pub(crate) extra: Option<String>,
+}
+
+impl Routed<'_> {
+    pub(crate) fn into_owned(self) -> Routed<'static> {
+        let Self { tenant, job, lane, max_attempts, payload, extra } = self;
+        Routed { tenant, job, lane, max_attempts, payload: Cow::Owned(payload.into_owned()), extra }
+    }
 }
 
 pub(crate) async fn routed(db: &Database, new: &Routed<'_>) -> Result<()> {
     let extra = new.extra.as_deref().map(JsonText);
-    db.query(&ROUTED, &[&new.tenant, &new.job, &new.lane, &new.max_attempts, &JsonText(new.payload), &extra])
-        .await?;
+    db.query(
+        &ROUTED,
+        &[&new.tenant, &new.job, &new.lane, &new.max_attempts, &JsonText(&new.payload), &extra],
+    )
+    .await?;
     Ok(())
 }
 
@@ -94,51 +102,12 @@ pub(crate) async fn queued_at_each(
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-static ENQUEUE_AS: Statement = Statement {
-    text: "select windlass.enqueue_as($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)",
-    types: &[
-        Type::UUID,
-        Type::UUID,
-        Type::INT4,
-        Type::INT2,
-        Type::JSONB,
-        Type::JSONB,
-        Type::INT4,
-        Type::UUID,
-        Type::TEXT,
-        Type::TEXT,
-        Type::TEXT,
-        Type::TEXT,
-        Type::TEXT,
-        Type::TEXT,
-        Type::TEXT,
-        Type::JSONB,
-        Type::JSONB,
-    ],
-};
-
-/// A whole transaction of a caller's in one statement: enqueued and audited as the api's role. Answers since when the job is there.
-pub(crate) async fn routed_as(
-    db: &Database,
-    tenant: Uuid,
-    new: &Routed<'_>,
-    by: &Actor,
-    act: &Act,
-) -> Result<Timestamp> {
-    let (payload, extra) = (JsonText(new.payload), new.extra.as_deref().map(JsonText));
-    let patience_ms = i32::try_from(db.statement_timeout().as_millis()).unwrap_or(i32::MAX);
-    let job: [&(dyn ToSql + Sync); 7] =
-        [&new.tenant, &new.job, &new.lane, &new.max_attempts, &payload, &extra, &patience_ms];
-    let entry = audit::Entry::of(tenant, by, act);
-    Ok(db.query_one(&ENQUEUE_AS, &[&job[..], &entry.params()[..]].concat()).await?.get(0))
-}
-
 /// The most jobs that stand in line in one row. The sequence of the line leaves as many numbers to each.
 const MOST_OF_A_PART: usize = 64;
 
 /// Which of the jobs stand in line together, as a number from 1 for each: jobs of a lane that follow each other and have
 /// the same number of attempts.
-fn parts(new: &[Routed<'_>]) -> Vec<i32> {
+fn parts<'a, 'b: 'a>(new: impl Iterator<Item = &'a Routed<'b>>) -> Vec<i32> {
     let mut open: HashMap<i32, (i32, i16, usize)> = HashMap::new();
     let mut last = 0;
     let part_of = |job: &Routed<'_>| {
@@ -150,7 +119,7 @@ fn parts(new: &[Routed<'_>]) -> Vec<i32> {
         *members += 1;
         *part
     };
-    new.iter().map(part_of).collect()
+    new.map(part_of).collect()
 }
 
 static ALIKE: Statement = Statement {
@@ -181,23 +150,52 @@ pub(crate) async fn routed_many(session: &Session, new: &[Routed<'_>]) -> Result
             && job.extra.is_none()
     };
     if new.iter().all(is_like_first) {
-        let payloads: Vec<_> = new.iter().map(|job| JsonText(job.payload)).collect();
+        let payloads: Vec<_> = new.iter().map(|job| JsonText(&job.payload)).collect();
         session.query(&ALIKE, &[&first.tenant, &first.lane, &first.max_attempts, &jobs, &payloads]).await?;
         return Ok(());
     }
-    let tenants: Vec<_> = new.iter().map(|job| job.tenant).collect();
-    let lanes: Vec<_> = new.iter().map(|job| job.lane).collect();
-    let max_attempts: Vec<_> = new.iter().map(|job| job.max_attempts).collect();
-    let payloads: Vec<_> = new.iter().map(|job| JsonText(job.payload)).collect();
-    let extras: Option<Vec<_>> = new
-        .iter()
-        .any(|job| job.extra.is_some())
-        .then(|| new.iter().map(|job| job.extra.as_deref().map(JsonText)).collect());
-    let parts = parts(new);
-    session
-        .query(&ROUTED_MANY, &[&tenants, &jobs, &lanes, &max_attempts, &parts, &payloads, &extras])
-        .await?;
+    let all: Vec<&Routed<'_>> = new.iter().collect();
+    session.query(&ROUTED_MANY, &Columns::of(&all).params()).await?;
     Ok(())
+}
+
+/// Many jobs by their columns, as enqueue_routed_many takes them.
+pub(super) struct Columns<'a> {
+    tenants: Vec<Uuid>,
+    jobs: Vec<Uuid>,
+    lanes: Vec<i32>,
+    max_attempts: Vec<i16>,
+    parts: Vec<i32>,
+    payloads: Vec<JsonText<'a>>,
+    /// None if no job has any.
+    extras: Option<Vec<Option<JsonText<'a>>>>,
+}
+
+impl<'a> Columns<'a> {
+    pub(super) fn of(new: &[&'a Routed<'_>]) -> Self {
+        let has_extras = new.iter().any(|job| job.extra.is_some());
+        Self {
+            tenants: new.iter().map(|job| job.tenant).collect(),
+            jobs: new.iter().map(|job| job.job).collect(),
+            lanes: new.iter().map(|job| job.lane).collect(),
+            max_attempts: new.iter().map(|job| job.max_attempts).collect(),
+            parts: parts(new.iter().copied()),
+            payloads: new.iter().map(|job| JsonText(&job.payload)).collect(),
+            extras: has_extras.then(|| new.iter().map(|job| job.extra.as_deref().map(JsonText)).collect()),
+        }
+    }
+
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 7] {
+        [
+            &self.tenants,
+            &self.jobs,
+            &self.lanes,
+            &self.max_attempts,
+            &self.parts,
+            &self.payloads,
+            &self.extras,
+        ]
+    }
 }
 
 static COPIED: Statement = Statement { text: "select windlass.enqueue_copied()", types: &[] };
@@ -217,10 +215,10 @@ pub(crate) async fn copied(session: &Session, new: &[Routed<'_>]) -> Result<()> 
     let sink = client.copy_in("copy pg_temp.windlass_inbox from stdin (format binary)").await?;
     let types = [Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::INT4, Type::JSONB, Type::JSONB];
     let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, &types));
-    for (job, part) in new.iter().zip(parts(new)) {
+    for (job, part) in new.iter().zip(parts(new.iter())) {
         let extra = job.extra.as_deref().map(JsonText);
         let row: [&(dyn ToSql + Sync); 7] =
-            [&job.tenant, &job.job, &job.lane, &job.max_attempts, &part, &JsonText(job.payload), &extra];
+            [&job.tenant, &job.job, &job.lane, &job.max_attempts, &part, &JsonText(&job.payload), &extra];
         writer.as_mut().write(&row).await?;
     }
     writer.finish().await?;

@@ -1,5 +1,6 @@
 //! Who may do what, tried as the roles that deployments log in as: none of them owns anything here.
 
+mod callers;
 mod hijack;
 mod roles;
 
@@ -322,44 +323,6 @@ async fn a_tenant_in_force_cannot_act_for_another() {
     assert_eq!(queue.job(a, mine.id).await.unwrap().unwrap().tenant_id, a);
     assert_eq!(queue.job(b, job).await.unwrap().unwrap().status, State::Queued);
     role.drop().await;
-}
-
-/// A request's whole transaction in one statement: as the api's role, for its tenant alone, with its audit row, and without waiting for
-/// a lock for ever.
-#[tokio::test]
-async fn the_way_in_of_callers_holds_them_to_their_role_tenant_and_time() {
-    let queue = TestQueue::create().await;
-    queue.define(&Definition::new("a")).await.unwrap();
-    let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
-    let hurried = settings(queue.url()).statement_timeout(Duration::from_millis(200));
-    let hurried = Queue::connect(hurried).await.unwrap();
-    let actor = windlass::Actor { name: "ada".to_owned(), ..windlass::Actor::default() };
-    let foreign = hurried.enqueue_as(a, &actor, &NewJob::new("a").tenant(b)).await;
-    assert!(matches!(foreign, Err(Error::TenantRefused { .. })), "{foreign:?}");
-    let client = queue.client().await;
-    let rows = "select (select count(*) from windlass.job), (select count(*) from windlass.audit where actor = 'ada')";
-    let counted = async || {
-        let row = client.query_one(rows, &[]).await.unwrap();
-        (row.get::<_, i64>(0), row.get::<_, i64>(1))
-    };
-    assert_eq!(counted().await, (0, 0));
-
-    let own = NewJob::new("a").tenant(a);
-    let placed = hurried.enqueue_as(a, &actor, &own).await.unwrap();
-    let job = queue.job(a, placed.enqueued.id).await.unwrap().unwrap();
-    assert_eq!(placed.queued_at, Some(job.queued_at));
-    assert_eq!(counted().await, (1, 1));
-
-    client.batch_execute("begin; lock table windlass.audit").await.unwrap();
-    assert!(hurried.enqueue_as(a, &actor, &own).await.unwrap_err().is_timeout());
-    client.batch_execute("rollback").await.unwrap();
-    assert_eq!(counted().await, (1, 1), "given up whole");
-
-    // Whatever the role of the api may not do, this way in may not do either.
-    client.batch_execute("revoke execute on function windlass.record_audit from windlass_api").await.unwrap();
-    let refused = hurried.enqueue_as(a, &actor, &own).await;
-    assert!(matches!(refused, Err(Error::Database(error)) if error.code().unwrap().code() == "42501"));
-    assert_eq!(counted().await, (1, 1));
 }
 
 /// Invariant 45: also the hot way in, which our own code uses, one or many at a time.

@@ -40,4 +40,5 @@ mod sqlx;
 mod statements;
 mod states;
 mod support;
+mod together;
 mod unique;

@@ -9,7 +9,7 @@ use windlass_server::auth::Role;
 use super::chrome::Chrome;
 use super::world::World;
 
-const ROUNDS: usize = 24;
+const ROUNDS: usize = 10;
 const EACH: usize = 5000;
 const CANCELED: usize = 200;
 

@@ -41,7 +41,8 @@ grant execute on function windlass.state_of, windlass.limits_reached to windlass
 grant execute on function windlass.enqueue, windlass.enqueue_many, windlass.enqueue_routed, windlass.enqueue_alike, windlass.enqueue_routed_many,
   windlass.enqueue_copied, windlass.route_of,
   windlass.cancel, windlass.retry, windlass.purge, windlass.purge_subject to windlass_api, windlass_worker;
-grant execute on function windlass.enqueue_as, windlass.purge_tenant, windlass.ensure_tenant, windlass.set_paused, windlass.set_quiet to windlass_api;
+grant execute on function windlass.enqueue_as, windlass.enqueue_as_many, windlass.record_audits,
+  windlass.purge_tenant, windlass.ensure_tenant, windlass.set_paused, windlass.set_quiet to windlass_api;
 grant execute on function windlass.define, windlass.definition to windlass_api, windlass_worker;
 grant execute on function windlass.register_worker, windlass.heartbeat, windlass.stop_worker, windlass.set_waiting, windlass.active_lanes,
   windlass.claim, windlass.unclaim, windlass.settle, windlass.report_progress, windlass.write_log, windlass.promote, windlass.lost_jobs, windlass.reap, windlass.expire,

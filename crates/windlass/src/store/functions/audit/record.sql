@@ -15,6 +15,20 @@ begin
 end
 $$;
 
+-- The same act of several callers of one tenant, written in one transaction.
+create or replace function windlass.record_audits(
+  for_tenant uuid, actors text[], roles text[], addresses text[], request_ids text[], act text, targets text[], afters jsonb[]) returns void
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  perform windlass.tenant_for(for_tenant);
+  insert into windlass.audit (tenant_id, actor, role, from_address, request_id, action, target, outcome, after)
+    select for_tenant, e.actor, e.role, e.address, e.request_id, act, e.target, 'done', e.after
+      from unnest(actors, roles, addresses, request_ids, targets, afters) e (actor, role, address, request_id, target, after);
+end
+$$;
+
 -- History is not edited, whoever asks: not by the owner either.
 create or replace function windlass.refuse_change() returns trigger
 language plpgsql

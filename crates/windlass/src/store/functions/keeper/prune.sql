@@ -3,7 +3,9 @@
 -- the hold begins anew), and what has an artifact to be removed first waits for that. The rule that was looked at longest ago
 -- goes first, so that a long backlog of one does not hold up the others. Returns how many jobs were dealt with.
 -- Index: the BRIN on finished_at, which knows no order. So a rule looks at a span of time that is sized after what the last
--- one held: without that, every batch would read and sort all that is still to go.
+-- one held: without that, every batch would read and sort all that is still to go. A full one says how much time a batch takes,
+-- so at most one reads too much. A new rule begins at the oldest row, or, where
+-- finding that would mean to read a long history, where the oldest partition does: nothing ends before it was enqueued.
 create or replace function windlass.prune(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -35,7 +37,11 @@ begin
      order by m.updated_at nulls first, r.duty
   loop
     if rule.reached is null and oldest is null then
-      oldest := coalesce((select min(h.finished_at) from windlass.history h where h.finished_at < clock_timestamp()), clock_timestamp());
+      select case when sum(pg_relation_size(c.oid)) < 64 * 1024 * 1024 then (select min(h.finished_at) from windlass.history h)
+             else least(min(to_date(substring(c.relname from '[0-9]{4}_w[0-9]{2}$'), 'IYYY"_w"IW')::timestamp at time zone 'UTC') - interval '1 day',
+                        (select min(h.finished_at) from windlass.history_default h)) end
+        into oldest from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = 'windlass.history'::regclass;
+      oldest := least(oldest, clock_timestamp());
     end if;
     since := least(coalesce(rule.reached, oldest), rule.cutoff);
     step := rule.span;
@@ -66,8 +72,8 @@ begin
         waiting := windlass.clean_up_first(batch.tenant_id, batch.jobs);
         gone := gone + windlass.purge(batch.tenant_id, array(select j from unnest(batch.jobs) j where j <> all (waiting)), true);
       end loop;
+      step := case when is_full then greatest((upto - since) * 2, interval '1 ms') else least(step * 2, interval '6 hours') end;
       since := upto;
-      step := case when is_full then greatest(step / 2, interval '1 ms') else least(step * 2, interval '7 days') end;
     end loop;
     -- A settlement that commits after us may bear a time from just before it, so the mark stays a minute behind.
     insert into windlass.keeper_mark as m (duty, reached, moved, span)

@@ -1,0 +1,89 @@
+//! How much of the machine others had while it was measured: the time that a virtual machine wanted to run and was not let.
+//! It says of a poor figure whether it is ours.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+/// Looks once a second until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Stolen {
+    seconds: Arc<Mutex<Vec<f64>>>,
+    looking: JoinHandle<()>,
+}
+
+impl Stolen {
+    pub(crate) fn watch() -> Self {
+        let seconds = Arc::new(Mutex::new(Vec::new()));
+        let looking = tokio::spawn(look(seconds.clone()));
+        Self { seconds, looking }
+    }
+}
+
+async fn look(seconds: Arc<Mutex<Vec<f64>>>) {
+    let mut before = Times::now();
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = Times::now();
+        if let (Some(before), Some(now)) = (before, now) {
+            let all = now.all.saturating_sub(before.all).max(1) as f64;
+            let share = now.stolen.saturating_sub(before.stolen) as f64 / all;
+            seconds.lock().unwrap_or_else(PoisonError::into_inner).push(share);
+        }
+        before = now;
+    }
+}
+
+impl Drop for Stolen {
+    fn drop(&mut self) {
+        self.looking.abort();
+    }
+}
+
+impl fmt::Display for Stolen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let mean = seconds.iter().sum::<f64>() / seconds.len().max(1) as f64;
+        let most = seconds.iter().copied().fold(0.0, f64::max);
+        write!(
+            f,
+            "taken by other machines: {:.1} % of the time, {:.0} % in the worst second",
+            mean * 100.0,
+            most * 100.0
+        )
+    }
+}
+
+/// In ticks, over all cores.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Times {
+    all: u64,
+    stolen: u64,
+}
+
+impl Times {
+    fn now() -> Option<Self> {
+        Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user already.
+    fn parse(stat: &str) -> Option<Self> {
+        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<u64> = line.split_ascii_whitespace().take(8).filter_map(|n| n.parse().ok()).collect();
+        Some(Self { all: ticks.iter().sum(), stolen: *ticks.get(7)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Times;
+
+    #[test]
+    fn the_eighth_number_is_what_was_taken() {
+        let times = Times::parse("cpu  1 2 3 4 5 6 7 8 100 200\ncpu0 0 0 0 0 0 0 0 0 0 0\n");
+        assert_eq!(times, Some(Times { all: 36, stolen: 8 }));
+        assert!(Times::now().is_some());
+    }
+}

@@ -1,0 +1,113 @@
+//! What others wrote and we build (X-27): locked, from the registry, with its checksum, and not older than what is known to be mended.
+//!
+//! A list of advisories is not looked at here, because no machine of ours reaches one; `cargo audit` and `cargo deny` do, where they can.
+
+use crate::rule::{Place, Rule};
+use crate::tree::File;
+
+pub(crate) const RULES: &[&Rule] = &[&FROM_THE_REGISTRY, &NOT_BELOW_THE_FLOOR, &LOCKED];
+
+/// The oldest version of each that has the mend, per line of versions that may be in use.
+const FLOORS: &[(&str, [u64; 3], &str)] = &[
+    ("sqlx-core", [0, 8, 1], "RUSTSEC-2024-0363: lengths beyond 4 GiB smuggle statements"),
+    ("jsonwebtoken", [10, 3, 0], "claims of the wrong type pass unchecked"),
+    ("tracing-subscriber", [0, 3, 20], "RUSTSEC-2025-0055: escape sequences reach the terminal"),
+];
+
+/// A package of the lock file, by its fields.
+struct Package<'a> {
+    line: usize,
+    fields: Vec<(&'a str, &'a str)>,
+}
+
+impl Package<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| *value)
+    }
+}
+
+fn packages(file: &File) -> Vec<Package<'_>> {
+    let mut packages: Vec<Package<'_>> = Vec::new();
+    for (number, line) in file.text.lines().enumerate() {
+        if line == "[[package]]" {
+            packages.push(Package { line: number + 1, fields: Vec::new() });
+        } else if let (Some((name, value)), Some(package)) = (line.split_once(" = "), packages.last_mut()) {
+            package.fields.push((name, value.trim_matches('"')));
+        }
+    }
+    packages
+}
+
+fn each(tree: &crate::tree::Tree, wrong: impl Fn(&Package<'_>) -> Option<String>) -> Vec<Place> {
+    let locks = tree.files.iter().filter(|file| file.path == "Cargo.lock");
+    locks
+        .flat_map(|file| packages(file).into_iter().map(move |package| (file, package)))
+        .filter_map(|(file, package)| Some(file.place(package.line, wrong(&package)?)))
+        .collect()
+}
+
+const FROM_THE_REGISTRY: Rule = Rule {
+    name: "every dependency comes from the registry, with its checksum",
+    mend: "use a published version; a repository or a mirror may change under us",
+    find: |tree| {
+        each(tree, |package| {
+            let name = package.get("name").unwrap_or_default();
+            match (package.get("source"), package.get("checksum")) {
+                (None, _) => None, // our own
+                (Some(source), _) if !source.starts_with("registry+") => {
+                    Some(format!("{name} is from {source}"))
+                }
+                (_, None) => Some(format!("{name} has no checksum")),
+                _ => None,
+            }
+        })
+    },
+    caught: &[
+        &[(
+            "Cargo.lock",
+            "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"git+https://example.com/a#1\"\n",
+        )],
+        &[("Cargo.lock", "[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\n")],
+    ],
+    passes: &[&[(
+        "Cargo.lock",
+        "[[package]]\nname = \"ours\"\nversion = \"0.1.0\"\n\n[[package]]\nname = \"a\"\nversion = \"1.0.0\"\nsource = \"registry+x\"\nchecksum = \"0\"\n",
+    )]],
+};
+
+const NOT_BELOW_THE_FLOOR: Rule = Rule {
+    name: "no dependency is older than the mend of a known weakness",
+    mend: "update it in Cargo.lock",
+    find: |tree| {
+        each(tree, |package| {
+            let (_, floor, why) = FLOORS.iter().find(|(name, ..)| package.get("name") == Some(name))?;
+            let version = version(package.get("version")?);
+            (version < *floor).then(|| format!("{floor:?} is the least: {why}"))
+        })
+    },
+    caught: &[
+        &[("Cargo.lock", "[[package]]\nname = \"sqlx-core\"\nversion = \"0.8.0\"\n")],
+        &[("Cargo.lock", "[[package]]\nname = \"jsonwebtoken\"\nversion = \"9.3.1\"\n")],
+    ],
+    passes: &[&[("Cargo.lock", "[[package]]\nname = \"sqlx-core\"\nversion = \"0.10.0\"\n")]],
+};
+
+fn version(text: &str) -> [u64; 3] {
+    let mut parts = text.split(['.', '-', '+']).map(|part| part.parse().unwrap_or(0));
+    std::array::from_fn(|_| parts.next().unwrap_or(0))
+}
+
+const LOCKED: Rule = Rule {
+    name: "the versions are locked",
+    mend: "commit Cargo.lock",
+    find: |tree| {
+        let has_workspace = tree.files.iter().find(|file| file.path == "Cargo.toml");
+        has_workspace
+            .filter(|_| !tree.has("Cargo.lock"))
+            .map(|file| file.place(1, "no Cargo.lock"))
+            .into_iter()
+            .collect()
+    },
+    caught: &[&[("Cargo.toml", "[workspace]\n")]],
+    passes: &[&[("Cargo.toml", "[workspace]\n"), ("Cargo.lock", "version = 4\n")]],
+};

@@ -1,0 +1,93 @@
+//! The way in of callers from outside: enqueued and audited in one transaction of theirs.
+
+use jiff::Timestamp;
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use super::enqueue::{Columns, Routed};
+use super::param::JsonText;
+use super::{act, audit};
+use crate::act::Actor;
+use crate::audit::Act;
+use crate::error::{Error, Result};
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&ENQUEUE_AS, &ENQUEUE_AS_MANY];
+
+static ENQUEUE_AS: Statement = Statement {
+    text: "select windlass.enqueue_as($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)",
+    types: &[
+        Type::UUID,
+        Type::UUID,
+        Type::INT4,
+        Type::INT2,
+        Type::JSONB,
+        Type::JSONB,
+        Type::UUID,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::TEXT,
+        Type::JSONB,
+        Type::JSONB,
+    ],
+};
+
+/// One caller's job, and what the audit trail says of it.
+pub(crate) struct ByCaller {
+    pub(crate) new: Routed<'static>,
+    pub(crate) by: Actor,
+    pub(crate) act: Act,
+}
+
+/// A whole transaction of a tenant's callers: enqueued and audited as the api's role. Answers since when the jobs are there.
+pub(crate) async fn routed_as(
+    db: &Database,
+    session: &mut Session,
+    tenant: Uuid,
+    callers: &[&ByCaller],
+) -> Result<Timestamp> {
+    let begin = act::begin_text(db, tenant);
+    let rows = match callers {
+        [ByCaller { new, by, act }] => {
+            let (payload, extra) = (JsonText(&new.payload), new.extra.as_deref().map(JsonText));
+            let job: [&(dyn ToSql + Sync); 6] =
+                [&new.tenant, &new.job, &new.lane, &new.max_attempts, &payload, &extra];
+            let entry = audit::Entry::of(tenant, by, act);
+            session.transact(&begin, &ENQUEUE_AS, &[&job[..], &entry.params()[..]].concat()).await?
+        }
+        many => {
+            let jobs: Vec<&Routed<'_>> = many.iter().map(|caller| &caller.new).collect();
+            let jobs = Columns::of(&jobs);
+            let entries = audit::Entries::of(tenant, many.iter().map(|caller| (&caller.by, &caller.act)));
+            session
+                .transact(&begin, &ENQUEUE_AS_MANY, &[&jobs.params()[..], &entries.params()[..]].concat())
+                .await?
+        }
+    };
+    rows.first().map(|row| row.get(0)).ok_or_else(Error::unanswered)
+}
+
+static ENQUEUE_AS_MANY: Statement = Statement {
+    text: "select windlass.enqueue_as_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+    types: &[
+        Type::UUID_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT2_ARRAY,
+        Type::INT4_ARRAY,
+        Type::JSONB_ARRAY,
+        Type::JSONB_ARRAY,
+        Type::UUID,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT,
+        Type::TEXT_ARRAY,
+        Type::JSONB_ARRAY,
+    ],
+};
