@@ -20,12 +20,23 @@ pub struct Summary {
 impl Summary {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let summary = global.client().await?.get(path(self.all), &[]).await?;
-        print::answer(global.json, &summary, show)
+        let exit = print::answer(global.json, &summary, show)?;
+        // A super-admin who names nobody looks at the default tenant, where there may never have been anything.
+        if !self.all && global.tenant.is_none() && is_nothing(at(&summary, "counts")) {
+            print::note(
+                "nothing is counted for this tenant; --tenant SLUG shows another, --all every tenant",
+            );
+        }
+        Ok(exit)
     }
 }
 
 pub(super) fn path(is_for_all: bool) -> &'static str {
     if is_for_all { "/api/v1/admin/summary" } else { "/api/v1/jobs/summary" }
+}
+
+fn is_nothing(counts: &Value) -> bool {
+    counts.as_object().is_some_and(|counts| counts.values().all(|count| count.as_i64().unwrap_or(0) == 0))
 }
 
 /// One line per queue, and one for all of them. A tenant's summary and everyone's differ a little in their form.

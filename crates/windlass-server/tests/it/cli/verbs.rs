@@ -317,3 +317,12 @@ async fn every_shell_gets_its_completions() {
         assert!(script.contains(word) && script.contains("definitions"), "{shell}: {}", &script[..200]);
     }
 }
+
+/// Who looks at the default tenant without knowing is told where the others are.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_summary_of_nothing_says_where_else_to_look() {
+    let shop = Shop::open().await;
+    assert!(shop.run(&["summary"]).await.expect(0).err.contains("--all"));
+    shop.enqueue().await;
+    assert!(!shop.run(&["summary"]).await.expect(0).err.contains("--all"));
+}
