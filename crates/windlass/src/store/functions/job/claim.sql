@@ -9,7 +9,7 @@
 -- may be taken; its seq is answered less one, so that the cursor stays before it.
 -- MATERIALIZED, because an inlined sub-select with LIMIT and FOR UPDATE may be run more than once and take too many.
 -- The columns that most jobs leave empty travel as one, to spare the result twenty columns of nothing (not measured apart).
--- Keys are compared from both sides for the reason told in settle.sql.
+-- The first part of a key is looked for by = any for the reason told in settle.sql.
 -- Locks: the worker's row, then what hold_to_running locks, then rows of the line, skipping locked ones.
 -- The worker's row is locked so that nobody can close it while a claim of its is under way: jobs held under a closed
 -- name would never be looked for again. A key-share lock, because a heartbeat must not wait for a claim. For the same
@@ -79,12 +79,12 @@ begin
   end if;
 
   delete from windlass.line l using unnest(places) with ordinality p
-   where (l.lane, l.seq) >= (p.lane, p.seq) and (l.lane, l.seq) <= (p.lane, p.seq) and takes[p.ordinality] = cardinality(p.ids);
+   where l.lane = any (array[p.lane]) and l.seq = p.seq and takes[p.ordinality] = cardinality(p.ids);
   get diagnostics whole = row_count;
   if whole < cardinality(places) then
     update windlass.line l set ids = p.ids[takes[p.ordinality] + 1:], taken = p.taken + takes[p.ordinality]
       from unnest(places) with ordinality p
-     where (l.lane, l.seq) >= (p.lane, p.seq) and (l.lane, l.seq) <= (p.lane, p.seq) and takes[p.ordinality] < cardinality(p.ids);
+     where l.lane = any (array[p.lane]) and l.seq = p.seq and takes[p.ordinality] < cardinality(p.ids);
   end if;
   return query
     with taken as materialized (
