@@ -30,7 +30,10 @@ The boats leave the harbour before the sun is up.
 00:04.000 --> 00:08.000
 By noon the harbour smells of fish, rope and coffee.
 VTT
-python3 -m http.server 8301 --bind 127.0.0.1 --directory videos >/dev/null 2>&1 &
+# The first scrape must find somebody there, or it waits for its retry.
+rm -f videos.out
+python3 -u -m http.server 8301 --bind 127.0.0.1 --directory videos >videos.out 2>&1 &
+until grep -qs Serving videos.out; do kill -0 $! || exit 1; sleep 0.1; done
 psql -Xqc "insert into clipnest_videos (video_url) values ('http://127.0.0.1:8301/harbour.html')" "$DATABASE_URL"
 
 # The signal that ends this script goes to its programs as well; it waits for them.
