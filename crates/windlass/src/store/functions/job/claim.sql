@@ -79,12 +79,12 @@ begin
   end if;
 
   delete from windlass.line l using unnest(places) with ordinality p
-   where l.lane = any (array[p.lane]) and l.seq = p.seq and takes[p.ordinality] = cardinality(p.ids);
+   where l.lane = any (array[p.lane]) and l.seq = p.seq and l.tenant_id = p.tenant_id and takes[p.ordinality] = cardinality(p.ids);
   get diagnostics whole = row_count;
   if whole < cardinality(places) then
     update windlass.line l set ids = p.ids[takes[p.ordinality] + 1:], taken = p.taken + takes[p.ordinality]
       from unnest(places) with ordinality p
-     where l.lane = any (array[p.lane]) and l.seq = p.seq and takes[p.ordinality] < cardinality(p.ids);
+     where l.lane = any (array[p.lane]) and l.seq = p.seq and l.tenant_id = p.tenant_id and takes[p.ordinality] < cardinality(p.ids);
   end if;
   return query
     with taken as materialized (
