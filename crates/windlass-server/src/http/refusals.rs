@@ -54,19 +54,14 @@ impl Refusal {
     /// Of whoever sent this, with a credential that is nobody's.
     pub(crate) fn of_nobody(headers: &HeaderMap, extensions: &Extensions, target: impl Into<String>) -> Self {
         let from = extensions.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip().to_string());
-        let mut refusal = Self::at_sign_in(from, target, shown(headers));
-        refusal.action = "request";
-        refusal.actor.request_id = extensions.get::<RequestId>().map(|id| id.0.clone());
-        refusal
+        let request_id = extensions.get::<RequestId>().map(|id| id.0.clone());
+        Self::of_unknown("request", (from, request_id), target, shown(headers))
     }
 
     /// Of whoever sent a message that no hook knows by its signature.
     pub(crate) fn at_hook(from_address: Option<String>, request_id: Option<String>, hook: &str) -> Self {
         let hook = windlass::text::storable(hook.as_bytes(), 100);
-        let mut refusal = Self::at_sign_in(from_address, hook, "signature");
-        refusal.action = "hook.receive";
-        refusal.actor.request_id = request_id;
-        refusal
+        Self::of_unknown("hook.receive", (from_address, request_id), hook, "signature")
     }
 
     /// Of whoever could not sign in.
@@ -75,11 +70,20 @@ impl Refusal {
         target: impl Into<String>,
         credential: impl Into<String>,
     ) -> Self {
+        Self::of_unknown("session.begin", (from_address, None), target, credential)
+    }
+
+    fn of_unknown(
+        action: &'static str,
+        (from_address, request_id): (Option<String>, Option<String>),
+        target: impl Into<String>,
+        credential: impl Into<String>,
+    ) -> Self {
         Self {
             reach: Reach::Everything,
-            actor: Actor { name: "anonymous".to_owned(), from_address, ..Actor::default() },
+            actor: Actor { name: "anonymous".to_owned(), from_address, request_id, ..Actor::default() },
             is_known: false,
-            action: "session.begin",
+            action,
             target: target.into(),
             credential: credential.into(),
         }
