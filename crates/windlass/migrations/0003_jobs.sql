@@ -16,7 +16,7 @@ create table windlass.job (
   source smallint not null,
   max_attempts smallint not null,
   line_seq bigint,
-  payload jsonb not null,
+  payload json not null,
   scheduled_for timestamptz,
   deadline timestamptz,
   created_by uuid,

@@ -289,8 +289,7 @@ impl IfUnmet {
 }
 
 fn checked(text: String) -> Result<String> {
-    json::check(&text, &JsonLimits::default()).map_err(|refused| Error::json("payload", refused))?;
-    Ok(text)
+    json::checked(text, &JsonLimits::default()).map_err(|refused| Error::json("payload", refused))
 }
 
 /// A new job as a finishing one asks for it.

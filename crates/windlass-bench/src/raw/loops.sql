@@ -1,6 +1,6 @@
 -- The raw limits: each loop runs inside the server, in transactions of `batch` rows, over its part of raw.source.
 
-create procedure raw.insert_body(first integer, last integer, batch integer, payload jsonb)
+create procedure raw.insert_body(first integer, last integer, batch integer, payload json)
 language plpgsql as $$
 begin
   for start in first..last by batch loop

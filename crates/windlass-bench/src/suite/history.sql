@@ -7,7 +7,7 @@ language sql volatile
 return overlay(gen_random_uuid()::text placing
   substr(lpad(to_hex(ms), 12, '0'), 1, 8) || '-' || substr(lpad(to_hex(ms), 12, '0'), 9, 4) || '-7' from 1 for 15)::uuid;
 
-create procedure filled.fill(total bigint, part bigint, parts bigint, in_lane integer, of_payload jsonb)
+create procedure filled.fill(total bigint, part bigint, parts bigint, in_lane integer, of_payload json)
 language plpgsql as $$
 declare
   batch constant bigint := 10000;

@@ -38,6 +38,22 @@ fn ordinary_documents_pass() {
 }
 
 #[test]
+fn of_a_name_that_repeats_the_last_one_stays() {
+    let kept = |text: &str| checked(text.to_owned(), &JsonLimits::default()).unwrap();
+    for as_written in ["[1, 1]", r#"{"b" : 1.10, "a": {"b": {"a": "\u0061"}}}"#, r#"[{"a":1},{"a":2}]"#] {
+        assert_eq!(kept(as_written), as_written);
+    }
+    for (text, once) in [
+        (r#"{"a":1,"b":{"a":1},"a":2}"#, r#"{"a":2,"b":{"a":1}}"#),
+        (r#"[0,{"x":{"a":1.10,"a":12345678901234567890.10}}]"#, r#"[0,{"x":{"a":12345678901234567890.10}}]"#),
+        (r#"{"a":"x","\u0061":"\""}"#, r#"{"a":"\""}"#),
+        (r#"{"a\"b":1,"a\"b":[]}"#, r#"{"a\"b":[]}"#),
+    ] {
+        assert_eq!(kept(text), once);
+    }
+}
+
+#[test]
 fn what_is_not_json_is_refused_as_the_parser_refuses_it() {
     for text in [
         "",

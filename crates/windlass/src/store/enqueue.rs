@@ -51,7 +51,7 @@ pub(crate) async fn route(
 
 static ROUTED: Statement = Statement {
     text: "select windlass.enqueue_routed($1, $2, $3, $4, $5, $6)",
-    types: &[Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::JSONB, Type::JSONB],
+    types: &[Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::JSON, Type::JSONB],
 };
 
 /// A job that stands in a known lane and has no guard.
@@ -124,7 +124,7 @@ fn parts<'a, 'b: 'a>(new: impl Iterator<Item = &'a Routed<'b>>) -> Vec<i32> {
 
 static ALIKE: Statement = Statement {
     text: "select windlass.enqueue_alike($1, $2, $3, $4, $5)",
-    types: &[Type::UUID, Type::INT4, Type::INT2, Type::UUID_ARRAY, Type::JSONB_ARRAY],
+    types: &[Type::UUID, Type::INT4, Type::INT2, Type::UUID_ARRAY, Type::JSON_ARRAY],
 };
 
 static ROUTED_MANY: Statement = Statement {
@@ -135,7 +135,7 @@ static ROUTED_MANY: Statement = Statement {
         Type::INT4_ARRAY,
         Type::INT2_ARRAY,
         Type::INT4_ARRAY,
-        Type::JSONB_ARRAY,
+        Type::JSON_ARRAY,
         Type::JSONB_ARRAY,
     ],
 };
@@ -208,12 +208,12 @@ pub(crate) async fn copied(session: &Session, new: &[Routed<'_>]) -> Result<()> 
         .batch_execute(
             "set local client_min_messages = warning;
              create temp table if not exists windlass_inbox (tenant uuid, job uuid, lane integer, max_attempts smallint,
-               part integer, payload jsonb, extra jsonb) on commit delete rows;
+               part integer, payload json, extra jsonb) on commit delete rows;
              grant select on windlass_inbox to windlass_owner",
         )
         .await?;
     let sink = client.copy_in("copy pg_temp.windlass_inbox from stdin (format binary)").await?;
-    let types = [Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::INT4, Type::JSONB, Type::JSONB];
+    let types = [Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::INT4, Type::JSON, Type::JSONB];
     let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, &types));
     for (job, part) in new.iter().zip(parts(new.iter())) {
         let extra = job.extra.as_deref().map(JsonText);

@@ -1,9 +1,12 @@
-//! JSON text as a `jsonb` parameter, without parsing it into values first: the server parses it anyway.
+//! JSON text as a `json` or `jsonb` parameter, without parsing it into values first: the server parses it anyway.
 
 use bytes::{BufMut, BytesMut};
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+
+/// The version that `jsonb` begins with in its binary form; `json` is the text alone.
+const JSONB_FORM: u8 = 1;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct JsonText<'a>(pub(crate) &'a str);
@@ -11,33 +14,38 @@ pub(crate) struct JsonText<'a>(pub(crate) &'a str);
 impl ToSql for JsonText<'_> {
     fn to_sql(
         &self,
-        _: &Type,
+        ty: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        out.put_u8(1); // the version of jsonb's binary form
+        if *ty == Type::JSONB {
+            out.put_u8(JSONB_FORM);
+        }
         out.put_slice(self.0.as_bytes());
         Ok(IsNull::No)
     }
 
     fn accepts(ty: &Type) -> bool {
-        *ty == Type::JSONB
+        matches!(*ty, Type::JSONB | Type::JSON)
     }
 
     to_sql_checked!();
 }
 
-/// JSON text read from a `jsonb` column, not parsed.
+/// JSON text read from a `json` or `jsonb` column, not parsed.
 #[derive(Debug)]
 pub(crate) struct JsonOut<'a>(pub(crate) &'a str);
 
 impl<'a> FromSql<'a> for JsonOut<'a> {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        let text = raw.strip_prefix(&[1]).ok_or("jsonb in an unknown form")?;
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        let text = match *ty {
+            Type::JSONB => raw.strip_prefix(&[JSONB_FORM]).ok_or("jsonb in an unknown form")?,
+            _ => raw,
+        };
         Ok(Self(std::str::from_utf8(text)?))
     }
 
     fn accepts(ty: &Type) -> bool {
-        *ty == Type::JSONB
+        matches!(*ty, Type::JSONB | Type::JSON)
     }
 }
 

@@ -36,6 +36,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
 pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/base/guard_table.sql"),
     include_str!("functions/base/names.sql"),
+    include_str!("functions/base/readable.sql"),
     include_str!("functions/base/small.sql"),
     include_str!("functions/base/tenant_in_force.sql"),
     include_str!("functions/base/uuid7.sql"),

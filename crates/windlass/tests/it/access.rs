@@ -338,9 +338,9 @@ async fn the_hot_way_in_refuses_another_tenant_than_the_one_in_force() {
     in_force(&client, Some(a)).await;
     let one = "select windlass.enqueue_routed($1, gen_random_uuid(), $2, 3::smallint, '{}', null)";
     let many = "select windlass.enqueue_routed_many(array[$1::uuid], array[gen_random_uuid()], array[$2::integer], array[3::smallint],
-                  array[1], array['{}'::jsonb], null)";
+                  array[1], array['{}'::json], null)";
     let alike =
-        "select windlass.enqueue_alike($1, $2, 3::smallint, array[gen_random_uuid()], array['{}'::jsonb])";
+        "select windlass.enqueue_alike($1, $2, 3::smallint, array[gen_random_uuid()], array['{}'::json])";
     for call in [one, many, alike] {
         assert_eq!(refusal(client.execute(call, &[&b, &lane]).await), "WL003");
     }

@@ -27,7 +27,7 @@ async fn an_inbox_that_could_run_the_callers_code_is_refused() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let view = "create temp view windlass_inbox as select null::uuid tenant, null::uuid job, 1 lane, 1::smallint max_attempts, \
-                '{}'::jsonb payload, null::jsonb extra";
+                '{}'::json payload, null::jsonb extra";
     let policed = "create temp table windlass_inbox (tenant uuid); alter table windlass_inbox enable row level security";
     for inbox in [view, policed] {
         client.batch_execute(inbox).await.unwrap();

@@ -372,3 +372,21 @@ async fn a_callers_own_id_is_kept_and_taken_only_once() {
     }
     assert_eq!(everything(&client).await, before);
 }
+
+/// What a worker is handed is what the list shows, also where a name is written twice, and otherwise what was written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_that_is_written_twice_counts_once_by_every_door() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("twice")).await.unwrap();
+    let client = queue.client().await;
+    let twice = NewJob::new("twice")
+        .payload_json(r#"{"n": 1.50, "n" : 12345678901234567890.10, "a": [{"x":1,"\u0078":2}]}"#);
+    queue.enqueue(&twice).await.unwrap();
+    queue.enqueue_many(&vec![twice.clone(); 2]).await.unwrap();
+    queue.enqueue_many(&vec![twice.clone(); 6000]).await.unwrap();
+    windlass::enqueue(&client, &twice).await.unwrap();
+    let query = "select distinct payload::jsonb::text, (select count(*) from json_object_keys(payload)) from windlass.job";
+    let rows = client.query(query, &[]).await.unwrap();
+    let read: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    assert_eq!(read, [(r#"{"a": [{"x": 2}], "n": 12345678901234567890.10}"#.to_owned(), 2)]);
+}

@@ -12,8 +12,11 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 use windlass::job::backoff::Kind;
-use windlass::{Backoff, Context, Definition, Done, Failure, Handler, NewJob, OnTimeout, Queue, Worker};
-use windlass_testing::TestQueue;
+use windlass::{
+    Backoff, Context, DEFAULT_TENANT, Definition, Done, Failure, Filter, Handler, NewJob, OnTimeout, Queue,
+    Worker,
+};
+use windlass_testing::{TestQueue, eventually};
 
 use crate::process::accounting::{number, settle_accounts};
 use crate::process::fleet::Fleet;
@@ -70,6 +73,32 @@ async fn no_random_text_keeps_a_job_from_ending() {
         (text + &String::from_utf8_lossy(&bytes)).repeat(times)
     });
     ends_whatever_it_says(texts.collect()).await;
+}
+
+/// A role that may enqueue can call what stands behind the doors, which do not look at payloads: the list still shows its
+/// job and all others, and a worker brings it to an end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_payload_that_jsonb_refuses_hides_no_job_and_ends() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let worker = start(&queue, Says(Arc::new(Vec::new()))).await;
+    let unread = [r#"{"way": "\u0000"}"#, r#"{"way": "\ud800"}"#, r#"{"way": 1e999999}"#];
+    for text in unread {
+        let query = format!(
+            "select windlass.enqueue_routed(r.tenant_id, windlass.uuid7(), r.lane, r.max_attempts, '{text}', null)
+               from windlass.route_of(null, 'says', null, null) r"
+        );
+        client.batch_execute(&query).await.unwrap();
+    }
+    let ended = "select count(*) from windlass.jobs where finished_at is not null";
+    eventually("all have ended", async || number(&client, ended).await == 3).await;
+    let rows = client.query("select payload, status from windlass.jobs order by id", &[]).await.unwrap();
+    for (row, text) in rows.iter().zip(unread) {
+        assert_eq!((row.get(0), row.get(1)), (json!(text), "failed"));
+    }
+    let found = queue.list(&Filter::new(DEFAULT_TENANT).mentions("1e999999")).await.unwrap();
+    assert_eq!(found.jobs.len(), 1);
+    worker.stop().await.unwrap();
 }
 
 async fn ends_whatever_it_says(texts: Vec<String>) {
@@ -226,7 +255,7 @@ async fn no_behaviour_keeps_a_job_from_ending() {
     }
     let deferred = "select count(*) from windlass.deferred where due_at > now() + interval '1 hour'";
     let client = queue.client().await;
-    windlass_testing::eventually("two wait for ages", async || number(&client, deferred).await == 2).await;
+    eventually("two wait for ages", async || number(&client, deferred).await == 2).await;
     for row in client
         .query(
             "select tenant_id, job_id from windlass.deferred where due_at > now() + interval '1 hour'",
@@ -322,7 +351,7 @@ async fn no_time_keeps_the_others_from_ending() {
     let soon = NewJob::new("breaks").payload(&json!({"way": ""})).delay(Duration::from_millis(300));
     acked.push(queue.enqueue(&soon).await.unwrap().id);
     let others = "select (select count(*) from windlass.line) + (select count(*) from windlass.live)";
-    windlass_testing::eventually("whatever is due has ended", async || {
+    eventually("whatever is due has ended", async || {
         number(&client, others).await
             + number(
                 &client,
@@ -353,7 +382,7 @@ fn quick(key: &str) -> Definition {
 /// Every job has ended, and the books are in order. Jobs that followed others were nobody's to send.
 async fn check(queue: &TestQueue, acked: &mut Vec<Uuid>) {
     let client = queue.client().await;
-    windlass_testing::eventually("nothing waits", async || {
+    eventually("nothing waits", async || {
         number(&client, "select (select count(*) from windlass.line) + (select count(*) from windlass.live)")
             .await
             + number(&client, "select count(*) from windlass.deferred").await

@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::{Timestamp, ToSpan};
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{Context, Definition, Done, Failure, Filter, Handler, NewJob, Source, State, Worker};
+use windlass::{
+    Context, DEFAULT_TENANT, Definition, Done, Failure, Filter, Handler, NewJob, Source, State, Worker,
+};
 use windlass_testing::{TestQueue, eventually};
 
 struct Obey;
@@ -323,5 +325,25 @@ async fn a_filter_means_the_same_with_a_tag_and_without() {
         assert!(!plain.jobs.is_empty(), "{filter:?}");
         assert_eq!(tagged, plain, "{filter:?}");
         assert_eq!(queue.list(&filter.clone().tag("none")).await.unwrap().jobs, [], "{filter:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_search_finds_what_a_payload_says_however_it_was_written() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let compact = r#"{"user":{"name":"Zoë","tags":["x","y"]},"n":5}"#;
+    let spaced = r#"{"user": {"name": "Zoë", "tags": ["x", "y"]}, "n": 5}"#;
+    let escaped = r#"{"user":{"name":"Zo\u00eb","tags":["x","y"]},"n":5}"#;
+    let indented =
+        "{\n  \"user\": {\n    \"name\": \"Zoë\",\n    \"tags\": [\n \"x\",\n \"y\"\n]\n  },\n  \"n\": 5\n}";
+    for text in [compact, spaced, escaped, indented] {
+        queue.enqueue(&NewJob::new("a").payload_json(text)).await.unwrap();
+    }
+    queue.enqueue(&NewJob::new("a").payload(&json!({"user": {"name": "Zola"}}))).await.unwrap();
+    windlass::enqueue(&queue.client().await, &NewJob::new("a").payload_json(compact)).await.unwrap();
+    for words in ["zoë", r#""name": "Zoë""#, r#""name":"zoë""#, r#"["x", "y"]"#, r#""n":5"#] {
+        let found = queue.list(&Filter::new(DEFAULT_TENANT).mentions(words)).await.unwrap().jobs;
+        assert_eq!(found.len(), 5, "{words}");
     }
 }

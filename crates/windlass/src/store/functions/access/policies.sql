@@ -35,7 +35,7 @@ grant select on windlass.audit to windlass_api;
 grant select on windlass.migration, windlass.installed_functions to windlass_api, windlass_worker, windlass_reader;
 
 grant execute on function windlass.state_name, windlass.state_code, windlass.outcome_name, windlass.source_name, windlass.source_code,
-  windlass.current_tenant to windlass_api, windlass_worker, windlass_reader;
+  windlass.readable, windlass.searchable, windlass.current_tenant to windlass_api, windlass_worker, windlass_reader;
 -- Reads under the rights of whoever calls it; the list asks it for the state of one job.
 grant execute on function windlass.state_of, windlass.limits_reached to windlass_api, windlass_reader;
 grant execute on function windlass.enqueue, windlass.enqueue_many, windlass.enqueue_routed, windlass.enqueue_alike, windlass.enqueue_routed_many,

@@ -17,7 +17,7 @@
 create or replace function windlass.claim(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[])
 returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
-  snoozes smallint, max_attempts smallint, payload jsonb, queued_ms bigint, deadline_ms bigint, extra jsonb)
+  snoozes smallint, max_attempts smallint, payload json, queued_ms bigint, deadline_ms bigint, extra jsonb)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set plan_cache_mode = force_generic_plan

@@ -2,7 +2,7 @@
 -- bulk enqueue. They stand in line 64 to a row. The caller has checked and routed them, as for enqueue_routed.
 -- `unnest` in the select list, because in FROM each array would go through a tuple store of its own.
 create or replace function windlass.enqueue_alike(
-  tenant uuid, in_lane integer, max_attempts smallint, jobs uuid[], payloads jsonb[])
+  tenant uuid, in_lane integer, max_attempts smallint, jobs uuid[], payloads json[])
 returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -5,7 +5,7 @@
 -- The body's instant is the statement's, as in enqueue_routed_many: enqueue_as answers it without looking.
 -- `extra` carries the rare columns and is null for most jobs.
 create or replace function windlass.enqueue_routed(
-  tenant uuid, job uuid, lane integer, max_attempts smallint, payload jsonb, extra jsonb)
+  tenant uuid, job uuid, lane integer, max_attempts smallint, payload json, extra jsonb)
 returns void
 language plpgsql security definer
 as $$

@@ -2,7 +2,7 @@
 -- with the same number, at most 64, all of one lane and with the same number of attempts, which the caller sees to.
 -- Sorted by nothing: none of these rows can conflict, so no lock order is needed.
 create or replace function windlass.enqueue_routed_many(
-  tenants uuid[], jobs uuid[], lanes integer[], max_attempts smallint[], parts integer[], payloads jsonb[], extras jsonb[])
+  tenants uuid[], jobs uuid[], lanes integer[], max_attempts smallint[], parts integer[], payloads json[], extras jsonb[])
 returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

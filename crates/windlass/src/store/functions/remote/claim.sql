@@ -9,7 +9,7 @@ create or replace function windlass.claim_remote(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[],
   workers integer[], lease_seconds integer[], tokens uuid[], seconds_present integer)
 returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
-  snoozes smallint, max_attempts smallint, payload jsonb, queued_ms bigint, deadline_ms bigint, extra jsonb,
+  snoozes smallint, max_attempts smallint, payload json, queued_ms bigint, deadline_ms bigint, extra jsonb,
   slot integer, lease_expires_at timestamptz, times_out_at timestamptz)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -2,7 +2,7 @@
 -- does, but for a cancel request, which settle looks at again.
 create or replace function windlass.held_remote(tenant uuid, job uuid, with_attempt integer, with_token uuid)
 returns table (definition_key text, failures smallint, lost smallint, snoozes smallint, max_attempts smallint,
-  cancel_requested boolean, deadline_ms bigint, ran_ms bigint, payload jsonb)
+  cancel_requested boolean, deadline_ms bigint, ran_ms bigint, payload json)
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$

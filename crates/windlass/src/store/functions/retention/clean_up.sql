@@ -11,7 +11,7 @@ declare
   waiting uuid[] := '{}';
 begin
   for item in
-    select h.job_id, d.key, d.on_purge, h.artifact, h.result, b.payload, b.subject_type, b.subject_id
+    select h.job_id, d.key, d.on_purge, h.artifact, b.subject_type, b.subject_id
       from windlass.history h
       join windlass.job b on b.tenant_id = h.tenant_id and b.id = h.job_id
       join windlass.lane l on l.id = h.lane

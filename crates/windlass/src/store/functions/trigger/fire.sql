@@ -41,7 +41,7 @@ begin
   if plain is not null then
     -- They stand in line by the row: at most 64 of one lane with the same number of attempts.
     perform windlass.enqueue_routed_many(array_agg(tenants[p.ord]), array_agg(p.job), array_agg(p.lane), array_agg(p.attempts),
-        array_agg(p.part), array_agg(p.payload), array_agg(jsonb_build_object('source', 'schedule', 'source_ref', triggers[p.ord])))
+        array_agg(p.part), array_agg(p.payload::json), array_agg(jsonb_build_object('source', 'schedule', 'source_ref', triggers[p.ord])))
       from (select c.*, dense_rank() over (order by c.lane, c.attempts, c.chunk)::integer as part
               from (select i.*, (row_number() over (partition by i.lane, i.attempts) - 1) / 64 as chunk
                       from unnest(ords, jobs, lanes, attempts, payloads) i (ord, job, lane, attempts, payload)

@@ -7,7 +7,7 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
             when d.job_id is not null then 'scheduled'
             when k.job_id is not null then 'blocked'
             else windlass.state_name(f.job_status) end as status,
-       n.priority::integer as priority, b.payload, b.dedupe_key, b.correlation_id,
+       n.priority::integer as priority, windlass.readable(b.payload) as payload, b.dedupe_key, b.correlation_id,
        coalesce(d.due_at, b.scheduled_for, b.created_at) as scheduled_for,
        b.created_at as queued_at,
        coalesce(a.first_started_at, l.claimed_at) as started_at,

@@ -4,6 +4,6 @@
 select b.id
   from (select * from windlass.job j where j.tenant_id = $1 and j.id < $2 and j.id >= $3 order by j.id desc limit 5000) b
  where b.subject_id = $5 or b.correlation_id = $5 or b.source_ref = $5 or b.dedupe_key = $5 or $5 = any (b.tags)
-    or strpos(lower(b.payload::text), lower($5)) > 0
+    or strpos(windlass.searchable(b.payload), replace(replace(lower($5), ': ', ':'), ', ', ',')) > 0
  order by b.id desc
  limit $4
