@@ -38,6 +38,8 @@ pub(crate) struct Feed {
     wakes: broadcast::Receiver<Wake>,
     lines: Lines,
     look_at: Instant,
+    /// A job waits in a lane that we know, and we were idle: it is claimed before we look for other lanes.
+    claim_first: bool,
     /// The number under which the database knows that this worker waits. A worker that was declared dead gets a new one.
     waits_as: Option<i32>,
     busy_since: Option<Instant>,
@@ -65,6 +67,7 @@ impl Feed {
             wakes,
             lines: Lines::new(),
             look_at: now,
+            claim_first: false,
             waits_as: None,
             busy_since: None,
             idle_rounds: 0,
@@ -113,7 +116,7 @@ impl Feed {
                     _ = self.rest(self.shared.poll_interval) => continue,
                 }
             }
-            if Instant::now() >= self.look_at {
+            if !std::mem::take(&mut self.claim_first) && Instant::now() >= self.look_at {
                 self.look(&session).await?;
             }
             let claimed = self.claim(&session, free.min(MOST)).await?;
@@ -229,6 +232,7 @@ impl Feed {
     async fn rest(&mut self, most: Duration) -> bool {
         match tokio::time::timeout(most, self.wakes.recv()).await {
             Ok(wake) => {
+                self.claim_first = true;
                 self.wake(&wake);
                 false
             }
@@ -253,13 +257,18 @@ impl Feed {
         match wake {
             Ok(Wake::Lane(lane)) => {
                 if !self.lines.wake(*lane, Instant::now()) {
-                    self.look_at = Instant::now();
+                    self.look_now();
                 }
             }
-            Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.look_at = Instant::now(),
+            Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.look_now(),
             Ok(Wake::Duty(_)) => {}
             // The worker keeps a sender, so this is the end of the worker.
             Err(RecvError::Closed) => {}
         }
+    }
+
+    fn look_now(&mut self) {
+        self.look_at = Instant::now();
+        self.claim_first = false;
     }
 }

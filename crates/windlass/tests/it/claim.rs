@@ -7,7 +7,7 @@ use uuid::Uuid;
 use windlass::{Definition, Duty, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
-use crate::support::{Acting, Hand, Held, attempts, count, keeper, register, status, until, worker};
+use crate::support::{Acting, Hand, Held, attempts, count, ending, keeper, register, status, until, worker};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_jobs_of_known_definitions_are_claimed() {
@@ -190,6 +190,57 @@ async fn concurrent_claims_never_share_a_job() {
     all.dedup();
     assert_eq!(all.len(), 400, "a job was claimed twice");
     assert_eq!(count(&hand.client, "select count(*) from windlass.live where attempt = 1").await, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_finds_nothing_writes_nothing() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let id = hand.enqueue("'held'").await;
+    let written = "select pg_current_xact_id_if_assigned() is not null";
+    for (claimed, has_written) in [(vec![id], true), (vec![], false)] {
+        hand.client.batch_execute("begin").await.unwrap();
+        let found: Vec<Uuid> = hand.claim_all().await.iter().map(|fence| fence.job).collect();
+        let wrote: bool = hand.client.query_one(written, &[]).await.unwrap().get(0);
+        assert_eq!((found, wrote), (claimed, has_written));
+        hand.client.batch_execute("commit").await.unwrap();
+    }
+}
+
+/// A row with one job is claimed a shorter way than several rows; the worker and the tables cannot tell.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_alone_is_claimed_as_one_among_others() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let id = hand
+        .enqueue(
+            "'held', '{\"n\": 1.50}', dedupe_key => 'd', subject_type => 's', subject_id => '1', tags => array['a', 'b'],
+             correlation_id => 'c', trace => '00-1', max_attempts => 7, deadline => now() + interval '1 day'",
+        )
+        .await;
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, Some(ending::release())).await);
+    let claim = async |others: usize| {
+        hand.client.batch_execute("begin").await.unwrap();
+        for _ in 0..others {
+            hand.enqueue("'held'").await;
+        }
+        let claim = "select to_jsonb(c) - 'queued_ms' - 'deadline_ms' - 'seq' || jsonb_build_object('deadline', c.deadline_ms between 86000000 and 86400000)
+            from windlass.lane l, windlass.claim($1, $2, array[l.id], array[0::bigint], array[9]) c where c.job_id = $3";
+        let claimed: Value =
+            hand.client.query_one(claim, &[&hand.worker, &Uuid::nil(), &id]).await.unwrap().get(0);
+        let rows = "select to_jsonb(l) - 'claimed_at', (select count(*) from windlass.line), (select sum(queued) from windlass.tally)
+            from windlass.live l where job_id = $1";
+        let row = hand.client.query_one(rows, &[&id]).await.unwrap();
+        hand.client.batch_execute("rollback").await.unwrap();
+        (claimed, row.get::<_, Value>(0), row.get::<_, i64>(1), row.get::<_, i64>(2))
+    };
+    let alone = claim(0).await;
+    assert_eq!(alone, claim(1).await);
+    assert_eq!((alone.2, alone.3), (0, 0));
+    assert_eq!(alone.0["extra"]["tags"], json!(["a", "b"]));
 }
 
 /// Invariants 11 and 12: a job claimed in the very moment in which its worker is declared dead is not forgotten.
