@@ -314,7 +314,9 @@ impl Shared {
     }
 }
 
-/// From claimed jobs to their endings: checks the payload, runs, decides.
+/// From claimed jobs to their endings: checks the payload, runs, decides. What few jobs need is boxed, since a future is as
+/// large as the largest that it may wait for, and this one is moved for every job: at 4.7 kB that took a quarter of the
+/// worker's time with jobs that do nothing.
 async fn run_all(
     shared: &Shared,
     kit: &Kit,
@@ -360,10 +362,10 @@ async fn run_all(
     for ((claimed, &(slot, _)), finish) in jobs.iter().cloned().zip(places).zip(finishes) {
         let mut finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
         if finish.done.hand_over.is_some() {
-            shared.progress.flush(&claimed.fence).await;
+            Box::pin(shared.progress.flush(&claimed.fence)).await;
         }
         if let Some(lease) = finish.done.hand_over {
-            match shared.hand_over.give(&claimed, lease).await {
+            match Box::pin(shared.hand_over.give(&claimed, lease)).await {
                 Ok(()) => {
                     shared.running.finish([slot].into_iter());
                     continue;

@@ -73,7 +73,7 @@ impl LogSink {
         }
         let _turn = self.writing.lock().await;
         let chunks = entry.take(PENDING_BYTES);
-        self.write(&chunks).await;
+        Box::pin(self.write(&chunks)).await; // boxed, because most runs print nothing and carry this all the same
     }
 
     /// Writes what a run has printed so far, for one that ends itself: afterwards nobody takes its word.
