@@ -12,6 +12,8 @@ use windlass::worker::WorkerFile;
 use windlass::{DEFAULT_TENANT, LogPosition, NewJob, Queue, Settings, State, Worker};
 
 use crate::Result;
+use crate::percentile::median;
+use crate::repeated::Repeated;
 use crate::server::Server;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,15 +38,15 @@ argv = ["/bin/sh", "-c", "n=0; while test $n -lt 50; do /bin/date +%s%N; n=$((n 
 
 pub(crate) async fn run(plan: &CommandsPlan) -> Result<()> {
     let server = Server::start().await?;
-    let (mut plain, mut jobs) = (Vec::new(), Vec::new());
+    let (mut plain, mut jobs) = (Repeated::default(), Repeated::default());
     // In turns, so that a machine that grows slower grows slower for both.
     for _ in 0..ROUNDS {
-        plain.push(start_plainly(plan).await?);
-        jobs.push(run_jobs(&server, plan).await?);
+        plain.measure(start_plainly(plan)).await?;
+        jobs.measure(run_jobs(&server, plan)).await?;
     }
     let (look_us, delay_ms) = follow(&server).await?;
     server.stop().await?;
-    let (plain, jobs) = (median(plain), median(jobs));
+    let (plain, jobs) = (plain.figure().unwrap_or_default(), jobs.figure().unwrap_or_default());
     let CommandsPlan { n, concurrency } = plan;
     println!(
         "{{\"spawn_plain_per_s\": {plain:.0}, \"commands_per_s\": {jobs:.0}, \"ratio\": {:.2}, \"n\": {n}, \
@@ -52,11 +54,6 @@ pub(crate) async fn run(plan: &CommandsPlan) -> Result<()> {
         jobs / plain
     );
     Ok(())
-}
-
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 async fn start_plainly(plan: &CommandsPlan) -> Result<f64> {
@@ -137,5 +134,5 @@ async fn follow(server: &Server) -> Result<(f64, f64)> {
     }
     let look_us = began.elapsed().as_secs_f64() * 1e6 / f64::from(LOOKS);
     worker.stop().await?;
-    Ok((look_us, median(delays)))
+    Ok((look_us, median(&delays).unwrap_or_default()))
 }

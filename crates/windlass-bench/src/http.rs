@@ -11,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use windlass::{Definition, HttpEndpoint, NewJob, Queue, Settings, Worker};
 
+use crate::repeated::Repeated;
 use crate::server::Server;
 use crate::{Result, noop};
 
@@ -28,14 +29,14 @@ const LONGEST: Duration = Duration::from_secs(600);
 pub(crate) async fn run(plan: &HttpPlan) -> Result<()> {
     let endpoint = Endpoint::start(Duration::from_millis(plan.delay_ms)).await?;
     let server = Server::start().await?;
-    let (mut plain, mut jobs) = (Vec::new(), Vec::new());
+    let (mut plain, mut jobs) = (Repeated::default(), Repeated::default());
     // In turns, so that a machine that grows slower grows slower for both.
     for _ in 0..ROUNDS {
-        plain.push(call_plainly(&endpoint, plan).await?);
-        jobs.push(run_jobs(&server, &endpoint, plan).await?);
+        plain.measure(call_plainly(&endpoint, plan)).await?;
+        jobs.measure(run_jobs(&server, &endpoint, plan)).await?;
     }
     server.stop().await?;
-    let (plain, jobs) = (median(plain), median(jobs));
+    let (plain, jobs) = (plain.figure().unwrap_or_default(), jobs.figure().unwrap_or_default());
     let HttpPlan { n, concurrency, delay_ms } = plan;
     println!(
         "{{\"http_plain_per_s\": {plain:.0}, \"http_jobs_per_s\": {jobs:.0}, \"ratio\": {:.2}, \"n\": {n}, \
@@ -43,11 +44,6 @@ pub(crate) async fn run(plan: &HttpPlan) -> Result<()> {
         jobs / plain
     );
     Ok(())
-}
-
-fn median(mut rates: Vec<f64>) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates[rates.len() / 2]
 }
 
 async fn call_plainly(endpoint: &Endpoint, plan: &HttpPlan) -> Result<f64> {

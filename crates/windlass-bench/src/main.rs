@@ -20,6 +20,7 @@ mod percentile;
 mod process;
 mod prune;
 mod raw;
+mod repeated;
 mod schedule;
 mod server;
 mod stolen;

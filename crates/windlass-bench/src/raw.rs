@@ -15,7 +15,7 @@ use crate::Result;
 use crate::database::connect;
 use crate::figures::Raw;
 use crate::noop;
-use crate::percentile::median;
+use crate::repeated::Repeated;
 use crate::server::Server;
 
 const TABLES: &str = include_str!("raw/tables.sql");
@@ -36,25 +36,24 @@ pub(crate) struct RawPlan {
 /// recovers during the run does so for both.
 #[derive(Default)]
 pub(crate) struct Samples {
-    body: Vec<f64>,
-    live: Vec<f64>,
-    delete: Vec<f64>,
-    attempt: Vec<f64>,
-    bulk: Vec<f64>,
-    single: Vec<f64>,
+    body: Repeated,
+    live: Repeated,
+    delete: Repeated,
+    attempt: Repeated,
+    bulk: Repeated,
+    single: Repeated,
 }
 
 impl Samples {
-    /// The medians.
     pub(crate) fn figures(&self) -> Raw {
         let mut raw = Raw {
-            insert_body: median(&self.body),
-            insert_live: median(&self.live),
-            delete_live: median(&self.delete),
-            append_attempt: median(&self.attempt),
+            insert_body: self.body.figure(),
+            insert_live: self.live.figure(),
+            delete_live: self.delete.figure(),
+            append_attempt: self.attempt.figure(),
             lifecycle_limit: None,
-            insert_bulk: median(&self.bulk),
-            single_commits_32: median(&self.single),
+            insert_bulk: self.bulk.figure(),
+            single_commits_32: self.single.figure(),
         };
         raw.lifecycle_limit = lifecycle_limit(&raw);
         raw
@@ -71,19 +70,19 @@ pub(crate) async fn loops(server: &Server, url: &str, plan: &RawPlan, samples: &
         bench.rate("insert_body", BATCH).await?;
     }
     bench.empty().await?;
-    samples.body.push(bench.rate("insert_body", BATCH).await?);
-    samples.live.push(bench.rate("insert_live", BATCH).await?);
-    samples.delete.push(bench.rate("delete_live", BATCH).await?);
-    samples.attempt.push(bench.rate("append_attempt", BATCH).await?);
+    samples.body.measure(bench.rate("insert_body", BATCH)).await?;
+    samples.live.measure(bench.rate("insert_live", BATCH)).await?;
+    samples.delete.measure(bench.rate("delete_live", BATCH)).await?;
+    samples.attempt.measure(bench.rate("append_attempt", BATCH)).await?;
     bench.empty().await?;
-    samples.bulk.push(bench.rate("insert_body", BULK_BATCH).await?);
+    samples.bulk.measure(bench.rate("insert_body", BULK_BATCH)).await?;
     Ok(())
 }
 
 /// One round of single commits, in the database that the loops have prepared.
 pub(crate) async fn singles(server: &Server, url: &str, plan: &RawPlan, samples: &mut Samples) -> Result<()> {
     Bench { server, url, rows: plan.rows, admin: connect(url).await? }.empty().await?;
-    samples.single.push(single_commits(url, plan.single_commits).await?);
+    samples.single.measure(single_commits(url, plan.single_commits)).await?;
     Ok(())
 }
 

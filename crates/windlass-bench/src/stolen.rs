@@ -26,13 +26,8 @@ async fn look(seconds: Arc<Mutex<Vec<f64>>>) {
     let mut before = Times::now();
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let now = Times::now();
-        if let (Some(before), Some(now)) = (before, now) {
-            let all = now.all.saturating_sub(before.all).max(1) as f64;
-            let share = now.stolen.saturating_sub(before.stolen) as f64 / all;
-            seconds.lock().unwrap_or_else(PoisonError::into_inner).push(share);
-        }
-        before = now;
+        seconds.lock().unwrap_or_else(PoisonError::into_inner).push(Times::share_since(before));
+        before = Times::now();
     }
 }
 
@@ -58,14 +53,21 @@ impl fmt::Display for Stolen {
 
 /// In ticks, over all cores.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Times {
+pub(crate) struct Times {
     all: u64,
     stolen: u64,
 }
 
 impl Times {
-    fn now() -> Option<Self> {
+    pub(crate) fn now() -> Option<Self> {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
+    /// Of all time since then; nothing where the system does not tell.
+    pub(crate) fn share_since(before: Option<Self>) -> f64 {
+        let (Some(before), Some(now)) = (before, Self::now()) else { return 0.0 };
+        let all = now.all.saturating_sub(before.all).max(1) as f64;
+        now.stolen.saturating_sub(before.stolen) as f64 / all
     }
 
     /// user, nice, system, idle, iowait, irq, softirq, steal; guests are counted in user already.

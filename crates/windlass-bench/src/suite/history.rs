@@ -6,14 +6,14 @@ use super::{Suite, rate_of};
 use crate::Result;
 use crate::database::connect;
 use crate::noop;
-use crate::percentile::median;
+use crate::repeated::Repeated;
 
 const PROCEDURE: &str = include_str!("history.sql");
 const CONNECTIONS: u64 = 2;
 
 impl Suite<'_> {
     pub(super) async fn history(&mut self) -> Result<()> {
-        let mut rates = Vec::new();
+        let mut rates = Repeated::default();
         let url = self.server.fresh_database().await?;
         self.table.progress(&format!("making {} finished jobs", self.sizes.history));
         fill(&url, noop::KEY, self.sizes.history).await?;
@@ -21,9 +21,9 @@ impl Suite<'_> {
             self.server.settle_down().await?;
             self.table
                 .progress(&format!("drain with history, round {round} of {}", self.sizes.history_rounds));
-            rates.push(rate_of(&self.drain_filled(&url).await?.last_line)?);
+            rates.measure(async { rate_of(&self.drain_filled(&url).await?.last_line) }).await?;
         }
-        self.figures.drain_with_history = median(&rates);
+        self.figures.drain_with_history = rates.figure();
         Ok(())
     }
 }

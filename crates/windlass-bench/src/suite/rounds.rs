@@ -1,19 +1,19 @@
 //! What is held against the raw limits, in turns with them: every round measures the limits, then windlass, each in a
-//! fresh database, and each figure is the median over the rounds. A machine that is slow for a minute is slow for both.
+//! fresh database. A machine that is slow for a minute is slow for both.
 
 use super::{FILL, Suite, rate_of};
 use crate::Result;
 use crate::args::Phase;
 use crate::driver::{self, BulkPlan};
-use crate::percentile::median;
 use crate::raw;
+use crate::repeated::Repeated;
 
 #[derive(Default)]
 struct Rates {
     raw: raw::Samples,
-    bulk: Vec<f64>,
-    single: Vec<f64>,
-    drain: Vec<f64>,
+    bulk: Repeated,
+    single: Repeated,
+    drain: Repeated,
     peak_rss_kb: u64,
 }
 
@@ -32,9 +32,9 @@ impl Suite<'_> {
             self.steady(&mut rates).await?;
         }
         self.figures.raw = rates.raw.figures();
-        self.figures.enqueue_bulk = median(&rates.bulk);
-        self.figures.enqueue_single_32 = median(&rates.single);
-        self.figures.drain = median(&rates.drain);
+        self.figures.enqueue_bulk = rates.bulk.figure();
+        self.figures.enqueue_single_32 = rates.single.figure();
+        self.figures.drain = rates.drain.figure();
         self.figures.worker_rss_mib = (rates.peak_rss_kb > 0).then_some(rates.peak_rss_kb as f64 / 1024.0);
         Ok(())
     }
@@ -50,18 +50,22 @@ impl Suite<'_> {
         if self.wants(Phase::Enqueue) {
             self.table.progress(&format!("{name}: single enqueue"));
             let (url, plan) = (self.server.fresh_database().await?, self.sizes.single);
-            rates.single.push(plan.n as f64 / driver::single(&url, &plan).await?);
+            rates.single.measure(async { Ok(plan.n as f64 / driver::single(&url, &plan).await?) }).await?;
             self.table.progress(&format!("{name}: bulk enqueue"));
             let url = self.server.fresh_database().await?;
             let plan = BulkPlan { n: self.sizes.bulk, ..FILL };
-            rates.bulk.push(plan.n as f64 / driver::bulk(&url, &plan).await?);
+            rates.bulk.measure(async { Ok(plan.n as f64 / driver::bulk(&url, &plan).await?) }).await?;
         }
         if self.wants(Phase::Drain) {
             self.table.progress(&format!("{name}: drain"));
             let url = self.server.fresh_database().await?;
-            let ran = self.drain_filled(&url).await?;
-            rates.drain.push(rate_of(&ran.last_line)?);
-            rates.peak_rss_kb = ran.peak_rss_kb.max(rates.peak_rss_kb);
+            let peak_rss_kb = &mut rates.peak_rss_kb;
+            let drain = async {
+                let ran = self.drain_filled(&url).await?;
+                *peak_rss_kb = ran.peak_rss_kb.max(*peak_rss_kb);
+                rate_of(&ran.last_line)
+            };
+            rates.drain.measure(drain).await?;
         }
         Ok(())
     }
