@@ -1,12 +1,15 @@
 //! Guards of the statements, taken out one at a time. Each story below holds as long as its guard stands, and must notice
 //! when it is gone: a story that cannot fail proves nothing.
 
+use jiff::SignedDuration;
 use serde_json::json;
+use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{Definition, Fence, Filter, NewJob, Queue, Reach};
+use windlass::{Definition, Duty, Fence, Filter, NewJob, Queue, Reach};
 use windlass_testing::{TestQueue, eventually, settings};
 
-use crate::support::{Hand, assert_counts_are_exact, count, ending, job};
+use crate::schedule;
+use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper};
 
 /// What a story found wrong.
 type Told = Result<(), String>;
@@ -89,6 +92,29 @@ async fn m3_a_reap_that_does_not_look_at_the_lease_again_is_noticed() {
     catches("reap", guard, "", "a job is taken from a worker that lives", a_reap_of_one_who_spoke_up).await;
 }
 
+async fn a_job_that_keeps_losing_its_worker(queue: &TestQueue, hand: &Hand) -> Told {
+    hand.define(json!({"key": "held", "max_lost": 2})).await;
+    let (id, keeper) = (hand.enqueue("'held'").await, keeper(queue));
+    for _ in 0..2 {
+        let dying = Hand::new(queue.client().await).await;
+        eventually("it can be claimed", async || {
+            keeper.run_once(Duty::Promote).await.unwrap();
+            !dying.claim_all().await.is_empty()
+        })
+        .await;
+        dying.fall_silent().await;
+        keeper.run_once(Duty::Reap).await.unwrap();
+    }
+    holds(job(&hand.client, id).await["status"] == "dead_letter", "a job that kills its workers goes on")
+}
+
+#[tokio::test]
+async fn m4_a_reap_that_does_not_know_how_often_a_job_was_lost_is_noticed() {
+    let (guard, instead) = ("l.failures, l.lost, l.snoozes", "l.failures, 0::smallint, l.snoozes");
+    let expected = "a job that kills its workers goes on";
+    catches("lost_jobs", guard, instead, expected, a_job_that_keeps_losing_its_worker).await;
+}
+
 async fn an_enqueue_on_a_lax_connection(_: &TestQueue, hand: &Hand) -> Told {
     hand.client.batch_execute("begin; set local synchronous_commit = off").await.unwrap();
     hand.enqueue("'held'").await;
@@ -110,6 +136,47 @@ async fn m5_an_enqueue_that_leaves_durability_to_its_caller_is_noticed() {
     .await;
 }
 
+async fn two_claims_under_a_limit_of_one(queue: &TestQueue, hand: &Hand) -> Told {
+    hand.define(json!({"key": "held", "max_running": 1})).await;
+    hand.enqueue("'held'").await;
+    hand.enqueue("'held'").await;
+    hand.client.batch_execute("begin").await.unwrap();
+    holds(hand.claim_all().await.len() == 1, "the first claim does not keep to the limit")?;
+    let other = Hand::new(queue.client().await).await;
+    let (second, ()) = tokio::join!(other.claim_all(), commit_once_waited_for(queue, &hand.client));
+    holds(second.is_empty(), "two claims that do not see each other go past the limit")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m7_a_claim_that_counts_what_runs_without_a_lock_is_noticed() {
+    let (guard, instead) = ("perform pg_advisory_xact_lock(", "perform (");
+    let expected = "two claims that do not see each other go past the limit";
+    catches("hold_to_running", guard, instead, expected, two_claims_under_a_limit_of_one).await;
+}
+
+/// Somebody set the scheduler back behind an instant that it has fired, as a restored backup does.
+async fn an_instant_that_is_due_again(queue: &TestQueue, hand: &Hand) -> Told {
+    let trigger = schedule::create(queue, &schedule::every_minute()).await;
+    let due = schedule::look_back(&hand.client, &trigger, SignedDuration::from_secs(60)).await;
+    let keeper = keeper(queue);
+    schedule::fire_all(&keeper).await;
+    let again = "update windlass.job_triggers set next_due_at = $2 where id = $1";
+    hand.client.execute(again, &[&trigger.id, &due]).await.unwrap();
+    schedule::fire_all(&keeper).await;
+    let jobs = format!("select count(*) from windlass.jobs where source_ref = '{}'", trigger.id);
+    holds(count(&hand.client, &jobs).await == 1, "an instant fires twice")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn m8_fires_without_their_key_are_noticed() {
+    let drop_key = "alter table windlass.fire drop constraint fire_pkey";
+    for (mutation, told) in [("", Ok(())), (drop_key, Err("an instant fires twice".to_owned()))] {
+        let (queue, hand) = with_mutant("fire_triggers", "", "").await;
+        hand.client.batch_execute(mutation).await.unwrap();
+        assert_eq!(an_instant_that_is_due_again(&queue, &hand).await, told, "{mutation}");
+    }
+}
+
 async fn a_cancel_of_a_running_job(_: &TestQueue, hand: &Hand) -> Told {
     let id = hand.enqueue("'held', dedupe_key => 'k'").await;
     let fence = hand.claim_one().await;
@@ -128,31 +195,32 @@ async fn m12_a_cancel_that_does_not_wait_for_the_holder_is_noticed() {
     catches("cancel", guard, instead, "it counts as ended while it runs", a_cancel_of_a_running_job).await;
 }
 
+/// Ends the transaction that is open there, once somebody waits for it. Who does not wait is through before long.
+async fn commit_once_waited_for(queue: &TestQueue, open: &Client) {
+    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    let probe = queue.client().await;
+    for _ in 0..50 {
+        if count(&probe, waits).await > 0 {
+            break;
+        }
+    }
+    open.batch_execute("commit").await.unwrap();
+}
+
 async fn two_needs_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
     let needs = [hand.enqueue("'held'").await, hand.enqueue("'held'").await];
     let waits =
         hand.enqueue(&format!("'held', depends_on => array['{}', '{}']::uuid[]", needs[0], needs[1])).await;
     let fences = hand.claim_all().await;
     let [first, second] = &fences[..] else { return Err("both run".to_owned()) };
-    let mut other = queue.client().await;
-    let open = other.transaction().await.unwrap();
+    let open = queue.client().await;
+    open.batch_execute("begin").await.unwrap();
     let settle = "select settled from windlass.settle(array[$1::uuid], array[$2::uuid], array[$3::integer], array[$4::uuid], array[1], array[null::jsonb])";
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
         [&first.tenant, &first.job, &first.attempt, &first.token];
     open.execute(settle, &params).await.unwrap();
     let ending = async { hand.settle(second, None).await };
-    let committing = async {
-        // Either the other waits for us or it is through already; in both cases we end now.
-        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-        let probe = queue.client().await;
-        for _ in 0..50 {
-            if probe.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) > 0 {
-                break;
-            }
-        }
-        open.commit().await.unwrap();
-    };
-    let (settled, ()) = tokio::join!(ending, committing);
+    let (settled, ()) = tokio::join!(ending, commit_once_waited_for(queue, &open));
     holds(settled, "the second end does not count")?;
     holds(job(&hand.client, waits).await["status"] == "queued", "nobody starts the job that waited for both")
 }
