@@ -10,10 +10,9 @@
 //! `serde_json` and `jsonb`. A payload is stored as text, so there the others are left out ([`checked`]): a reader who took
 //! the first one would otherwise see another job than the list shows.
 
-use std::collections::BTreeMap;
-use std::fmt;
+mod names;
 
-use serde_json::value::RawValue;
+use std::fmt;
 
 /// Refuses text that is not JSON or goes beyond the limits, saying where.
 pub fn check(text: &str, limits: &JsonLimits) -> Result<(), JsonRefused> {
@@ -24,7 +23,7 @@ pub fn check(text: &str, limits: &JsonLimits) -> Result<(), JsonRefused> {
 pub(crate) fn checked(text: String, limits: &JsonLimits) -> Result<String, JsonRefused> {
     match scan(&text, limits)? {
         Names::Once => Ok(text),
-        Names::MayRepeat => Ok(last_of_each(&text)),
+        Names::MayRepeat => Ok(names::last_of_each(&text)),
     }
 }
 
@@ -52,21 +51,6 @@ fn scan(text: &str, limits: &JsonLimits) -> Result<Names, JsonRefused> {
     };
     scan.document().map_err(|fault| fault.refused())?;
     Ok(if scan.may_repeat { Names::MayRepeat } else { Names::Once })
-}
-
-/// Numbers and strings stay as they were written. Recurses as deep as the limits let a document be.
-fn last_of_each(text: &str) -> String {
-    let rewritten = |raw: &RawValue| last_of_each(raw.get());
-    if let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) {
-        let member = |(name, value): (&String, &&RawValue)| {
-            format!("{}:{}", serde_json::Value::from(name.as_str()), rewritten(value))
-        };
-        format!("{{{}}}", members.iter().map(member).collect::<Vec<_>>().join(","))
-    } else if let Ok(elements) = serde_json::from_str::<Vec<&RawValue>>(text) {
-        format!("[{}]", elements.into_iter().map(rewritten).collect::<Vec<_>>().join(","))
-    } else {
-        text.to_owned()
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,7 +172,7 @@ impl<'a> Scan<'a> {
             self.skip_space();
             self.value(depth).map_err(|fault| fault.inside(name_segment(name)))?;
             if !self.goes_on(b'}', "`,` or `}`")? {
-                self.may_repeat |= may_repeat(&mut self.names[outer_names..]);
+                self.may_repeat |= names::may_repeat(&mut self.names[outer_names..]);
                 self.names.truncate(outer_names);
                 return Ok(());
             }
@@ -350,11 +334,6 @@ const ENDS_PLAIN_TEXT: [bool; 256] = {
     ends[b'\\' as usize] = true;
     ends
 };
-
-fn may_repeat(names: &mut [&str]) -> bool {
-    names.sort_unstable();
-    names.windows(2).any(|two| two[0] == two[1]) || names.iter().any(|name| name.contains('\\'))
-}
 
 /// Neither infinite nor so small that it becomes zero.
 fn fits_a_float(number: &str, mantissa: &str) -> bool {
