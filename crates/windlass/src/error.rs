@@ -58,7 +58,7 @@ pub enum Error {
     )]
     SchemaVersion { found: i32, oldest: i32, newest: i32, advice: &'static str },
     #[error(
-        "migration {version} was applied with other contents than this release's; it must not be edited once released"
+        "migration {version} was applied with other contents than this release's: an unreleased version made this database, and it must be made anew"
     )]
     MigrationChanged { version: i32 },
     #[error(
