@@ -84,7 +84,7 @@ impl Feed {
             let Err(error) = self.feed(&mut pause).await else { return };
             telemetry::database_error("feed", &error);
             self.waits_as = None;
-            self.look_at = Instant::now();
+            self.look_now();
             let rest = tokio::time::sleep(pause.mul_f64(0.5 + rand::random::<f64>()));
             tokio::select! {
                 () = stop.cancelled(), if self.unanswered.is_none() => return,
@@ -116,7 +116,9 @@ impl Feed {
                     _ = self.rest(self.shared.poll_interval) => continue,
                 }
             }
-            if !std::mem::take(&mut self.claim_first) && Instant::now() >= self.look_at {
+            let is_due = Instant::now() >= self.look_at;
+            let puts_off_look = std::mem::take(&mut self.claim_first) && is_due;
+            if is_due && !puts_off_look {
                 self.look(&session).await?;
             }
             let claimed = self.claim(&session, free.min(MOST)).await?;
@@ -124,6 +126,9 @@ impl Feed {
             if claimed > 0 {
                 self.stay_busy(&session).await?;
                 continue;
+            }
+            if puts_off_look {
+                continue; // Put off, not left out: where others are always quicker, every rest may end by a ring.
             }
             self.busy_since = None;
             let rest_for = if self.lines.wake_warm(Instant::now()) {
@@ -136,7 +141,7 @@ impl Feed {
                 () = stop.cancelled() => return Ok(()),
                 nobody_rang = self.rest(rest_for) => {
                     if nobody_rang && rest_for > LINGER {
-                        self.look_at = Instant::now();
+                        self.look_now();
                     }
                 }
             }
