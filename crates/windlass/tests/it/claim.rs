@@ -7,7 +7,9 @@ use uuid::Uuid;
 use windlass::{Definition, Duty, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
-use crate::support::{Acting, Hand, Held, attempts, count, ending, keeper, register, status, until, worker};
+use crate::support::{
+    Acting, Hand, Held, attempts, count, ending, keeper, lose_worker, register, status, until, worker,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_jobs_of_known_definitions_are_claimed() {
@@ -270,14 +272,7 @@ async fn a_job_that_keeps_losing_its_worker_ends_as_poison() {
     setup.define(json!({"key": "held", "max_lost": 2, "max_attempts": 10})).await;
     let id = setup.enqueue("'held'").await;
     for wanted in ["scheduled", "dead_letter"] {
-        let dying = Hand::new(queue.client().await).await;
-        eventually("it can be claimed", async || {
-            keeper.run_once(Duty::Promote).await.unwrap();
-            !dying.claim_all().await.is_empty()
-        })
-        .await;
-        dying.fall_silent().await;
-        assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 1);
+        assert_eq!(lose_worker(&queue, &keeper).await, 1);
         assert_eq!(status(&client, id).await, wanted);
     }
     assert_eq!(crate::support::job(&client, id).await["reason"], "poison");

@@ -5,11 +5,11 @@ use jiff::SignedDuration;
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{Definition, Duty, Fence, Filter, NewJob, Queue, Reach};
+use windlass::{Definition, Fence, Filter, NewJob, Queue, Reach};
 use windlass_testing::{TestQueue, eventually, settings};
 
 use crate::schedule;
-use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper};
+use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, lose_worker};
 
 /// What a story found wrong.
 type Told = Result<(), String>;
@@ -96,14 +96,7 @@ async fn a_job_that_keeps_losing_its_worker(queue: &TestQueue, hand: &Hand) -> T
     hand.define(json!({"key": "held", "max_lost": 2})).await;
     let (id, keeper) = (hand.enqueue("'held'").await, keeper(queue));
     for _ in 0..2 {
-        let dying = Hand::new(queue.client().await).await;
-        eventually("it can be claimed", async || {
-            keeper.run_once(Duty::Promote).await.unwrap();
-            !dying.claim_all().await.is_empty()
-        })
-        .await;
-        dying.fall_silent().await;
-        keeper.run_once(Duty::Reap).await.unwrap();
+        lose_worker(queue, &keeper).await;
     }
     holds(job(&hand.client, id).await["status"] == "dead_letter", "a job that kills its workers goes on")
 }

@@ -8,10 +8,10 @@ use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use windlass::{
-    Backoff, Context, DEFAULT_TENANT, Definition, Done, Failure, Fence, Handler, Keeper, KeeperSettings,
-    Queue, Worker, WorkerBuilder,
+    Backoff, Context, DEFAULT_TENANT, Definition, Done, Duty, Failure, Fence, Handler, Keeper,
+    KeeperSettings, Queue, Worker, WorkerBuilder,
 };
-use windlass_testing::eventually;
+use windlass_testing::{TestQueue, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -200,6 +200,18 @@ pub(crate) async fn assert_counts_are_exact(client: &Client) {
     let counted: Value = client.query_one(counted, &[]).await.unwrap().get(0);
     let rows: Value = client.query_one(rows, &[]).await.unwrap().get(0);
     assert_eq!(counted, rows, "the counters differ from the rows");
+}
+
+/// Has whatever is queued, or due, claimed by a worker that dies; answers how many jobs the reaper then moved.
+pub(crate) async fn lose_worker(queue: &TestQueue, keeper: &Keeper) -> u64 {
+    let dying = Hand::new(queue.client().await).await;
+    eventually("it can be claimed", async || {
+        keeper.run_once(Duty::Promote).await.unwrap();
+        !dying.claim_all().await.is_empty()
+    })
+    .await;
+    dying.fall_silent().await;
+    keeper.run_once(Duty::Reap).await.unwrap().moved
 }
 
 /// One hand on the statements themselves: a worker of no process that claims and settles as the test says.
