@@ -3,9 +3,30 @@
 
 do $$ begin create role authenticated nologin; exception when duplicate_object or unique_violation then null; end $$;
 do $$ begin create role service_role nologin; exception when duplicate_object or unique_violation then null; end $$;
-grant windlass_api to service_role;
+do $$ begin create role workspace_keeper nologin; exception when duplicate_object or unique_violation then null; end $$;
+-- The service enqueues and reads. Opening and closing tenants takes windlass's server role, which no application should have:
+-- three functions below have it instead, through their owner.
+grant windlass_app to service_role;
+grant windlass_server to workspace_keeper;
 grant usage on schema public to authenticated;
-grant usage, create on schema public to service_role;
+grant usage, create on schema public to service_role, workspace_keeper;
+
+-- The queue: its rules are data. One job per post for ever, three attempts, completed ones gone after seven days.
+select windlass.define('{
+  "key": "ai-tagging",
+  "description": "Tags a synced post",
+  "arg_schema": {
+    "type": "object",
+    "properties": {"post_id": {"type": "string", "format": "uuid"}},
+    "required": ["post_id"],
+    "additionalProperties": false
+  },
+  "max_attempts": 3,
+  "backoff": {"kind": "exponential", "base_seconds": 5, "factor": 2, "cap_seconds": 60, "jitter": 0.2},
+  "timeout_seconds": 120,
+  "uniqueness": "forever",
+  "retention": {"succeeded": 604800}
+}');
 
 -- Everything below belongs to the service. Members get what is granted at the end, and nothing of windlass.
 set role service_role;
@@ -50,24 +71,7 @@ create table llm_usage_logs (
   primary key (job_id, attempt_no)
 );
 
--- The queue: its rules are data. One job per post for ever, three attempts, completed ones gone after seven days.
-select windlass.define('{
-  "key": "ai-tagging",
-  "description": "Tags a synced post",
-  "arg_schema": {
-    "type": "object",
-    "properties": {"post_id": {"type": "string", "format": "uuid"}},
-    "required": ["post_id"],
-    "additionalProperties": false
-  },
-  "max_attempts": 3,
-  "backoff": {"kind": "exponential", "base_seconds": 5, "factor": 2, "cap_seconds": 60, "jitter": 0.2},
-  "timeout_seconds": 120,
-  "uniqueness": "forever",
-  "retention": {"succeeded": 604800}
-}');
-
-create function open_workspace() returns trigger language plpgsql as $$
+create function open_workspace() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   new.id := windlass.ensure_tenant(new.slug, new.name, 1);
   return new;
@@ -76,8 +80,9 @@ $$;
 create trigger open_workspace before insert on workspaces for each row execute function open_workspace();
 
 -- Its tenant goes after everything that cascades from it (triggers run by name, and `RI_…` comes first).
-create function close_workspace() returns trigger language plpgsql as $$
+create function close_workspace() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+  perform set_config('windlass.tenant_id', old.id::text, true);
   while not (select done from windlass.purge_tenant(old.id, 1000)) loop
   end loop;
   return null;
@@ -93,9 +98,11 @@ end
 $$;
 create trigger name_workspace before insert on workspace_threads_posts for each row execute function name_workspace();
 
+-- The workspace is put in force for the transaction, since an application acts for no other tenant.
 -- The post and its job commit together. A post that is synced again is updated, not inserted, and has its job already.
 create function enqueue_ai_tagging() returns trigger language plpgsql as $$
 begin
+  perform set_config('windlass.tenant_id', new.workspace_id::text, true);
   perform windlass.enqueue('ai-tagging', jsonb_build_object('post_id', new.id), tenant_id => new.workspace_id,
     dedupe_key => 'post ' || new.id, subject_type => 'post', subject_id => new.id::text,
     correlation_id => new.workspace_threads_account_id::text);
@@ -105,8 +112,9 @@ $$;
 create trigger enqueue_ai_tagging after insert on workspace_threads_posts for each row execute function enqueue_ai_tagging();
 
 -- Waiting, running or ended: the jobs of a post go with it, and so does the promise that it has only one.
-create function forget_ai_tagging() returns trigger language plpgsql as $$
+create function forget_ai_tagging() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+  perform set_config('windlass.tenant_id', old.workspace_id::text, true);
   perform windlass.purge_subject(old.workspace_id, 'post', old.id::text);
   return null;
 end
@@ -127,3 +135,8 @@ create function save_ai_tags(outcomes jsonb) returns void language sql as $$
       join workspace_threads_posts p on p.id = o.post_id
     on conflict do nothing;
 $$;
+
+reset role;
+alter function open_workspace() owner to workspace_keeper;
+alter function close_workspace() owner to workspace_keeper;
+alter function forget_ai_tagging() owner to workspace_keeper;

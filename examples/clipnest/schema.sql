@@ -1,5 +1,5 @@
 -- The application's own table, and the trigger that enqueues with the row: no webhook, no router, nothing between them that
--- could lose a video. Whoever inserts needs the role windlass_api (or calls through a function that has it).
+-- could lose a video. Whoever inserts needs the role windlass_app (or calls through a function that has it).
 create table if not exists clipnest_videos (
   id uuid primary key default gen_random_uuid(),
   video_url text not null,

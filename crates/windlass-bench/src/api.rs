@@ -21,10 +21,10 @@ use crate::Result;
 use crate::driver::{self, SinglePlan};
 use crate::noop;
 use crate::percentile::percentile;
-use crate::process::memory_kb;
+use crate::process::{cpu_seconds, memory_kb};
 use crate::server::Server;
 use crate::suite::fill;
-use connection::Connection;
+pub(crate) use connection::Connection;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ApiPlan {
@@ -110,14 +110,7 @@ pub(crate) struct Windlass {
 
 impl Windlass {
     pub(crate) async fn start(url: &str) -> Result<Self> {
-        let made = Command::new(binary()?)
-            .args(["--database-url", url, "--json", "tokens", "create", "bench", "--role", "super_admin"])
-            .stdin(Stdio::null())
-            .output()
-            .await?;
-        let made: Value = serde_json::from_slice(&made.stdout)
-            .map_err(|error| format!("no token: {error}: {}", String::from_utf8_lossy(&made.stderr)))?;
-        let token = made["token"].as_str().ok_or("the answer has no token")?.to_owned();
+        let token = new_token(url, &[], "super_admin").await?;
         let mut child = Command::new(binary()?)
             .args(["--database-url", url, "serve", "--listen", "127.0.0.1:0", "--keep"])
             .env("WINDLASS_REQUESTS_PER_MINUTE", "10000000")
@@ -132,6 +125,11 @@ impl Windlass {
             }
         };
         Ok(Self { child, address, token })
+    }
+
+    /// An operator's token of this tenant.
+    pub(crate) async fn token_of(&self, url: &str, tenant: &str) -> Result<String> {
+        new_token(url, &["--tenant", tenant], "operator").await
     }
 
     async fn connect(&self) -> Result<Connection> {
@@ -160,6 +158,11 @@ impl Windlass {
         Ok(())
     }
 
+    /// Processor time that the server has used.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        cpu_seconds(self.child.id().unwrap_or_default()).unwrap_or_default()
+    }
+
     fn memory_kb(&self) -> u64 {
         memory_kb(&format!("/proc/{}/status", self.child.id().unwrap_or_default()), "VmRSS:").unwrap_or(0)
     }
@@ -168,6 +171,19 @@ impl Windlass {
         self.child.kill().await?;
         Ok(())
     }
+}
+
+async fn new_token(url: &str, of: &[&str], role: &str) -> Result<String> {
+    let made = Command::new(binary()?)
+        .args(["--database-url", url, "--json"])
+        .args(of)
+        .args(["tokens", "create", "bench", "--role", role])
+        .stdin(Stdio::null())
+        .output()
+        .await?;
+    let made: Value = serde_json::from_slice(&made.stdout)
+        .map_err(|error| format!("no token: {error}: {}", String::from_utf8_lossy(&made.stderr)))?;
+    Ok(made["token"].as_str().ok_or("the answer has no token")?.to_owned())
 }
 
 /// The binary that was built beside this one.

@@ -8,6 +8,7 @@ use crate::api::ApiPlan;
 use crate::commands::CommandsPlan;
 use crate::driver::{BulkPlan, DrainPlan, LatencyPlan, Mode, SinglePlan, SteadyPlan};
 use crate::http::HttpPlan;
+use crate::neighbour::NeighbourPlan;
 use crate::pages::PagesPlan;
 use crate::prune::PrunePlan;
 use crate::schedule::SchedulePlan;
@@ -19,6 +20,7 @@ pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json F
        windlass-bench http [--n N] [--concurrency C] [--delay-ms MS]   HTTP jobs beside a plain client
        windlass-bench pages [--jobs N] [--tenants N] [--reads N]       the server's time and the bytes of every page of the UI
        windlass-bench schedule [--triggers N] [--events N]             fires at one instant, and events dispatched
+       windlass-bench neighbour [--seconds S] [--turns N] [--callers N] [--json FILE]   one tenant while another does its worst
        windlass-bench prune [--history N] [--rounds N] [--seconds S]   a steady run with and without pruning
 
   --quick       smaller numbers, all the same figures, in under two minutes
@@ -46,6 +48,7 @@ pub(crate) enum Command {
     Pages(PagesPlan),
     Schedule(SchedulePlan),
     Prune(PrunePlan),
+    Neighbour(NeighbourPlan),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -135,6 +138,7 @@ impl Command {
             Some("driver") => parse_mode(&words[1..]).map(Self::Driver),
             Some("commands") => parse_commands(&words[1..]).map(Self::Commands),
             Some("http") => parse_http(&words[1..]).map(Self::Http),
+            Some("neighbour") => parse_neighbour(&words[1..]).map(Self::Neighbour),
             Some("prune") => parse_prune(&words[1..]).map(Self::Prune),
             Some("pages") => parse_pages(&words[1..]).map(Self::Pages),
             Some("schedule") => parse_schedule(&words[1..]).map(Self::Schedule),
@@ -162,6 +166,16 @@ fn parse_prune(words: &[String]) -> Result<PrunePlan, UsageError> {
         history: flags.positive("--history", 10_000_000)?,
         rounds: flags.positive("--rounds", 3)?,
         seconds: flags.positive("--seconds", 20)?,
+    })
+}
+
+fn parse_neighbour(words: &[String]) -> Result<NeighbourPlan, UsageError> {
+    let mut flags = Flags::parse(words, &[], &["--seconds", "--turns", "--callers", "--json"])?;
+    Ok(NeighbourPlan {
+        seconds: flags.positive("--seconds", 10)?,
+        turns: flags.positive("--turns", 5)?,
+        callers: flags.positive("--callers", 24)?,
+        json: flags.text("--json").map(PathBuf::from),
     })
 }
 

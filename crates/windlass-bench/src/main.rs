@@ -14,6 +14,7 @@ mod database;
 mod driver;
 mod figures;
 mod http;
+mod neighbour;
 mod noop;
 mod pages;
 mod percentile;
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
             Command::Commands(plan) => commands::run(&plan).await,
             Command::Driver(mode) => driver::run(&mode).await,
             Command::Http(plan) => http::run(&plan).await,
+            Command::Neighbour(plan) => neighbour::run(&plan).await,
             Command::Prune(plan) => prune::run(&plan).await,
             Command::Pages(plan) => pages::run(&plan).await,
             Command::Schedule(plan) => schedule::run(&plan).await,

@@ -56,6 +56,15 @@ async fn run_unlimited(url: &str, words: &[String]) -> Result<Ran> {
     Ok(Ran { last_line: serde_json::from_str(last_line)?, peak_rss_kb })
 }
 
+/// Processor time that a process has used, of all its threads: fields 14 and 15 of its `stat`, in hundredths of a second.
+pub(crate) fn cpu_seconds(process: u32) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The second field is the program's name in brackets, and may hold anything.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let ticks = fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<f64>().ok());
+    Some(ticks.sum::<Option<f64>>()? / 100.0)
+}
+
 /// This process's resident memory now.
 pub(crate) fn own_rss_kb() -> u64 {
     memory_kb("/proc/self/status", "VmRSS:").unwrap_or(0)

@@ -78,6 +78,29 @@ impl Times {
     }
 }
 
+/// How much of the machine was in use: all ticks, and those that were not idle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Busy {
+    all: u64,
+    used: u64,
+}
+
+impl Busy {
+    pub(crate) fn now() -> Option<Self> {
+        let stat = std::fs::read_to_string("/proc/stat").ok()?;
+        let line = stat.lines().next()?.strip_prefix("cpu ")?;
+        let ticks: Vec<u64> = line.split_ascii_whitespace().take(8).filter_map(|n| n.parse().ok()).collect();
+        let all: u64 = ticks.iter().sum();
+        Some(Self { all, used: all - ticks.get(3)? - ticks.get(4)? })
+    }
+
+    /// Of all time since then, from 0 to 1.
+    pub(crate) fn share_since(before: Option<Self>) -> f64 {
+        let (Some(before), Some(now)) = (before, Self::now()) else { return 0.0 };
+        now.used.saturating_sub(before.used) as f64 / now.all.saturating_sub(before.all).max(1) as f64
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Times;

@@ -85,6 +85,44 @@ async fn a_failure_is_said_and_exits_with_it() {
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("--speed"), "{unknown:?}");
 }
 
+/// On a server of its own, with the `windlass` that was built beside it. Only that it works and prints: it is too short to judge.
+#[tokio::test]
+async fn neighbour_prints_what_one_tenant_feels_of_another() {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("neighbour.json");
+    let output = Command::new(PROGRAM)
+        .args(["neighbour", "--seconds", "1", "--turns", "2", "--callers", "6", "--json"])
+        .arg(&file)
+        .env_remove("DATABASE_URL")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("largest ratio") && text.contains("CPU in use"), "{text}");
+    let figures: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let operations = figures["operations"].as_object().unwrap();
+    let names: Vec<&str> = operations.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        [
+            "enqueue",
+            "http_enqueue",
+            "http_job",
+            "http_list",
+            "http_live",
+            "http_summary",
+            "raw_select",
+            "run",
+            "search"
+        ]
+    );
+    for (name, figures) in operations {
+        assert_eq!(figures["ratios"].as_array().unwrap().len(), 2, "{name}");
+        assert!(figures["ratio"].as_f64() > Some(0.0), "{name}");
+    }
+    assert_eq!(figures["refused"]["disturbed"], 0, "{figures}");
+    assert!(figures["answers"].as_object().unwrap().len() >= 6, "each kind of disturbance: {figures}");
+}
+
 /// Every job that was enqueued was either handled or is still there.
 fn assert_balanced(last: &Value) {
     assert_eq!(fields(last), ["enqueued", "handled", "mode", "outstanding"]);

@@ -109,9 +109,12 @@
   }
   async function refresh(all = false) {
     const response = await fetch(location.href, { headers: { "x-windlass-live": "1" }, credentials: "same-origin" });
-    if (response.redirected && response.url.includes("/ui/sign-in")) return location.reload();
+    if (response.redirected) return location.reload();
     if (!response.ok) throw new Error(`status ${response.status}`);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    // Another tab looks at another tenant now: this page, its bar included, is drawn anew or not at all.
+    const tenant = (page) => $("input[name=acting_for]", page)?.value;
+    if (tenant(document) !== tenant(fresh)) return location.reload();
     const now = $("meta[name=windlass-now]", fresh);
     if (now) offset = Number(now.content) - Date.now();
     const added = all ? 0 : hold(fresh);
@@ -174,6 +177,7 @@
       $("#lost").hidden = true;
     };
     source.addEventListener("change", soon);
+    source.addEventListener("revoked", () => { source.close(); location.reload(); });
     source.addEventListener("bye", () => { source.close(); setTimeout(listen, 1000); });
     source.onerror = () => {
       if (!wasLost) say("Connection lost");
@@ -322,7 +326,8 @@
   function theme() {
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
-    document.cookie = `windlass_theme=${root.dataset.theme}; path=/ui; max-age=31536000; samesite=lax`;
+    const secure = location.protocol === "https:" ? "; secure" : "";
+    document.cookie = `windlass_theme=${root.dataset.theme}; path=/ui; max-age=31536000; samesite=lax${secure}`;
   }
 
   // The log of a running job: text nodes only, bounded, following while the reader is at the end.
@@ -345,6 +350,7 @@
       while (pre.childNodes.length > 4000) pre.firstChild.remove();
       if (follow?.getAttribute("aria-pressed") === "true") pre.scrollTop = pre.scrollHeight;
     });
+    stream.addEventListener("revoked", () => { stream.close(); });
     stream.addEventListener("end", () => { stream.close(); soon(); });
   }
   document.addEventListener("click", (event) => {

@@ -58,7 +58,7 @@ pub struct Http {
     #[config(env = "WINDLASS_LISTEN", default = "127.0.0.1:8080")]
     pub listen: SocketAddr,
 
-    /// The address under which people reach it, for links; the listening address if not given.
+    /// The address under which people reach it, for links. Without it, links are made only for requests to an IP address or localhost.
     #[config(env = "WINDLASS_PUBLIC_URL")]
     pub public_url: Option<String>,
 
@@ -69,6 +69,12 @@ pub struct Http {
     /// A PEM file with the certificate's private key.
     #[config(env = "WINDLASS_TLS_KEY")]
     pub tls_key: Option<PathBuf>,
+
+    /// The proxies in front of it, as addresses or networks separated by commas (10.0.0.0/8, ::1). Only from these it believes
+    /// X-Forwarded-For, X-Forwarded-Proto and Forwarded: which client a request came from, and whether over TLS. With X-Forwarded-For,
+    /// Forwarded is passed over; so a proxy that writes Forwarded has to remove the other.
+    #[config(env = "WINDLASS_TRUSTED_PROXIES")]
+    pub trusted_proxies: Option<String>,
 
     /// How long requests under way may take to finish when the server stops.
     #[config(env = "WINDLASS_STOP_SECONDS", default = 20)]
@@ -119,6 +125,11 @@ pub struct Limits {
     #[config(env = "WINDLASS_BODY_BYTES", default = 4194304)]
     pub body_bytes: usize,
 
+    /// Bytes of request bodies that the server holds at once, four times `body_bytes` or more. Nobody gets more than what is
+    /// still free, and senders without a credential a quarter between them; beyond it the answer is 503 with Retry-After.
+    #[config(env = "WINDLASS_BODY_BYTES_AT_ONCE", default = 134217728)]
+    pub body_bytes_at_once: usize,
+
     /// Requests per minute of one credential. A tenant can have a limit of its own.
     #[config(env = "WINDLASS_REQUESTS_PER_MINUTE", default = 60000)]
     pub requests_per_minute: u32,
@@ -135,6 +146,10 @@ pub struct Limits {
     #[config(env = "WINDLASS_BODY_SECONDS", default = 30)]
     pub body_seconds: u64,
 
+    /// How long a connection may stay open without a request.
+    #[config(env = "WINDLASS_IDLE_SECONDS", default = 60)]
+    pub idle_seconds: u64,
+
     /// How long one statement of a request may take in the database.
     #[config(env = "WINDLASS_STATEMENT_SECONDS", default = 15)]
     pub statement_seconds: u64,
@@ -142,6 +157,19 @@ pub struct Limits {
     /// Open connections at once.
     #[config(env = "WINDLASS_HTTP_CONNECTIONS", default = 10000)]
     pub connections: usize,
+
+    /// Open connections of one address at once; of one network of 64 bits with IPv6. Trusted proxies and this machine have no such limit.
+    #[config(env = "WINDLASS_ADDRESS_CONNECTIONS", default = 1000)]
+    pub address_connections: usize,
+
+    /// Requests of one tenant that are worked on at once if they read or have more than 32 KiB of body; others wait a while, and are then
+    /// answered 429. If not given: two for each processor.
+    #[config(env = "WINDLASS_TENANT_REQUESTS")]
+    pub tenant_requests: Option<usize>,
+
+    /// Streams (the counts, a job's log, a page that refreshes itself) of one tenant that may be open at once. One more is answered 429.
+    #[config(env = "WINDLASS_TENANT_STREAMS", default = 100)]
+    pub tenant_streams: usize,
 }
 
 #[derive(Debug, Config)]
@@ -161,7 +189,7 @@ pub struct Worker {
 
 #[derive(Debug, Config)]
 pub struct Metrics {
-    /// Serves /metrics. Without a token it answers only callers on the same machine.
+    /// Serves /metrics to credentials with the permission `metrics:read`.
     #[config(env = "WINDLASS_METRICS", default = true)]
     pub enabled: bool,
 

@@ -3,19 +3,27 @@
 //! from this table.
 
 mod app;
+mod bodies;
 mod changes;
 mod docs;
 mod everyone;
 mod extract;
+mod follow;
 mod guard;
 mod health;
+mod heavy;
+pub(crate) mod host;
 mod idempotent;
 mod limits;
 mod openapi;
 mod page;
+mod prebuilt;
 mod problem;
 mod refusals;
+mod searches;
+mod standing;
 mod time;
+mod turns;
 
 use axum::Router;
 use axum::http::Method;
@@ -28,15 +36,19 @@ use crate::metrics;
 use crate::web;
 
 pub use app::{App, Options};
-pub use changes::{Change, changes};
+pub(crate) use bodies::read;
+pub(crate) use changes::{Change, changes};
+pub(crate) use extract::{BaseUrl, LinkUrl, Raw, RawBody, Segment, expected_version, object, parse, query};
 pub use extract::{Body, Id, IdempotencyKey, Query};
-pub(crate) use extract::{Raw, expected_version, object, parse};
+pub(crate) use follow::{Follower, More};
+pub(crate) use heavy::usual_heavy;
 pub(crate) use idempotent::{keep, replay};
-pub use limits::around;
+pub use limits::{LONGEST_WAIT, around};
 pub use openapi::{SIGNED, document};
 pub(crate) use page::{PageQuery, page_limit, page_offset};
 pub use problem::{Fault, Problem, ProblemKind};
 pub(crate) use refusals::Refusal;
+pub(crate) use standing::{Standing, revoked};
 pub use time::Time;
 
 routes! {
@@ -45,6 +57,7 @@ routes! {
         get    "/health/live"      Anyone    health::live;
         get    "/health/ready"     Anyone    health::ready;
         get    "/api/v1/me"        SignedIn  api::me::read;
+        post   "/api/v1/me/password"  SignedIn  api::me::change_password;
 
         get    "/api/v1/jobs"                      ReadJobs    api::jobs::list::list;
         post   "/api/v1/jobs"                      WriteJobs   api::jobs::enqueue::enqueue;
@@ -112,9 +125,15 @@ routes! {
         post   "/api/v1/admin/tokens/{token_id}/rotate"          ManageTokens   api::admin::tokens::rotate;
         delete "/api/v1/admin/tokens/{token_id}"                 ManageTokens   api::admin::tokens::revoke;
         get    "/api/v1/admin/members"                           ManageMembers  api::admin::members::list;
-        post   "/api/v1/admin/members"                           ManageMembers  api::admin::members::put;
+        patch  "/api/v1/admin/members/{user_id}"                 ManageMembers  api::admin::members::change;
         delete "/api/v1/admin/members/{user_id}"                 ManageMembers  api::admin::members::remove;
+        post   "/api/v1/admin/password-resets"                   ManageMembers  api::admin::members::reset_password;
+        get    "/api/v1/admin/invitations"                       ManageMembers  api::admin::invitations::list;
+        post   "/api/v1/admin/invitations"                       ManageMembers  api::admin::invitations::create;
+        delete "/api/v1/admin/invitations/{invitation_id}"       ManageMembers  api::admin::invitations::revoke;
         get    "/api/v1/admin/audit"                             ReadAudit      api::admin::audit::list;
+        get    "/api/v1/admin/audit/head"                        ReadAudit      api::admin::audit::head;
+        post   "/api/v1/admin/audit/verify"                      Administer     api::admin::audit::verify;
         // The worker protocol.
         post   "/api/v1/worker/register"                Work  api::worker::register;
         post   "/api/v1/worker/jobs/claim"              Work  api::worker::claim;
@@ -128,7 +147,7 @@ routes! {
     pages {
         get    "/api/openapi.json" Anyone    openapi::json;
         get    "/docs"             Anyone    docs::page;
-        // Guards itself: callers on the same machine need no credential.
+        // Guards itself: its callers are programs, which are not sent to sign in.
         get    "/metrics"          Anyone    metrics::page;
         // The UI: see web.rs.
         get    "/"                                Anyone      web::preferences::home;
@@ -138,7 +157,15 @@ routes! {
         get    "/ui/sign-in"                      Anyone      web::sign_in::form;
         post   "/ui/sign-in"                      Anyone      web::sign_in::enter;
         post   "/ui/sign-out"                     Anyone      web::sign_in::leave;
-        post   "/ui/tenant"                       SignedIn    web::sign_in::switch;
+        // Guard themselves: whoever has lost a tenant chooses another here, and a link's holder may have no account yet.
+        get    "/ui/tenant"                       Anyone      web::tenant_choice::show;
+        post   "/ui/tenant"                       Anyone      web::tenant_choice::choose;
+        get    "/ui/invitations/{secret}"         Anyone      web::invitation::show;
+        post   "/ui/invitations/{secret}"         Anyone      web::invitation::act;
+        get    "/ui/password-resets/{secret}"     Anyone      web::password_reset::show;
+        post   "/ui/password-resets/{secret}"     Anyone      web::password_reset::set;
+        get    "/ui/account"                      SignedIn    web::account::show;
+        post   "/ui/account"                      SignedIn    web::account::change;
         get    "/ui/live"                         ReadJobs    web::live::stream;
         get    "/ui/jobs"                         ReadJobs    web::jobs::list;
         post   "/ui/jobs/act"                     WriteJobs   web::act::act;

@@ -10,6 +10,7 @@ pub mod hooks;
 pub mod http;
 mod logs;
 pub mod metrics;
+mod places;
 pub mod server;
 #[cfg(feature = "otel")]
 pub mod traces;

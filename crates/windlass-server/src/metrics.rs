@@ -6,12 +6,11 @@
 
 mod depth;
 
-use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, header};
+use axum::extract::{Request, State};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
@@ -85,42 +84,31 @@ pub async fn text(queue: &Queue, tenants: usize) -> windlass::Result<String> {
     Ok(text)
 }
 
-/// The handler of `/metrics`: for callers on the same machine, and for those whose credential may read metrics.
+/// The handler of `/metrics`: for credentials that may read metrics. That a request comes from this machine proves nothing: so does
+/// everything that a proxy on it passes on. Who wants none needs an address of its own for it ([`routes`]).
 pub async fn page(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let options = app.options();
     if !options.metrics {
         return Err(Problem::of(ProblemKind::NotFound, "metrics are switched off here"));
     }
-    if !is_local(&request) {
-        let target = "GET /metrics";
-        // Apart, because a body cannot be looked at from two threads and a head can.
-        let (head, _) = request.into_parts();
-        match app.authenticator().authenticate(&head.headers).await {
-            Ok(known) if known.caller.may(Permission::ReadMetrics) => {}
-            Ok(known) => {
-                app.refused(Refusal::of(&known.caller, target)).await;
-                return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission metrics:read"));
+    let target = "GET /metrics";
+    // Apart, because a body cannot be looked at from two threads and a head can.
+    let (head, _) = request.into_parts();
+    match app.authenticator().authenticate(&head).await {
+        Ok(known) if known.caller.may(Permission::ReadMetrics) => {}
+        Ok(known) => {
+            app.refused(Refusal::of(&known.caller, target)).await;
+            return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission metrics:read"));
+        }
+        Err(problem) => {
+            if problem.kind == ProblemKind::Unauthorized {
+                app.refused(Refusal::of_nobody(&head.headers, &head.extensions, target)).await;
             }
-            Err(problem) => {
-                if problem.kind == ProblemKind::Unauthorized {
-                    app.refused(Refusal::of_nobody(&head.headers, &head.extensions, target)).await;
-                }
-                return Err(problem);
-            }
+            return Err(problem);
         }
     }
     let text = text(app.queue(), options.metrics_tenants).await?;
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
-}
-
-/// From this machine, and not passed on for somebody else by a proxy on it.
-fn is_local(request: &Request) -> bool {
-    let from = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    from.is_some_and(|from| from.0.ip().to_canonical().is_loopback()) && !is_forwarded(request.headers())
-}
-
-fn is_forwarded(headers: &HeaderMap) -> bool {
-    ["forwarded", "x-forwarded-for", "x-real-ip", "via"].iter().any(|name| headers.contains_key(*name))
 }
 
 /// `/metrics` alone, for an address that only those who may see it can reach.

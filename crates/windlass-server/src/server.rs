@@ -3,8 +3,12 @@
 //! How it stops: [`Running::stop`] takes no more connections, lets the requests under way finish, and waits for them as long
 //! as it is told to; what is left then is cut. Streams end when the app is told to stop.
 
+mod origin;
+mod silence;
+mod unread;
+
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +23,13 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-use crate::http::{App, router};
+pub(crate) use origin::client_of;
+pub use origin::{OverTls, Proxies};
+use silence::{Activity, Answer, Patience};
+use unread::Noted;
+
+use crate::http::{App, LONGEST_WAIT, router};
+use crate::places::Places;
 
 /// How to start.
 #[derive(Debug)]
@@ -75,14 +85,19 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
     server
         .http1()
         .timer(TokioTimer::new())
-        .header_read_timeout(app.options().header_timeout)
+        // It counts from the end of the answer before, so it cannot be shorter than the time between two requests. The first head
+        // has less: see `patience`.
+        .header_read_timeout(app.options().header_timeout.max(app.options().idle_timeout))
         .max_buf_size(64 * 1024)
         .http2()
         .timer(TokioTimer::new())
         .keep_alive_interval(Duration::from_secs(20))
         .max_header_list_size(64 * 1024)
-        .max_concurrent_streams(250);
+        .max_concurrent_streams(100);
+    let patience = patience(&app);
+    let proxies = app.options().proxies.clone();
     let places = Arc::new(Semaphore::new(app.options().max_connections));
+    let of_an_address = Places::new(app.options().max_connections_per_address);
     let mut connections = tokio::task::JoinSet::new();
     loop {
         let place = tokio::select! {
@@ -103,24 +118,47 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
             () = stop.cancelled() => break,
         };
         while connections.try_join_next().is_some() {}
-        let (server, router, watcher, tls) =
-            (server.clone(), router.clone(), graceful.watcher(), tls.clone());
-        let patience = app.options().header_timeout;
+        // A proxy brings everybody's connections, and whoever is on this machine has other ways to harm it.
+        let is_counted = !proxies.contains(from.ip()) && !from.ip().to_canonical().is_loopback();
+        let place_of_address = of_an_address.take(network_of(from.ip()));
+        if is_counted && place_of_address.is_none() {
+            tracing::debug!(%from, "an address has as many connections as it may have");
+            continue;
+        }
+        let (server, router, watcher, tls, proxies) =
+            (server.clone(), router.clone(), graceful.watcher(), tls.clone(), proxies.clone());
         connections.spawn(async move {
-            let _place = place;
+            let _places = (place, place_of_address);
             let _ = stream.set_nodelay(true);
-            let Some(stream) = shake_hands(stream, tls, patience).await else { return };
+            let is_tls = tls.is_some();
+            let Some(stream) = shake_hands(stream, tls, patience.first).await else { return };
+            let activity = Activity::default();
+            let requests = activity.clone();
             let service =
                 hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
                     let router = router.clone();
+                    let under_way = requests.begin();
+                    let (client, over_tls) = proxies.origin(from.ip(), is_tls, request.headers());
                     async move {
-                        let mut request = request.map(axum::body::Body::new);
-                        request.extensions_mut().insert(ConnectInfo(from));
-                        router.oneshot(request).await
+                        let (head, body) = request.into_parts();
+                        let (body, reading) = Noted::new(body, head.version);
+                        let mut request = hyper::Request::from_parts(head, axum::body::Body::new(body));
+                        request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, from.port())));
+                        request.extensions_mut().insert(over_tls);
+                        let mut answer = router.oneshot(request).await?;
+                        reading.finish(answer.headers_mut());
+                        Ok::<_, std::convert::Infallible>(answer.map(|body| Answer { body, under_way }))
                     }
                 });
             let serving = server.serve_connection_with_upgrades(stream, service).into_owned();
-            if let Err(error) = watcher.watch(serving).await {
+            let ended = tokio::select! {
+                ended = watcher.watch(serving) => ended,
+                () = activity.silence(patience) => {
+                    tracing::debug!(%from, "a silent connection was closed");
+                    return;
+                }
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, %from, "a connection ended early");
             }
         });
@@ -129,6 +167,24 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
     app.begin_stopping();
     graceful.shutdown().await;
     app.end().await;
+}
+
+/// One client usually has a whole /64 of IPv6.
+pub(crate) fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(six) => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() & (!0 << 64))),
+        four @ IpAddr::V4(_) => four,
+    }
+}
+
+/// A request may wait for work and then take its time; what is under way is looked at only when it must have ended.
+fn patience(app: &App) -> Patience {
+    let options = app.options();
+    Patience {
+        first: options.header_timeout,
+        between: options.idle_timeout,
+        under_way: options.request_timeout + options.body_timeout + LONGEST_WAIT,
+    }
 }
 
 type Stream = TokioIo<Box<dyn Both>>;
@@ -146,5 +202,19 @@ async fn shake_hands(stream: TcpStream, tls: Option<TlsAcceptor>, within: Durati
             None
         }
         Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_network_of_64_bits_is_one_client() {
+        let of = |text: &str| network_of(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("192.0.2.1"), of("::ffff:192.0.2.1"));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
     }
 }

@@ -4,6 +4,7 @@
 //! and no rules: what a caller may do is the route table's business, and templates only leave out what would be refused.
 //! Text from tenants reaches a page in two ways only: through askama's escaping, or through [`html::escape_into`].
 
+mod asked;
 pub(crate) mod assets;
 mod cards;
 mod chart;
@@ -11,6 +12,7 @@ mod flash;
 mod frame;
 mod html;
 mod json_view;
+mod link;
 mod list;
 mod mark;
 mod page;
@@ -19,15 +21,18 @@ mod query;
 mod schema_form;
 mod search;
 mod sentence;
+mod stamp;
 mod viewer;
 mod when;
 mod worker_name;
 
+pub(crate) mod account;
 pub(crate) mod act;
 pub(crate) mod audit;
 pub(crate) mod components;
 pub(crate) mod dead_letters;
 pub(crate) mod definitions;
+pub(crate) mod invitation;
 pub(crate) mod job;
 pub(crate) mod jobs;
 pub(crate) mod live;
@@ -35,9 +40,11 @@ pub(crate) mod log;
 pub(crate) mod members;
 pub(crate) mod new_job;
 pub(crate) mod overview;
+pub(crate) mod password_reset;
 pub(crate) mod preferences;
 pub(crate) mod queues;
 pub(crate) mod sign_in;
+pub(crate) mod tenant_choice;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
 pub(crate) mod triggers;
@@ -46,3 +53,4 @@ pub(crate) mod workers;
 pub(crate) use live::Pulses;
 pub(crate) use page::PageProblem;
 pub(crate) use sign_in::to_sign_in;
+pub(crate) use stamp::stamp;

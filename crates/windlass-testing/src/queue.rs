@@ -21,6 +21,20 @@ impl TestQueue {
         Self { database, queue }
     }
 
+    /// The same in a database whose defaults are others, such as `("timezone", "'America/New_York'")`.
+    pub async fn create_under(defaults: &[(&str, &str)]) -> Self {
+        let database = migrated().await;
+        let client = crate::postgres::connect(database.url()).await;
+        for (name, value) in defaults {
+            let set = format!("alter database {} set {name} = {value}", database.name());
+            client.batch_execute(&set).await.unwrap_or_else(|error| panic!("cannot run {set:?}: {error:?}"));
+        }
+        let queue = Queue::connect(settings(database.url()))
+            .await
+            .unwrap_or_else(|error| panic!("cannot connect: {error}"));
+        Self { database, queue }
+    }
+
     pub fn queue(&self) -> &Queue {
         &self.queue
     }

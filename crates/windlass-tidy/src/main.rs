@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The documents, and the name of their tables of proofs.
-const DOCUMENTS: [(&str, &str); 2] = [("docs/mission.md", "mission"), ("docs/reliability.md", "invariants")];
+const DOCUMENTS: [(&str, &str); 2] =
+    [("docs/internal/mission.md", "mission"), ("docs/reliability.md", "invariants")];
 
 fn main() -> ExitCode {
     match check(std::env::args().nth(1).map(PathBuf::from)) {

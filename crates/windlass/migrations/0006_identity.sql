@@ -1,19 +1,5 @@
 -- Who may come in, and what they did: users, members, tokens, sessions, the audit trail, and the answers of requests that
 -- came with a key. Quotas of tenants.
-do $$
-begin
-  -- Reads across tenants, for requests of super-admins only. Belongs to the whole server, like the roles of 0001.
-  if not exists (select from pg_roles where rolname = 'windlass_admin') then
-    begin
-      create role windlass_admin nologin nosuperuser nocreatedb nocreaterole nobypassrls;
-    exception when duplicate_object or unique_violation then
-      null; -- made by a neighbour in the meantime
-    end;
-  end if;
-end
-$$;
-grant usage on schema windlass to windlass_admin;
-
 set local role windlass_owner;
 
 -- max_queued: jobs that have not ended, at most; max_running: jobs that run at the same time, at most; requests_per_minute: over all

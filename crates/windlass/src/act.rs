@@ -1,4 +1,4 @@
-//! What a caller from outside does: a transaction that runs as the api's role, for the caller's tenant, and that commits
+//! What a caller from outside does: a transaction that runs as the server's role, for the caller's tenant, and that commits
 //! together with one row of the audit trail. There is no other way to commit it.
 //!
 //! Row-level security holds in it even if a statement forgets its tenant. A super-admin's request that reaches across tenants
@@ -10,8 +10,10 @@ use uuid::Uuid;
 use crate::audit::Act;
 use crate::error::Result;
 use crate::filter::Filter;
+use crate::places::Places;
 use crate::queue::Queue;
 use crate::record::{Attempt, Counts, Job, Page, shown};
+use crate::search;
 use crate::store;
 use crate::store::database::Session;
 
@@ -61,7 +63,8 @@ impl Queue {
 
     /// Begins what only looks, in one snapshot.
     pub async fn look(&self, reach: Reach) -> Result<Looking> {
-        Ok(Looking { session: store::act::read(self.database(), reach.tenant()).await?, reach })
+        let session = store::act::read(self.database(), reach.tenant()).await?;
+        Ok(Looking { session, reach, dry_runs: self.dry_runs() })
     }
 }
 
@@ -93,13 +96,31 @@ impl Acting {
 
     /// Takes an idempotency key for this request. `Some` is what the same request was answered before: nothing is to be
     /// done again. A key of another request is [`crate::Error::RequestKeyTaken`].
-    pub async fn remember_request(&self, key: &str, fingerprint: &[u8]) -> Result<Option<(u16, Value)>> {
-        store::request::remember(&self.session, self.reach.owner(), key, fingerprint).await
+    ///
+    /// `named`: the tenant that the request is about, where the transaction reaches further than one.
+    pub async fn remember_request(
+        &self,
+        named: Option<Uuid>,
+        key: &str,
+        fingerprint: &[u8],
+    ) -> Result<Option<(u16, Value)>> {
+        store::request::remember(&self.session, self.keys_of(named), key, fingerprint).await
     }
 
     /// What to answer when the request comes again.
-    pub async fn answer_request(&self, key: &str, status: u16, answer: &Value) -> Result<()> {
-        store::request::answer(&self.session, self.reach.owner(), key, status, answer).await
+    pub async fn answer_request(
+        &self,
+        named: Option<Uuid>,
+        key: &str,
+        status: u16,
+        answer: &Value,
+    ) -> Result<()> {
+        store::request::answer(&self.session, self.keys_of(named), key, status, answer).await
+    }
+
+    /// Whose idempotency keys this request uses.
+    fn keys_of(&self, named: Option<Uuid>) -> Uuid {
+        self.reach.tenant().or(named).unwrap_or(crate::INSTALLATION)
     }
 }
 
@@ -107,6 +128,7 @@ impl Acting {
 pub struct Looking {
     pub(crate) session: Session,
     pub(crate) reach: Reach,
+    pub(crate) dry_runs: Places,
 }
 
 impl Looking {
@@ -115,10 +137,15 @@ impl Looking {
         self.session.commit().await
     }
 
-    /// One page of the jobs that match, newest first.
+    /// One page of the jobs that match, newest first. It may have fewer than asked for: it ends after about 4 MiB.
     pub async fn list(&self, filter: &Filter) -> Result<Page> {
-        let (jobs, next) = store::list::page_in(&self.session, filter).await?;
-        Ok(Page { jobs: shown(jobs), next })
+        if filter.mentions.is_some() {
+            let (ids, next, searched) = search::within(&self.session, filter).await?;
+            let (jobs, next) = store::page::jobs_of(&self.session, filter.tenant, &ids, &ids, next).await?;
+            return Ok(Page { jobs: shown(jobs), next, searched: Some(searched) });
+        }
+        let (jobs, next) = store::page::page_in(&self.session, filter).await?;
+        Ok(Page { jobs: shown(jobs), next, searched: None })
     }
 
     pub async fn job(&self, tenant: Uuid, id: Uuid) -> Result<Option<Job>> {
@@ -127,7 +154,19 @@ impl Looking {
 
     /// The attempts of a job, oldest first, the one under way included.
     pub async fn attempts(&self, tenant: Uuid, id: Uuid) -> Result<Vec<Attempt>> {
-        store::list::attempts_in(&self.session, tenant, id).await
+        store::attempt::all(&self.session, tenant, id).await
+    }
+
+    /// A job's attempts after the one with this number, oldest first, and whether there are more. A page has at most `limit` of them
+    /// and ends after about 4 MiB.
+    pub async fn attempts_after(
+        &self,
+        tenant: Uuid,
+        id: Uuid,
+        after: i32,
+        limit: u16,
+    ) -> Result<(Vec<Attempt>, bool)> {
+        store::attempt::page(&self.session, tenant, id, after, limit).await
     }
 
     /// Jobs per queue, definition and status: the tenant's, or everyone's.

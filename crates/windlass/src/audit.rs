@@ -1,9 +1,12 @@
 //! The audit trail: what was done, by whom, and whether anybody touched the record since.
 
-use serde::Serialize;
+mod checkpoint;
+
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+use crate::act::Looking;
 use crate::error::Result;
 use crate::queue::Queue;
 use crate::store;
@@ -58,13 +61,30 @@ pub struct AuditFault {
     pub problem: String,
 }
 
+/// The last link of one chain. Kept elsewhere it is a checkpoint: the chain must contain it for ever after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditHead {
+    /// Nil for the installation's own chain.
+    pub tenant_id: Uuid,
+    pub position: i64,
+    /// In hex.
+    pub hash: String,
+    pub sealed_at: jiff::Timestamp,
+}
+
 /// Rows of one round of chaining, so that no transaction is long.
 pub(crate) const SEALED_AT_ONCE: u64 = 1000;
 
 impl Queue {
-    /// Walks every chain of the audit trail and answers what is wrong with it: nothing, if nobody touched it.
-    pub async fn verify_audit(&self) -> Result<Vec<AuditFault>> {
-        store::audit::verify(self.database()).await
+    /// Walks every chain of the audit trail and answers what is wrong with it: nothing, if nobody touched it. Each head of
+    /// the checkpoint must still be in its chain.
+    pub async fn verify_audit(&self, checkpoint: &[AuditHead]) -> Result<Vec<AuditFault>> {
+        verify(&self.database().session().await?, checkpoint).await
+    }
+
+    /// The last link of every chain.
+    pub async fn audit_heads(&self) -> Result<Vec<AuditHead>> {
+        store::audit::heads(&self.database().session().await?, None).await
     }
 
     /// Chains what has been committed since the last time; answers how many rows. A duty of the keeper.
@@ -72,4 +92,22 @@ impl Queue {
         let most = i32::try_from(SEALED_AT_ONCE).unwrap_or(i32::MAX);
         store::audit::seal(self.database(), most).await
     }
+}
+
+impl Looking {
+    /// As [`Queue::verify_audit`].
+    pub async fn verify_audit(&self, checkpoint: &[AuditHead]) -> Result<Vec<AuditFault>> {
+        verify(&self.session, checkpoint).await
+    }
+
+    /// The last link of the tenant's chain, or of every chain.
+    pub async fn audit_heads(&self) -> Result<Vec<AuditHead>> {
+        store::audit::heads(&self.session, self.reach.tenant()).await
+    }
+}
+
+async fn verify(session: &store::database::Session, checkpoint: &[AuditHead]) -> Result<Vec<AuditFault>> {
+    let mut faults = store::audit::verify(session).await?;
+    faults.extend(store::audit::verify_checkpoint(session, checkpoint).await?);
+    Ok(faults)
 }

@@ -261,13 +261,35 @@ pub(crate) struct Policies {
     pub(crate) timeout_seconds: u64,
     pub(crate) max_lost: i16,
     pub(crate) max_snoozes: i32,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "readable_backoff")]
     backoff: Backoff,
     on_timeout: OnTimeout,
     on_lost: OnLost,
     pub(crate) arg_schema: Value,
     #[serde(default)]
     pub(crate) redaction: Redaction,
+}
+
+/// As the database's own defaults have it.
+impl Default for Policies {
+    fn default() -> Self {
+        Self {
+            timeout_seconds: 3600,
+            max_lost: 3,
+            max_snoozes: 1000,
+            backoff: Backoff::default(),
+            on_timeout: OnTimeout::Retry,
+            on_lost: OnLost::Retry,
+            arg_schema: Value::Bool(true),
+            redaction: Redaction::default(),
+        }
+    }
+}
+
+/// A backoff that was stored before it was checked is the default one, so that its jobs can still end.
+fn readable_backoff<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Backoff, D::Error> {
+    let stored = Value::deserialize(from)?;
+    Ok(serde_json::from_value(stored).unwrap_or_default())
 }
 
 impl Policies {

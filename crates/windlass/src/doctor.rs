@@ -56,6 +56,10 @@ pub struct Finding {
 
 /// Examines the database that the settings name, over its direct address.
 pub async fn examine(settings: &Settings) -> Result<Vec<Finding>> {
+    look(settings).await.map_err(|error| error.needing("windlass_server"))
+}
+
+async fn look(settings: &Settings) -> Result<Vec<Finding>> {
     let connection = connect::open(&settings.direct).await?;
     let client = &connection.client;
     let asked = Timestamp::now().as_millisecond();
@@ -84,8 +88,10 @@ pub async fn examine(settings: &Settings) -> Result<Vec<Finding>> {
         facts.tables = ask::tables(client).await?;
         // A schema of another release may lack what these read; that it is another's is a finding of its own.
         if facts.is_our_schema() {
+            ask::take_admin(client).await?;
             facts.workers = ask::workers(client).await?;
             facts.stuck = ask::stuck(client).await?;
+            facts.troubles = ask::troubles(client).await?;
             facts.listeners = ask::listeners(client).await?;
         }
     }

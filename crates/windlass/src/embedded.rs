@@ -10,8 +10,10 @@
 //! call [`Postgres::stop`] shuts the server down. A user that is dropped or killed instead leaves the server to
 //! whoever starts on that directory next.
 //!
-//! Anyone who can reach the loopback address may connect without a password. Never put real data in it.
+//! It listens on a Unix socket only, in a directory that only the server's own user and root may enter. Whoever may enter
+//! it is a superuser without a password.
 
+mod access;
 mod binaries;
 mod cluster;
 mod error;

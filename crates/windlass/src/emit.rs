@@ -123,6 +123,6 @@ pub async fn emit<C: tokio_postgres::GenericClient + Sync>(client: &C, event: &N
 impl Queue {
     /// Emits one event and answers once it is durable.
     pub async fn emit(&self, event: &NewEvent) -> Result<Emitted> {
-        store::event::emit(&self.database().session().await?, event, event.checked()?).await
+        store::event::emit_of(self.database(), event, event.checked()?).await
     }
 }

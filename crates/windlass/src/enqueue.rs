@@ -4,6 +4,8 @@
 //! What is checked here: the payload's limits and, where the definition is at hand, its JSON Schema. In the caller's own
 //! transaction the definition is not at hand, so the schema is checked before the job runs instead.
 
+use uuid::Uuid;
+
 use crate::error::{Error, Result};
 use crate::job::state::State;
 use crate::new_job::{Enqueued, NewJob};
@@ -11,6 +13,7 @@ use crate::queue::{CheckedRoute, Queue};
 use crate::store;
 use crate::store::database::{CONFLICT_TRIES, conflict_pause};
 use crate::store::enqueue::{Route, Routed};
+use crate::store::in_force::begin_for;
 use crate::telemetry;
 
 /// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if that commits.
@@ -30,7 +33,7 @@ impl Queue {
     async fn enqueue_one(&self, job: &NewJob) -> Result<Enqueued> {
         let route = self.checked_route(job).await?;
         if job.options.needs_a_guard() || route.0.has_start_deadline {
-            return store::enqueue::door(&self.database().session().await?, job).await;
+            return store::enqueue::door_of(self.database(), job).await;
         }
         let routed = self.routed(&route.0, job)?;
         store::enqueue::routed(self.database(), &routed).await?;
@@ -76,7 +79,7 @@ impl Queue {
             (keys, options.tenant, position)
         });
 
-        if guarded.is_empty() && plain.len() <= CHUNK {
+        if guarded.is_empty() && plain.len() <= CHUNK && !self.database().is_application() {
             store::enqueue::routed_many(&self.database().session().await?, &plain).await?;
             return Ok(answers.into_iter().flatten().collect());
         }
@@ -104,18 +107,21 @@ impl Queue {
         answers: &mut [Option<Enqueued>],
     ) -> Result<()> {
         let mut session = self.database().session().await?;
-        session.begin().await?;
-        if plain.len() >= COPY_FROM && session.is_direct() {
-            store::enqueue::copied(&session, plain).await?;
-        } else {
-            for chunk in plain.chunks(CHUNK) {
-                store::enqueue::routed_many(&session, chunk).await?;
-            }
+        session.begin_with(&begin_for(self.tenant_of_all(jobs))).await?;
+        for chunk in plain.chunks(CHUNK) {
+            store::enqueue::routed_many(&session, chunk).await?;
         }
         for &position in guarded {
             answers[position] = Some(store::enqueue::door(&session, &jobs[position]).await?);
         }
         session.commit().await
+    }
+
+    /// The one tenant of a batch, where it has to be put in force. A batch for several is refused to an application.
+    fn tenant_of_all(&self, jobs: &[NewJob]) -> Option<Uuid> {
+        let tenant = jobs.first()?.options.tenant?;
+        let is_one = jobs.iter().all(|job| job.options.tenant == Some(tenant));
+        (is_one && self.database().is_application()).then_some(tenant)
     }
 
     pub(crate) async fn checked_route(&self, job: &NewJob) -> Result<CheckedRoute> {
@@ -131,7 +137,7 @@ impl Queue {
     pub(crate) fn routed<'a>(&self, route: &Route, job: &'a NewJob) -> Result<Routed<'a>> {
         Ok(Routed {
             tenant: route.tenant,
-            job: job.options.id.unwrap_or_else(|| self.new_id()),
+            job: job.options.id.map_or_else(|| Ok(self.new_id()), |id| self.chosen_id(id))?,
             lane: route.lane,
             max_attempts: job.options.max_attempts.map_or(Ok(route.max_attempts), |most| {
                 i16::try_from(most)
@@ -161,5 +167,3 @@ fn check_payload(job: &NewJob, route: &CheckedRoute) -> Result<()> {
 
 /// Rows per statement of a bulk enqueue: past a thousand the arrays cost more memory than they save round trips.
 const CHUNK: usize = 1000;
-/// From this many on jobs come by COPY. A guess that has not been measured: see decision 0007.
-const COPY_FROM: usize = 5000;

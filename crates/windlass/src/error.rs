@@ -7,6 +7,7 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use crate::json::JsonRefused;
+use crate::store;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -29,6 +30,13 @@ pub enum Error {
     Taken { what: &'static str },
     #[error("the tenant may have {most} jobs that have not ended, and has them")]
     QuotaReached { most: String },
+    /// The tenant chose more queues and priorities than it may; `field` is the one that was chosen.
+    #[error("{field}: {message}")]
+    TooManyLanes { field: String, message: String },
+    #[error("the tenant may have {most} triggers (max_triggers), and has them")]
+    TooManyTriggers { most: String },
+    #[error("the tenant has as many requests under way as it may have; send fewer at once")]
+    Busy,
     #[error("there is no such {what}")]
     Unknown { what: &'static str },
     #[error("the {what} was changed by someone else since it was read")]
@@ -65,6 +73,13 @@ pub enum Error {
         "the migration lock was not free within {seconds} s; another process is migrating, or died while connected through a pooler"
     )]
     MigrationLock { seconds: u64 },
+    #[error(
+        "the migration could not lock a table, because it is in use by {by}; nothing was changed by this step: end that transaction and migrate again"
+    )]
+    MigrationBlocked { by: String },
+    /// The database login may not do this; `roles` are those that it needs.
+    #[error("{denied}: grant the role {roles} to this login (the guide on security has a table of logins)")]
+    MissingRole { denied: String, roles: String },
     #[error("the database cannot be reached: {0}")]
     Unreachable(Arc<dyn std::error::Error + Send + Sync>),
     #[error("the database refused: {}", describe(.0))]
@@ -87,6 +102,18 @@ impl Error {
         }
     }
 
+    /// The same, or which roles to grant, where the database denied something.
+    pub(crate) fn needing(self, roles: &str) -> Self {
+        let denied = match self {
+            Self::Database(ref error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                describe(error)
+            }
+            Self::MissingRole { denied, .. } => denied,
+            other => return other,
+        };
+        Self::MissingRole { denied, roles: roles.to_owned() }
+    }
+
     /// A statement that was sent and not answered in time.
     pub(crate) fn unanswered() -> Self {
         Self::Unreachable(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
@@ -96,7 +123,7 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable(_) => true,
+            Self::Unreachable(_) | Self::Busy => true,
             Self::Database(error) => error.code().is_none_or(|state| is_transient_state(state.code())),
             Self::OtherDriver { code, .. } => code.as_deref().is_none_or(is_transient_state),
             _ => false,
@@ -107,6 +134,11 @@ impl Error {
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Database(error) if error.code() == Some(&SqlState::QUERY_CANCELED))
+    }
+
+    /// Whether it gave up waiting for a row that another transaction holds, and was undone whole.
+    pub(crate) fn is_lock_timeout(&self) -> bool {
+        matches!(self, Self::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
     }
 
     /// Whether it met another transaction in a deadlock or the like and was undone whole.
@@ -175,13 +207,26 @@ impl Refusal<'_> {
             "WL006" => Error::IdempotencyConflict { existing: detail() },
             "WL009" => Error::RequestKeyTaken { key: detail() },
             "WL010" => Error::QuotaReached { most: detail() },
+            "WL014" => {
+                Error::TooManyLanes { field: self.column.unwrap_or("queue").to_owned(), message: message() }
+            }
+            "WL015" => Error::TooManyTriggers { most: detail() },
             "WL011" => Error::Changed { what: "definition" },
+            "WL021" => Error::Settings { message: message() },
+            "42501" => self.missing_role()?,
             "23505" => Error::Taken { what: taken(self.constraint?)? },
             "23514" => {
                 Error::refused(self.constraint.unwrap_or("value"), "is outside of what the database allows")
             }
             _ => return None,
         })
+    }
+
+    /// A function that this login may not call, if the server says so in English.
+    fn missing_role(&self) -> Option<Error> {
+        let function = self.message.strip_prefix("permission denied for function ")?;
+        let roles = store::access::roles_for(function).join(" or ");
+        (!roles.is_empty()).then(|| Error::MissingRole { denied: self.message.to_owned(), roles })
     }
 }
 

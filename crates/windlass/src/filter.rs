@@ -155,12 +155,18 @@ impl Filter {
         self
     }
 
-    /// That mention this text in their subject, keys, tags or payload, among the newest five thousand. No other condition is
-    /// looked at then but the tenant and the ids.
+    /// That mention this text in their subject, keys or tags, or in their payload as others see it: what is hidden there is
+    /// not found. One page looks at some thousand jobs at most, and [`crate::Page::next`] goes on from there. No other
+    /// condition is looked at then but the tenant and the ids.
     #[must_use]
     pub fn mentions(mut self, text: impl Into<String>) -> Self {
         self.mentions = Some(text.into());
         self
+    }
+
+    /// Whether a text is looked for.
+    pub fn is_search(&self) -> bool {
+        self.mentions.is_some()
     }
 
     /// Ids are read from here (included) …

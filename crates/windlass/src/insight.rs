@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use crate::act::Looking;
 use crate::error::Result;
+use crate::record::Trouble;
 use crate::store;
 
 pub use error_group::ErrorGroup;
@@ -70,6 +71,11 @@ pub struct DeadLetter {
 }
 
 impl Looking {
+    /// What the keeper set aside and what is stored but cannot be used, with the reasons; of the tenant or of all.
+    pub async fn troubles(&self) -> Result<Vec<Trouble>> {
+        store::trouble::list(&self.session).await
+    }
+
     /// The database's clock.
     pub async fn now(&self) -> Result<Timestamp> {
         store::tenant::now(&self.session).await

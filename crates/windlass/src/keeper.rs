@@ -17,9 +17,10 @@ mod schedule;
 mod seal;
 mod unblock;
 
-pub(crate) use dispatch_events::{fits, make, render};
+pub(crate) use dispatch_events::{MOST_BYTES, MOST_MATCHES, fits, job_of, job_with, matched, render};
 pub(crate) use schedule::rendered;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::broadcast;
@@ -76,6 +77,9 @@ impl Default for KeeperSettings {
         }
     }
 }
+
+/// One for each task of [`Keeper::run`], so that none waits for another's statement.
+const CONNECTIONS: usize = 6;
 
 /// A thing the keeper does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,18 +142,23 @@ pub struct Round {
     pub next: Option<Duration>,
 }
 
+/// How long the server works on one statement of a duty. Every duty works in batches, so this is only for what went wrong.
+const DUTY_LIMIT: Duration = Duration::from_secs(300);
+
 /// Does the housekeeping of one queue.
 #[derive(Debug, Clone)]
 pub struct Keeper {
     queue: Queue,
     settings: KeeperSettings,
     holder: Uuid,
+    turn: Arc<dispatch_events::Turn>,
     wakes: Option<broadcast::Sender<Wake>>,
 }
 
 impl Keeper {
     pub fn new(queue: Queue, settings: KeeperSettings) -> Self {
-        Self { queue, settings, holder: Uuid::new_v4(), wakes: None }
+        let queue = queue.limited_to(DUTY_LIMIT);
+        Self { queue, settings, holder: Uuid::new_v4(), turn: Arc::default(), wakes: None }
     }
 
     /// Shares the wake-ups of a worker; a keeper by itself listens for its own.
@@ -164,7 +173,7 @@ impl Keeper {
         match duty {
             Duty::Promote => promote::run_once(database).await,
             Duty::Schedule => schedule::run_once(&self.queue, self.holder).await,
-            Duty::Dispatch => dispatch_events::run_once(&self.queue, self.holder).await,
+            Duty::Dispatch => dispatch_events::run_once(&self.queue, self.holder, &self.turn).await,
             Duty::Reap => reap::run_once(database).await,
             Duty::Expire => expire::run_once(database).await,
             Duty::Unblock => unblock::run_once(database).await,
@@ -179,7 +188,13 @@ impl Keeper {
 
     /// Does every duty at its interval until told to stop. What must not be late because another duty takes its time has a
     /// task of its own.
-    pub async fn run(self, stop: CancellationToken) {
+    ///
+    /// It works on connections of its own: an application or a server that uses all of its own must not keep it from working.
+    pub async fn run(mut self, stop: CancellationToken) {
+        match self.queue.apart(CONNECTIONS) {
+            Ok(apart) => self.queue = apart.limited_to(DUTY_LIMIT),
+            Err(error) => telemetry::database_error("keeper", &error),
+        }
         let wakes = self.wakes.clone().unwrap_or_else(|| broadcast::channel(4096).0);
         let settings = self.queue.settings();
         let listens = self.wakes.is_none() && settings.listen;
@@ -192,7 +207,9 @@ impl Keeper {
             self.repeat(&[Duty::Promote], &wakes, &stop),
             self.repeat(&[Duty::Schedule], &wakes, &stop),
             self.repeat(&[Duty::Dispatch], &wakes, &stop),
-            self.repeat(&[Duty::Reap, Duty::Expire, Duty::Unblock, Duty::Fold], &wakes, &stop),
+            self.repeat(&[Duty::Reap], &wakes, &stop),
+            self.repeat(&[Duty::Unblock], &wakes, &stop),
+            self.repeat(&[Duty::Expire, Duty::Fold], &wakes, &stop),
             self.repeat(
                 &[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants, Duty::Sample],
                 &wakes,
@@ -270,13 +287,13 @@ impl Keeper {
     }
 }
 
-/// Resolves when somebody rings for one of these duties. Only the scheduler and the dispatcher are ever rung for, and each
-/// of them is alone in its task.
+/// Resolves when somebody rings for one of these duties. Only the scheduler, the dispatcher and the unblocker are ever rung for,
+/// and each of them is alone in its task.
 async fn rung(wakes: &mut broadcast::Receiver<Wake>, duties: &[Duty]) {
     loop {
         match wakes.recv().await {
             Ok(Wake::Duty(duty)) if duties.contains(&duty) => return,
-            Ok(Wake::Duty(_) | Wake::Lane(_) | Wake::All) | Err(RecvError::Lagged(_)) => {}
+            Ok(Wake::Duty(_) | Wake::Lane(_) | Wake::Room(_) | Wake::All) | Err(RecvError::Lagged(_)) => {}
             // Nobody rings any more; the interval is left.
             Err(RecvError::Closed) => return std::future::pending().await,
         }

@@ -7,8 +7,10 @@
 
 pub mod embedded;
 
+mod account;
 mod act;
 mod audit;
+mod blocking;
 mod cron;
 mod definition;
 mod doctor;
@@ -30,10 +32,12 @@ mod migrate;
 mod new_job;
 mod operator;
 mod overview;
+mod places;
 mod pull;
 mod queue;
 mod record;
 pub mod redact;
+mod search;
 mod server_version;
 #[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
 mod sqlx;
@@ -51,8 +55,9 @@ pub mod webhook;
 mod why;
 pub mod worker;
 
+pub use account::{Invitation, InvitedTo, NewAccount, PasswordReset, ResetOf};
 pub use act::{Acting, Actor, Looking, Reach};
-pub use audit::{Act, AuditFault};
+pub use audit::{Act, AuditFault, AuditHead};
 pub use cron::{ClockChange, Cron, DueRun, Schedule};
 pub use definition::Definition;
 pub use doctor::{Finding, Severity, examine};
@@ -69,7 +74,8 @@ pub use job::unique::Unique;
 pub use keeper::{Duty, Keeper, KeeperSettings, Round};
 pub use log::{LogChunk, LogPage, LogPosition, LogStream};
 pub use manage::{
-    Account, AuditEntry, AuditQuery, Fields, Member, Membership, SessionOf, SignedIn, Tenant, WorkerRecord,
+    Account, AuditEntry, AuditQuery, Fields, Member, Membership, NewSession, SessionOf, SignedIn, Tenant,
+    WorkerRecord,
 };
 pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
 pub use new_job::{Enqueued, IfUnmet, NewJob, Source};
@@ -79,7 +85,7 @@ pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered
 pub use queue::Queue;
 pub use record::{
     Attempt, CapableWorker, Counts, Event, EventTrigger, Fire, FireOutcome, Job, LegalHold, Page, PurgeWait,
-    RetentionProgress, RetentionRule, WouldFire,
+    RetentionProgress, RetentionRule, Trouble, WouldFire,
 };
 #[cfg(feature = "sqlx-08")]
 pub use sqlx::sqlx08;
@@ -92,7 +98,7 @@ pub use telemetry::{METRICS, Transition};
 pub use token::{KnownToken, NewToken, Token};
 pub use trace::Trace;
 pub use trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
-pub use verbs::{Bulk, Placed};
+pub use verbs::{Bulk, CheckedJob, Placed};
 pub use why::{Reason, Why};
 #[cfg(feature = "http-jobs")]
 pub use worker::http::{HttpEndpoint, Lookup, SecretText};

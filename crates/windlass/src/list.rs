@@ -10,16 +10,24 @@ use crate::error::Result;
 use crate::filter::{Filter, LARGEST_PAGE};
 use crate::queue::Queue;
 use crate::record::{Attempt, Counts, Job, Page};
+use crate::search;
 use crate::store;
 
 /// Jobs per statement of a verb on many, so that no transaction is long.
 const BATCH: u16 = 500;
 
 impl Queue {
-    /// One page of the jobs that match, newest first.
+    /// One page of the jobs that match, newest first. It may have fewer than asked for: it ends after about 4 MiB.
     pub async fn list(&self, filter: &Filter) -> Result<Page> {
-        let (jobs, next) = store::list::page(self.database(), filter).await?;
-        Ok(Page { jobs, next })
+        if filter.mentions.is_some() {
+            let session = store::list::begin(self.database(), Some(filter.tenant)).await?;
+            let (ids, next, searched) = search::within(&session, filter).await?;
+            let (jobs, next) = store::page::jobs_of(&session, filter.tenant, &ids, &ids, next).await?;
+            session.commit().await?;
+            return Ok(Page { jobs, next, searched: Some(searched) });
+        }
+        let (jobs, next) = store::page::page(self.database(), filter).await?;
+        Ok(Page { jobs, next, searched: None })
     }
 
     /// One job, or nothing if the tenant has none with this id.
@@ -29,7 +37,10 @@ impl Queue {
 
     /// The attempts of a job, oldest first, the one under way included.
     pub async fn attempts(&self, tenant: Uuid, id: Uuid) -> Result<Vec<Attempt>> {
-        store::list::attempts(self.database(), tenant, id).await
+        let session = store::list::begin(self.database(), Some(tenant)).await?;
+        let attempts = store::attempt::all(&session, tenant, id).await?;
+        session.commit().await?;
+        Ok(attempts)
     }
 
     /// Jobs per tenant, queue, definition and status, exact. For every tenant that the connection's role may see if
@@ -53,7 +64,7 @@ impl Queue {
         let mut walk = Walk::new(filter, BATCH);
         let mut canceled = 0;
         while let Some(ids) = walk.next(self).await? {
-            canceled += store::list::cancel_many(self.database(), filter.tenant, &ids).await?;
+            canceled += store::bulk::cancel_many(self.database(), filter.tenant, &ids).await?;
         }
         Ok(canceled)
     }
@@ -64,7 +75,7 @@ impl Queue {
         let mut walk = Walk::new(filter, BATCH);
         let mut retried = 0;
         while let Some(ids) = walk.next(self).await? {
-            retried += store::list::retry_many(self.database(), filter.tenant, &ids, actor).await?;
+            retried += store::bulk::retry_many(self.database(), filter.tenant, &ids, actor).await?;
         }
         Ok(retried)
     }
@@ -80,6 +91,17 @@ impl Queue {
     }
 }
 
+/// The ids of one page, and where the next one begins.
+async fn ids(queue: &Queue, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)> {
+    if filter.mentions.is_none() {
+        return store::list::ids(queue.database(), filter).await;
+    }
+    let session = store::list::begin(queue.database(), Some(filter.tenant)).await?;
+    let (ids, next, _) = search::within(&session, filter).await?;
+    session.commit().await?;
+    Ok((ids, next))
+}
+
 /// Goes through the ids that match, page by page.
 struct Walk {
     filter: Filter,
@@ -92,12 +114,15 @@ impl Walk {
     }
 
     async fn next(&mut self, queue: &Queue) -> Result<Option<Vec<Uuid>>> {
-        if self.is_over {
-            return Ok(None);
+        // A search may find nothing among the jobs that it looked at, and have more before it.
+        while !self.is_over {
+            let (ids, next) = ids(queue, &self.filter).await?;
+            self.is_over = next.is_none();
+            self.filter.older_than = next.or(self.filter.older_than);
+            if !ids.is_empty() {
+                return Ok(Some(ids));
+            }
         }
-        let (ids, next) = store::list::ids(queue.database(), &self.filter).await?;
-        self.is_over = next.is_none();
-        self.filter.older_than = next.or(self.filter.older_than);
-        Ok((!ids.is_empty()).then_some(ids))
+        Ok(None)
     }
 }

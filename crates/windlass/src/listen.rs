@@ -18,10 +18,12 @@ use crate::telemetry;
 const CHECK_EVERY: Duration = Duration::from_secs(15);
 const ECHO_WITHIN: Duration = Duration::from_secs(5);
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wake {
     /// There is work in this lane.
     Lane(i32),
+    /// There is room again under the running limit with this number.
+    Room(i32),
     /// There is something for this duty of the keeper.
     Duty(Duty),
     /// Look everywhere: something may have been missed.
@@ -97,7 +99,11 @@ fn tell(wakes: &broadcast::Sender<Wake>, on_cancel: &impl Fn(i32), payload: &str
     let wake = match payload {
         "schedule" => Wake::Duty(Duty::Schedule),
         "events" => Wake::Duty(Duty::Dispatch),
-        lane => lane.parse().map_or(Wake::All, Wake::Lane),
+        "unblock" => Wake::Duty(Duty::Unblock),
+        other => match other.strip_prefix("room ") {
+            Some(room) => room.parse().map_or(Wake::All, Wake::Room),
+            None => other.parse().map_or(Wake::All, Wake::Lane),
+        },
     };
     let _ = wakes.send(wake);
 }

@@ -10,7 +10,6 @@ use crate::definition;
 use crate::error::{Error, Result};
 use crate::queue::Queue;
 use crate::store;
-use crate::store::manage::NewSession;
 
 /// A tenant as operators see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,8 +24,16 @@ pub struct Tenant {
     pub max_queued: Option<i64>,
     pub max_running: Option<i32>,
     pub requests_per_minute: Option<i32>,
+    /// The most combinations of definition, queue and priority that its jobs may use.
+    pub max_lanes: i32,
+    /// The most queue names that its jobs may use.
+    pub max_queue_names: i32,
+    /// The most triggers that it may have.
+    pub max_triggers: i32,
     /// How many of its jobs are gone, while it is being deleted.
     pub purged_jobs: i64,
+    /// Why its deletion cannot go on, if so: something of it is under legal hold, or the error that it met.
+    pub purge_blocked: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -40,7 +47,6 @@ pub struct Member {
     pub name: String,
     pub role: String,
     pub is_active: bool,
-    pub has_password: bool,
     pub created_at: Timestamp,
 }
 
@@ -189,12 +195,6 @@ impl Acting {
         marked.ok_or(Error::Unknown { what: "tenant" })
     }
 
-    /// Makes a person a member of a tenant, or changes their role. Fields: email, name, role, password_hash.
-    pub async fn put_member(&self, tenant: Uuid, fields: &Fields) -> Result<Member> {
-        let member = store::manage::put_member(&self.session, tenant, &Value::from(fields.clone())).await?;
-        member.ok_or(Error::Unknown { what: "member" })
-    }
-
     pub async fn members(&self, tenant: Uuid) -> Result<Vec<Member>> {
         store::manage::members(&self.session, tenant).await
     }
@@ -265,7 +265,8 @@ impl Looking {
         store::manage::queues(&self.session).await
     }
 
-    pub async fn audit(&self, query: &AuditQuery) -> Result<Vec<AuditEntry>> {
+    /// One page of the audit trail, newest first, and whether there is more. It ends after about 4 MiB.
+    pub async fn audit(&self, query: &AuditQuery) -> Result<(Vec<AuditEntry>, bool)> {
         store::manage::audit(&self.session, self.reach.tenant(), query).await
     }
 }
@@ -276,33 +277,8 @@ impl Queue {
         store::manage::account(self.database(), email).await
     }
 
-    /// Begins a session of a person, or of a token's holder. Only the hash of its secret is kept.
-    pub async fn create_session(
-        &self,
-        hash: &[u8],
-        of: SessionOf<'_>,
-        seconds: u32,
-        from: (Option<&str>, Option<&str>),
-    ) -> Result<()> {
-        let (user, token) = match of {
-            SessionOf::User(id) => (Some(id), None),
-            SessionOf::Token(id) => (None, Some(id)),
-        };
-        let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
-        let new = NewSession { hash, user, token, seconds, from_address: from.0, user_agent: from.1 };
-        store::manage::create_session(self.database(), &new).await
-    }
-
     pub async fn session_of(&self, hash: &[u8]) -> Result<Option<SignedIn>> {
         store::manage::session(self.database(), hash).await
-    }
-
-    pub async fn choose_tenant(&self, hash: &[u8], tenant: Uuid) -> Result<()> {
-        store::manage::choose_tenant(self.database(), hash, tenant).await
-    }
-
-    pub async fn end_session(&self, hash: &[u8]) -> Result<()> {
-        store::manage::end_session(self.database(), hash).await
     }
 
     /// Deletes one batch of a tenant that is marked for deletion. Answers how many jobs went; none, if no tenant is left
@@ -315,6 +291,37 @@ impl Queue {
 /// Whose session.
 #[derive(Debug, Clone, Copy)]
 pub enum SessionOf<'a> {
-    User(Uuid),
+    /// A person's, whose password was compared with this hash.
+    User { id: Uuid, password_hash: &'a str },
+    /// That of a token's holder.
     Token(&'a str),
+}
+
+/// A session to begin. Only the hash of its secret is kept.
+#[derive(Debug, Clone, Copy)]
+pub struct NewSession<'a> {
+    pub hash: &'a [u8],
+    pub of: SessionOf<'a>,
+    pub seconds: u32,
+    /// The session that the browser had, which ends.
+    pub replaces: Option<&'a [u8]>,
+    pub from_address: Option<&'a str>,
+    pub user_agent: Option<&'a str>,
+}
+
+impl Acting {
+    /// Begins a session. False: the password is another one by now, or the account or the token has ended.
+    pub async fn create_session(&self, new: &NewSession<'_>) -> Result<bool> {
+        store::manage::create_session(&self.session, new).await
+    }
+
+    /// Makes a session look at another tenant.
+    pub async fn choose_tenant(&self, hash: &[u8], tenant: Uuid) -> Result<()> {
+        store::manage::choose_tenant(&self.session, hash, tenant).await
+    }
+
+    /// Ends a session. False: there was none.
+    pub async fn end_session(&self, hash: &[u8]) -> Result<bool> {
+        store::manage::end_session(&self.session, hash).await
+    }
 }

@@ -4,17 +4,24 @@
 //! installed whole whenever their common checksum differs, in one transaction, after the numbered ones: `create or
 //! replace` keeps the previous release's workers running, since a released signature is never changed.
 //!
-//! The lock is polled with `pg_try_advisory_lock`. A blocking lock would hold a snapshot while it waits, and that
-//! deadlocks with CREATE INDEX CONCURRENTLY in a `-- no-transaction` migration. It needs a session of its own, so
-//! migrations run on the direct address.
+//! Whatever a newer release installed is left alone: its migrations, functions and grants. Nothing waits long for a lock on a
+//! table, because everyone who uses the table would wait behind it: after two seconds it is given up and tried again.
+//!
+//! One process at a time migrates. It holds a lock on `windlass.migration` in a second session, because migrations are several
+//! transactions and some may be none (`-- no-transaction`). The lock is SHARE UPDATE EXCLUSIVE: no role that only reads can take
+//! one that conflicts with it, where every login may take an advisory lock. It is polled: a session that waits in line for a lock
+//! may be waited for by CREATE INDEX CONCURRENTLY. The very first step makes that table, so it runs before the lock, in one
+//! transaction: of two that make the same schema one fails, and looks again.
 
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use crate::doctor::facts::Installed;
 use crate::error::{Error, Result};
+use crate::server_version;
 use crate::store::database::Settings;
 use crate::store::{connect, schema};
 use crate::text;
@@ -23,26 +30,49 @@ use crate::text;
 pub const OLDEST_SCHEMA: i32 = 3;
 pub const NEWEST_SCHEMA: i32 = schema::MIGRATIONS[schema::MIGRATIONS.len() - 1].version;
 
-const LOCK: i64 = 0x0077_696e_646c_6173; // "windlas"
+/// Its session is idle while another one works, and must not be ended for that.
+const LOCK: &str = "begin isolation level read committed; set local idle_in_transaction_session_timeout = 0;
+    lock table windlass.migration in share update exclusive mode nowait";
+const ALREADY_THERE: [SqlState; 3] =
+    [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
+/// How often a step is tried that could not get its locks, each time for two seconds.
+const TABLE_TRIES: u32 = 5;
+/// The search path is fixed, because functions and policies keep what their names meant when they were made.
+const STEP: &str = "begin; set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'";
 
 /// What a migration run did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Migrated {
     pub applied: Vec<i32>,
     pub functions_installed: bool,
+    /// A newer release has installed its functions; they were left as they are.
+    pub is_newer: bool,
 }
 
 /// Migrates the database that the settings' direct address names.
 pub async fn migrate(settings: &Settings) -> Result<Migrated> {
     let connection = connect::open(&settings.direct).await?;
     let client = &connection.client;
-    lock(client).await?;
+    run(client, settings).await.map_err(|error| error.needing("windlass_migrator"))
+}
+
+async fn run(client: &Client, settings: &Settings) -> Result<Migrated> {
+    let is_first = begin(client).await?;
+    if !is_first && is_current(client).await? {
+        client.batch_execute(schema::PREPARE).await?;
+        return Ok(Migrated::default());
+    }
+    let holder = connect::open(&settings.direct).await?;
+    lock(&holder.client).await?;
     let answer = migrate_locked(client).await;
-    // Unlocked by hand so that a pooler which ignores the session's end does not keep it; closing would do otherwise.
-    let unlocked = client.execute("select pg_advisory_unlock($1)", &[&LOCK]).await;
-    let migrated = answer?;
+    // Ended by hand, because closing a connection does not wait for the server to notice.
+    let unlocked = holder.client.batch_execute("rollback").await;
+    let mut migrated = answer?;
     unlocked?;
+    if is_first {
+        migrated.applied.insert(0, schema::MIGRATIONS[0].version);
+    }
     Ok(migrated)
 }
 
@@ -52,7 +82,7 @@ pub fn print_sql() -> String {
     let mut sql = String::from(schema::BOOKKEEPING);
     for migration in schema::MIGRATIONS {
         sql.push_str(&format!(
-            "\n-- migration {} {}\nbegin;\n{}\n{};\ncommit;\n",
+            "\n-- migration {} {}\n{STEP};\n{}\n{};\ncommit;\n",
             migration.version,
             migration.name,
             migration.sql,
@@ -60,7 +90,7 @@ pub fn print_sql() -> String {
         ));
     }
     sql.push_str(&format!(
-        "\n-- functions, views and grants\nbegin;\nset local role windlass_owner;\n{}\n",
+        "\n-- functions, views and grants\n{STEP};\nset local role windlass_owner;\n{}\n",
         functions()
     ));
     sql.push_str(&format!("{};\ncommit;\n{};\n", record_functions(), schema::PREPARE));
@@ -93,12 +123,49 @@ pub(crate) fn expected() -> Vec<Installed> {
     std::iter::once(functions).chain(migrations).collect()
 }
 
+/// Makes the schema, the books and the roles, if they are not there. Answers whether it did.
+async fn begin(client: &Client) -> Result<bool> {
+    let version = "select current_setting('server_version_num')::integer";
+    server_version::check(client.query_one(version, &[]).await?.get(0))?;
+    let first = &schema::MIGRATIONS[0];
+    let make = format!("{STEP};\n{}\n{}\n{};\ncommit;", schema::BOOKKEEPING, first.sql, record(first));
+    loop {
+        let has_books = "select to_regclass('windlass.migration') is not null";
+        let recorded = "select exists (select from windlass.migration)";
+        if client.query_one(has_books, &[]).await?.get::<_, bool>(0)
+            && client.query_one(recorded, &[]).await?.get::<_, bool>(0)
+        {
+            return Ok(false);
+        }
+        match client.batch_execute(&make).await {
+            Ok(()) => return Ok(true),
+            // Another process has just made it.
+            Err(error) if error.code().is_some_and(|code| ALREADY_THERE.contains(code)) => {
+                client.batch_execute("rollback").await?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether everything is installed already: then nobody needs the lock, nor the right to take it.
+async fn is_current(client: &Client) -> Result<bool> {
+    let query = "select version, checksum from windlass.migration
+        union all select 0, checksum from windlass.installed_functions";
+    let rows = client.query(query, &[]).await?;
+    let found: Vec<(i32, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    Ok(expected().into_iter().all(|wanted| found.contains(&(wanted.version, wanted.checksum))))
+}
+
 async fn lock(client: &Client) -> Result<()> {
     let started = Instant::now();
     loop {
-        let locked: bool = client.query_one("select pg_try_advisory_lock($1)", &[&LOCK]).await?.get(0);
-        if locked {
-            return Ok(());
+        match client.batch_execute(LOCK).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                client.batch_execute("rollback").await?;
+            }
+            Err(error) => return Err(error.into()),
         }
         if started.elapsed() > LOCK_PATIENCE {
             return Err(Error::MigrationLock { seconds: LOCK_PATIENCE.as_secs() });
@@ -108,7 +175,6 @@ async fn lock(client: &Client) -> Result<()> {
 }
 
 async fn migrate_locked(client: &Client) -> Result<Migrated> {
-    client.batch_execute(schema::BOOKKEEPING).await?;
     let mut migrated = Migrated::default();
     for migration in schema::MIGRATIONS {
         let known: Option<String> = client
@@ -124,18 +190,17 @@ async fn migrate_locked(client: &Client) -> Result<Migrated> {
             }
         }
     }
-    let installed: Option<String> = client
-        .query_opt("select checksum from windlass.installed_functions", &[])
+    let installed = client
+        .query_opt("select checksum, release from windlass.installed_functions", &[])
         .await?
-        .map(|row| row.get(0));
-    if installed.as_deref() != Some(digest(&functions()).as_str()) {
-        client
-            .batch_execute(&format!(
-                "begin; set local role windlass_owner;\n{}\n{}; commit;",
-                functions(),
-                record_functions()
-            ))
-            .await?;
+        .map(|row| (row.get::<_, String>(0), row.get::<_, i32>(1)));
+    migrated.is_newer = installed.as_ref().is_some_and(|(_, theirs)| *theirs > release());
+    if migrated.is_newer {
+        return Ok(migrated);
+    }
+    if installed.is_none_or(|(checksum, _)| checksum != digest(&functions())) {
+        let install = format!("set local role windlass_owner;\n{}\n{}", functions(), record_functions());
+        step(client, &install).await?;
         migrated.functions_installed = true;
     }
     client.batch_execute(schema::PREPARE).await?;
@@ -147,9 +212,43 @@ async fn apply(client: &Client, migration: &schema::Migration) -> Result<()> {
         client.batch_execute(migration.sql).await?;
         client.batch_execute(&record(migration)).await?;
     } else {
-        client.batch_execute(&format!("begin;\n{}\n{}; commit;", migration.sql, record(migration))).await?;
+        step(client, &format!("{}\n{}", migration.sql, record(migration))).await?;
     }
     Ok(())
+}
+
+/// One transaction, tried again while somebody holds a lock that it needs.
+async fn step(client: &Client, sql: &str) -> Result<()> {
+    for _ in 0..TABLE_TRIES {
+        match client.batch_execute(&format!("{STEP};\n{sql};\ncommit;")).await {
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                client.batch_execute("rollback").await?;
+            }
+            Err(error) => return Err(error.into()),
+            Ok(()) => return Ok(()),
+        }
+    }
+    Err(Error::MigrationBlocked { by: blocker(client).await? })
+}
+
+/// Who has held a lock on a table of ours for the longest time.
+async fn blocker(client: &Client) -> Result<String> {
+    let query = "select format('process %s of %s (%s), in a transaction since %s: %s', a.pid, a.usename,
+            coalesce(nullif(a.application_name, ''), 'unnamed'), a.xact_start, left(a.query, 200))
+        from pg_catalog.pg_locks l
+        join pg_catalog.pg_class c on c.oid = l.relation and c.relnamespace = 'windlass'::regnamespace
+        join pg_catalog.pg_stat_activity a on a.pid = l.pid
+       where l.granted and l.pid <> pg_backend_pid() order by a.xact_start limit 1";
+    let row = client.query_opt(query, &[]).await?;
+    Ok(row.map_or_else(|| "a process that has ended meanwhile".to_owned(), |row| row.get(0)))
+}
+
+/// This release as a number that rises with every release.
+fn release() -> i32 {
+    let part = |text: &str| text.parse::<i32>().unwrap_or_default();
+    part(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
+        + part(env!("CARGO_PKG_VERSION_MINOR")) * 1_000
+        + part(env!("CARGO_PKG_VERSION_PATCH"))
 }
 
 fn record(migration: &schema::Migration) -> String {
@@ -167,8 +266,9 @@ pub(crate) fn functions() -> String {
 
 fn record_functions() -> String {
     format!(
-        "reset role; delete from windlass.installed_functions; insert into windlass.installed_functions (checksum) values ('{}')",
-        digest(&functions())
+        "reset role; delete from windlass.installed_functions; insert into windlass.installed_functions (checksum, release) values ('{}', {})",
+        digest(&functions()),
+        release()
     )
 }
 

@@ -1,7 +1,9 @@
 //! The operator's verbs: cancel, retry, purge, and the settings of tenants and queues.
 
+mod dry_run;
 mod events;
 mod own;
+mod payload;
 mod retention;
 mod triggers;
 

@@ -43,6 +43,20 @@ impl Summary {
         }
     }
 
+    /// Takes in another part: the jobs of both, and the longer wait.
+    pub fn merge(&mut self, part: &Self) {
+        self.queued += part.queued;
+        self.running += part.running;
+        self.scheduled += part.scheduled;
+        self.blocked += part.blocked;
+        self.succeeded += part.succeeded;
+        self.failed += part.failed;
+        self.dead_letter += part.dead_letter;
+        self.canceled += part.canceled;
+        let ages = [self.oldest_queued_age_seconds, part.oldest_queued_age_seconds];
+        self.oldest_queued_age_seconds = ages.into_iter().flatten().reduce(f64::max);
+    }
+
     fn add(&mut self, counts: &Counts) {
         self.queued += counts.queued;
         self.running += counts.running;

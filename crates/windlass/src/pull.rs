@@ -16,6 +16,7 @@ mod ask;
 mod dispatch;
 mod ending;
 mod groups;
+mod leftovers;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,10 +32,12 @@ use uuid::Uuid;
 
 pub use ask::{Beat, Claim, Introduction, Puller};
 
+use crate::blocking::by_size;
 use crate::error::{Error, Result};
 use crate::job::claimed::Fence;
 use crate::job::state::State;
 use crate::listen;
+use crate::places::Places;
 use crate::queue::Queue;
 use crate::redact::Redactor;
 use crate::store;
@@ -116,6 +119,8 @@ struct Inner {
     database: Database,
     waiters: mpsc::UnboundedSender<Waiter>,
     names: Names,
+    /// Claims that wait, and the names that they ask for, of each tenant.
+    waiting: [Places; 2],
     definitions: Arc<Definitions>,
     stop: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -125,15 +130,20 @@ impl Pull {
     /// Starts the service on a queue: one dispatcher, one LISTEN connection and a few more, however many workers wait.
     pub async fn start(queue: &Queue) -> Result<Self> {
         let settings = queue.settings().clone();
-        let database = Database::new(&settings.config, settings.connections, settings.prepared)?;
+        let database = Database::new(&settings.config, settings.connections, settings.prepared)?.shared();
         let (waiters, arriving) = mpsc::unbounded_channel();
         let (wakes, heard) = broadcast::channel(4096);
         let definitions = Arc::new(Definitions::default());
         let names = Names::default();
         let stop = CancellationToken::new();
+        // The dispatcher keeps a connection for as long as it runs and uses another beside it; whoever writes its leftovers uses a third.
+        // They are its own: the calls of workers must find theirs free.
+        let its_own = Database::new(&settings.config, 3, settings.prepared)?;
+        let (leftovers, writer) = leftovers::leftovers(its_own.clone());
         let dispatcher =
-            Dispatcher::start(database.clone(), arriving, heard, definitions.clone(), names.clone()).await?;
-        let mut tasks = vec![tokio::spawn(dispatcher.run(stop.clone()))];
+            Dispatcher::start(its_own, arriving, heard, definitions.clone(), names.clone(), leftovers)
+                .await?;
+        let mut tasks = vec![tokio::spawn(dispatcher.run(stop.clone())), tokio::spawn(writer.run())];
         if settings.listen {
             // A cancel reaches a remote worker with its next heartbeat.
             tasks.push(tokio::spawn(listen::listen(settings.direct.clone(), wakes, |_| {}, stop.clone())));
@@ -144,7 +154,8 @@ impl Pull {
                 drop(wakes);
             }));
         }
-        let inner = Inner { database, waiters, names, definitions, stop, tasks: Mutex::new(tasks) };
+        let waiting = [Places::new(MOST_WAITING), Places::new(MOST_NAMED)];
+        let inner = Inner { database, waiters, names, waiting, definitions, stop, tasks: Mutex::new(tasks) };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -153,7 +164,7 @@ impl Pull {
         introduction.check()?;
         let name = puller.name_of(introduction.worker_id.as_deref())?;
         let (worker, is_quiet) = store::remote::register(
-            &self.inner.database,
+            &self.inner.database.of_tenant(puller.tenant),
             &introduction.as_stored(&name),
             &introduction.version,
         )
@@ -169,9 +180,19 @@ impl Pull {
     pub async fn claim(&self, puller: &Puller, claim: Claim) -> Result<Vec<RemoteJob>> {
         claim.check()?;
         let name = puller.name_of(claim.worker_id.as_deref())?;
+        let names = claim.definition_keys.len() + claim.queues.len();
+        // Workers of the installation have no limit: they belong to whoever runs the server.
+        let _places = match puller.tenant {
+            Some(tenant) => {
+                let [claims, named] = &self.inner.waiting;
+                Some((claims.take(tenant, 1)?, named.take(tenant, names)?))
+            }
+            None => None,
+        };
         let asked = async || {
             let me = claim.as_introduction(&name);
-            Ok::<_, Error>(store::remote::register(&self.inner.database, &me, "").await?.0)
+            let database = self.inner.database.of_tenant(puller.tenant);
+            Ok::<_, Error>(store::remote::register(&database, &me, "").await?.0)
         };
         let worker = *self.inner.names.of(&name).get_or_try_init(asked).await?;
         let wait = claim.wait;
@@ -208,7 +229,12 @@ impl Pull {
             lease_lost(&fence);
             return Ok(Held::LeaseLost);
         };
-        let renewed = store::remote::heartbeat(&self.inner.database, &fence, &beat.said(&redactor)).await?;
+        let said = {
+            let beat = beat.clone();
+            by_size(beat.text_bytes(), move || beat.said(&redactor)).await
+        };
+        let database = self.inner.database.of_tenant(Some(fence.tenant));
+        let renewed = store::remote::heartbeat(&database, &fence, &said).await?;
         let Some(renewed) = renewed else {
             lease_lost(&fence);
             return Ok(Held::LeaseLost);
@@ -275,6 +301,11 @@ impl Drop for Inner {
     }
 }
 
+/// Claims of one tenant that wait at the same time, a quarter of the connections that a server accepts; and definition keys and queues
+/// that they name together, each of which costs a look at the lanes.
+const MOST_WAITING: usize = 2_500;
+const MOST_NAMED: usize = 50_000;
+
 /// How long a claim that does not wait may take to be looked at.
 const AT_LEAST: Duration = Duration::from_secs(5);
 
@@ -329,8 +360,7 @@ impl Definitions {
         {
             return Ok((read.known.clone(), read.meters.clone()));
         }
-        let before = read.as_ref().map(|read| &*read.known);
-        let known = Arc::new(Known::read(database, key, before).await?);
+        let known = Arc::new(Known::read(database, key).await?);
         let meters = read.map_or_else(|| Arc::new(Meters::new(key)), |read| read.meters);
         let fresh = Read { at: Instant::now(), known: known.clone(), meters: meters.clone() };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), fresh);

@@ -12,7 +12,8 @@ use uuid::{ContextV7, Uuid};
 use crate::definition;
 use crate::error::{Error, Result};
 use crate::migrate;
-use crate::server_version::{Standing, standing};
+use crate::places::Places;
+use crate::server_version;
 use crate::store;
 use crate::store::connect;
 use crate::store::database::{Database, Settings};
@@ -26,18 +27,20 @@ const ROUTE_AGE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct Queue {
     inner: Arc<Inner>,
+    database: Database,
     /// Works for callers from outside: what it looks up by itself runs as their role.
     is_callers: bool,
 }
 
 struct Inner {
     settings: Settings,
-    database: Database,
     routes: RwLock<HashMap<RouteKey, KnownRoute>>,
     /// What to add to this machine's clock to get the database's, in milliseconds.
     clock_offset: AtomicI64,
     ids: Mutex<ContextV7>,
     together: Together,
+    /// Each tenant tries out one event at a time.
+    dry_runs: Places,
 }
 
 pub(crate) type CheckedRoute = Arc<(Route, Option<jsonschema::Validator>)>;
@@ -62,28 +65,59 @@ impl Queue {
         let database = Database::new(&settings.config, settings.connections, settings.prepared)?
             .with_statement_timeout(settings.statement_timeout);
         let session = database.session().await?;
-        check_server(store::tenant::server_version(&session).await?)?;
+        server_version::check(store::tenant::server_version(&session).await?)?;
         migrate::check(session.client()).await?;
         let offset = store::tenant::clock_offset(&session).await?;
+        let is_application = store::tenant::is_application(&session).await?;
         drop(session);
+        let database = database.of_an_application(is_application);
         let inner = Inner {
             settings,
-            database,
             routes: RwLock::default(),
             clock_offset: AtomicI64::new(offset),
             ids: Mutex::new(ContextV7::new()),
             together: Together::default(),
+            dry_runs: Places::new(1),
         };
-        Ok(Self { inner: Arc::new(inner), is_callers: false })
+        Ok(Self { inner: Arc::new(inner), database, is_callers: false })
+    }
+
+    /// The same for a process whose login needs these roles, such as `windlass_worker`. One that lacks a role is refused here, with
+    /// the role's name, instead of later by each statement.
+    pub async fn connect_as(settings: Settings, roles: &[&str]) -> Result<Self> {
+        let connected = Self::connect(settings).await;
+        let queue = connected.map_err(|error| error.needing(&roles.join(", ")))?;
+        queue.require_roles(roles).await?;
+        Ok(queue)
+    }
+
+    /// Refuses a login that lacks one of these roles.
+    pub async fn require_roles(&self, roles: &[&str]) -> Result<()> {
+        store::access::require(&self.database, roles).await
     }
 
     /// The same queue for a server that works for callers from outside. What it looks up on the way to their transactions, such
-    /// as the route of a job or a log, runs as the api's role for the tenant too, so that the login itself needs no right to
-    /// any tenant's rows.
+    /// as the route of a job or a log, runs as the server's role for the tenant too, so that a mistake cannot reach another
+    /// tenant's rows.
     #[must_use]
     pub fn for_callers(mut self) -> Self {
         self.is_callers = true;
+        self.database = self.database.for_requests();
         self
+    }
+
+    /// The same queue for the engine's own statements, each of which the server gives up after this time.
+    pub(crate) fn limited_to(mut self, limit: Duration) -> Self {
+        self.database = self.database.limited_to(limit);
+        self
+    }
+
+    /// The same queue with connections of its own, so that neither waits for the other's.
+    pub(crate) fn apart(&self, connections: usize) -> Result<Self> {
+        let settings = &self.inner.settings;
+        let database = Database::new(&settings.config, connections, settings.prepared)?
+            .with_statement_timeout(settings.statement_timeout);
+        Ok(Self { inner: self.inner.clone(), database, is_callers: self.is_callers })
     }
 
     /// Connects to a URL with the default settings.
@@ -99,21 +133,39 @@ impl Queue {
         &self.inner.together
     }
 
+    pub(crate) fn dry_runs(&self) -> Places {
+        self.inner.dry_runs.clone()
+    }
+
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }
 
     pub(crate) fn database(&self) -> &Database {
-        &self.inner.database
+        &self.database
     }
 
     /// A UUIDv7 by the database's clock as far as we know it, so that a machine with a wrong clock does not put its jobs
     /// into another week's partition. They rise within a process, which spares the index a search; nothing rests on it.
     pub(crate) fn new_id(&self) -> Uuid {
-        let now = Timestamp::now().as_millisecond() + self.inner.clock_offset.load(Ordering::Relaxed);
-        let millis = u64::try_from(now).unwrap_or_default();
+        let millis = self.database_millis();
         let (seconds, nanos) = (millis / 1000, (millis % 1000) as u32 * 1_000_000);
         Uuid::new_v7(uuid::Timestamp::from_unix(&self.inner.ids, seconds, nanos))
+    }
+
+    /// An id that the caller chose: as `refuse_ids` in SQL, which the quick way in does not call for our own processes.
+    pub(crate) fn chosen_id(&self, id: Uuid) -> Result<Uuid> {
+        let millis = id.as_u64_pair().0 >> 16;
+        if id.get_version_num() == 7 && millis >= self.database_millis() + 86_400_000 {
+            let message = "is a UUIDv7 of a time more than a day ahead of the database's clock";
+            return Err(Error::refused("job_id", message));
+        }
+        Ok(id)
+    }
+
+    fn database_millis(&self) -> u64 {
+        let now = Timestamp::now().as_millisecond() + self.inner.clock_offset.load(Ordering::Relaxed);
+        u64::try_from(now).unwrap_or_default()
     }
 
     /// The route of a definition for a tenant, remembered for a few seconds.
@@ -134,14 +186,15 @@ impl Queue {
             }
         }
         let as_tenant = tenant.filter(|_| self.is_callers);
-        let session = match as_tenant {
-            Some(tenant) => store::act::write(self.database(), Some(tenant)).await?,
-            None => self.database().session().await?,
+        let route = match as_tenant {
+            Some(tenant) => {
+                let session = store::act::write(self.database(), Some(tenant)).await?;
+                let route = store::enqueue::route_in(&session, Some(tenant), key, queue, priority).await?;
+                session.commit().await?;
+                route
+            }
+            None => store::enqueue::route(self.database(), tenant, key, queue, priority).await?,
         };
-        let route = store::enqueue::route(&session, tenant, key, queue, priority).await?;
-        if as_tenant.is_some() {
-            session.commit().await?;
-        }
         let validator = definition::validator(&route.arg_schema)?;
         let route = Arc::new((route, validator));
         let mut routes = self.inner.routes.write().unwrap_or_else(PoisonError::into_inner);
@@ -150,21 +203,6 @@ impl Queue {
         }
         routes.insert(route_key, KnownRoute { since: Instant::now(), route: route.clone() });
         Ok(route)
-    }
-}
-
-fn check_server(version: i32) -> Result<()> {
-    let shown = format!("Postgres {}.{}", version / 10_000, version % 10_000);
-    match standing(version) {
-        Standing::TooOld => {
-            let message = format!("{shown} is too old: windlass needs Postgres 15 or newer");
-            Err(Error::Settings { message })
-        }
-        Standing::Unfixed { fixed_in } => {
-            tracing::warn!("{shown} lacks fixes that row-level security rests on; upgrade to {fixed_in}");
-            Ok(())
-        }
-        Standing::Fine => Ok(()),
     }
 }
 

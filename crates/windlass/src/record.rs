@@ -2,11 +2,11 @@
 
 mod fired;
 mod kept;
+mod trouble;
 
 pub use fired::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
 pub use kept::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
-
-use std::collections::HashMap;
+pub use trouble::Trouble;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -59,21 +59,28 @@ pub struct Job {
     pub cancel_requested_at: Option<Timestamp>,
     /// Why it ended as it did, where that is not plain: `poison`, `expired`, `dependency`, …
     pub reason: Option<String>,
-    /// What its definition hides of it from others.
+    /// What its definition hides of it from others; none if that cannot be read.
     #[serde(skip)]
-    pub(crate) redaction: Redaction,
+    pub(crate) redaction: Option<Redaction>,
 }
 
 /// The same jobs for others to see: without what is hidden in their payloads. Their texts lost it when they were stored.
 pub(crate) fn shown(jobs: Vec<Job>) -> Vec<Job> {
-    let mut by_definition: HashMap<Uuid, Option<Rules>> = HashMap::new();
     let show = |job: Job| {
-        let rules = by_definition.entry(job.definition_id).or_insert_with(|| Rules::new(&job.redaction).ok());
+        let rules = job.redaction.as_ref().and_then(|redaction| Rules::of(redaction).ok());
         // Rules that cannot be read may hide anything.
-        let payload = rules.as_ref().map_or(Value::from(PLACEHOLDER), |rules| rules.payload(&job.payload));
-        Job { payload, ..job }
+        let payload = rules.map_or(Value::from(PLACEHOLDER), |rules| rules.payload(&job.payload));
+        let dedupe_key = job.dedupe_key.as_deref().map(|key| shown_key(key).to_owned());
+        Job { payload, dedupe_key, ..job }
     };
     jobs.into_iter().map(show).collect()
+}
+
+/// A dedupe key for others to see. That of an event's job ends with a digest of the payload, from which a short secret in
+/// it could be guessed.
+pub(crate) fn shown_key(key: &str) -> &str {
+    let is_of_trigger = key.strip_prefix("trigger ").is_some_and(|rest| rest.len() == 36 + 1 + 64);
+    if is_of_trigger { &key[..key.len() - 65] } else { key }
 }
 
 /// One attempt of a job.
@@ -174,9 +181,11 @@ pub struct CapableWorker {
 }
 
 /// Some jobs, newest first, and where to go on.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Page {
     pub jobs: Vec<Job>,
     /// Give it to [`crate::Filter::older_than`] for the next page; there is none after the last.
     pub next: Option<Uuid>,
+    /// If a text was looked for: in how many jobs. A search stops after some thousand, and `next` goes on from there.
+    pub searched: Option<usize>,
 }

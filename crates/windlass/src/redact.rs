@@ -1,11 +1,17 @@
 //! Takes secrets out of what is stored or shown: output, errors, results, progress, events, traces.
 //!
-//! One redactor for all of them. It knows secret values, in the forms in which programs print them, and expressions of
-//! the operator's; for each job the definition's own rules and the telling members of its payload are added. Transitions
-//! and spans carry ids, keys and codes only, never a text of a job's, so there is nothing in them to take out. It works on streams, and gives the same for every way of cutting a stream into pieces: what could be
-//! the beginning of a secret is held back until it is known. So it must come before anything that cuts, such as a tail.
+//! One redactor for all of them. It knows secret values, in the forms in which programs print them, and the operator's
+//! expressions; for each job the definition's own rules and the secret texts of its payload are added. Transitions and
+//! spans hold only ids, keys and codes, so there is nothing to remove from them. A redactor works on streams, and its
+//! output does not depend on how a stream is cut into pieces: what could be the beginning of a secret is held back until
+//! it is known. So it must come before anything that cuts, such as a tail.
+//!
+//! The secret texts of one payload are limited ([`MOST_SECRETS`], [`LONGEST_SECRET`], [`MOST_SECRET_BYTES`]). A job with
+//! more is refused when it is enqueued; if it gets in by another way, everything that its runs say is withheld.
 //! After it, control characters are replaced (never removed: that could put the two halves of a secret together).
 
+mod amount;
+mod automaton;
 mod expressions;
 mod keys;
 mod rules;
@@ -18,8 +24,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+pub use amount::{LONGEST_SECRET, MOST_SECRET_BYTES, MOST_SECRETS};
 pub use rules::Redaction;
 
+pub(crate) use amount::check as check_amount;
 pub(crate) use rules::Rules;
 
 use crate::error::{Error, Result};
@@ -29,6 +37,9 @@ use values::{ValueStream, Values};
 
 /// What stands where a secret stood.
 pub const PLACEHOLDER: &str = "[redacted]";
+
+/// What stands for everything a job says if its payload has more secrets than can be searched for.
+pub const WITHHELD: &str = "[redacted: the payload has more secret texts than can be searched for]";
 
 /// Shorter values are not secrets: replacing every `no` would destroy the text and tell the secret by its gaps.
 pub const SHORTEST_SECRET: usize = 6;
@@ -56,9 +67,15 @@ pub fn secrets_in(value: &Value) -> Vec<String> {
 /// Knows secrets and takes them out. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    values: Arc<Values>,
+    values: Values,
     expressions: Arc<Expressions>,
+    /// There was too much to search for, so nothing is shown.
+    withholds: bool,
 }
+
+/// The most bytes of secret values that an operator may give, in one and in all.
+const LONGEST_VALUE: usize = 64 * 1024;
+const MOST_VALUE_BYTES: usize = 256 * 1024;
 
 impl Redactor {
     /// From secret values and from expressions (in the syntax of the `regex` crate; each is applied to one line at a time).
@@ -67,56 +84,66 @@ impl Redactor {
         expressions: impl IntoIterator<Item = E>,
     ) -> Result<Self> {
         let values: Vec<Vec<u8>> = values.into_iter().map(|value| value.as_ref().to_vec()).collect();
-        if values.iter().any(|value| value.len() < SHORTEST_SECRET) {
-            let message =
-                format!("is shorter than {SHORTEST_SECRET} bytes, which is too short to be found in a text");
-            return Err(Error::refused("secret", message));
+        let problem = if values.iter().any(|value| value.len() < SHORTEST_SECRET) {
+            Some(format!("is shorter than {SHORTEST_SECRET} bytes, which is too short to be found in a text"))
+        } else if values.iter().any(|value| value.len() > LONGEST_VALUE) {
+            Some(format!("must have at most {LONGEST_VALUE} bytes"))
+        } else if values.iter().map(Vec::len).sum::<usize>() > MOST_VALUE_BYTES {
+            Some(format!("values must have at most {MOST_VALUE_BYTES} bytes together"))
+        } else {
+            None
+        };
+        if let Some(problem) = problem {
+            return Err(Error::refused("secret", problem));
         }
         let expressions = Expressions::new(expressions).map_err(|error| Error::refused("redact", error))?;
-        Ok(Self { values: Arc::new(Values::new(values)), expressions: Arc::new(expressions) })
+        Ok(Self { values: Values::new(values), expressions: Arc::new(expressions), withholds: false })
     }
 
-    /// The same with more values, such as those of one job's payload; too short ones are left out.
+    /// The same with more values, such as those of one job's payload. Values that are too short are left out. If there are
+    /// too many or too long ones, the redactor withholds every text.
     #[must_use]
     pub fn with_values<V: AsRef<[u8]>>(&self, more: impl IntoIterator<Item = V>) -> Self {
         let more: Vec<Vec<u8>> = more
             .into_iter()
+            .filter(|value| value.as_ref().len() >= SHORTEST_SECRET)
             .map(|value| value.as_ref().to_vec())
-            .filter(|value| value.len() >= SHORTEST_SECRET && self.values.raw.binary_search(value).is_err())
             .collect();
-        if more.is_empty() {
-            return self.clone();
+        if amount::exceeded(more.iter().collect()).is_some() {
+            return Self { withholds: true, ..Self::default() };
         }
-        let all = self.values.raw.iter().cloned().chain(more).collect();
-        Self { values: Arc::new(Values::new(all)), expressions: self.expressions.clone() }
+        Self { values: self.values.and(&Values::new(more)), ..self.clone() }
     }
 
     /// What both know, for a process with one redactor for many kinds of jobs.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        let mut both = self.with_values(&other.values.raw);
-        if self.expressions.is_empty() {
-            both.expressions = other.expressions.clone();
-        } else if !other.expressions.is_empty() {
-            both.expressions = Arc::new(self.expressions.and(&other.expressions));
-        }
-        both
+        let expressions = if self.expressions.is_empty() {
+            other.expressions.clone()
+        } else if other.expressions.is_empty() {
+            self.expressions.clone()
+        } else {
+            Arc::new(self.expressions.and(&other.expressions))
+        };
+        let withholds = self.withholds || other.withholds;
+        Self { values: self.values.and(&other.values), expressions, withholds }
     }
 
     /// The same without its expressions, which are meant for one kind of job.
     #[must_use]
     pub fn values_only(&self) -> Self {
-        Self { values: self.values.clone(), expressions: Arc::default() }
+        Self { expressions: Arc::default(), ..self.clone() }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.values.raw.is_empty() && self.expressions.is_empty()
+        self.values.is_empty() && self.expressions.is_empty() && !self.withholds
     }
 
     /// Begins a stream of bytes that becomes clean text.
     pub fn stream(&self) -> Stream {
         Stream {
-            values: ValueStream::new(self.values.clone()),
+            withheld: self.withholds.then_some(false),
+            values: ValueStream::new(&self.values),
             lines: LineStream::new(self.expressions.clone()),
             unfinished: Vec::new(),
             between: [Vec::new(), Vec::new()],
@@ -128,8 +155,11 @@ impl Redactor {
         if self.is_empty() {
             return Cow::Borrowed(text);
         }
+        if self.withholds {
+            return Cow::Borrowed(if text.is_empty() { text } else { WITHHELD });
+        }
         let (mut first, mut second) = (Vec::new(), Vec::new());
-        let mut values = ValueStream::new(self.values.clone());
+        let mut values = ValueStream::new(&self.values);
         values.push(text.as_bytes(), &mut first);
         values.finish(&mut first);
         let mut lines = LineStream::new(self.expressions.clone());
@@ -146,6 +176,9 @@ impl Redactor {
         if self.is_empty() {
             return value.clone();
         }
+        if self.withholds {
+            return Value::from(WITHHELD);
+        }
         match value {
             Value::String(text) => Value::String(self.text(text).into_owned()),
             Value::Array(items) => items.iter().map(|item| self.json(item)).collect(),
@@ -160,6 +193,9 @@ impl Redactor {
 
     /// JSON text without secrets. Text that holds none is returned as it is, so that its numbers keep every digit.
     pub fn json_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.withholds {
+            return Cow::Owned(Value::from(WITHHELD).to_string());
+        }
         if self.is_empty() || matches!(self.text(text), Cow::Borrowed(_)) && !text.contains('\\') {
             return Cow::Borrowed(text);
         }
@@ -174,19 +210,21 @@ impl Redactor {
 
     /// Whether anything in the text would be taken out.
     pub fn finds_in(&self, text: &str) -> bool {
-        matches!(self.text(text), Cow::Owned(_))
+        self.withholds || matches!(self.text(text), Cow::Owned(_))
     }
 }
 
 /// Never prints what it knows.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redactor").field("secrets", &self.values.raw.len()).finish_non_exhaustive()
+        f.debug_struct("Redactor").field("secrets", &self.values.count()).finish_non_exhaustive()
     }
 }
 
 /// A stream on its way through a redactor. Its answers, put together, are the same however the input was cut.
 pub struct Stream {
+    /// If nothing is shown: whether that was said.
+    withheld: Option<bool>,
     values: ValueStream,
     lines: LineStream,
     /// The beginning of a character whose end has not come yet.
@@ -197,6 +235,14 @@ pub struct Stream {
 impl Stream {
     /// Takes the next piece and appends what is certain by now.
     pub fn push(&mut self, bytes: &[u8], to: &mut String) {
+        if let Some(was_said) = &mut self.withheld {
+            if !*was_said && !bytes.is_empty() {
+                *was_said = true;
+                to.push_str(WITHHELD);
+                to.push('\n');
+            }
+            return;
+        }
         let [first, second] = &mut self.between;
         self.values.push(bytes, first);
         self.lines.push(first, second);

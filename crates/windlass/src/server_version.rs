@@ -1,6 +1,8 @@
 //! Which Postgres is good enough. Too old a one is refused when connecting; one whose minor release lacks a fix that row-level
 //! security rests on is warned about, because a queue that does not start helps nobody at night.
 
+use crate::error::{Error, Result};
+
 /// What a server's version means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -23,6 +25,22 @@ pub(crate) fn standing(version: i32) -> Standing {
     match line {
         Some(&(_, fixed, fixed_in)) if version < fixed => Standing::Unfixed { fixed_in },
         _ => Standing::Fine,
+    }
+}
+
+/// By `server_version_num`.
+pub(crate) fn check(version: i32) -> Result<()> {
+    let shown = format!("Postgres {}.{}", version / 10_000, version % 10_000);
+    match standing(version) {
+        Standing::TooOld => {
+            let message = format!("{shown} is too old: windlass needs Postgres 15 or newer");
+            Err(Error::Settings { message })
+        }
+        Standing::Unfixed { fixed_in } => {
+            tracing::warn!("{shown} lacks fixes that row-level security rests on; upgrade to {fixed_in}");
+            Ok(())
+        }
+        Standing::Fine => Ok(()),
     }
 }
 

@@ -1,8 +1,13 @@
 //! Everything that speaks to the database. Each function makes one call and answers with values; it decides nothing about
 //! a job's future, knows no HTTP, and leaves trying again to its callers.
 
+pub(crate) mod access;
+pub(crate) mod account;
 pub(crate) mod act;
+pub(crate) mod attempt;
 pub(crate) mod audit;
+pub(crate) mod bounded;
+pub(crate) mod bulk;
 pub(crate) mod connect;
 pub(crate) mod database;
 pub(crate) mod definition;
@@ -10,21 +15,29 @@ pub(crate) mod doctor;
 pub(crate) mod enqueue;
 pub(crate) mod enqueue_as;
 pub(crate) mod event;
+pub(crate) mod holders;
+pub(crate) mod in_force;
 pub(crate) mod insight;
+pub(crate) mod isolation;
 pub(crate) mod job;
 pub(crate) mod keeper;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod manage;
 pub(crate) mod overview;
+pub(crate) mod page;
 pub(crate) mod param;
 pub(crate) mod remote;
 pub(crate) mod request;
 pub(crate) mod retention;
 pub(crate) mod schema;
+pub(crate) mod search;
+mod shares;
+pub(crate) mod statement;
 pub(crate) mod tenant;
 pub(crate) mod token;
 pub(crate) mod trigger;
+pub(crate) mod trouble;
 pub(crate) mod worker;
 
 use database::Statement;
@@ -34,10 +47,14 @@ use database::Statement;
 #[must_use]
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
     let all: &[&[&Statement]] = &[
+        access::STATEMENTS,
         enqueue::STATEMENTS,
         enqueue_as::STATEMENTS,
         job::STATEMENTS,
         list::STATEMENTS,
+        attempt::STATEMENTS,
+        search::STATEMENTS,
+        bulk::STATEMENTS,
         log::STATEMENTS,
         worker::STATEMENTS,
         keeper::STATEMENTS,
@@ -49,11 +66,13 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         definition::STATEMENTS,
         overview::STATEMENTS,
         manage::STATEMENTS,
+        account::STATEMENTS,
         token::STATEMENTS,
         audit::STATEMENTS,
         request::STATEMENTS,
         doctor::STATEMENTS,
         insight::STATEMENTS,
+        trouble::STATEMENTS,
     ];
     all.iter().copied().flatten().map(|statement| (statement.text, statement.types)).collect()
 }

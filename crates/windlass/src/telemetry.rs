@@ -155,6 +155,11 @@ pub(crate) fn database_error(part: &'static str, error: &crate::Error) {
     tracing::warn!(part, %error, "the database did not answer as hoped; trying again");
 }
 
+/// A row that is left out of what is shown.
+pub(crate) fn unreadable_row(error: &crate::Error) {
+    tracing::error!(%error, "a row cannot be read and is left out");
+}
+
 /// Counts jobs that came in. Duplicates did not.
 pub(crate) fn enqueued<'a>(jobs: impl IntoIterator<Item = (&'a NewJob, &'a Enqueued)>) {
     let mut new: Vec<(&str, u64)> = Vec::new();

@@ -55,14 +55,16 @@ pub struct KnownToken {
     pub secret_hash: String,
     pub is_valid: bool,
     pub requests_per_minute: Option<u32>,
+    pub expires_at: Option<Timestamp>,
     /// Until it expires, by the database's clock.
     pub expires_in_ms: Option<i64>,
 }
 
 impl Queue {
-    /// A token by the id it carries, whoever's it is.
-    pub async fn find_token(&self, id: &str) -> Result<Option<KnownToken>> {
-        store::token::find(self.database(), id).await
+    /// A token by the id it carries, whoever's it is. `shown` is the hash of the secret that came with the id: only its own notes
+    /// that the token was used. None: a session that was begun with it.
+    pub async fn find_token(&self, id: &str, shown: Option<&[u8]>) -> Result<Option<KnownToken>> {
+        store::token::find(self.database(), id, shown).await
     }
 }
 
@@ -93,15 +95,16 @@ impl Acting {
         Ok(made)
     }
 
-    /// The tokens of a tenant, or everyone's for a transaction that sees everything.
-    pub async fn tokens(&self, tenant: Option<Uuid>) -> Result<Vec<Token>> {
-        store::token::list(&self.session, tenant).await
+    /// A token that this transaction may see.
+    pub async fn token(&self, id: &str) -> Result<Token> {
+        let found = store::token::list(&self.session, None, Some(id)).await?.pop();
+        found.ok_or(Error::Unknown { what: "token" })
     }
 }
 
 impl Looking {
     /// The tokens of a tenant, or everyone's for a view that sees everything.
     pub async fn tokens(&self, tenant: Option<Uuid>) -> Result<Vec<Token>> {
-        store::token::list(&self.session, tenant).await
+        store::token::list(&self.session, tenant, None).await
     }
 }

@@ -10,9 +10,11 @@ pub(crate) use pattern::{check_name, matches_name};
 pub(crate) use plan::{Decision, jitter, next_due, plan};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
+
+use crate::redact::Redaction;
 
 /// What a template of a schedule may speak of, and what one of an event.
 pub(crate) const SCHEDULE_ROOTS: [&str; 3] = ["schedule", "trigger", "tenant_id"];
@@ -194,6 +196,14 @@ pub struct Trigger {
     pub(crate) undecided_from: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
+    /// What its definition hides of payloads; none if that cannot be read.
+    #[serde(default, skip_serializing, deserialize_with = "readable")]
+    pub(crate) redaction: Option<Redaction>,
     #[serde(flatten)]
     pub fields: NewTrigger,
+}
+
+fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Redaction>, D::Error> {
+    let rules = Value::deserialize(deserializer)?;
+    Ok(if rules.is_null() { Some(Redaction::default()) } else { serde_json::from_value(rules).ok() })
 }

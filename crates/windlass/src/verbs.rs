@@ -12,8 +12,9 @@ use crate::filter::Filter;
 use crate::job::state::State;
 use crate::new_job::{Enqueued, NewJob};
 use crate::operator::{Canceled, read_canceled, read_retried};
-use crate::queue::Queue;
+use crate::queue::{CheckedRoute, Queue};
 use crate::redact::{self, PLACEHOLDER};
+use crate::search;
 use crate::store;
 use crate::store::enqueue_as::ByCaller;
 use crate::telemetry;
@@ -25,6 +26,22 @@ pub struct Placed {
     pub enqueued: Enqueued,
     /// None if it was purged.
     pub queued_at: Option<Timestamp>,
+}
+
+/// A job that was checked for a caller, with the way it will take.
+///
+/// It is made before the caller's transaction begins: a transaction holds a connection, and must not wait for another one.
+#[derive(Debug)]
+pub struct CheckedJob<'a> {
+    job: &'a NewJob,
+    route: CheckedRoute,
+}
+
+impl CheckedJob<'_> {
+    /// Whether the database has to check it against other jobs, a deadline or a quota.
+    fn is_guarded(&self) -> bool {
+        self.job.options.needs_a_guard() || self.route.0.has_start_deadline
+    }
 }
 
 /// What a verb on many did.
@@ -48,13 +65,18 @@ impl Bulk {
 pub(crate) const MOST_AT_ONCE: u16 = 1000;
 
 impl Queue {
+    /// Checks a caller's job and finds its route. Call it before [`Queue::act`], never while a transaction is open.
+    pub async fn check_job<'a>(&self, job: &'a NewJob) -> Result<CheckedJob<'a>> {
+        refuse_hidden(job)?;
+        Ok(CheckedJob { job, route: self.checked_route(job).await? })
+    }
+
     /// Enqueues one job of a caller's and writes it into the audit trail, in one statement if the job has no guard; together with
     /// others if many callers wait for a connection.
     pub async fn enqueue_as(&self, tenant: Uuid, actor: &Actor, job: &NewJob) -> Result<Placed> {
-        refuse_hidden(job)?;
-        let route = self.checked_route(job).await?;
-        if !job.options.needs_a_guard() && !route.0.has_start_deadline {
-            let new = self.routed(&route.0, job)?.into_owned();
+        let checked = self.check_job(job).await?;
+        if !checked.is_guarded() {
+            let new = self.routed(&checked.route.0, job)?.into_owned();
             let enqueued = Enqueued { id: new.job, state: Some(State::Queued), is_duplicate: false };
             let act = enqueued_act(new.job, &job.definition_key, enqueued.state);
             let caller = ByCaller { new, by: actor.clone(), act };
@@ -63,7 +85,7 @@ impl Queue {
             return Ok(Placed { enqueued, queued_at: Some(queued_at) });
         }
         let acting = self.act(Reach::Tenant(tenant), actor).await?;
-        let placed = acting.enqueue(job).await?;
+        let placed = acting.enqueue(&checked).await?;
         let act = enqueued_act(placed.enqueued.id, &job.definition_key, placed.enqueued.state);
         acting.commit(&act).await?;
         Ok(placed)
@@ -95,10 +117,9 @@ fn enqueued_act(id: Uuid, definition_key: &str, state: Option<State>) -> Act {
 
 impl Acting {
     /// Enqueues one job. The tenant is this transaction's.
-    pub async fn enqueue(&self, job: &NewJob) -> Result<Placed> {
-        refuse_hidden(job)?;
-        let route = self.queue.checked_route(job).await?;
-        let enqueued = if job.options.needs_a_guard() || route.0.has_start_deadline {
+    pub async fn enqueue(&self, checked: &CheckedJob<'_>) -> Result<Placed> {
+        let CheckedJob { job, route } = checked;
+        let enqueued = if checked.is_guarded() {
             store::enqueue::door(&self.session, job).await?
         } else {
             let routed = self.queue.routed(&route.0, job)?;
@@ -106,36 +127,22 @@ impl Acting {
             Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false }
         };
         let queued_at = store::enqueue::queued_at(&self.session, route.0.tenant, enqueued.id).await?;
-        telemetry::enqueued([(job, &enqueued)]);
+        telemetry::enqueued([(*job, &enqueued)]);
         Ok(Placed { enqueued, queued_at })
     }
 
     /// Enqueues many, each with its own answer: what is refused does not keep the others out. Plain jobs go in one statement;
     /// those with keys go one by one, each behind a savepoint.
-    pub async fn enqueue_each(&self, jobs: &[NewJob]) -> Result<Vec<Result<Placed>>> {
+    pub async fn enqueue_each(&self, jobs: &[CheckedJob<'_>]) -> Result<Vec<Result<Placed>>> {
         let mut answers: Vec<Option<Result<Enqueued>>> = vec![None; jobs.len()];
         let mut plain = Vec::new();
         let mut guarded = Vec::new();
-        let mut tenant = None;
-        for (position, job) in jobs.iter().enumerate() {
-            if let Err(error) = refuse_hidden(job) {
-                answers[position] = Some(Err(error));
-                continue;
-            }
-            let route = match self.queue.checked_route(job).await {
-                Ok(route) => route,
-                Err(error) if error.is_transient() => return Err(error),
-                Err(error) => {
-                    answers[position] = Some(Err(error));
-                    continue;
-                }
-            };
-            tenant = Some(route.0.tenant);
-            if job.options.needs_a_guard() || route.0.has_start_deadline {
+        for (position, checked) in jobs.iter().enumerate() {
+            if checked.is_guarded() {
                 guarded.push(position);
                 continue;
             }
-            answers[position] = Some(self.queue.routed(&route.0, job).map(|routed| {
+            answers[position] = Some(self.queue.routed(&checked.route.0, checked.job).map(|routed| {
                 let enqueued = Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false };
                 plain.push(routed);
                 enqueued
@@ -146,22 +153,22 @@ impl Acting {
         }
         // In the order of their keys, as every batch takes them.
         guarded.sort_by_key(|&position| {
-            let options = &jobs[position].options;
+            let options = &jobs[position].job.options;
             (&options.idempotency_key, &options.dedupe_key, &options.ordering_key, position)
         });
         for position in guarded {
             self.session.batch("savepoint one").await?;
-            let answer = store::enqueue::door(&self.session, &jobs[position]).await;
+            let answer = store::enqueue::door(&self.session, jobs[position].job).await;
             let after = if answer.is_ok() { "release one" } else { "rollback to one" };
             self.session.batch(after).await?;
             answers[position] = Some(answer);
         }
-        telemetry::enqueued(jobs.iter().zip(&answers).filter_map(|(job, answer)| match answer {
-            Some(Ok(enqueued)) => Some((job, enqueued)),
+        telemetry::enqueued(jobs.iter().zip(&answers).filter_map(|(checked, answer)| match answer {
+            Some(Ok(enqueued)) => Some((checked.job, enqueued)),
             _ => None,
         }));
         let ids: Vec<Uuid> = answers.iter().flatten().flatten().map(|enqueued| enqueued.id).collect();
-        let since = match tenant {
+        let since = match jobs.first().map(|first| first.route.0.tenant) {
             Some(tenant) => store::enqueue::queued_at_each(&self.session, tenant, &ids).await?,
             None => std::collections::HashMap::new(),
         };
@@ -177,7 +184,7 @@ impl Acting {
     /// Runs a finished job once more, with a fresh budget.
     pub async fn retry(&self, job: Uuid) -> Result<State> {
         let tenant = self.tenant(job)?;
-        let (answer, holder) = store::job::retry_in(&self.session, tenant, job, &self.actor.name).await?;
+        let (answer, holder) = store::job::retry_in(&self.session, tenant, job).await?;
         read_retried(job, &answer, holder)
     }
 
@@ -191,7 +198,7 @@ impl Acting {
     /// Runs what matches once more, a thousand at most; what has not ended is left alone.
     pub async fn retry_many(&self, filter: &Filter) -> Result<Bulk> {
         let (ids, has_more) = self.retryable(filter).await?;
-        let outcomes = store::job::retry_each(&self.session, filter.tenant, &ids, &self.actor.name).await?;
+        let outcomes = store::job::retry_each(&self.session, filter.tenant, &ids).await?;
         Ok(Bulk { outcomes, has_more })
     }
 
@@ -241,7 +248,13 @@ impl Acting {
 
     async fn some(&self, filter: &Filter, most: u16) -> Result<(Vec<Uuid>, bool)> {
         store::act::plan_as_a_list(&self.session).await?;
-        let (ids, next) = store::list::ids_in(&self.session, &filter.clone().limit(most)).await?;
+        let filter = filter.clone().limit(most);
+        let (ids, next) = if filter.is_search() {
+            let (ids, next, _) = search::within(&self.session, &filter).await?;
+            (ids, next)
+        } else {
+            store::list::ids_in(&self.session, &filter).await?
+        };
         Ok((ids, next.is_some()))
     }
 

@@ -29,6 +29,7 @@ mod pace;
 mod progress;
 mod run;
 mod running;
+pub(crate) mod secrets;
 mod settler;
 pub(crate) mod start;
 
@@ -55,7 +56,6 @@ pub use handler::{BatchHandler, Done, Failure, Handler};
 pub use start::WorkerBuilder;
 
 use crate::job::claimed::Claimed;
-use context::JobRedactor;
 use hand_over::HandOver;
 use handler::Finish;
 use kind::{Kind, Kit};
@@ -63,6 +63,7 @@ use lease::Lease;
 use log::LogSink;
 use progress::ProgressSink;
 use running::{Reserved, Running, Slot, Stop, Switch};
+use secrets::JobRedactor;
 use settler::Ended;
 
 use crate::error::Result;
@@ -231,7 +232,7 @@ impl Shared {
     }
 
     fn spawn(self: &Arc<Self>, kind: &Kind, jobs: Vec<Claimed>, reserved: &mut Reserved) {
-        let places = self.running.start(jobs.iter().map(|job| job.fence.job), reserved);
+        let places = self.running.start(jobs.iter().map(|job| job.fence), reserved);
         let kit = kind.kit();
         let ended = self.ended.read().unwrap_or_else(PoisonError::into_inner).clone();
         let shared = self.clone();
@@ -346,6 +347,9 @@ async fn run_all(
             (context, switch.clone())
         })
         .unzip();
+    for context in good.iter().filter(|context| secrets::is_long(&context.claimed)) {
+        Box::pin(context.redactor.prepare(&context.claimed)).await;
+    }
     if !good.is_empty() {
         let ran = run::run(&*kit.handler, good, &good_switches).await;
         finishes
@@ -377,7 +381,8 @@ async fn run_all(
             }
         }
         if finish.has_texts() {
-            finish = finish.redacted(&kit.known.rules.redactor(&shared.redactor, &claimed.payload));
+            let rules = &kit.known.rules;
+            finish = Box::pin(secrets::clean(finish, rules, &shared.redactor, &claimed)).await;
         }
         finish.progress = shared.progress.take(&claimed.fence).await;
         ended.push(kit.end(claimed, slot, finish, ran));

@@ -115,8 +115,10 @@ pub(crate) struct EventShown {
     dedupe_id: Option<String>,
     correlation_id: Option<String>,
     created_by: Option<Uuid>,
-    /// Nobody has dispatched it yet.
+    /// Nobody has dispatched it yet, or not at all of its triggers.
     is_pending: bool,
+    /// Why it could not be dispatched; it is tried again by itself.
+    problem: Option<String>,
     triggers: Vec<EventTriggerShown>,
 }
 
@@ -132,6 +134,8 @@ pub(crate) struct EventTriggerShown {
 }
 
 /// List events, newest first, with what they caused
+///
+/// A page ends after `limit` events or about 4 MiB, whichever comes first; `next_cursor` goes on from there.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventsQuery), responses((status = 200, body = Events)))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -147,10 +151,9 @@ pub(crate) async fn list(
         offset: offset.into(),
     };
     let looking = app.queue().look(caller.reach()).await?;
-    let events = looking.events(&filter).await?;
+    let (events, has_more) = looking.events(&filter).await?;
     looking.end().await?;
-    let is_full = events.len() == usize::from(limit);
-    let next_cursor = events.last().filter(|_| is_full).map(|event| event.id);
+    let next_cursor = events.last().filter(|_| has_more).map(|event| event.id);
     Ok(Json(Events { events, next_cursor }))
 }
 

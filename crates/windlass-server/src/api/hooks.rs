@@ -4,7 +4,7 @@
 //! its id, which is kept as an idempotency key is, so that the same message again is answered and does nothing.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use jiff::{SignedDuration, Timestamp};
@@ -15,11 +15,13 @@ use windlass::{Act, NewEvent};
 
 use crate::auth::{Caller, Permission, Role, Who};
 use crate::hooks::{Hook, Signed};
-use crate::http::{App, IdempotencyKey, Problem, ProblemKind, Raw, Refusal, keep, replay};
+use crate::http::{App, IdempotencyKey, Problem, ProblemKind, Raw, RawBody, Refusal, Segment, keep, replay};
 
 /// How far a message's time may be from ours. Ids are kept for seven days, so that within it none is forgotten.
 const TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
 const LONGEST_ID: usize = 100;
+/// Lines about refused messages that are logged per minute: anybody can cause them. The audit trail counts them all.
+const MOST_LINES: u32 = 60;
 
 /// Receive a signed event
 ///
@@ -34,33 +36,51 @@ const LONGEST_ID: usize = 100;
     responses((status = 201, body = crate::api::events::EventCreated), (status = 401, description = "The signature or the time does not fit")))]
 pub(crate) async fn receive(
     State(app): State<App>,
-    Path(name): Path<String>,
+    Segment(name): Segment,
     raw: Raw,
 ) -> Result<Response, Problem> {
-    let answer = accept(&app, &name, &raw).await;
-    if answer.as_ref().is_err_and(|problem| problem.kind == ProblemKind::Unauthorized) {
-        app.refused(Refusal::at_hook(raw.from_address.clone(), raw.request_id.clone(), &name)).await;
+    let from = (raw.from_address.clone(), raw.request_id.clone());
+    let answer = accept(&app, &name, raw).await;
+    if let Err(problem) = &answer
+        && problem.kind == ProblemKind::Unauthorized
+    {
+        if app.rates().has_room(MOST_LINES, "hook refused") {
+            let hook = windlass::text::storable(name.as_bytes(), 100);
+            tracing::warn!(?hook, why = problem.detail, "a signed event was refused");
+        }
+        app.refused(Refusal::at_hook(from.0, from.1, &name)).await;
     }
     answer
 }
 
-async fn accept(app: &App, name: &str, raw: &Raw) -> Result<Response, Problem> {
-    let (hook, id, sent_at) = known(app, name, raw)?;
+async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
+    // What is not signed at all is not read. What is, is: whether there is such a hook must not be told by how much is read.
+    if !["webhook-id", "webhook-timestamp", "webhook-signature"]
+        .iter()
+        .all(|name| raw.headers().contains_key(*name))
+    {
+        return Err(refused(NOT_KNOWN));
+    }
+    let (from_address, request_id) = (raw.from_address.clone(), raw.request_id.clone());
+    let raw = raw.read(app).await?;
+    let (hook, id, sent_at) = known(app, name, &raw)?;
     let caller = Caller {
         who: Who::Hook { name: name.to_owned() },
         role: Role::Operator,
         tenant: Some(hook.tenant),
         scopes: Some(vec![Permission::EmitEvents]),
-        from_address: raw.from_address.clone(),
-        request_id: raw.request_id.clone(),
+        expires_at: None,
+        from_address,
+        request_id,
     };
     app.rates().check(&caller, app.options().requests_per_minute, None)?;
     let payload = payload(&raw.bytes, app.options().max_body_bytes)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if acting.now().await?.duration_since(sent_at).abs() > TOLERANCE {
-        return Err(refused(name, "the message's time is more than five minutes off"));
+        return Err(refused("the message's time is more than five minutes off"));
     }
-    let key = IdempotencyKey(Some(format!("hook:{name}:{id}")));
+    // With spaces, which no Idempotency-Key of a caller has: nobody else can take the key of a message.
+    let key = IdempotencyKey { key: Some(format!("hook {name} {id}")), tenant: None };
     if let Some(again) = replay(&acting, &key, &Sha256::digest(&raw.bytes)).await? {
         return Ok(again);
     }
@@ -71,7 +91,7 @@ async fn accept(app: &App, name: &str, raw: &Raw) -> Result<Response, Problem> {
 }
 
 /// The hook whose message this is. Whether there is no such hook or the signature is wrong cannot be told from outside.
-fn known<'a>(app: &'a App, name: &str, raw: &'a Raw) -> Result<(&'a Hook, &'a str, Timestamp), Problem> {
+fn known<'a>(app: &'a App, name: &str, raw: &'a RawBody) -> Result<(&'a Hook, &'a str, Timestamp), Problem> {
     let signed = Signed {
         id: text(&raw.headers, "webhook-id"),
         timestamp: text(&raw.headers, "webhook-timestamp"),
@@ -84,12 +104,13 @@ fn known<'a>(app: &'a App, name: &str, raw: &'a Raw) -> Result<(&'a Hook, &'a st
     let is_id = (1..=LONGEST_ID).contains(&signed.id.len());
     match (hook, at) {
         (Some(hook), Some(at)) if is_known && is_id => Ok((hook, signed.id, at)),
-        _ => Err(refused(name, "the signature does not fit the message, or there is no such hook")),
+        _ => Err(refused(NOT_KNOWN)),
     }
 }
 
-fn refused(hook: &str, why: &str) -> Problem {
-    tracing::warn!(hook = %windlass::text::storable(hook.as_bytes(), 100), why, "a signed event was refused");
+const NOT_KNOWN: &str = "the signature does not fit the message, or there is no such hook";
+
+fn refused(why: &str) -> Problem {
     Problem::of(ProblemKind::Unauthorized, why)
 }
 

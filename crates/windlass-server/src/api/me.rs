@@ -1,11 +1,15 @@
 //! Who am I: for people who hold a token and wonder.
 
 use axum::Json;
-use serde::Serialize;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::auth::{Caller, Permission, Role};
+use crate::auth::session::{Secure, session_hash};
+use crate::auth::{Caller, Permission, Role, Secret, accounts};
+use crate::http::{App, Body, Problem};
 
 /// The caller as the server sees them.
 #[derive(Debug, Serialize, ToSchema)]
@@ -26,4 +30,31 @@ pub(crate) async fn read(caller: Caller) -> Json<Me> {
     let scopes = Permission::ALL.into_iter().skip(2);
     let permissions = scopes.filter(|scope| caller.may(*scope)).map(Permission::as_str).collect();
     Json(Me { name: caller.name(), role: caller.role, tenant_id: caller.tenant(), permissions })
+}
+
+/// A new password for oneself.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PasswordChange {
+    #[schema(value_type = String, max_length = 1024, format = Password)]
+    current_password: Secret,
+    #[schema(value_type = String, min_length = 12, max_length = 200, format = Password)]
+    new_password: Secret,
+}
+
+/// Change your password
+///
+/// For people who signed in with one. It ends every other session of the account.
+#[utoipa::path(post, path = "/api/v1/me/password", tag = "me", request_body = PasswordChange, responses((status = 204)))]
+pub(crate) async fn change_password(
+    State(app): State<App>,
+    caller: Caller,
+    headers: HeaderMap,
+    secure: Secure,
+    body: Body<PasswordChange>,
+) -> Result<StatusCode, Problem> {
+    let session = session_hash(&headers, secure);
+    let PasswordChange { current_password, new_password } = body.value;
+    accounts::change_password(&app, &caller, session, current_password, new_password).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -181,8 +181,17 @@ pub(crate) struct Tenant {
     /// The most of its jobs that run at the same time; none is no limit.
     max_running: Option<i32>,
     requests_per_minute: Option<i32>,
+    /// The most combinations of definition, queue and priority that its jobs may use.
+    max_lanes: i32,
+    /// The most queue names that its jobs may use.
+    max_queue_names: i32,
+    /// The most triggers that it may have.
+    max_triggers: i32,
     /// How many of its jobs are gone, while it is being deleted.
     purged_jobs: i64,
+    /// Why its deletion cannot go on, if so.
+    #[schema(example = "something of it is under legal hold")]
+    purge_blocked: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
@@ -221,9 +230,46 @@ pub(crate) struct Member {
     name: String,
     role: String,
     is_active: bool,
-    has_password: bool,
     #[schema(format = DateTime)]
     created_at: String,
+}
+
+/// An open invitation.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Invitation {
+    tenant_id: Uuid,
+    id: Uuid,
+    email: String,
+    role: String,
+    created_by: String,
+    #[schema(format = DateTime)]
+    created_at: String,
+    #[schema(format = DateTime)]
+    expires_at: String,
+}
+
+/// The last link of one chain of the audit trail.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AuditHead {
+    /// Nil for the installation's own chain.
+    tenant_id: Uuid,
+    #[schema(minimum = 1)]
+    position: i64,
+    /// SHA-256 of the whole chain up to here, in hex.
+    #[schema(example = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
+    hash: String,
+    #[schema(format = DateTime)]
+    sealed_at: String,
+}
+
+/// Something that is wrong with the audit trail.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AuditFault {
+    tenant_id: Uuid,
+    /// Where in the tenant's chain.
+    position: Option<i64>,
+    audit_id: Option<i64>,
+    problem: String,
 }
 
 /// A worker process.

@@ -1,20 +1,23 @@
 //! From a request's headers to a caller. What the database said of a token is believed for a few seconds, so that a busy
 //! token costs no query per request and a revoked one ends within five.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use uuid::Uuid;
-use windlass::{KnownToken, Queue, Reach, Tenant};
+use windlass::{KnownToken, Queue, Reach, SignedIn, Tenant};
 
 use super::caller::{Caller, Who};
 use super::jwt::{JwtSettings, JwtVerifier};
 use super::role::{Permission, Role};
-use super::session::session_hash;
+use super::session::{Secure, session_hash};
+use super::strangers::Strangers;
 use super::token::TokenSecret;
-use crate::http::Problem;
+use crate::http::{Problem, ProblemKind};
+use crate::server::{OverTls, client_of};
 
 /// How long an answer of the database is believed. Revocation promises five seconds; this leaves two for the way.
 const BELIEVED_FOR: Duration = Duration::from_secs(3);
@@ -28,6 +31,9 @@ pub struct Authenticator {
     is_secure: bool,
     tokens: Mutex<HashMap<String, Remembered>>,
     tenants: Mutex<HashMap<Uuid, (Instant, Option<Tenant>)>>,
+    /// Sessions that were there when they were last looked for.
+    sessions: Mutex<HashSet<[u8; 32]>>,
+    strangers: Strangers,
 }
 
 #[derive(Debug, Clone)]
@@ -45,7 +51,7 @@ pub struct Authenticated {
 }
 
 impl Authenticator {
-    /// `is_secure`: cookies go over TLS only.
+    /// `is_secure`: cookies go over TLS only, also on connections without it.
     pub fn new(queue: Queue, jwt: Option<JwtSettings>, is_secure: bool) -> Self {
         Self {
             queue,
@@ -53,14 +59,21 @@ impl Authenticator {
             is_secure,
             tokens: Mutex::default(),
             tenants: Mutex::default(),
+            sessions: Mutex::default(),
+            strangers: Strangers::default(),
         }
     }
 
-    /// Who sent these headers. Every failure looks the same from outside.
-    pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
-        let Some(bearer) = bearer(headers)? else { return self.by_session(headers).await };
+    /// For lookups of what a stranger may have made up.
+    pub(crate) fn strangers(&self) -> &Strangers {
+        &self.strangers
+    }
+
+    /// Who sent this request. Every failure looks the same from outside.
+    pub async fn authenticate(&self, request: &Parts) -> Result<Authenticated, Problem> {
+        let Some(bearer) = bearer(&request.headers)? else { return self.by_session(request).await };
         match TokenSecret::parse(bearer) {
-            Some(token) => self.by_token(&token).await,
+            Some(token) => self.by_token(&token, address_of(request).as_deref()).await,
             None => self.by_jwt(bearer).await,
         }
     }
@@ -79,17 +92,25 @@ impl Authenticator {
             role: claims.role,
             tenant: claims.tenant,
             scopes: None,
+            expires_at: Some(claims.expires_at),
             from_address: None,
             request_id: None,
         };
         Ok(Authenticated { caller, requests_per_minute })
     }
 
-    async fn by_session(&self, headers: &HeaderMap) -> Result<Authenticated, Problem> {
-        let hash = session_hash(headers, self.is_secure).ok_or_else(Problem::unauthorized)?;
-        let session = self.queue.session_of(&hash).await?.ok_or_else(Problem::unauthorized)?;
+    async fn by_session(&self, request: &Parts) -> Result<Authenticated, Problem> {
+        let headers = &request.headers;
+        let secure = Secure(self.is_secure || OverTls::of(&request.extensions));
+        let hash = session_hash(headers, secure).ok_or_else(Problem::unauthorized)?;
+        let session = self.session(&hash, address_of(request).as_deref()).await?;
+        let session = session.ok_or_else(Problem::unauthorized)?;
         if let Some(id) = &session.token_id {
-            let known = self.token(id).await?.filter(|known| known.is_valid);
+            let known = match self.remembered(id).filter(Remembered::is_fresh) {
+                Some(known) => known.token,
+                None => self.look_up(id, None).await?,
+            };
+            let known = known.filter(|known| known.is_valid);
             let mut found = of_token(known.ok_or_else(Problem::unauthorized)?)?;
             if found.caller.role == Role::SuperAdmin {
                 found.caller.tenant = session.chosen_tenant;
@@ -104,13 +125,22 @@ impl Authenticator {
         let (role, tenant, requests_per_minute) = if session.is_super_admin {
             (Role::SuperAdmin, session.chosen_tenant, None)
         } else {
+            // No other one instead: what was meant for one tenant must not happen to another.
             let chosen = session.members.iter().find(|member| Some(member.tenant_id) == wanted);
-            let member = chosen.or(session.members.first()).ok_or_else(Problem::unauthorized)?;
+            let member = chosen.ok_or_else(no_tenant)?;
             let role = member.role.parse().map_err(|()| Problem::unauthorized())?;
             (role, Some(member.tenant_id), member.requests_per_minute)
         };
         let who = Who::User { id, email };
-        let caller = Caller { who, role, tenant, scopes: None, from_address: None, request_id: None };
+        let caller = Caller {
+            who,
+            role,
+            tenant,
+            scopes: None,
+            expires_at: None,
+            from_address: None,
+            request_id: None,
+        };
         Ok(Authenticated { caller, requests_per_minute })
     }
 
@@ -145,8 +175,27 @@ impl Authenticator {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(token_id);
     }
 
-    pub(crate) async fn by_token(&self, token: &TokenSecret) -> Result<Authenticated, Problem> {
-        let known = self.token(token.id()).await?;
+    /// Whoever holds a token. One that was valid a moment ago is looked up again at once; any other is a stranger's until it is found.
+    pub(crate) async fn by_token(
+        &self,
+        token: &TokenSecret,
+        from: Option<&str>,
+    ) -> Result<Authenticated, Problem> {
+        let known = match self.remembered(token.id()) {
+            Some(known) if known.is_fresh() => known.token,
+            // What has ended never begins again.
+            Some(Remembered { token: Some(known), .. }) if token.matches(&known.secret_hash) => {
+                if known.is_valid { self.look_up(token.id(), Some(token)).await? } else { Some(known) }
+            }
+            _ => {
+                let lookup = self.strangers.begin(from).await?;
+                let known = self.look_up(token.id(), Some(token)).await?;
+                if known.as_ref().is_some_and(|known| known.is_valid && token.matches(&known.secret_hash)) {
+                    lookup.found();
+                }
+                known
+            }
+        };
         // Compared also when there is none, so that both take the same time.
         let stored = known.as_ref().map_or("", |known| known.secret_hash.as_str());
         let is_right = token.matches(stored);
@@ -155,14 +204,14 @@ impl Authenticator {
         of_token(known)
     }
 
-    async fn token(&self, id: &str) -> Result<Option<KnownToken>, Problem> {
-        {
-            let tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(known) = tokens.get(id).filter(|known| known.is_fresh()) {
-                return Ok(known.token.clone());
-            }
-        }
-        let token = self.queue.find_token(id).await?;
+    fn remembered(&self, id: &str) -> Option<Remembered> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    /// Asks the database for a token, of which a secret was shown or a session exists.
+    async fn look_up(&self, id: &str, shown: Option<&TokenSecret>) -> Result<Option<KnownToken>, Problem> {
+        let hash = shown.map(TokenSecret::hash);
+        let token = self.queue.find_token(id, hash.as_ref().map(<[u8; 32]>::as_slice)).await?;
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if tokens.len() >= MOST_REMEMBERED {
             tokens.retain(|_, known| known.is_fresh());
@@ -173,6 +222,34 @@ impl Authenticator {
         tokens.insert(id.to_owned(), Remembered { since: Instant::now(), token: token.clone() });
         Ok(token)
     }
+
+    /// The session with this hash, if there is one.
+    pub(crate) async fn session(
+        &self,
+        hash: &[u8; 32],
+        from: Option<&str>,
+    ) -> Result<Option<SignedIn>, Problem> {
+        let is_known = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).contains(hash);
+        let lookup = if is_known { None } else { Some(self.strangers.begin(from).await?) };
+        let session = self.queue.session_of(hash).await?;
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if session.is_none() {
+            sessions.remove(hash);
+            return Ok(None);
+        }
+        if let Some(lookup) = lookup {
+            lookup.found();
+            if sessions.len() >= MOST_REMEMBERED {
+                sessions.clear();
+            }
+            sessions.insert(*hash);
+        }
+        Ok(session)
+    }
+}
+
+fn address_of(request: &Parts) -> Option<String> {
+    client_of(&request.extensions).map(|address| address.to_string())
 }
 
 impl Remembered {
@@ -187,6 +264,13 @@ impl Remembered {
     }
 }
 
+/// For a person whose session looks at no tenant of theirs: none was chosen, or the membership has ended.
+fn no_tenant() -> Problem {
+    let detail =
+        "you are not a member of the tenant that this session looks at; nothing was changed; choose a tenant";
+    Problem::of(ProblemKind::Forbidden, detail).solved_at("/ui/tenant")
+}
+
 fn of_token(known: KnownToken) -> Result<Authenticated, Problem> {
     let role: Role = known.role.parse().map_err(|()| Problem::unauthorized())?;
     let scopes =
@@ -196,6 +280,7 @@ fn of_token(known: KnownToken) -> Result<Authenticated, Problem> {
         role,
         tenant: (!known.tenant_id.is_nil()).then_some(known.tenant_id),
         scopes,
+        expires_at: known.expires_at,
         from_address: None,
         request_id: None,
     };

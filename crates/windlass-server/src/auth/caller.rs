@@ -2,6 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use jiff::Timestamp;
 use uuid::Uuid;
 use windlass::{Actor, DEFAULT_TENANT, Reach};
 
@@ -17,6 +18,8 @@ pub struct Caller {
     pub tenant: Option<Uuid>,
     /// What they may do of what their role may; everything, if not held to less.
     pub scopes: Option<Vec<Permission>>,
+    /// When the token or JWT that was shown expires, if it does.
+    pub expires_at: Option<Timestamp>,
     pub from_address: Option<String>,
     pub request_id: Option<String>,
 }
@@ -71,7 +74,8 @@ impl Caller {
         }
     }
 
-    /// For what belongs to no tenant: definitions, queues, tenants themselves. Only routes for super-admins use it.
+    /// For what belongs to no tenant if a super-admin does it: definitions, queues, tenants themselves, tokens. Everybody else has
+    /// their own tenant in force, whatever they ask for, and the database refuses them the installation's rows.
     pub fn global_reach(&self) -> Reach {
         if self.role == Role::SuperAdmin { Reach::Everything } else { self.reach() }
     }

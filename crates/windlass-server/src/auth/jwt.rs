@@ -4,15 +4,13 @@
 //! to keys of its own. Issuer, audience, expiry and subject are required, `nbf` is honoured. The tenant and the role come from
 //! the claims that the configuration names (Supabase keeps both in `app_metadata`).
 
-use std::collections::HashMap;
-use std::time::{Duration, Instant};
-
-use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, JwkSet, KeyAlgorithm};
+use jiff::Timestamp;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde_json::Value;
-use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use super::jwks::Jwks;
 use super::role::Role;
 use super::secret::Secret;
 
@@ -41,37 +39,27 @@ pub struct JwtClaims {
     pub subject: String,
     pub tenant: Option<Uuid>,
     pub role: Role,
+    pub expires_at: Timestamp,
 }
 
-/// Verifies tokens; remembers the published keys for a while.
+/// Verifies tokens.
 #[derive(Debug)]
 pub struct JwtVerifier {
     settings: JwtSettings,
-    http: reqwest::Client,
-    published: Mutex<Published>,
-}
-
-#[derive(Debug, Default)]
-struct Published {
-    keys: HashMap<String, Jwk>,
-    asked: Option<Instant>,
+    /// Where keys are published.
+    published: Option<Jwks>,
 }
 
 const LONGEST_TOKEN: usize = 8 * 1024;
-const LARGEST_SET: usize = 256 * 1024;
-const KEYS_BELIEVED_FOR: Duration = Duration::from_secs(600);
-/// A token with an unknown key may mean that keys were rotated; it must not make us ask all the time.
-const ASK_AT_MOST_EVERY: Duration = Duration::from_secs(30);
 const LEEWAY_SECONDS: u64 = 30;
 
 impl JwtVerifier {
     pub fn new(settings: JwtSettings) -> Self {
-        let http = reqwest::Client::builder()
-            .timeout(Duration::from_secs(5))
-            .redirect(reqwest::redirect::Policy::none())
-            .build()
-            .unwrap_or_default();
-        Self { settings, http, published: Mutex::default() }
+        let published = match &settings.keys {
+            JwtKeys::Jwks(address) => Some(Jwks::new(address.clone())),
+            JwtKeys::Secret(_) => None,
+        };
+        Self { settings, published }
     }
 
     pub fn issuer(&self) -> &str {
@@ -115,7 +103,12 @@ impl JwtVerifier {
         if needs_tenant && tenant.is_none() {
             return None;
         }
-        Some(JwtClaims { subject: subject.to_owned(), tenant, role })
+        Some(JwtClaims {
+            subject: subject.to_owned(),
+            tenant,
+            role,
+            expires_at: instant(claims.get("exp")?)?,
+        })
     }
 
     async fn key_for(&self, header: &Value) -> Option<(DecodingKey, Algorithm)> {
@@ -123,43 +116,12 @@ impl JwtVerifier {
             JwtKeys::Secret(secret) => {
                 Some((DecodingKey::from_secret(secret.expose().as_bytes()), Algorithm::HS256))
             }
-            JwtKeys::Jwks(address) => {
-                let id = header.get("kid")?.as_str()?;
-                let key = self.published(address, id).await?;
+            JwtKeys::Jwks(_) => {
+                let id = header.get("kid")?.as_str().filter(|id| !id.is_empty())?;
+                let key = self.published.as_ref()?.key(id).await?;
                 Some((DecodingKey::from_jwk(&key).ok()?, algorithm_of(&key)?))
             }
         }
-    }
-
-    async fn published(&self, address: &str, id: &str) -> Option<Jwk> {
-        let mut published = self.published.lock().await;
-        let age = published.asked.map(|asked| asked.elapsed());
-        let is_fresh = age.is_some_and(|age| age < KEYS_BELIEVED_FOR);
-        if let Some(key) = published.keys.get(id).filter(|_| is_fresh) {
-            return Some(key.clone());
-        }
-        if age.is_none_or(|age| age >= ASK_AT_MOST_EVERY) {
-            published.asked = Some(Instant::now());
-            match self.fetch(address).await {
-                Some(keys) => published.keys = keys,
-                None => tracing::warn!("the published keys cannot be read; those known before stay in force"),
-            }
-        }
-        published.keys.get(id).cloned()
-    }
-
-    async fn fetch(&self, address: &str) -> Option<HashMap<String, Jwk>> {
-        let mut response = self.http.get(address).send().await.ok()?.error_for_status().ok()?;
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.ok()? {
-            body.extend_from_slice(&chunk);
-            if body.len() > LARGEST_SET {
-                return None;
-            }
-        }
-        let set: JwkSet = serde_json::from_slice(&body).ok()?;
-        let keys = set.keys.into_iter().filter(|key| algorithm_of(key).is_some());
-        Some(keys.filter_map(|key| Some((key.common.key_id.clone()?, key))).collect())
     }
 }
 
@@ -179,8 +141,25 @@ fn header_of(token: &str) -> Option<Value> {
     (header.is_object() && is_plain).then_some(header)
 }
 
-/// A published key is good for one algorithm: the one it names, or the usual one of its kind. Shared secrets are not published.
-fn algorithm_of(key: &Jwk) -> Option<Algorithm> {
+/// A number of seconds, which may have a fraction. What is later than every instant is the last one.
+fn instant(seconds: &Value) -> Option<Timestamp> {
+    let seconds = seconds.as_f64()?.clamp(0.0, Timestamp::MAX.as_second() as f64);
+    Timestamp::from_second(seconds as i64).ok()
+}
+
+/// A published key is good for one algorithm: the one it names, or the usual one of its kind. Shared secrets are not published,
+/// and a key that is published for something else than signatures verifies none.
+pub(super) fn algorithm_of(key: &Jwk) -> Option<Algorithm> {
+    let is_for_signatures =
+        key.common.public_key_use.as_ref().is_none_or(|is_for| *is_for == PublicKeyUse::Signature)
+            && key
+                .common
+                .key_operations
+                .as_ref()
+                .is_none_or(|operations| operations.contains(&KeyOperations::Verify));
+    if !is_for_signatures {
+        return None;
+    }
     let usual = match &key.algorithm {
         AlgorithmParameters::RSA(_) => Algorithm::RS256,
         AlgorithmParameters::EllipticCurve(curve) => match curve.curve {

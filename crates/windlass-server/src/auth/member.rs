@@ -1,11 +1,9 @@
-//! Whoever lets somebody into a tenant, by the API or a page: which roles there are, and what is asked of an address and a password.
+//! What a person may be in a tenant, and what is asked of an e-mail address and a name, by the API and by pages.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 
-use super::password::hash_password;
-use super::secret::Secret;
+use super::role::Role;
 use crate::http::Problem;
 
 /// What a person may be in a tenant.
@@ -18,45 +16,66 @@ pub(crate) enum MemberRole {
 }
 
 impl MemberRole {
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Result<Self, Problem> {
         match name {
-            "viewer" => Some(Self::Viewer),
-            "operator" => Some(Self::Operator),
-            "tenant_admin" => Some(Self::TenantAdmin),
-            _ => None,
+            "viewer" => Ok(Self::Viewer),
+            "operator" => Ok(Self::Operator),
+            "tenant_admin" => Ok(Self::TenantAdmin),
+            _ => Err(Problem::invalid("/role", "must be viewer, operator or tenant_admin")),
+        }
+    }
+
+    pub(crate) const fn role(self) -> Role {
+        match self {
+            Self::Viewer => Role::Viewer,
+            Self::Operator => Role::Operator,
+            Self::TenantAdmin => Role::TenantAdmin,
         }
     }
 }
 
-/// What the library needs to let somebody in; or what is wrong with it. The password is hashed here and goes no further.
-pub(crate) async fn member_fields(
-    email: &str,
-    name: Option<String>,
-    role: MemberRole,
-    password: Option<Secret>,
-) -> Result<Map<String, Value>, Problem> {
-    let email = email.trim().to_lowercase();
-    let is_address =
-        email.split_once('@').is_some_and(|(before, after)| !before.is_empty() && !after.is_empty())
-            && email.matches('@').count() == 1
-            && email.len() <= 320
-            && !email.chars().any(|letter| letter.is_whitespace() || letter.is_control());
-    if !is_address {
-        return Err(Problem::invalid("/email", "must be an email address"));
-    }
-    if name.as_ref().is_some_and(|name| name.chars().count() > 200) {
-        return Err(Problem::invalid("/name", "has at most 200 characters"));
-    }
-    let name = name.map(|name| windlass::text::storable(name.as_bytes(), 1000));
-    let password_hash = match password {
-        Some(password) => Some(hash_password(password).await?),
-        None => None,
+/// Bytes of the longest address.
+const LONGEST_ADDRESS: usize = 320;
+
+/// An e-mail address as it is stored, or what is wrong with it.
+pub(crate) fn email_address(text: &str) -> Result<String, Problem> {
+    let wrong = || {
+        Problem::invalid(
+            "/email",
+            format!("must be an e-mail address of at most {LONGEST_ADDRESS} characters"),
+        )
     };
-    let fields = [
-        ("email", json!(email)),
-        ("name", json!(name)),
-        ("role", json!(role)),
-        ("password_hash", json!(password_hash)),
-    ];
-    Ok(fields.map(|(name, value)| (name.to_owned(), value)).into_iter().collect())
+    let text = text.trim();
+    // Before anything is copied: whoever types here may not be known.
+    if text.len() > LONGEST_ADDRESS
+        || text.chars().any(|letter| letter.is_whitespace() || letter.is_control())
+    {
+        return Err(wrong());
+    }
+    match text.split('@').collect::<Vec<_>>()[..] {
+        [before, after] if !before.is_empty() && !after.is_empty() => Ok(text.to_lowercase()),
+        _ => Err(wrong()),
+    }
+}
+
+/// The name of a person as it is stored.
+pub(crate) fn person_name(text: &str) -> Result<String, Problem> {
+    if text.chars().count() > 200 {
+        return Err(Problem::invalid("/name", "must have at most 200 characters"));
+    }
+    Ok(windlass::text::storable(text.trim().as_bytes(), 1000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::email_address;
+
+    #[test]
+    fn an_address_is_bounded_and_has_its_form() {
+        assert_eq!(email_address(" Ada@Example.com ").unwrap(), "ada@example.com");
+        let long = format!("{}@example.com", "a".repeat(400));
+        for wrong in ["", "ada", "@b", "a@", "a@b@c", "a b@c", "a\0@b", &long] {
+            assert!(email_address(wrong).is_err(), "{wrong}");
+        }
+    }
 }

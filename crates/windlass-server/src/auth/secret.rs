@@ -24,6 +24,54 @@ impl fmt::Debug for Secret {
 
 impl<'de> serde::Deserialize<'de> for Secret {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from).map(Self)
+        // Not deserialize_string: serde_json names what came before it asks the visitor.
+        from.deserialize_any(Text)
+    }
+}
+
+/// Takes text and nothing else. The errors of serde name what came instead; these do not.
+struct Text;
+
+impl serde::de::Visitor<'_> for Text {
+    type Value = Secret;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Secret, E> {
+        Ok(Secret::new(text))
+    }
+
+    fn visit_bool<E: serde::de::Error>(self, _: bool) -> Result<Secret, E> {
+        Err(E::custom("expected a string"))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, _: i64) -> Result<Secret, E> {
+        Err(E::custom("expected a string"))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, _: u64) -> Result<Secret, E> {
+        Err(E::custom("expected a string"))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, _: f64) -> Result<Secret, E> {
+        Err(E::custom("expected a string"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Secret;
+
+    #[test]
+    fn what_is_no_text_is_refused_without_being_named() {
+        for wrong in ["123456789", "-123456789", "1234.56789", "true", "[123456789]", "{\"a\": 123456789}"] {
+            let error = serde_json::from_str::<Secret>(wrong).unwrap_err().to_string();
+            assert!(
+                error.contains("a string") && !error.contains("1234") && !error.contains("true"),
+                "{error}"
+            );
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass::Queue;
+use windlass::{AuditHead, Queue};
 
 use super::Global;
 use super::client::list_of;
@@ -34,8 +34,19 @@ enum Verb {
         denied: bool,
     },
     /// Follows the chain of hashes in the database from the first entry to the last; code 1 if one was changed or removed
-    #[command(after_help = "Example:\n  windlass audit verify --database-url postgresql://app@db/app")]
-    Verify,
+    #[command(
+        after_help = "Example:\n  windlass audit verify --database-url postgresql://app@db/app --checkpoint kept.txt"
+    )]
+    Verify {
+        /// What `windlass audit head` printed earlier, or a file that holds it: the chain must still contain it
+        #[arg(long, value_name = "FILE_OR_TEXT")]
+        checkpoint: Option<String>,
+    },
+    /// Prints the end of each chain in the database; kept elsewhere, it shows later whether entries were removed
+    #[command(
+        after_help = "Example:\n  windlass audit head --database-url postgresql://app@db/app > kept.txt"
+    )]
+    Head,
 }
 
 const PATH: &str = "/api/v1/admin/audit";
@@ -51,16 +62,18 @@ impl Audit {
                 let page = global.client().await?.get(PATH, &query).await?;
                 print::answer(global.json, &page, |page| show(&list_of(page)))
             }
-            Verb::Verify => verify(global).await,
+            Verb::Verify { checkpoint } => verify(global, checkpoint.as_deref()).await,
+            Verb::Head => head(global).await,
         }
     }
 }
 
 /// On the database itself: whoever doubts the trail should not have to trust the server that wrote it.
-async fn verify(global: &Global) -> Result<Exit, Failure> {
+async fn verify(global: &Global, checkpoint: Option<&str>) -> Result<Exit, Failure> {
+    let checkpoint = checkpoint.map(read_checkpoint).transpose()?.unwrap_or_default();
     let configuration = global.load(&[])?.configuration;
-    let queue = Queue::connect(global.database(&configuration)?).await?;
-    let faults = queue.verify_audit().await?;
+    let queue = Queue::connect_as(global.database(&configuration)?, &["windlass_server"]).await?;
+    let faults = queue.verify_audit(&checkpoint).await?;
     if global.json {
         print::json(&json!({"is_whole": faults.is_empty(), "faults": faults}))?;
     } else if faults.is_empty() {
@@ -76,6 +89,35 @@ async fn verify(global: &Global) -> Result<Exit, Failure> {
         print::table(&rows, &columns, "")?;
     }
     Ok(if faults.is_empty() { Exit::Success } else { Exit::Negative })
+}
+
+/// The text itself, or the name of a file that holds it.
+fn read_checkpoint(given: &str) -> Result<Vec<AuditHead>, Failure> {
+    if let Ok(heads) = AuditHead::parse_lines(given) {
+        return Ok(heads);
+    }
+    let text = std::fs::read_to_string(given).map_err(|error| {
+        Failure::new(
+            Exit::Usage,
+            format!("--checkpoint: {given} is neither a checkpoint nor a file: {error}"),
+        )
+        .advise("give what `windlass audit head` printed, or the name of a file that holds it")
+    })?;
+    AuditHead::parse_lines(&text).map_err(|error| Failure::new(Exit::Usage, format!("--checkpoint: {error}")))
+}
+
+async fn head(global: &Global) -> Result<Exit, Failure> {
+    let configuration = global.load(&[])?.configuration;
+    let queue = Queue::connect_as(global.database(&configuration)?, &["windlass_server"]).await?;
+    let heads = queue.audit_heads().await?;
+    if global.json {
+        print::json(&json!({"heads": heads}))?;
+    } else {
+        for head in &heads {
+            print::line(head.to_line())?;
+        }
+    }
+    Ok(Exit::Success)
 }
 
 fn show(entries: &[Value]) -> Result<(), Failure> {

@@ -109,6 +109,7 @@ impl From<windlass::Error> for Failure {
     fn from(error: windlass::Error) -> Self {
         let exit = match &error {
             windlass::Error::Settings { .. } => Exit::Usage,
+            windlass::Error::MissingRole { .. } => Exit::Denied,
             windlass::Error::UnknownJob { .. } => Exit::Missing,
             windlass::Error::NotFinished { .. } | windlass::Error::DedupeSlotTaken { .. } => Exit::Conflict,
             other if other.is_transient() => Exit::Unreachable,
@@ -119,6 +120,9 @@ impl From<windlass::Error> for Failure {
             windlass::Error::SchemaVersion { .. } => {
                 failure.advise("`windlass migrate`, or `windlass doctor` to see what is there")
             }
+            windlass::Error::MissingRole { roles, .. } if roles == "windlass_migrator" => failure.advise(
+                "or, where windlass was never installed, a login with CREATEROLE that may create a schema in the database",
+            ),
             _ if exit == Exit::Unreachable => failure.advise(
                 "check that the server runs and that the URL names it (--database-url, DATABASE_URL)",
             ),

@@ -28,7 +28,7 @@ impl Keeper {
         let configuration = global.load(&[])?.configuration;
         crate::logs::start(&configuration.logs);
         let mut signals = Signals::new()?;
-        let queue = Queue::connect(global.database(&configuration)?).await?;
+        let queue = Queue::connect_as(global.database(&configuration)?, &["windlass_keeper"]).await?;
         if let Some(name) = &self.once {
             return once(global, &queue, name).await;
         }

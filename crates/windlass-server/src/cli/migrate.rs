@@ -31,8 +31,13 @@ impl Migrate {
             print::json(&json!({
                 "applied": migrated.applied,
                 "functions_installed": migrated.functions_installed,
+                "is_newer": migrated.is_newer,
                 "version": windlass::NEWEST_SCHEMA,
             }))?;
+        } else if migrated.is_newer {
+            print::line(
+                "nothing was changed: a newer release of windlass has installed this schema; this one can go on using it",
+            )?;
         } else if migrated.applied.is_empty() && !migrated.functions_installed {
             print::line(format!("nothing to do: the schema is at version {}", windlass::NEWEST_SCHEMA))?;
         } else {

@@ -16,7 +16,7 @@ use crate::auth::{Caller, JwtKeys, JwtSettings, Role, Secret, Who};
 use crate::config::Configuration;
 use crate::hooks::Hooks;
 use crate::http::{self, App};
-use crate::server::{Running, Server};
+use crate::server::{Proxies, Running, Server};
 
 /// Ctrl-C and SIGTERM mean the same here.
 pub(crate) struct Signals {
@@ -47,7 +47,7 @@ pub(crate) async fn routes(
 }
 
 pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Result<App, Failure> {
-    let queue = Queue::connect(settings).await?;
+    let queue = Queue::connect_as(settings, &["windlass_server"]).await?;
     Ok(App::new(queue, options(configuration)?))
 }
 
@@ -61,7 +61,15 @@ fn local_caller() -> Caller {
     let user =
         std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
     let who = Who::Local { user };
-    Caller { who, role: Role::SuperAdmin, tenant: None, scopes: None, from_address: None, request_id: None }
+    Caller {
+        who,
+        role: Role::SuperAdmin,
+        tenant: None,
+        scopes: None,
+        expires_at: None,
+        from_address: None,
+        request_id: None,
+    }
 }
 
 /// Whose JWTs are taken. The configuration's own check has seen to it that what belongs together is there.
@@ -87,18 +95,30 @@ fn options(configuration: &Configuration) -> Result<http::Options, Failure> {
     let hooks = hooks.map_err(Failure::usage)?.unwrap_or_default();
     Ok(http::Options {
         max_body_bytes: limits.body_bytes,
+        body_bytes_at_once: limits.body_bytes_at_once,
         header_timeout: Duration::from_secs(limits.header_seconds),
         body_timeout: Duration::from_secs(limits.body_seconds),
+        idle_timeout: Duration::from_secs(limits.idle_seconds),
         request_timeout: Duration::from_secs(limits.request_seconds),
         requests_per_minute: limits.requests_per_minute,
         max_connections: limits.connections,
+        max_connections_per_address: limits.address_connections,
+        heavy_per_tenant: limits.tenant_requests.unwrap_or_else(http::usual_heavy),
+        streams_per_tenant: limits.tenant_streams,
+        proxies: Arc::new(proxies(configuration)?),
         metrics: configuration.metrics.enabled,
         metrics_tenants: configuration.metrics.tenants,
         component_page: configuration.http.component_page,
         jwt: jwt(configuration),
         secure_cookies: is_reached_by_tls(configuration),
+        public_url: configuration.http.public_url.clone(),
         hooks: Arc::new(hooks),
     })
+}
+
+fn proxies(configuration: &Configuration) -> Result<Proxies, Failure> {
+    let given = configuration.http.trusted_proxies.as_deref().unwrap_or_default();
+    given.parse().map_err(|wrong: String| Failure::usage(format!("http.trusted_proxies: {wrong}")))
 }
 
 /// By its own certificate, or by that of a proxy in front of it.

@@ -72,6 +72,15 @@ struct Settings {
     /// The most requests per minute of all its tokens together
     #[arg(long, value_name = "REQUESTS")]
     requests_per_minute: Option<u32>,
+    /// The most combinations of definition, queue and priority that its jobs may use (default 1000)
+    #[arg(long, value_name = "LANES")]
+    max_lanes: Option<u32>,
+    /// The most queue names that its jobs may use (default 200)
+    #[arg(long, value_name = "NAMES")]
+    max_queue_names: Option<u32>,
+    /// The most triggers that it may have (default 1000)
+    #[arg(long, value_name = "TRIGGERS")]
+    max_triggers: Option<u32>,
 }
 
 impl Settings {
@@ -81,6 +90,9 @@ impl Settings {
             ("max_queued", self.max_queued.map(|jobs| json!(jobs))),
             ("max_running", self.max_running.map(|jobs| json!(jobs))),
             ("requests_per_minute", self.requests_per_minute.map(|requests| json!(requests))),
+            ("max_lanes", self.max_lanes.map(|lanes| json!(lanes))),
+            ("max_queue_names", self.max_queue_names.map(|names| json!(names))),
+            ("max_triggers", self.max_triggers.map(|triggers| json!(triggers))),
         ];
         all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
     }
@@ -149,11 +161,15 @@ fn show(tenants: &[Value]) -> Result<(), Failure> {
     )
 }
 
-/// One that is being deleted says how far that has come.
+/// One that is being deleted says how far that has come, and why it stopped if it did.
 fn state(tenant: &Value) -> String {
     let status = text(at(tenant, "status"));
     if status != "deleting" {
         return status;
     }
-    format!("deleting ({} jobs gone)", text(at(tenant, "purged_jobs")))
+    let gone = text(at(tenant, "purged_jobs"));
+    match tenant["purge_blocked"].as_str() {
+        Some(why) => format!("deleting ({gone} jobs gone; stopped: {why})"),
+        None => format!("deleting ({gone} jobs gone)"),
+    }
 }

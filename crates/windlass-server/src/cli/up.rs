@@ -174,12 +174,12 @@ impl Up {
         let tenant = example.map_or(ours, |example| example.tenant);
         print::note(format!("the admin's token is in {}", token_file.display()));
         if let Some(postgres) = postgres {
-            print::note(format!("the database is {}", postgres.tcp_url()));
+            print::note(format!("the database is {}", postgres.url()));
         }
         print::note("three things to try, here in a second terminal:");
         print::note(format!("  1  open {address} and sign in with the token"));
         if let Some(example) = example {
-            let database = postgres.map(Postgres::tcp_url);
+            let database = postgres.map(Postgres::url);
             print::note(format!("  2  {}", example.hint(database.as_deref())));
         } else if self.no_demo {
             print::note(format!(

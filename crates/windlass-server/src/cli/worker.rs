@@ -65,7 +65,7 @@ impl Worker {
         crate::logs::start(&configuration.logs);
         let mut signals = Signals::new()?;
         let (mut quiet, mut hang_up) = (signal(SignalKind::user_defined1())?, signal(SignalKind::hangup())?);
-        let queue = Queue::connect(database(global, &configuration, &file)?).await?;
+        let queue = self.connect(database(global, &configuration, &file)?).await?;
         let beside = Beside::start(&configuration, &queue).await?;
 
         let mut worker = self.start(&queue, &configuration, file, None).await?;
@@ -118,6 +118,17 @@ impl Worker {
         old: &windlass::Worker,
     ) -> Result<windlass::Worker, Failure> {
         self.start(queue, configuration, read(path)?, Some(old)).await
+    }
+
+    async fn connect(&self, settings: windlass::Settings) -> Result<Queue, Failure> {
+        let roles = ["windlass_worker", "windlass_keeper"];
+        let roles = if self.no_keeper { &roles[..1] } else { &roles };
+        Queue::connect_as(settings, roles).await.map_err(|error| match &error {
+            windlass::Error::MissingRole { roles, .. } if roles == "windlass_keeper" => {
+                Failure::from(error).advise("or `--no-keeper`, where another process does the housekeeping")
+            }
+            _ => Failure::from(error),
+        })
     }
 
     async fn start(

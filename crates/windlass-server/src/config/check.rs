@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{Configuration, Mistake, Place};
 use crate::hooks::Hooks;
+use crate::server::Proxies;
 
 pub(super) fn check(configuration: &Configuration, places: &HashMap<String, Place>) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
@@ -28,6 +29,9 @@ pub(super) fn check(configuration: &Configuration, places: &HashMap<String, Plac
         (Some(_), None) => mistake("http.tls_certificate", "needs `http.tls_key` beside it".to_owned()),
         (None, Some(_)) => mistake("http.tls_key", "needs `http.tls_certificate` beside it".to_owned()),
         _ => {}
+    }
+    if let Some(Err(message)) = http.trusted_proxies.as_deref().map(str::parse::<Proxies>) {
+        mistake("http.trusted_proxies", message);
     }
     let files = [
         ("http.tls_certificate", &http.tls_certificate),
@@ -79,14 +83,21 @@ pub(super) fn check(configuration: &Configuration, places: &HashMap<String, Plac
         }
     }
     let limits = &configuration.limits;
+    if limits.body_bytes_at_once / 4 < limits.body_bytes {
+        mistake("limits.body_bytes_at_once", "must be at least four times limits.body_bytes".to_owned());
+    }
     for (key, is_nothing) in [
         ("limits.body_bytes", limits.body_bytes == 0),
         ("limits.requests_per_minute", limits.requests_per_minute == 0),
         ("limits.request_seconds", limits.request_seconds == 0),
         ("limits.header_seconds", limits.header_seconds == 0),
         ("limits.body_seconds", limits.body_seconds == 0),
+        ("limits.idle_seconds", limits.idle_seconds == 0),
         ("limits.statement_seconds", limits.statement_seconds == 0),
         ("limits.connections", limits.connections == 0),
+        ("limits.address_connections", limits.address_connections == 0),
+        ("limits.tenant_requests", limits.tenant_requests == Some(0)),
+        ("limits.tenant_streams", limits.tenant_streams == 0),
         ("worker.concurrency", configuration.worker.concurrency == 0),
     ] {
         if is_nothing {
@@ -121,6 +132,12 @@ mod tests {
         );
         let found = mistakes(&[("WINDLASS_JWT_SECRET", "short")]);
         assert_eq!(found.len(), 3, "{found:?}");
+    }
+
+    #[test]
+    fn one_body_fits_the_quarter_that_strangers_have() {
+        let found = mistakes(&[("WINDLASS_BODY_BYTES_AT_ONCE", "4194304")]);
+        assert!(found.len() == 1 && found[0].contains("four times limits.body_bytes"), "{found:?}");
     }
 
     #[test]

@@ -7,32 +7,39 @@ use futures_util::stream::{self, Stream};
 use windlass::{Reach, Summary};
 
 use super::app::App;
+use super::problem::Problem;
+use super::standing::Standing;
 
 const EVERY: Duration = Duration::from_secs(1);
 /// A word now and then, so that whoever is gone is noticed.
 const SILENCE: u32 = 15;
 
 /// What a watcher hears.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Change {
+#[derive(Debug)]
+pub(crate) enum Change {
     /// The counts are other than they were.
     Counts(Summary),
     /// Nothing happened for a while; the stream is alive.
     Nothing,
+    /// The watcher may no longer know: the last word.
+    Revoked(Problem),
 }
 
-/// The changes of one tenant, or of all, until the server stops. The first one comes at once.
-pub fn changes(app: App, reach: Reach) -> impl Stream<Item = Change> + Send {
-    let watch = Watch { app, reach, last: None, quiet: 0 };
-    stream::unfold(watch, |mut watch| async move {
+/// The changes of one tenant, or of all, until the server stops or the watcher may no longer know them. The first one comes at once.
+pub(crate) fn changes(app: App, reach: Reach, standing: Standing) -> impl Stream<Item = Change> + Send {
+    let watch = Watch { app, reach, standing, last: None, quiet: 0 };
+    stream::unfold(Some(watch), |watch| async move {
+        let mut watch = watch?;
         let change = watch.next().await?;
-        Some((change, watch))
+        let rest = (!matches!(change, Change::Revoked(_))).then_some(watch);
+        Some((change, rest))
     })
 }
 
 struct Watch {
     app: App,
     reach: Reach,
+    standing: Standing,
     last: Option<Summary>,
     quiet: u32,
 }
@@ -42,9 +49,12 @@ impl Watch {
         loop {
             if self.last.is_some() {
                 tokio::select! {
-                    () = tokio::time::sleep(EVERY) => {}
+                    () = tokio::time::sleep(self.standing.pace(EVERY)) => {}
                     () = self.app.stopping().cancelled() => return None,
                 }
+            }
+            if let Err(problem) = self.standing.renew().await {
+                return Some(Change::Revoked(problem));
             }
             // A database that does not answer is asked again: the page shows what it has.
             if let Ok(mut now) = self.look().await {

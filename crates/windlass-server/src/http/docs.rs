@@ -1,14 +1,16 @@
 //! `/docs`: the OpenAPI document for people, on one page of our own, without anything from elsewhere.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
-use axum::http::header;
+use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use base64::Engine as _;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::openapi::document;
+use super::prebuilt::Prebuilt;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:color-mix(in srgb,currentColor 18%,transparent)}\
@@ -19,17 +21,19 @@ details{border:1px solid var(--line);border-radius:6px;margin:.5rem 0;padding:.4
 table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;border-top:1px solid var(--line);padding:.25rem .5rem}\
 pre{overflow:auto;padding:.6rem;border:1px solid var(--line);border-radius:6px}";
 
-/// The page. Its one style is allowed by its hash; nothing else is.
-pub(crate) async fn page() -> impl IntoResponse {
+/// The page and its policy, made once.
+static PAGE: LazyLock<(Prebuilt, String)> = LazyLock::new(|| {
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
     let policy =
         format!("default-src 'none'; style-src 'sha256-{hash}'; frame-ancestors 'none'; base-uri 'none'");
-    let headers = [
-        (header::CONTENT_TYPE, "text/html; charset=utf-8".to_owned()),
-        (header::CONTENT_SECURITY_POLICY, policy),
-        (header::CACHE_CONTROL, "no-cache".to_owned()),
-    ];
-    (headers, render(&document()))
+    (Prebuilt::new(render(&document())), policy)
+});
+
+/// The page. Its one style is allowed by its hash; nothing else is.
+pub(crate) async fn page(headers: HeaderMap) -> impl IntoResponse {
+    let (page, policy) = &*PAGE;
+    let policy = [(header::CONTENT_SECURITY_POLICY, policy.as_str())];
+    (policy, page.answer(&headers, "text/html; charset=utf-8"))
 }
 
 fn render(document: &Value) -> String {

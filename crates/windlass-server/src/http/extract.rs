@@ -1,12 +1,9 @@
 //! What handlers take from a request, each refusing in our own words: the place, and what was expected there.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, FromRequest, FromRequestParts, Path, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
 use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -14,8 +11,12 @@ use uuid::Uuid;
 use windlass::json::{self, JsonLimits};
 
 use super::app::App;
+use super::bodies::{Held, read};
+use super::host;
 use super::limits::RequestId;
 use super::problem::{Problem, ProblemKind};
+use crate::auth::Caller;
+use crate::server::client_of;
 
 /// A JSON body. Unknown fields are refused by the types themselves (`deny_unknown_fields`).
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub struct Body<T> {
     pub value: T,
     /// Of the route and the bytes as they came: what makes a request the same request.
     pub fingerprint: Vec<u8>,
+    /// What was read from it is kept as long as this.
+    _held: Held,
 }
 
 /// What a whole request may hold; a payload inside it is held to less by the library.
@@ -36,7 +39,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         check_content(request.headers())?;
         let place = format!("{} {}", request.method(), request.uri().path());
         let options = app.options();
-        let bytes = read(request, options.max_body_bytes, options.body_timeout).await?;
+        let (bytes, held) = read(request, app, options.max_body_bytes).await?;
         let text = std::str::from_utf8(&bytes)
             .map_err(|_| Problem::of(ProblemKind::BadRequest, "the body is not UTF-8"))?;
         let limits =
@@ -55,31 +58,46 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         fingerprint.update(place.as_bytes());
         fingerprint.update([0]);
         fingerprint.update(&bytes);
-        Ok(Self { value: parse(text)?, fingerprint: fingerprint.finalize().to_vec() })
+        Ok(Self { value: parse(text)?, fingerprint: fingerprint.finalize().to_vec(), _held: held })
     }
 }
 
-/// A JSON body as the bytes that came, for what is signed as such. Every value is taken that the library would take.
+/// A request whose body is signed as the bytes that came: its head first, so that what is not signed at all is not read.
 #[derive(Debug)]
 pub(crate) struct Raw {
-    pub(crate) bytes: Bytes,
-    pub(crate) headers: HeaderMap,
+    request: Request,
     pub(crate) from_address: Option<String>,
     pub(crate) request_id: Option<String>,
+}
+
+/// Every value is taken that the library would take.
+#[derive(Debug)]
+pub(crate) struct RawBody {
+    pub(crate) bytes: Bytes,
+    pub(crate) headers: HeaderMap,
+    _held: Held,
 }
 
 impl FromRequest<App> for Raw {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+    async fn from_request(request: Request, _: &App) -> Result<Self, Problem> {
         check_content(request.headers())?;
-        let headers = request.headers().clone();
-        let from_address =
-            request.extensions().get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip().to_string());
+        let from_address = client_of(request.extensions()).map(|address| address.to_string());
         let request_id = request.extensions().get::<RequestId>().map(|id| id.0.clone());
-        let options = app.options();
-        let bytes = read(request, options.max_body_bytes, options.body_timeout).await?;
-        Ok(Self { bytes, headers, from_address, request_id })
+        Ok(Self { request, from_address, request_id })
+    }
+}
+
+impl Raw {
+    pub(crate) fn headers(&self) -> &HeaderMap {
+        self.request.headers()
+    }
+
+    pub(crate) async fn read(self, app: &App) -> Result<RawBody, Problem> {
+        let headers = self.request.headers().clone();
+        let (bytes, held) = read(self.request, app, app.options().max_body_bytes).await?;
+        Ok(RawBody { bytes, headers, _held: held })
     }
 }
 
@@ -96,32 +114,6 @@ fn check_content(headers: &HeaderMap) -> Result<(), Problem> {
         return Err(Problem::of(ProblemKind::UnsupportedMediaType, detail));
     }
     Ok(())
-}
-
-async fn read(request: Request, most: usize, within: Duration) -> Result<Bytes, Problem> {
-    let too_large = || Problem::of(ProblemKind::BodyTooLarge, format!("a body has at most {most} bytes"));
-    let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
-    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > most) {
-        return Err(too_large());
-    }
-    let reading = axum::body::to_bytes(request.into_body(), most);
-    match tokio::time::timeout(within, reading).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_too_large(&error) => Err(too_large()),
-        Ok(Err(_)) => Err(Problem::of(ProblemKind::BadRequest, "the body ended before it was whole")),
-        Err(_) => Err(Problem::of(ProblemKind::RequestTimeout, "the body did not arrive in time")),
-    }
-}
-
-fn is_too_large(error: &axum::Error) -> bool {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(error) = cause {
-        if error.to_string().contains("length limit exceeded") {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 /// Reads a value, and says where it does not fit.
@@ -180,28 +172,32 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
-            return Err(Problem::invalid("?", "holds the NUL character, which cannot be stored"));
-        }
-        let parsed = axum::extract::Query::<T>::try_from_uri(&parts.uri);
-        parsed.map(|query| Self(query.0)).map_err(|rejection| {
-            let mut cause: &dyn std::error::Error = &rejection;
-            while let Some(source) = cause.source() {
-                cause = source;
-            }
-            let message = cause.to_string();
-            if let Some(field) = quoted_after(&message, "unknown field `") {
-                return Problem::invalid(format!("?{field}"), "is no parameter of this address");
-            }
-            // axum puts the parameter's name in front.
-            let whole = rejection.body_text();
-            let name = whole
-                .strip_prefix("Failed to deserialize query string: ")
-                .and_then(|rest| rest.split(": ").next())
-                .filter(|name| !name.contains(' '));
-            Problem::invalid(format!("?{}", name.unwrap_or_default()), message)
-        })
+        query(&parts.uri).map(Self)
     }
+}
+
+/// What an address asks for.
+pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
+    if uri.query().is_some_and(|query| query.contains("%00")) {
+        return Err(Problem::invalid("?", "holds the NUL character, which cannot be stored"));
+    }
+    axum::extract::Query::<T>::try_from_uri(uri).map(|query| query.0).map_err(|rejection| {
+        let mut cause: &dyn std::error::Error = &rejection;
+        while let Some(source) = cause.source() {
+            cause = source;
+        }
+        let message = cause.to_string();
+        if let Some(field) = quoted_after(&message, "unknown field `") {
+            return Problem::invalid(format!("?{field}"), "is no parameter of this address");
+        }
+        // axum puts the parameter's name in front.
+        let whole = rejection.body_text();
+        let name = whole
+            .strip_prefix("Failed to deserialize query string: ")
+            .and_then(|rest| rest.split(": ").next())
+            .filter(|name| !name.contains(' '));
+        Problem::invalid(format!("?{}", name.unwrap_or_default()), message)
+    })
 }
 
 /// The id in a path. What is no id is like one that does not exist.
@@ -212,9 +208,22 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let text = Path::<String>::from_request_parts(parts, state).await;
-        let id = text.ok().and_then(|text| Uuid::try_parse(&text).ok());
-        id.map(Self).ok_or_else(|| Problem::not_found("id"))
+        let Segment(text) = Segment::from_request_parts(parts, state).await?;
+        Uuid::try_parse(&text).map(Self).map_err(|_| Problem::not_found("id"))
+    }
+}
+
+/// The name in a path. What cannot be a name, because it cannot be stored, is like one that does not exist.
+#[derive(Debug, Clone)]
+pub(crate) struct Segment(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let text = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        let name = text.ok().map(|text| text.0).filter(|text| !text.contains('\0'));
+        name.map(Self).ok_or_else(|| Problem::not_found("name"))
     }
 }
 
@@ -227,9 +236,13 @@ pub(crate) fn expected_version(headers: &HeaderMap) -> Result<Option<String>, Pr
     Ok((tag != "*").then(|| tag.to_owned()))
 }
 
-/// The Idempotency-Key of a request that creates.
+/// The Idempotency-Key of a request that creates, and the tenant whose key it is: the one the caller acts for. Without one,
+/// a super-admin's key is the installation's.
 #[derive(Debug, Clone)]
-pub struct IdempotencyKey(pub Option<String>);
+pub struct IdempotencyKey {
+    pub key: Option<String>,
+    pub tenant: Option<Uuid>,
+}
 
 const LONGEST_KEY: usize = 200;
 
@@ -237,16 +250,50 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let Some(given) = parts.headers.get("idempotency-key") else { return Ok(Self(None)) };
+        let tenant = parts.extensions.get::<Caller>().and_then(|caller| caller.tenant);
+        let Some(given) = parts.headers.get("idempotency-key") else { return Ok(Self { key: None, tenant }) };
         let is_key = |key: &&str| {
             (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|letter| letter.is_ascii_graphic())
         };
-        let key = given.to_str().ok().filter(is_key);
-        key.map(|key| Self(Some(key.to_owned()))).ok_or_else(|| {
+        let key = given.to_str().ok().filter(is_key).map(str::to_owned);
+        key.map(|key| Self { key: Some(key), tenant }).ok_or_else(|| {
             let detail = format!(
                 "Idempotency-Key must have 1 to {LONGEST_KEY} printable ASCII characters and no space"
             );
             Problem::of(ProblemKind::BadRequest, detail)
         })
+    }
+}
+
+/// Where a reader reaches this server, as far as their browser says so: for examples to copy.
+#[derive(Debug, Clone)]
+pub(crate) struct BaseUrl(pub(crate) String);
+
+impl FromRequestParts<App> for BaseUrl {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        if let Some(url) = &app.options().public_url {
+            return Ok(Self(url.trim_end_matches('/').to_owned()));
+        }
+        let host = host::of(parts).unwrap_or("127.0.0.1");
+        Ok(Self(format!("{}://{host}", host::scheme(parts, app))))
+    }
+}
+
+/// Where people reach this server: for links that are given to somebody. A name in a request is whatever its sender, or whoever
+/// answers for a name server, says; so without a configured address only a bare address or `localhost` is taken for it.
+#[derive(Debug, Clone)]
+pub(crate) struct LinkUrl(pub(crate) String);
+
+impl FromRequestParts<App> for LinkUrl {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        if app.options().public_url.is_none() && !host::of(parts).is_some_and(host::is_bare) {
+            let detail = "the server does not know the address of its links: set http.public_url, or ask it by its IP address";
+            return Err(Problem::of(ProblemKind::Conflict, detail));
+        }
+        BaseUrl::from_request_parts(parts, app).await.map(|base| Self(base.0))
     }
 }

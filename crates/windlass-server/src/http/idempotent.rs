@@ -16,8 +16,8 @@ pub(crate) async fn replay(
     key: &IdempotencyKey,
     fingerprint: &[u8],
 ) -> Result<Option<Response>, Problem> {
-    let Some(key) = &key.0 else { return Ok(None) };
-    let known = acting.remember_request(key, fingerprint).await?;
+    let Some(text) = &key.key else { return Ok(None) };
+    let known = acting.remember_request(key.tenant, text, fingerprint).await?;
     Ok(known.map(|(status, answer)| {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
         (status, [("idempotency-replayed", "true")], Json(answer)).into_response()
@@ -31,8 +31,8 @@ pub(crate) async fn keep(
     status: StatusCode,
     kept: &Value,
 ) -> Result<(), Problem> {
-    if let Some(key) = &key.0 {
-        acting.answer_request(key, status.as_u16(), kept).await?;
+    if let Some(text) = &key.key {
+        acting.answer_request(key.tenant, text, status.as_u16(), kept).await?;
     }
     Ok(())
 }

@@ -6,18 +6,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::body::HttpBody;
 use axum::extract::{Request, State};
-use axum::http::{HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Version, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{DefaultPredicate, Predicate};
 use uuid::Uuid;
 
 use super::app::App;
 use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
+use crate::auth::session::Secure;
+use crate::server::client_of;
 
 /// The id of a request, in its log lines, its audit row and its answer.
 #[derive(Debug, Clone)]
@@ -28,8 +32,20 @@ pub fn around(router: Router<App>, app: &App) -> Router<App> {
     // The outermost is last. Compression leaves event streams alone by itself.
     router
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(CompressionLayer::new())
+        .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(NotLarge)))
         .layer(from_fn_with_state(app.clone(), watch))
+}
+
+/// Compression runs on the runtime's threads, some ten milliseconds for this many bytes. What is larger goes out as it is.
+const LARGEST_COMPRESSED: u64 = 512 * 1024;
+
+#[derive(Debug, Clone, Copy)]
+struct NotLarge;
+
+impl Predicate for NotLarge {
+    fn should_compress<B: HttpBody>(&self, response: &axum::http::Response<B>) -> bool {
+        response.body().size_hint().upper().is_none_or(|bytes| bytes <= LARGEST_COMPRESSED)
+    }
 }
 
 /// Gives the request its id and its time, and the answer its headers.
@@ -37,13 +53,18 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let began = Instant::now();
     let id = Uuid::now_v7().simple().to_string();
     request.extensions_mut().insert(RequestId(id.clone()));
+    let is_over_tls = Secure::of(&app, request.extensions()).0;
     let wants_timing = request.headers().contains_key("x-server-timing");
-    let target = format!("{} {}", request.method(), request.uri().path());
+    let target = format!("{} {}", request.method(), shown_path(request.uri().path()));
     // A long poll says how long it may take; nothing else takes so long.
     let patience = app.options().request_timeout + longest_wait(&request);
-    let mut response = match tokio::time::timeout(patience, next.run(request)).await {
-        Ok(response) => response,
-        Err(_) => Problem::of(ProblemKind::Timeout, "no answer was found in time").into_response(),
+    let mut response = if has_one_host(&request) {
+        match tokio::time::timeout(patience, next.run(request)).await {
+            Ok(response) => response,
+            Err(_) => Problem::of(ProblemKind::Timeout, "no answer was found in time").into_response(),
+        }
+    } else {
+        Problem::of(ProblemKind::BadRequest, "a request names its host once").into_response()
     };
     let took = began.elapsed();
     tracing::debug!(
@@ -54,6 +75,10 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
         "answered"
     );
     let headers = response.headers_mut();
+    if is_over_tls {
+        keep_cookies_to_tls(headers);
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(STAY_WITH_TLS));
+    }
     if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(HeaderName::from_static("x-request-id"), id);
     }
@@ -69,6 +94,35 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     response
 }
 
+/// For a year, and for this name only: what is below it may be somebody else's.
+const STAY_WITH_TLS: &str = "max-age=31536000";
+
+/// HTTP/1.1 asks for exactly one Host (RFC 9112, 3.2). A request within this process has none.
+fn has_one_host(request: &Request) -> bool {
+    let is_from_outside = client_of(request.extensions()).is_some();
+    !is_from_outside
+        || request.version() != Version::HTTP_11
+        || request.headers().get_all(header::HOST).iter().count() == 1
+}
+
+/// Every cookie that is set in answer to a request over TLS, whatever it holds.
+fn keep_cookies_to_tls(headers: &mut HeaderMap) {
+    if let header::Entry::Occupied(mut cookies) = headers.entry(header::SET_COOKIE) {
+        for cookie in cookies.iter_mut() {
+            if let Ok(mut secure) = HeaderValue::from_bytes(&[cookie.as_bytes(), b"; Secure"].concat()) {
+                secure.set_sensitive(cookie.is_sensitive());
+                *cookie = secure;
+            }
+        }
+    }
+}
+
+/// The address of a page as it may be logged: what follows these is the secret of a link.
+pub(crate) fn shown_path(path: &str) -> &str {
+    let secret = ["/ui/invitations/", "/ui/password-resets/"];
+    secret.into_iter().find(|start| path.starts_with(start)).unwrap_or(path)
+}
+
 /// On every answer unless the handler said otherwise.
 const ALWAYS: [(&str, &str); 4] = [
     ("x-content-type-options", "nosniff"),
@@ -77,10 +131,13 @@ const ALWAYS: [(&str, &str); 4] = [
     ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
 ];
 
+/// The longest that any request may wait for work.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
 /// How long this request may wait for work by what its address is.
 fn longest_wait(request: &Request) -> Duration {
     match request.uri().path() {
-        "/api/v1/worker/jobs/claim" => Duration::from_secs(60),
+        "/api/v1/worker/jobs/claim" => LONGEST_WAIT,
         _ => Duration::ZERO,
     }
 }
@@ -96,7 +153,8 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     Problem::of(ProblemKind::Internal, "the failure was logged").into_response()
 }
 
-const SIGN_INS_PER_MINUTE: u32 = 10;
+/// Keys that are remembered at one rate.
+const MOST_KEYS: usize = 20_000;
 
 /// How often each credential, and each tenant, has asked lately. Counted after authentication: before it, anybody could
 /// speak in another's name. Every server process counts for itself.
@@ -119,21 +177,20 @@ impl Rates {
         Ok(())
     }
 
-    /// Few tries for one address or token: guessing a password must take years.
-    pub(crate) fn sign_in(&self, who: &str) -> Result<(), Problem> {
-        self.take(SIGN_INS_PER_MINUTE, &format!("sign-in:{who}"))
-    }
-
     /// Whether one more of this kind is allowed now.
     pub(crate) fn has_room(&self, per_minute: u32, key: &str) -> bool {
         self.take(per_minute, key).is_ok()
     }
 
-    fn take(&self, per_minute: u32, key: &str) -> Result<(), Problem> {
+    /// Counts one more of this kind, or refuses it.
+    pub(crate) fn take(&self, per_minute: u32, key: &str) -> Result<(), Problem> {
         let limiter = self.limiter(per_minute);
-        // Keys that have not asked for a while are forgotten, so that the table does not grow for ever.
-        if limiter.len() > 10_000 {
+        // Keys that have not asked for a while are forgotten. If all of them have, somebody makes up keys: then all are.
+        if limiter.len() > MOST_KEYS {
             limiter.retain_recent();
+            if limiter.len() > MOST_KEYS / 2 {
+                self.limiters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&per_minute);
+            }
         }
         limiter.check_key(&key.to_owned()).map_err(|not_until| {
             use governor::clock::{Clock, DefaultClock};

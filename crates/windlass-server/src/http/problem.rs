@@ -50,6 +50,11 @@ impl ProblemKind {
         Self::Timeout,
     ];
 
+    /// Whether a form can be shown again with it. What is forbidden is answered as such, and the guard writes it down.
+    pub(crate) fn is_correctable(self) -> bool {
+        self.status().is_client_error() && self != Self::Forbidden
+    }
+
     pub const fn status(self) -> StatusCode {
         match self {
             Self::BadRequest => StatusCode::BAD_REQUEST,
@@ -161,6 +166,8 @@ pub struct Problem {
     pub detail: String,
     pub errors: Vec<Fault>,
     pub retry_after: Option<u64>,
+    /// The page where a person can do something about it.
+    pub solved_at: Option<&'static str>,
 }
 
 /// One thing that is wrong with the input.
@@ -195,7 +202,7 @@ pub(crate) struct ProblemBody {
 
 impl Problem {
     pub fn of(kind: ProblemKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), errors: Vec::new(), retry_after: None }
+        Self { kind, detail: detail.into(), errors: Vec::new(), retry_after: None, solved_at: None }
     }
 
     /// Bad input, with its place.
@@ -217,6 +224,13 @@ impl Problem {
         Self::of(ProblemKind::NotFound, format!("there is no such {what}"))
     }
 
+    /// Sends whoever reads pages to where they can do something about it.
+    #[must_use]
+    pub fn solved_at(mut self, page: &'static str) -> Self {
+        self.solved_at = Some(page);
+        self
+    }
+
     #[must_use]
     pub fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
@@ -234,6 +248,8 @@ impl From<Error> for Problem {
             Error::UnknownDefinition { .. } | Error::InactiveDefinition { .. } => {
                 Self::invalid("/definition_key", text)
             }
+            Error::TooManyLanes { field, message } => Self::invalid(format!("/{field}"), message),
+            Error::TooManyTriggers { .. } => Self::of(ProblemKind::QuotaReached, text),
             Error::TenantRefused { .. } => Self::of(ProblemKind::Forbidden, text),
             Error::UnknownJob { .. } => Self::not_found("job"),
             Error::Unknown { what } => Self::not_found(what),
@@ -244,6 +260,7 @@ impl From<Error> for Problem {
             | Error::Held { .. }
             | Error::Taken { .. } => Self::of(ProblemKind::Conflict, text),
             Error::Changed { .. } => Self::of(ProblemKind::PreconditionFailed, text),
+            Error::Busy => Self::of(ProblemKind::TooManyRequests, text).retry_after(1),
             Error::QuotaReached { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(5),
             error if error.is_timeout() => {
                 tracing::warn!(%error, "a statement took too long");

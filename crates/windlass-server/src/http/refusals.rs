@@ -4,10 +4,8 @@
 //! credential, has so many rows a minute, and all that are unknown together have so many. What is beyond that is counted, and
 //! the next row, or the one written when the server stops, says how many there were.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use axum::extract::ConnectInfo;
 use axum::http::{Extensions, HeaderMap, header};
 use serde_json::json;
 use windlass::{Act, Actor, Reach};
@@ -15,6 +13,7 @@ use windlass::{Act, Actor, Reach};
 use super::app::App;
 use super::limits::RequestId;
 use crate::auth::{Caller, TokenSecret};
+use crate::server::client_of;
 
 /// Rows a minute of one caller that is known, of one address, and of all that are unknown.
 const OF_A_CALLER: u32 = 600;
@@ -41,11 +40,16 @@ pub(crate) struct Refusal {
 impl Refusal {
     /// Of a caller that is known and may not.
     pub(crate) fn of(caller: &Caller, target: impl Into<String>) -> Self {
+        Self::of_act(caller, "request", target)
+    }
+
+    /// Of a caller that is known, who tried this.
+    pub(crate) fn of_act(caller: &Caller, action: &'static str, target: impl Into<String>) -> Self {
         Self {
             reach: caller.wide_reach(),
             actor: caller.actor(),
             is_known: true,
-            action: "request",
+            action,
             target: target.into(),
             credential: caller.name(),
         }
@@ -53,7 +57,7 @@ impl Refusal {
 
     /// Of whoever sent this, with a credential that is nobody's.
     pub(crate) fn of_nobody(headers: &HeaderMap, extensions: &Extensions, target: impl Into<String>) -> Self {
-        let from = extensions.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip().to_string());
+        let from = client_of(extensions).map(|address| address.to_string());
         let request_id = extensions.get::<RequestId>().map(|id| id.0.clone());
         Self::of_unknown("request", (from, request_id), target, shown(headers))
     }
@@ -62,6 +66,11 @@ impl Refusal {
     pub(crate) fn at_hook(from_address: Option<String>, request_id: Option<String>, hook: &str) -> Self {
         let hook = windlass::text::storable(hook.as_bytes(), 100);
         Self::of_unknown("hook.receive", (from_address, request_id), hook, "signature")
+    }
+
+    /// Of whoever wanted to make an account with an invitation, for an address that has one.
+    pub(crate) fn at_invitation(from_address: Option<String>, invitation: uuid::Uuid) -> Self {
+        Self::of_unknown("invitation.accept", (from_address, None), invitation.to_string(), "link")
     }
 
     /// Of whoever could not sign in.

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use uuid::Uuid;
 use windlass::{Overview, Summary};
 
 /// The series written here; `docs/telemetry.md` lists the same, and a test compares the two.
 pub const METRICS: &[(&str, &str)] = &[
-    ("windlass_jobs", "jobs now, by queue and status"),
-    ("windlass_oldest_queued_seconds", "how long the job that is queued longest could have run, by queue"),
+    ("windlass_jobs", "jobs now, by queue and status, for the 100 queues with the most work and `other`"),
+    (
+        "windlass_oldest_queued_seconds",
+        "how long the job that is queued longest could have run, by queue, for the same queues",
+    ),
     (
         "windlass_jobs_enqueued_total",
         "jobs that ever came in, by definition_key, whoever enqueued them: a program, SQL, a trigger, another job",
@@ -17,17 +19,22 @@ pub const METRICS: &[(&str, &str)] = &[
     ("windlass_tenant_jobs", "jobs now, by tenant and status, for the largest tenants and `other`"),
 ];
 
-/// Jobs by queue and status; and, for the `most` tenants with the most unfinished jobs, by tenant and status. However many
-/// tenants there are, at most `most + 1` have series.
+/// How many queues have series of their own. Tenants choose queue names, so there may be any number of them.
+const MOST_QUEUES: usize = 100;
+const OTHER: &str = "other";
+
+/// Jobs by queue and status, for the queues with the most unfinished jobs; and the same for the `most` largest tenants. Whatever is
+/// not among them is counted as `other`, so the number of series does not grow with what tenants do.
 #[must_use]
 pub fn depths(overview: &Overview, most: usize) -> String {
     let mut text = String::new();
+    let queues = largest(&overview.queues, MOST_QUEUES);
     describe(&mut text, METRICS[0]);
-    for (queue, summary) in &overview.queues {
+    for (queue, summary) in &queues {
         write_counts(&mut text, METRICS[0].0, "queue", queue, &counts(summary));
     }
     describe(&mut text, METRICS[1]);
-    for (queue, summary) in &overview.queues {
+    for (queue, summary) in &queues {
         let age = summary.oldest_queued_age_seconds.unwrap_or(0.0).max(0.0);
         // Writing to a string cannot fail.
         let _ = writeln!(text, "{}{{queue=\"{}\"}} {age}", METRICS[1].0, escape(queue));
@@ -38,8 +45,8 @@ pub fn depths(overview: &Overview, most: usize) -> String {
     }
     if most > 0 {
         describe(&mut text, METRICS[3]);
-        for (tenant, counts) in largest(&overview.tenants, most) {
-            write_counts(&mut text, METRICS[3].0, "tenant", &tenant, &counts);
+        for (tenant, summary) in largest(&overview.tenants, most) {
+            write_counts(&mut text, METRICS[3].0, "tenant", &tenant, &counts(&summary));
         }
     }
     text
@@ -60,23 +67,27 @@ fn counts(summary: &Summary) -> Statuses {
     ]
 }
 
-/// Those with the most work before them by name, the others as one.
-fn largest(tenants: &BTreeMap<Uuid, Summary>, most: usize) -> Vec<(String, Statuses)> {
-    let mut ranked: Vec<(&Uuid, &Summary)> = tenants.iter().collect();
+/// Those with the most work before them by name, and the sum of the others as `other`. One that is itself called so is among the
+/// others: two series must not have the same labels.
+fn largest<K: Ord + ToString>(all: &BTreeMap<K, Summary>, most: usize) -> Vec<(String, Summary)> {
     let unfinished =
         |summary: &Summary| summary.scheduled + summary.blocked + summary.queued + summary.running;
-    ranked.sort_by_key(|(tenant, summary)| (std::cmp::Reverse(unfinished(summary)), **tenant));
-    let rest = ranked.split_off(most.min(ranked.len()));
-    let mut shown: Vec<(String, Statuses)> =
-        ranked.into_iter().map(|(tenant, summary)| (tenant.to_string(), counts(summary))).collect();
-    let mut other = counts(&Summary::default());
-    for (_, summary) in &rest {
-        for (sum, (_, count)) in other.iter_mut().zip(counts(summary)) {
-            sum.1 += count;
-        }
-    }
+    let mut ranked: Vec<(String, &Summary)> =
+        all.iter().map(|(name, summary)| (name.to_string(), summary)).collect();
+    ranked.sort_by(|(name, a), (other, b)| {
+        let order = |name: &str, summary: &Summary| (name == OTHER, std::cmp::Reverse(unfinished(summary)));
+        order(name, a).cmp(&order(other, b)).then_with(|| name.cmp(other))
+    });
+    let named = ranked.iter().take(most).take_while(|(name, _)| name != OTHER).count();
+    let rest = ranked.split_off(named);
+    let mut shown: Vec<(String, Summary)> =
+        ranked.into_iter().map(|(name, summary)| (name, summary.clone())).collect();
     if !rest.is_empty() {
-        shown.push(("other".to_owned(), other));
+        let mut other = Summary::default();
+        for (_, summary) in rest {
+            other.merge(summary);
+        }
+        shown.push((OTHER.to_owned(), other));
     }
     shown
 }
@@ -98,7 +109,7 @@ fn escape(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use windlass::Overview;
+    use windlass::{Overview, Summary};
 
     use super::{depths, escape};
 
@@ -111,5 +122,28 @@ mod tests {
     fn without_jobs_the_series_are_only_described() {
         assert_eq!(depths(&Overview::default(), 5).matches("# TYPE").count(), 4);
         assert!(!depths(&Overview::default(), 0).contains("tenant"));
+    }
+
+    #[test]
+    fn thirty_thousand_queues_make_no_more_series_than_a_hundred_and_one() {
+        let mut overview = Overview::default();
+        for n in 0..30_000_u32 {
+            let age = Some(f64::from(n));
+            let summary =
+                Summary { queued: i64::from(n), oldest_queued_age_seconds: age, ..Summary::default() };
+            overview.queues.insert(format!("q{n}"), summary);
+        }
+        overview.queues.insert("other".to_owned(), Summary { queued: 1_000_000, ..Summary::default() });
+        let text = depths(&overview, 5);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(lines.len(), 101 * 8 + 101);
+        assert!(lines.contains(&r#"windlass_jobs{queue="q29999",status="queued"} 29999"#));
+        let below: i64 = (0..29_900).sum();
+        let other = format!(r#"windlass_jobs{{queue="other",status="queued"}} {}"#, below + 1_000_000);
+        assert!(lines.contains(&&*other), "{other}");
+        assert!(lines.contains(&r#"windlass_oldest_queued_seconds{queue="other"} 29899"#));
+        let different: std::collections::BTreeSet<&str> =
+            lines.iter().map(|line| line.rsplit_once(' ').unwrap().0).collect();
+        assert_eq!(different.len(), lines.len(), "two series have the same labels");
     }
 }

@@ -12,7 +12,7 @@ use super::posted::Posted;
 use super::query::JobsQuery;
 use super::viewer::Viewer;
 use crate::auth::Permission;
-use crate::http::{App, Problem, ProblemKind};
+use crate::http::{App, Problem, ProblemKind, query};
 
 /// `POST /ui/jobs/act`
 pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
@@ -28,9 +28,7 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
     match said {
         Ok(words) => Ok(back(&to, "succeeded", words)),
         // What was refused changes nothing; the reader stays where they are and reads why.
-        Err(problem) if problem.kind.status().is_client_error() && problem.kind != ProblemKind::Forbidden => {
-            Ok(back(&to, "failed", sentence(&problem.detail)))
-        }
+        Err(problem) if problem.kind.is_correctable() => Ok(back(&to, "failed", sentence(&problem.detail))),
         Err(problem) => Err(problem.into()),
     }
 }
@@ -60,10 +58,9 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Pro
     let filter = match posted.get("every") {
         Some(text) => {
             let uri = format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "is no filter"))?;
-            let query = axum::extract::Query::<JobsQuery>::try_from_uri(&uri)
-                .map_err(|_| Problem::invalid("/every", "is no filter"))?;
-            leaves = query.0.status.is_some();
-            query.0.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?
+            let asked: JobsQuery = query(&uri).map_err(|_| Problem::invalid("/every", "is no filter"))?;
+            leaves = asked.status.is_some();
+            asked.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?
         }
         None => {
             let ids = posted.ids("id");
@@ -82,6 +79,7 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Pro
         }
         _ => return Err(Problem::invalid("/act", "must be cancel, retry or delete")),
     };
+    let _turn = if filter.is_search() { Some(app.searches().turn(tenant).await?) } else { None };
     let changed = all(app, viewer, verb, filter, leaves || matches!(verb, Verb::Delete)).await?;
     let jobs = if changed == 1 { "1 job".to_owned() } else { format!("{changed} jobs") };
     Ok(match verb {

@@ -3,10 +3,13 @@
 
 use std::sync::LazyLock;
 
-use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
+
+use super::asked::Segment;
+use super::page::PageProblem;
+use crate::http::Problem;
 
 const CSS: &str = include_str!("../../assets/windlass.css");
 const JS: &str = include_str!("../../assets/windlass.js");
@@ -25,12 +28,12 @@ pub(crate) fn js_address() -> String {
 }
 
 /// `GET /ui/assets/{name}`
-pub(crate) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Response {
+pub(crate) async fn asset(Segment(name): Segment, headers: HeaderMap) -> Response {
     let (kind, text, hash) = match name.as_str() {
         "windlass.css" => ("text/css; charset=utf-8", CSS, &*CSS_HASH),
         "windlass.js" => ("text/javascript; charset=utf-8", JS, &*JS_HASH),
         "mark.svg" => ("image/svg+xml", MARK, &*MARK_HASH),
-        _ => return StatusCode::NOT_FOUND.into_response(),
+        _ => return PageProblem(Problem::not_found("file")).into_response(),
     };
     let tag = format!("\"{hash}\"");
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());

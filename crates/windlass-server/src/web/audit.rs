@@ -1,10 +1,11 @@
 //! The audit trail: who did what, newest first.
 
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use serde::Deserialize;
 use serde_json::Value;
 use windlass::{AuditEntry, AuditQuery};
 
+use super::asked::Query;
 use super::frame::Section;
 use super::html::{Html, escape};
 use super::list::{Cell, ListPage, ListRow, badge, columns};
@@ -42,7 +43,7 @@ pub(crate) async fn list(
         before: search.before,
         limit: ROWS,
     };
-    let entries = looking.audit(&query).await?;
+    let (entries, has_more) = looking.audit(&query).await?;
     looking.end().await?;
     let now = frame.now;
     let row = |entry: &AuditEntry| ListRow {
@@ -70,7 +71,7 @@ pub(crate) async fn list(
         selected("done"),
         selected("denied")
     );
-    let next = entries.last().filter(|_| entries.len() == usize::from(ROWS)).map(|last| {
+    let next = entries.last().filter(|_| has_more).map(|last| {
         let mut address = "/ui/audit?actor=".to_owned();
         encode_into(&mut address, &search.actor);
         address.push_str("&action=");

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use windlass::{Act, Reach};
 
+use super::asked::Id;
 use super::frame::Section;
 use super::html::{Html, escape};
 use super::job::pretty;
@@ -13,7 +14,7 @@ use super::page::{Page, PageProblem, back, page, sentence};
 use super::posted::Posted;
 use super::viewer::Viewer;
 use super::when::{When, span};
-use crate::http::{App, Id, Problem};
+use crate::http::{App, Problem};
 
 /// `GET /ui/definitions`
 pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
@@ -172,7 +173,7 @@ pub(crate) async fn change(
 async fn save(app: &App, viewer: &Viewer, id: Option<Uuid>, posted: &Posted) -> Page {
     match written(app, viewer, id, posted).await {
         Ok(key) => Ok(back("/ui/definitions", "succeeded", format!("Saved the definition {key}."))),
-        Err(PageProblem(problem)) if problem.kind.status().is_client_error() => {
+        Err(PageProblem(problem)) if problem.kind.is_correctable() => {
             let typed = typed(posted);
             show(app, viewer, id, &typed, Some(sentence(&problem.detail))).await
         }

@@ -9,6 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 use windlass::{Attempt, Filter, Job, LogChunk, LogPosition, State};
 
+use super::asked::Id;
 use super::frame::{Frame, Section};
 use super::html::Html;
 use super::jobs::{Row, rows, short};
@@ -20,7 +21,7 @@ use super::viewer::Viewer;
 use super::when::{When, seconds_between, span};
 use super::worker_name::brief;
 use crate::auth::Permission;
-use crate::http::{App, Id, Problem};
+use crate::http::{App, Problem};
 
 #[derive(Template)]
 #[template(path = "job.html")]
@@ -100,7 +101,7 @@ const TAIL: usize = 8_000;
 const EARLIER_TAIL: usize = 800;
 
 /// Attempts that are shown: the first, and the newest of many.
-const MOST_ATTEMPTS: usize = 10;
+const MOST_ATTEMPTS: i32 = 10;
 
 /// A payload up to this size is on the page, ready to be copied; a larger one is fetched for it.
 const COPIED: usize = 8_000;
@@ -111,7 +112,10 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
     let mut frame = viewer.frame(&app, Section::Jobs).await?;
     let looking = app.queue().look(viewer.caller.reach()).await?;
     let job = looking.job(tenant, id).await?.ok_or_else(|| Problem::not_found("job"))?;
-    let attempts = looking.attempts(tenant, id).await?;
+    // The first one and the last ones: there may be thousands between.
+    let (mut attempts, _) = looking.attempts_after(tenant, id, 0, 1).await?;
+    let after = (job.attempt_count - MOST_ATTEMPTS).max(1);
+    attempts.extend(looking.attempts_after(tenant, id, after, 2 * MOST_ATTEMPTS as u16).await?.0);
     let why = if job.status.is_terminal() || job.status == State::Running {
         None
     } else {
@@ -225,11 +229,11 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
     };
     let mut steps = vec![moment("queued", "ring", "Enqueued", by(&job.source), job.queued_at)];
     let longest = attempts.iter().filter_map(|attempt| lasted(attempt, now)).fold(0.001, f64::max);
-    let skipped = attempts.len().saturating_sub(MOST_ATTEMPTS);
+    let skipped = match attempts {
+        [first, second, ..] => second.attempt_no - first.attempt_no - 1,
+        _ => 0,
+    };
     for (index, attempt) in attempts.iter().enumerate() {
-        if index > 0 && index <= skipped {
-            continue;
-        }
         let most = if index + 1 == attempts.len() { TAIL } else { EARLIER_TAIL };
         steps.push(Step::Attempt(Box::new(view(attempt, log, (longest, most), now))));
         if index == 0

@@ -1,12 +1,13 @@
 //! The list of jobs: cards, charts, filters, rows.
 
 use askama::Template;
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use axum::response::{IntoResponse, Redirect};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
 use windlass::{Activity, Counts, Job, Run, State};
 
+use super::asked::Query;
 use super::cards::{Card, Facts, cards, grouped, minutes};
 use super::chart::{Bar, Dot, Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
@@ -111,14 +112,22 @@ pub(crate) async fn list(
     }
     let tenant = viewer.caller.tenant();
     let mut frame = viewer.frame(&app, Section::Jobs).await?;
+    let searched = match query.filter(tenant) {
+        Ok(filter) if filter.is_search() => {
+            let _turn = app.searches().turn(tenant).await?;
+            Some(app.queue().search(viewer.caller.reach(), &filter.limit(ROWS)).await?)
+        }
+        _ => None,
+    };
     let looking = app.queue().look(viewer.caller.reach()).await?;
     let overview = looking.overview().await?;
     let counts = &overview.counts;
     let now = frame.now;
     let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
     let runs = looking.runs(&[tenant], RUNS).await?;
-    let none = || windlass::Page { jobs: Vec::new(), next: None };
+    let none = windlass::Page::default;
     let (found, wrong) = match query.filter(tenant) {
+        Ok(filter) if filter.is_search() => (searched.unwrap_or_default(), None),
         // The counters know it, and looking for what is not there would read every job of the tenant.
         Ok(_) if query.is_counted() && matching(&query, counts, 0, false).0 == 0 => (none(), None),
         Ok(filter) => (looking.list(&filter.limit(ROWS)).await?, None),
@@ -156,7 +165,10 @@ pub(crate) async fn list(
         ],
         next_href: found.next.map(|cursor| query.address(None, Some(cursor))),
         newest_href: query.address(None, None),
-        page_words: page_words(&query, rows.len(), matching, matching_more),
+        page_words: match found.searched {
+            Some(searched) => searched_words(&query, rows.len(), searched),
+            None => page_words(&query, rows.len(), matching, matching_more),
+        },
         matching,
         matching_more,
         filter_text: query.text(None, None),
@@ -253,6 +265,13 @@ fn matching(query: &JobsQuery, counts: &[Counts], shown: usize, has_next: bool) 
     let fitting = counts.iter().filter(|each| fits(query, each));
     let count: i64 = fitting.map(|each| states.iter().map(|state| each.of(*state)).sum::<i64>()).sum();
     (count.unsigned_abs(), false)
+}
+
+/// What a search found, and how far it looked.
+fn searched_words(query: &JobsQuery, shown: usize, searched: usize) -> String {
+    let jobs = if shown == 1 { "1 job".to_owned() } else { format!("{shown} jobs") };
+    let which = if query.cursor.is_some() { "next" } else { "newest" };
+    format!("{jobs} found; searched the {which} {}", grouped(i64::try_from(searched).unwrap_or(i64::MAX)))
 }
 
 fn page_words(query: &JobsQuery, shown: usize, matching: u64, more: bool) -> String {

@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
@@ -19,9 +19,10 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 use windlass::{Queue, Reach};
 
+use super::asked::Query;
 use super::page::PageProblem;
 use crate::auth::{Caller, Permission};
-use crate::http::{App, Problem, ProblemKind};
+use crate::http::{App, Problem, ProblemKind, Standing, revoked};
 
 /// How often one stream looks, and how long a look is shared.
 const PACE: Duration = Duration::from_millis(1000);
@@ -39,36 +40,46 @@ pub(crate) struct Scope {
 pub(crate) async fn stream(
     FromState(app): FromState<App>,
     caller: Caller,
+    standing: Standing,
     Query(scope): Query<Scope>,
 ) -> Result<Response, PageProblem> {
-    let reach = match scope.all {
-        Some(_) if caller.may(Permission::Administer) => Reach::Everything,
-        _ => caller.reach(),
+    let (reach, standing) = match scope.all {
+        Some(_) if caller.may(Permission::Administer) => {
+            (Reach::Everything, standing.needs(Permission::Administer))
+        }
+        _ => (caller.reach(), standing),
     };
     if !caller.may(Permission::ReadJobs) {
         return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission to read jobs").into());
     }
     let first = app.pulses().pulse(app.queue(), reach).await?;
-    let watch = Watch { app: app.clone(), reach, seen: first, told: Instant::now() };
-    let events = stream::unfold(Some(watch), next).take_until(app.stopping().clone().cancelled_owned());
-    let bye = stream::iter([Event::default().event("bye").data("the server stops")]);
-    let events = events.chain(bye).map(Ok::<_, Infallible>);
+    let watch = Watch { app: app.clone(), reach, standing, seen: first, told: Instant::now() };
+    let events = stream::unfold(Some(watch), next).map(Ok::<_, Infallible>);
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
 }
 
 struct Watch {
     app: App,
     reach: Reach,
+    standing: Standing,
     seen: u64,
     told: Instant,
 }
 
 async fn next(watch: Option<Watch>) -> Option<(Event, Option<Watch>)> {
     let mut watch = watch?;
+    let bye = |why: &str| Some((Event::default().event("bye").data(why), None));
     loop {
-        tokio::time::sleep(PACE).await;
-        // A database that does not answer ends the stream; the browser comes back and says so meanwhile.
-        let Ok(now) = watch.app.pulses().pulse(watch.app.queue(), watch.reach).await else { return None };
+        tokio::select! {
+            () = tokio::time::sleep(PACE) => {}
+            () = watch.app.stopping().cancelled() => return bye("the server stops"),
+        }
+        if let Err(problem) = watch.standing.renew().await {
+            return Some((revoked(&problem), None));
+        }
+        let Ok(now) = watch.app.pulses().pulse(watch.app.queue(), watch.reach).await else {
+            return bye("the database does not answer");
+        };
         if now != watch.seen || watch.told.elapsed() > AT_LEAST_EVERY {
             watch.seen = now;
             watch.told = Instant::now();

@@ -3,17 +3,18 @@
 
 use std::convert::Infallible;
 
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
 use serde::Deserialize;
-use windlass::LogPosition;
+use windlass::{LogChunk, LogPosition};
 
+use super::asked::{Id, Query};
 use super::page::PageProblem;
 use crate::auth::Caller;
-use crate::http::{App, Id, Problem};
+use crate::http::{App, Follower, More, Standing, revoked};
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct From {
@@ -24,31 +25,32 @@ pub(crate) struct From {
 pub(crate) async fn follow(
     FromState(app): FromState<App>,
     caller: Caller,
+    standing: Standing,
     Id(id): Id,
     Query(from): Query<From>,
     headers: HeaderMap,
 ) -> Result<Response, PageProblem> {
-    let tenant = caller.tenant();
-    let looking = app.queue().look(caller.reach()).await?;
-    looking.job(tenant, id).await?.ok_or_else(|| Problem::not_found("job"))?;
-    looking.end().await?;
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned).or(from.after);
     let after = seen.and_then(|text| text.parse::<LogPosition>().ok()).unwrap_or_default();
-    let follower = app.queue().follow_log(tenant, id, after);
-    let events = stream::unfold(Some(follower), |follower| async {
+    let mut follower = Follower::new(app, caller, standing, id, after);
+    // The first look decides between a stream and a 404.
+    let first = follower.look().await?;
+    let rest = stream::unfold(Some(follower), |follower| async {
         let mut follower = follower?;
         match follower.next().await {
-            Ok(Some(chunks)) => {
-                let position = chunks.last().map(|chunk| chunk.position.to_string()).unwrap_or_default();
-                let event = Event::default().event("log").id(position);
-                let event = event.json_data(&chunks).unwrap_or_else(|_| Event::default().comment("skipped"));
-                Some((event, Some(follower)))
-            }
-            // Over, or unreachable: the page looks again, and says which.
-            Ok(None) | Err(_) => Some((Event::default().event("end").data("over"), None)),
+            More::Chunks(chunks) => Some((event(&chunks), Some(follower))),
+            // The page looks again, and says why.
+            More::Over => Some((Event::default().event("end").data("over"), None)),
+            More::Revoked(problem) => Some((revoked(&problem), None)),
         }
     });
-    let stopping = app.stopping().clone();
-    let events = events.take_until(stopping.cancelled_owned()).map(Ok::<_, Infallible>);
+    let first = stream::iter((!first.is_empty()).then(|| event(&first)));
+    let events = first.chain(rest).map(Ok::<_, Infallible>);
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
+}
+
+fn event(chunks: &[LogChunk]) -> Event {
+    let position = chunks.last().map(|chunk| chunk.position.to_string()).unwrap_or_default();
+    let event = Event::default().event("log").id(position);
+    event.json_data(chunks).unwrap_or_else(|_| Event::default().comment("skipped"))
 }

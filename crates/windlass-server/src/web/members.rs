@@ -1,26 +1,66 @@
-//! Members: the people of a tenant and what each may do there. For those who manage them.
+//! Members: the people of a tenant and what each may do there, and those who are invited. For those who manage them.
 
-use axum::extract::{Query, State as FromState};
+use askama::Template;
+use axum::extract::State as FromState;
 use uuid::Uuid;
-use windlass::{Act, Member};
+use windlass::{Act, Invitation, Member};
 
-use super::frame::Section;
-use super::html::{Html, escape};
-use super::list::{Cell, Fields, FormPage, Link, ListPage, ListRow, badge, columns};
+use super::asked::Query;
+use super::frame::{Frame, Section};
+use super::html::Html;
+use super::list::{Fields, FormPage};
 use super::page::{Page, back, page, sentence};
 use super::posted::Posted;
 use super::search::Search;
 use super::viewer::Viewer;
 use super::when::When;
-use crate::auth::{MemberRole, Secret, member_fields};
+use crate::auth::{MemberRole, accounts};
 use crate::http::{App, Problem};
 
 /// What a person may be, and what that means.
 const ROLES: [(&str, &str, &str); 3] = [
-    ("viewer", "Viewer", "Viewer: looks"),
-    ("operator", "Operator", "Operator: also enqueues, cancels, retries"),
-    ("tenant_admin", "Tenant admin", "Tenant admin: also triggers, tokens, members, deleting"),
+    ("viewer", "Viewer", "Viewer: sees jobs and triggers"),
+    ("operator", "Operator", "Operator: also enqueues, cancels and retries jobs"),
+    (
+        "tenant_admin",
+        "Tenant admin",
+        "Tenant admin: also manages triggers, tokens and members, and deletes jobs",
+    ),
 ];
+
+pub(super) fn role_words(role: &str) -> &'static str {
+    ROLES.iter().find(|(name, ..)| *name == role).map_or("Member", |(_, words, _)| words)
+}
+
+#[derive(Template)]
+#[template(path = "members.html")]
+struct MembersPage {
+    frame: Frame,
+    aside: String,
+    search: Html,
+    members: Vec<MemberRow>,
+    invitations: Vec<InvitationRow>,
+}
+
+struct MemberRow {
+    member: Member,
+    is_own: bool,
+    since: When,
+}
+
+impl MemberRow {
+    fn has(&self, role: &str) -> bool {
+        self.member.role == role
+    }
+}
+
+struct InvitationRow {
+    id: Uuid,
+    email: String,
+    role: &'static str,
+    sent: When,
+    expires: When,
+}
 
 /// `GET /ui/members`
 pub(crate) async fn list(
@@ -31,86 +71,38 @@ pub(crate) async fn list(
     let frame = viewer.frame(&app, Section::Members).await?;
     let looking = app.queue().look(viewer.caller.reach()).await?;
     let members = looking.members(viewer.caller.tenant()).await?;
+    let invitations = looking.invitations(viewer.caller.tenant()).await?;
     looking.end().await?;
     let found = search.among(&members, |member, wanted| {
         member.email.contains(wanted) || member.name.to_lowercase().contains(wanted)
     });
+    let invited = search.among(&invitations, |invitation, wanted| invitation.email.contains(wanted));
     let now = frame.now;
     let own = viewer.caller.user_id();
-    let row = |member: &&Member| ListRow {
-        id: format!("member-{}", member.user_id),
-        cells: vec![
-            Cell::html(person(member, own == Some(member.user_id))).class("whole"),
-            Cell::html(role_form(member)).named("role"),
-            Cell::html(state(member)),
-            Cell::html(When::new(member.created_at, now)).named("since"),
-            Cell::acts(remove_form(member, own == Some(member.user_id))),
-        ],
+    let row = |member: &&Member| MemberRow {
+        is_own: own == Some(member.user_id),
+        since: When::new(member.created_at, now),
+        member: (*member).clone(),
     };
-    page(&ListPage {
-        title: "Members",
+    let invitation = |invitation: &&Invitation| InvitationRow {
+        id: invitation.id,
+        email: invitation.email.clone(),
+        role: role_words(&invitation.role),
+        sent: When::new(invitation.created_at, now),
+        expires: When::new(invitation.expires_at, now),
+    };
+    page(&MembersPage {
         aside: Search::aside(found.len(), "people who may sign in to this tenant"),
-        act: Some(Link { href: "/ui/members/new", word: "Add member" }),
-        before: search.form(members.len(), "/ui/members", "Find a member", "E-mail or name"),
-        columns: columns(&["Person", "Role", "State", "Member since", "!Actions"]),
-        rows: found.iter().take(Search::SHOWN).map(row).collect(),
-        empty: (
-            "No members",
-            "Add the people who should see this tenant's jobs. Programs use tokens instead.",
+        search: search.form(
+            members.len().max(invitations.len()),
+            "/ui/members",
+            "Find a member",
+            "E-mail or name",
         ),
-        next: None,
+        members: found.iter().take(Search::SHOWN).map(row).collect(),
+        invitations: invited.iter().take(Search::SHOWN).map(invitation).collect(),
         frame,
     })
-}
-
-fn person(member: &Member, is_own: bool) -> Html {
-    let you = if is_own { " <span class=\"tag\">you</span>" } else { "" };
-    let name = if member.name.is_empty() {
-        String::new()
-    } else {
-        format!("<span class=\"sub cut\" dir=\"auto\">{}</span>", escape(&member.name))
-    };
-    Html(format!("<span class=\"cut\"><bdi>{}</bdi>{you}</span>{name}", escape(&member.email)))
-}
-
-fn state(member: &Member) -> Html {
-    match (member.is_active, member.has_password) {
-        (false, _) => badge("canceled", "dash", "Switched off"),
-        (true, false) => badge("queued", "clock", "No password yet"),
-        (true, true) => badge("succeeded", "tick", "Active"),
-    }
-}
-
-fn role_form(member: &Member) -> Html {
-    let options: String = ROLES
-        .iter()
-        .map(|(role, word, _)| {
-            let selected = if *role == member.role { " selected" } else { "" };
-            format!("<option value=\"{role}\"{selected}>{word}</option>")
-        })
-        .collect();
-    Html(format!(
-        "<form class=\"inline\" method=\"post\" action=\"/ui/members\"><input type=\"hidden\" name=\"email\" value=\"{email}\"><label class=\"aloud\" for=\"role-{id}\">Role of {email}</label><select class=\"small\" id=\"role-{id}\" name=\"role\">{options}</select><button class=\"small\" name=\"do\" value=\"role\" aria-label=\"Save the role of {email}\">Save</button></form>",
-        email = escape(&member.email),
-        id = member.user_id
-    ))
-}
-
-fn remove_form(member: &Member, is_own: bool) -> String {
-    let detail = if is_own {
-        "This is you: you lose sight of this tenant at once.".to_owned()
-    } else {
-        format!(
-            "{} loses sight of this tenant within seconds. What they did stays in the audit trail.",
-            member.email
-        )
-    };
-    format!(
-        "<form class=\"inline\" method=\"post\" action=\"/ui/members\"><button class=\"small danger\" name=\"remove\" value=\"{}\" data-confirm=\"Remove this member?\" data-detail=\"{}\" data-yes=\"Remove member\" aria-label=\"Remove {}\">Remove</button></form>",
-        member.user_id,
-        escape(&detail),
-        escape(&member.email)
-    )
 }
 
 /// `GET /ui/members/new`
@@ -121,28 +113,34 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>) -> Page {
     let frame = viewer.frame(app, Section::Members).await?;
     let text = |name: &str| typed.get(name).unwrap_or_default();
-    let roles = ROLES.map(|(role, _, words)| (role.to_owned(), words.to_owned()));
+    let may_give = |role: &str| {
+        MemberRole::named(role).is_ok_and(|role| viewer.caller.check_grant(role.role(), None).is_ok())
+    };
+    let roles: Vec<(String, String)> = ROLES
+        .into_iter()
+        .filter(|(role, ..)| may_give(role))
+        .map(|(role, _, words)| (role.to_owned(), words.to_owned()))
+        .collect();
+    let days = [("1", "1 day"), ("7", "7 days"), ("30", "30 days")];
+    let days = days.map(|(value, words)| (value.to_owned(), words.to_owned()));
     let fields = Fields::default()
-        .input(("email", "E-mail"), "email!", text("email"), "Somebody who is known here already keeps their name and password.")
-        .input(("name", "Name"), "text", text("name"), "")
+        .input(("email", "E-mail"), "email!", text("email"), "")
         .select(("role", "Role"), &roles, typed.get("role").unwrap_or("viewer"), "")
-        .input(
-            ("password", "Password"),
-            "password",
-            "",
-            "At least 12 characters, for somebody new. Without one they come in by your own sign-in (JWT) only.",
-        );
+        .select(("days", "The link is valid for"), &days, typed.get("days").unwrap_or("7"), "");
     page(&FormPage {
-        title: "Add member".to_owned(),
+        title: "Invite a person".to_owned(),
         up: ("/ui/members", "Members"),
         head: Html::default(),
         wrong,
         before: Html::default(),
         action: "/ui/members/new".to_owned(),
         fields: fields.html(),
-        save: "Add member",
+        save: "Create invitation",
         others: Vec::new(),
-        beside: Html::default(),
+        beside: Html(
+            "<p class=\"muted\">You get a link that is shown once. Send it to the person. They sign in, or create their account, and accept.</p>"
+                .to_owned(),
+        ),
         after: Html::default(),
         frame,
     })
@@ -150,49 +148,97 @@ async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>)
 
 /// `POST /ui/members/new`
 pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
-    match put(&app, &viewer, &posted).await {
-        Ok(member) => Ok(back("/ui/members", "succeeded", format!("{} is a member now.", member.email))),
-        Err(problem) if problem.kind.status().is_client_error() => {
+    match invite(&app, &viewer, &posted).await {
+        Ok((email, link)) => {
+            let words =
+                format!("Send this link to {email}. Whoever opens it can accept the invitation once.");
+            shown_once(&app, &viewer, "Invitation", words, link).await
+        }
+        Err(problem) if problem.kind.is_correctable() => {
             show(&app, &viewer, &posted, Some(sentence(&problem.detail))).await
         }
         Err(problem) => Err(problem.into()),
     }
 }
 
-/// `POST /ui/members`: gives a member another role, or removes them.
+async fn invite(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(String, String), Problem> {
+    let (caller, base) = (&viewer.caller, viewer.link_url()?);
+    let role = MemberRole::named(posted.get("role").unwrap_or_default())?;
+    let days: u32 = posted.get("days").and_then(|days| days.parse().ok()).unwrap_or(7);
+    let email = posted.text("email").unwrap_or_default();
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    let (made, secret) =
+        accounts::invite(&acting, caller, email, role, days.saturating_mul(24 * 3600)).await?;
+    acting.commit(&Act::new("invitation.create", made.id).after(&made)).await?;
+    Ok((made.email, format!("{base}/ui/invitations/{}", secret.expose())))
+}
+
+#[derive(Template)]
+#[template(path = "link.html")]
+struct LinkPage {
+    frame: Frame,
+    title: &'static str,
+    words: String,
+    link: String,
+}
+
+/// A link with a secret in it, on the page that answers its making and nowhere else.
+async fn shown_once(app: &App, viewer: &Viewer, title: &'static str, words: String, link: String) -> Page {
+    let mut frame = viewer.frame(app, Section::Members).await?;
+    // The page would be fetched again, and the link would be gone.
+    frame.is_live = false;
+    page(&LinkPage { frame, title, words, link })
+}
+
+/// `POST /ui/members`: changes a role, removes a member, revokes an invitation, or makes a link that resets a password.
 pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
-    let done = match posted.get("remove").and_then(|id| Uuid::try_parse(id).ok()) {
-        Some(user) => remove(&app, &viewer, user).await.map(|member| format!("Removed {}.", member.email)),
-        None => put(&app, &viewer, &posted).await.map(|member| {
-            let role = ROLES.iter().find(|(role, ..)| *role == member.role).map_or("", |(_, word, _)| word);
-            format!("{} is {} now.", member.email, role.to_lowercase())
-        }),
+    let id = |name: &str| posted.get(name).and_then(|id| Uuid::try_parse(id).ok());
+    let done = if let Some(user) = id("remove") {
+        remove(&app, &viewer, user).await
+    } else if let Some(invitation) = id("revoke") {
+        revoke(&app, &viewer, invitation).await
+    } else if let Some(email) = posted.get("reset") {
+        let made = async {
+            let base = viewer.link_url()?;
+            let (_, secret) = accounts::create_reset(&app, &viewer.caller, email).await?;
+            Ok::<_, Problem>(format!("{base}/ui/password-resets/{}", secret.expose()))
+        };
+        match made.await {
+            Ok(link) => {
+                let words = format!(
+                    "Send this link to {email}. It sets a new password once, within 24 hours, and ends all sessions of the account."
+                );
+                return shown_once(&app, &viewer, "Password reset", words, link).await;
+            }
+            Err(problem) => Err(problem),
+        }
+    } else if let Some(user) = id("user") {
+        set_role(&app, &viewer, user, posted.get("role").unwrap_or_default()).await
+    } else {
+        Err(Problem::invalid("", "the form names no member"))
     };
     match done {
         Ok(words) => Ok(back("/ui/members", "succeeded", words)),
-        Err(problem) if problem.kind.status().is_client_error() => {
+        Err(problem) if problem.kind.is_correctable() => {
             Ok(back("/ui/members", "failed", sentence(&problem.detail)))
         }
         Err(problem) => Err(problem.into()),
     }
 }
 
-async fn put(app: &App, viewer: &Viewer, posted: &Posted) -> Result<Member, Problem> {
-    let role = MemberRole::named(posted.get("role").unwrap_or_default())
-        .ok_or_else(|| Problem::invalid("/role", "must be viewer, operator or tenant_admin"))?;
-    let email = posted.text("email").unwrap_or_default();
-    let name = posted.text("name").map(str::to_owned);
-    let password = posted.get("password").filter(|text| !text.is_empty());
-    let fields = member_fields(email, name, role, password.map(Secret::new)).await?;
-    let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
-    let member = acting.put_member(viewer.caller.tenant(), &fields).await?;
-    acting.commit(&Act::new("member.put", member.user_id).after(&member)).await?;
-    Ok(member)
+async fn set_role(app: &App, viewer: &Viewer, user: Uuid, role: &str) -> Result<String, Problem> {
+    let member = accounts::set_role(app, &viewer.caller, user, MemberRole::named(role)?).await?;
+    Ok(format!("{} is {} now.", member.email, role_words(&member.role).to_lowercase()))
 }
 
-async fn remove(app: &App, viewer: &Viewer, user: Uuid) -> Result<Member, Problem> {
+async fn remove(app: &App, viewer: &Viewer, user: Uuid) -> Result<String, Problem> {
+    let removed = accounts::remove(app, &viewer.caller, user).await?;
+    Ok(format!("Removed {}.", removed.email))
+}
+
+async fn revoke(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem> {
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
-    let removed = acting.remove_member(viewer.caller.tenant(), user).await?;
-    acting.commit(&Act::new("member.remove", user).before(&removed)).await?;
-    Ok(removed)
+    let revoked = acting.revoke_invitation(viewer.caller.tenant(), id).await?;
+    acting.commit(&Act::new("invitation.revoke", id).before(&revoked)).await?;
+    Ok(format!("Revoked the invitation of {}.", revoked.email))
 }

@@ -4,13 +4,14 @@
 use std::collections::HashMap;
 
 use askama::Template;
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use windlass::{Looking, NewJob};
 
+use super::asked::Query;
 use super::frame::{Frame, Section};
 use super::html::Html;
 use super::job::pretty;
@@ -89,7 +90,8 @@ pub(crate) async fn form(
         draft.options.priority = job.priority.to_string();
         draft.options.tags = job.tags.join(", ");
     }
-    show(&app, &viewer, looking, draft).await
+    looking.end().await?;
+    show(&app, &viewer, draft).await
 }
 
 /// `POST /ui/jobs/new`
@@ -97,6 +99,7 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
     let looking = app.queue().look(viewer.caller.reach()).await?;
     let key = posted.get("definition").unwrap_or_default().to_owned();
     let definition = find(&looking, &key).await?;
+    looking.end().await?;
     let known = definition.as_ref().map(|definition| fields(&definition["arg_schema"])).unwrap_or_default();
     let text = |name: &str| posted.get(name).unwrap_or_default().trim().to_owned();
     let options =
@@ -121,10 +124,10 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
             // Going over to JSON is allowed with half a form; going back needs JSON that can be read.
             if wanted == "json" {
                 draft.json = Some(pretty(&read_what_fits(&known, &raw)));
-                return show(&app, &viewer, looking, draft).await;
+                return show(&app, &viewer, draft).await;
             }
             (draft.raw, draft.faults, draft.wrong) = (raw, faults, Some(wrong));
-            return show(&app, &viewer, looking, draft).await;
+            return show(&app, &viewer, draft).await;
         }
     };
     match wanted.as_str() {
@@ -132,18 +135,17 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
         "form" => draft.payload = Some(payload),
         _ => match place(&app, &viewer, &draft, &payload, request_key.as_deref()).await {
             Ok((id, is_duplicate)) => {
-                looking.end().await?;
                 let words = if is_duplicate { "This job was there before" } else { "Enqueued job" };
                 return Ok(back(&format!("/ui/jobs/{id}"), "succeeded", format!("{words}: {}.", short(id))));
             }
-            Err(problem) if problem.kind.status().is_client_error() => {
+            Err(problem) if problem.kind.is_correctable() => {
                 draft.wrong = Some(sentence(&problem.detail));
                 if is_json { draft.json = Some(json) } else { draft.raw = raw }
             }
             Err(problem) => return Err(problem.into()),
         },
     }
-    show(&app, &viewer, looking, draft).await
+    show(&app, &viewer, draft).await
 }
 
 /// The fields that can be read, for a form that is only half filled in.
@@ -191,7 +193,8 @@ async fn find(looking: &Looking, key: &str) -> Result<Option<Value>, PageProblem
     Ok(looking.definitions().await?.into_iter().find(|definition| definition["key"] == key))
 }
 
-async fn show(app: &App, viewer: &Viewer, looking: Looking, draft: Draft) -> Page {
+async fn show(app: &App, viewer: &Viewer, draft: Draft) -> Page {
+    let looking = app.queue().look(viewer.caller.reach()).await?;
     let definitions = looking.definitions().await?;
     looking.end().await?;
     let frame = viewer.frame(app, Section::Jobs).await?;

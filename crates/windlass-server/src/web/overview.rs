@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use askama::Template;
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use uuid::Uuid;
-use windlass::{Reach, Run, Summary};
+use windlass::{Reach, Run, Summary, Trouble};
 
+use super::asked::Query;
 use super::cards::{Card, Facts, cards, grouped, minutes};
 use super::chart::{Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
@@ -92,6 +93,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(p
         .filter(|(_, is_paused)| *is_paused)
         .map(|(name, _)| name)
         .collect();
+    let troubles = looking.troubles().await?;
     let shown: Vec<(Uuid, &Summary)> = busiest.iter().skip(part.from).take(SHOWN).copied().collect();
     let ids: Vec<Uuid> = shown.iter().map(|(id, _)| *id).collect();
     let names: HashMap<Uuid, String> =
@@ -127,6 +129,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(p
         let text = format!("Paused: {}.", paused.join(", "));
         notes.push(Note { role: "warning", text, href: "/ui/queues", link: "Queues" });
     }
+    notes.extend(set_aside(&troubles));
     let tenant = |(id, summary): (Uuid, &Summary)| TenantRow {
         id,
         name: names.get(&id).cloned().unwrap_or_else(|| id.to_string()),
@@ -195,4 +198,25 @@ fn health(summary: &Summary) -> Html {
     Html(format!(
         "<span class=\"status is-{role}\"><svg aria-hidden=\"true\"><use href=\"#s-{shape}\"/></svg>{words}</span>"
     ))
+}
+
+/// What the keeper passes over, as `windlass doctor` tells it; many have one cause, so the first few are enough.
+fn set_aside(troubles: &[Trouble]) -> Vec<Note> {
+    const MOST: usize = 5;
+    let note = |trouble: &Trouble| {
+        let (href, link) = match trouble.duty.as_str() {
+            "definition" => ("/ui/definitions", "Definitions"),
+            "schedule" | "dispatch" => ("/ui/triggers", "Triggers"),
+            _ => ("/ui/jobs", "Jobs"),
+        };
+        let text = format!("Set aside: {} {}: {}", trouble.duty, trouble.subject, trouble.reason);
+        Note { role: "warning", text, href, link }
+    };
+    let mut notes: Vec<Note> = troubles.iter().take(MOST).map(note).collect();
+    if troubles.len() > MOST {
+        let text =
+            format!("{} more rows are set aside; `windlass doctor` lists them.", troubles.len() - MOST);
+        notes.push(Note { role: "warning", text, href: "/ui/definitions", link: "Definitions" });
+    }
+    notes
 }

@@ -34,6 +34,26 @@ fn dress(mut response: Response) -> Response {
     response
 }
 
+/// A form that is shown again with what was wrong. It asks for a credential itself, so that one is missing is not the browser's
+/// affair.
+pub(crate) fn refused_form(mut answer: Response, problem: &Problem) -> Response {
+    *answer.status_mut() = match problem.kind.status() {
+        StatusCode::UNAUTHORIZED => StatusCode::UNPROCESSABLE_ENTITY,
+        status => status,
+    };
+    if let Some(seconds) = problem.retry_after {
+        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    answer
+}
+
+/// For a page whose address is a secret: no request that it causes says more than this server's name. (`no-referrer` would
+/// make browsers send `Origin: null` with its forms.)
+pub(crate) fn without_referrer(mut response: Response) -> Response {
+    response.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("strict-origin"));
+    response
+}
+
 /// After an act: back to a page of ours, which says once what was done. An address from a form is followed only if it is
 /// one of our own pages.
 pub(crate) fn back(to: &str, role: &'static str, text: impl Into<String>) -> Response {
@@ -73,29 +93,42 @@ struct ProblemPage {
     detail: String,
     advice: &'static str,
     may_retry: bool,
+    /// For the holder of a link, who may not be signed in and may know nothing of tenants.
+    is_link: bool,
 }
 
 impl IntoResponse for PageProblem {
     fn into_response(self) -> Response {
-        let Self(problem) = self;
-        let status = problem.kind.status();
-        let (advice, may_retry) = advice(problem.kind);
-        let template = ProblemPage {
-            theme: None,
-            css: assets::css_address(),
-            status: status.as_u16(),
-            title: problem.kind.title(),
-            detail: sentence(&problem.detail),
-            advice,
-            may_retry,
-        };
-        let Ok(html) = template.render() else { return problem.into_response() };
-        let mut response = dress((status, Html(html)).into_response());
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("2"));
-        }
-        response
+        drawn(self.0, None, false)
     }
+}
+
+/// A link that leads nowhere (any more), for whoever opened it.
+pub(crate) fn dead_link(problem: Problem, theme: Option<&'static str>) -> Response {
+    let is_link = problem.kind == ProblemKind::NotFound;
+    without_referrer(drawn(problem, theme, is_link))
+}
+
+fn drawn(problem: Problem, theme: Option<&'static str>, is_link: bool) -> Response {
+    let status = problem.kind.status();
+    let (advice, may_retry) = if is_link { ("", false) } else { advice(problem.kind) };
+    let template = ProblemPage {
+        theme,
+        css: assets::css_address(),
+        status: status.as_u16(),
+        title: if is_link { "This link does not work" } else { problem.kind.title() },
+        detail: sentence(&problem.detail),
+        advice,
+        may_retry,
+        is_link,
+    };
+    let Ok(html) = template.render() else { return problem.into_response() };
+    let mut response = dress((status, Html(html)).into_response());
+    let is_busy = status == StatusCode::SERVICE_UNAVAILABLE;
+    if let Some(seconds) = problem.retry_after.or(is_busy.then_some(2)) {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
 }
 
 /// What to do about it, and whether trying again may help.
@@ -103,6 +136,9 @@ const fn advice(kind: ProblemKind) -> (&'static str, bool) {
     match kind {
         ProblemKind::NotFound => ("It may have been deleted, or belong to another tenant.", false),
         ProblemKind::Forbidden => ("Ask a tenant admin for a role that may, or switch the tenant.", false),
+        ProblemKind::Conflict | ProblemKind::PreconditionFailed => {
+            ("Open the page again to see what is there now.", false)
+        }
         ProblemKind::Unavailable | ProblemKind::Timeout | ProblemKind::TooManyRequests => {
             ("Nothing was changed. It usually works again in a moment.", true)
         }

@@ -1,13 +1,17 @@
-//! What a form sent. A form of another site's page is refused: the browser says where a request comes from, and what does
-//! not say so must at least have an origin that is our own host.
+//! What a form sent. A form of another site's page is refused, and so is one that was drawn for another tenant, or that
+//! holds what no text in the database can hold.
 
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, header};
 use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::page::PageProblem;
-use crate::http::{App, Problem, ProblemKind};
+use super::stamp;
+use crate::auth::Caller;
+use crate::http::{App, Problem, host, read};
+
+/// Bytes of a form that somebody sends who has not signed in.
+const MOST_OF_A_STRANGER: usize = 16 * 1024;
 
 /// Fields in the order in which they came.
 #[derive(Debug, Default)]
@@ -17,15 +21,27 @@ impl FromRequest<App> for Posted {
     type Rejection = PageProblem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, PageProblem> {
-        if !is_same_origin(request.headers()) {
-            let detail = "this form was sent by another site's page";
-            return Err(Problem::of(ProblemKind::Forbidden, detail).into());
+        let (head, body) = request.into_parts();
+        host::check_same_origin(&head, app)?;
+        let caller = head.extensions.get::<Caller>().cloned();
+        // Nobody who is not known needs more than an address and a password.
+        let most = if caller.is_some() { app.options().max_body_bytes } else { MOST_OF_A_STRANGER };
+        let (bytes, _held) = read(Request::from_parts(head, body), app, most).await?;
+        let posted = Self(pairs_of(&bytes));
+        if let Some((name, _)) =
+            posted.0.iter().find(|(name, value)| name.contains('\0') || value.contains('\0'))
+        {
+            let name = name.replace('\0', "");
+            return Err(Problem::invalid(
+                format!("/{name}"),
+                "holds the NUL character, which cannot be stored",
+            )
+            .into());
         }
-        let bytes = axum::body::to_bytes(request.into_body(), app.options().max_body_bytes)
-            .await
-            .map_err(|_| Problem::of(ProblemKind::BodyTooLarge, "the form is too large"))?;
-        let fields = pairs_of(&bytes);
-        Ok(Self(fields))
+        if let Some(caller) = caller {
+            stamp::check(&posted, &caller)?;
+        }
+        Ok(posted)
     }
 }
 
@@ -62,17 +78,6 @@ fn decode(part: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn is_same_origin(headers: &HeaderMap) -> bool {
-    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    if let Some(site) = headers.get("sec-fetch-site") {
-        return site == "same-origin";
-    }
-    match (text(header::ORIGIN), text(header::HOST)) {
-        (Some(origin), Some(host)) => origin.split_once("://").is_some_and(|(_, from)| from == host),
-        _ => false,
-    }
-}
-
 impl Posted {
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -95,31 +100,7 @@ impl Posted {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderMap, HeaderName, HeaderValue};
-
-    use super::{is_same_origin, pairs_of};
-
-    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
-        pairs
-            .iter()
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
-            .collect()
-    }
-
-    #[test]
-    fn only_our_own_pages_may_send_forms() {
-        assert!(is_same_origin(&headers(&[("sec-fetch-site", "same-origin")])));
-        assert!(is_same_origin(&headers(&[("origin", "http://a.test:80"), ("host", "a.test:80")])));
-        let foreign: [&[(&str, &str)]; 6] = [
-            &[("sec-fetch-site", "cross-site")],
-            &[("sec-fetch-site", "same-site")],
-            &[("sec-fetch-site", "none")],
-            &[("origin", "http://evil.test"), ("host", "a.test")],
-            &[("origin", "null"), ("host", "a.test")],
-            &[("host", "a.test")],
-        ];
-        assert!(foreign.iter().all(|pairs| !is_same_origin(&headers(pairs))));
-    }
+    use super::pairs_of;
 
     #[test]
     fn fields_are_read_as_they_were_sent() {

@@ -3,6 +3,7 @@
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
 
+use super::posted::Posted;
 use super::viewer::theme;
 
 /// `GET /` and `GET /ui`: where people begin.
@@ -11,7 +12,7 @@ pub(crate) async fn home() -> Redirect {
 }
 
 /// `POST /ui/theme`: light becomes dark and dark light, for those without script.
-pub(crate) async fn turn_theme(headers: HeaderMap) -> Response {
+pub(crate) async fn turn_theme(headers: HeaderMap, _: Posted) -> Response {
     let next = if theme(&headers) == Some("dark") { "light" } else { "dark" };
     let from = headers
         .get(header::REFERER)

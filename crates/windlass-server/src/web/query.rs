@@ -218,7 +218,7 @@ mod tests {
             "{address}"
         );
         let uri: axum::http::Uri = address.parse().unwrap();
-        let again = axum::extract::Query::<JobsQuery>::try_from_uri(&uri).unwrap().0;
+        let again: JobsQuery = crate::http::query(&uri).unwrap();
         assert_eq!(again, JobsQuery { cursor: Some(Uuid::nil()), ..query });
     }
 

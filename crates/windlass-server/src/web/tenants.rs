@@ -1,12 +1,13 @@
 //! Tenants: who they are, their share, their limits. For super-admins.
 
 use askama::Template;
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 use windlass::{Act, Reach, Tenant};
 
+use super::asked::{Id, Query};
 use super::cards::grouped;
 use super::frame::{Section, TenantName};
 use super::html::{Html, escape};
@@ -16,7 +17,7 @@ use super::posted::Posted;
 use super::query::encode_into;
 use super::viewer::{SWITCHER, Viewer};
 use super::when::When;
-use crate::http::{App, Id, Problem};
+use crate::http::{App, Problem};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -110,7 +111,11 @@ fn status(tenant: &Tenant) -> Html {
     match tenant.status.as_str() {
         "active" => badge("succeeded", "tick", "Active"),
         "suspended" => badge("retrying", "dash", "Suspended"),
-        _ => badge("failed", "cross", &format!("Being deleted, {} jobs gone", tenant.purged_jobs)),
+        _ => {
+            let why =
+                tenant.purge_blocked.as_ref().map(|why| format!("; stopped: {why}")).unwrap_or_default();
+            badge("failed", "cross", &format!("Being deleted, {} jobs gone{why}", tenant.purged_jobs))
+        }
     }
 }
 
@@ -177,6 +182,24 @@ async fn show(
                 "number",
                 &text("requests_per_minute", ""),
                 "No limit if left empty.",
+            )
+            .input(
+                ("max_lanes", "Most lanes"),
+                "number",
+                &text("max_lanes", ""),
+                "Combinations of definition, queue and priority. 1000 if left empty.",
+            )
+            .input(
+                ("max_queue_names", "Most queue names"),
+                "number",
+                &text("max_queue_names", ""),
+                "200 if left empty.",
+            )
+            .input(
+                ("max_triggers", "Most triggers"),
+                "number",
+                &text("max_triggers", ""),
+                "1000 if left empty.",
             ),
     );
     if tenant.is_some() {
@@ -210,7 +233,15 @@ fn fields(posted: &Posted) -> Result<Map<String, Value>, Problem> {
             fields.insert(name.to_owned(), Value::from(text));
         }
     }
-    for name in ["weight", "max_queued", "max_running", "requests_per_minute"] {
+    for name in [
+        "weight",
+        "max_queued",
+        "max_running",
+        "requests_per_minute",
+        "max_lanes",
+        "max_queue_names",
+        "max_triggers",
+    ] {
         let value = match posted.text(name) {
             None if name == "weight" => continue,
             None => Value::Null,
@@ -234,7 +265,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
     };
     match made.await {
         Ok(tenant) => Ok(back("/ui/tenants", "succeeded", format!("Made the tenant {}.", tenant.name))),
-        Err(problem) if problem.kind.status().is_client_error() => {
+        Err(problem) if problem.kind.is_correctable() => {
             let shown =
                 posted.0.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
             show(&app, &viewer, None, &shown, Some(sentence(&problem.detail))).await
@@ -264,7 +295,7 @@ pub(crate) async fn change(
     };
     match changed.await {
         Ok(tenant) => Ok(back("/ui/tenants", "succeeded", format!("Saved the tenant {}.", tenant.name))),
-        Err(problem) if problem.kind.status().is_client_error() => {
+        Err(problem) if problem.kind.is_correctable() => {
             let shown =
                 posted.0.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect();
             show(&app, &viewer, Some(&before), &shown, Some(sentence(&problem.detail))).await

@@ -1,8 +1,9 @@
 //! API tokens. A secret is shown once, on the page that answers its making, and nowhere else.
 
-use axum::extract::{Query, State as FromState};
-use windlass::{Act, INSTALLATION, NewToken, Reach, Token};
+use axum::extract::State as FromState;
+use windlass::{Act, INSTALLATION, NewToken, Token};
 
+use super::asked::Query;
 use super::frame::Section;
 use super::html::{Html, escape};
 use super::list::{Cell, Fields, FormPage, Link, ListPage, ListRow, badge, columns};
@@ -38,7 +39,7 @@ pub(crate) async fn list(
         };
         let revoke = if token.revoked_at.is_none() && !over {
             format!(
-                "<form class=\"inline\" method=\"post\" action=\"/ui/tokens\"><input type=\"hidden\" name=\"tenant\" value=\"{}\"><button class=\"small danger\" name=\"revoke\" value=\"{}\" data-confirm=\"Revoke this token?\" data-detail=\"{}\" data-yes=\"Revoke token\">Revoke</button></form>",
+                "<form class=\"inline\" method=\"post\" action=\"/ui/tokens\"><input type=\"hidden\" name=\"of\" value=\"{}\"><button class=\"small danger\" name=\"revoke\" value=\"{}\" data-confirm=\"Revoke this token?\" data-detail=\"{}\" data-yes=\"Revoke token\">Revoke</button></form>",
                 token.tenant_id,
                 escape(&token.id),
                 escape(&format!(
@@ -92,7 +93,6 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 
 async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>) -> Page {
     let frame = viewer.frame(app, Section::Tokens).await?;
-    let is_super = viewer.caller.role == Role::SuperAdmin;
     let roles = [
         ("viewer", "Viewer: looks"),
         ("operator", "Operator: also enqueues, cancels, retries"),
@@ -102,7 +102,7 @@ async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>)
     ];
     let roles: Vec<(String, String)> = roles
         .into_iter()
-        .filter(|(role, _)| is_super || *role != "super_admin")
+        .filter(|(role, _)| role.parse().is_ok_and(|role| viewer.caller.check_grant(role, None).is_ok()))
         .map(|(role, words)| (role.to_owned(), words.to_owned()))
         .collect();
     let text = |name: &str| typed.get(name).unwrap_or_default().to_owned();
@@ -150,21 +150,13 @@ async fn make(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(Token, Tok
         .unwrap_or_default()
         .parse()
         .map_err(|()| Problem::invalid("/role", "is not known"))?;
-    if role == Role::SuperAdmin && caller.role != Role::SuperAdmin {
-        return Err(Problem::of(ProblemKind::Forbidden, "only a super-admin makes tokens of super-admins"));
-    }
-    // A token held to less than its role must not make one that is not.
-    if caller.scopes.is_some() {
-        return Err(Problem::of(
-            ProblemKind::Forbidden,
-            "a token with scopes makes tokens over the API only",
-        ));
-    }
     let expires_at = posted
         .text("expires")
         .map(instant)
         .transpose()
         .map_err(|wrong| Problem::invalid("/expires", wrong))?;
+    caller.check_grant(role, None)?;
+    caller.check_expiry(expires_at)?;
     let (tenant, kind) = match role {
         Role::SuperAdmin => (INSTALLATION, Kind::Admin),
         Role::Worker => (caller.tenant(), Kind::Worker),
@@ -180,8 +172,7 @@ async fn make(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(Token, Tok
         created_by: caller.name(),
         expires_at,
     };
-    let reach = if caller.role == Role::SuperAdmin { Reach::Everything } else { Reach::Tenant(tenant) };
-    let acting = app.queue().act(reach, &caller.actor()).await?;
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     let token = acting.create_token(tenant, &new, &secret.hash()).await?;
     acting.commit(&Act::new("token.create", &token.id).after(&token)).await?;
     Ok((token, secret))
@@ -214,10 +205,9 @@ async fn made(app: &App, viewer: &Viewer, token: &Token, secret: &TokenSecret) -
 pub(crate) async fn revoke(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let id = posted.get("revoke").unwrap_or_default();
     let is_super = viewer.caller.role == Role::SuperAdmin;
-    let named = posted.get("tenant").and_then(|id| uuid::Uuid::try_parse(id).ok());
+    let named = posted.get("of").and_then(|id| uuid::Uuid::try_parse(id).ok());
     let tenant = named.filter(|_| is_super).unwrap_or_else(|| viewer.caller.tenant());
-    let reach = if is_super { Reach::Everything } else { Reach::Tenant(tenant) };
-    let acting = app.queue().act(reach, &viewer.caller.actor()).await?;
+    let acting = app.queue().act(viewer.caller.global_reach(), &viewer.caller.actor()).await?;
     let token = acting.revoke_token(tenant, id).await?;
     acting.commit(&Act::new("token.revoke", &token.id).after(&token)).await?;
     app.authenticator().forget(&token.id);

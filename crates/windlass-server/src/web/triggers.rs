@@ -3,7 +3,7 @@
 mod edit;
 mod next_runs;
 
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -12,6 +12,7 @@ use windlass::{Act, NewEvent, Schedule, Trigger, TriggerType};
 
 pub(crate) use edit::{change, create, edit, new};
 
+use super::asked::Query;
 use super::frame::Section;
 use super::html::{Html, escape};
 use super::json_view::json_view;
@@ -152,8 +153,7 @@ pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, post
             .payload(&payload);
         let looking =
             app.queue().look(viewer.caller.reach()).await.map_err(|error| sentence(&error.to_string()))?;
-        let would =
-            looking.dry_run(app.queue(), &event).await.map_err(|error| sentence(&error.to_string()))?;
+        let would = looking.dry_run(&event).await.map_err(|error| sentence(&error.to_string()))?;
         looking.end().await.map_err(|error| sentence(&error.to_string()))?;
         Ok::<_, String>(would)
     };

@@ -10,9 +10,9 @@ use windlass::Reach;
 use super::flash;
 use super::frame::{Flash, Frame, Section, TenantName};
 use super::page::PageProblem;
-use crate::auth::session::session_hash;
+use crate::auth::session::{Secure, session_hash};
 use crate::auth::{Caller, Permission, Role, Who};
-use crate::http::App;
+use crate::http::{App, BaseUrl, LinkUrl, Problem};
 
 /// A signed-in reader of pages.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Viewer {
     pub(crate) address: String,
     /// Where the server is, as the browser sees it: for examples to copy.
     pub(crate) base_url: String,
+    /// The same for links that are given to others, where that is known.
+    link_url: Result<LinkUrl, Problem>,
     theme: Option<&'static str>,
     flash: Option<Flash>,
     /// Of the session by which they came, if it is a person's.
@@ -33,15 +35,17 @@ impl FromRequestParts<App> for Viewer {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, PageProblem> {
         let caller = Caller::from_request_parts(parts, app).await?;
-        let host = parts.headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1");
-        let is_tls = parts.headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https");
+        let BaseUrl(base_url) = BaseUrl::from_request_parts(parts, app).await?;
+        let link_url = LinkUrl::from_request_parts(parts, app).await;
+        let Ok(secure) = Secure::from_request_parts(parts, app).await;
         let is_person = matches!(caller.who, Who::User { .. }) && caller.role != Role::SuperAdmin;
-        let session = session_hash(&parts.headers, app.options().secure_cookies).filter(|_| is_person);
+        let session = session_hash(&parts.headers, secure).filter(|_| is_person);
         Ok(Self {
             caller,
             session,
             address: parts.uri.path_and_query().map_or("/ui/jobs", |address| address.as_str()).to_owned(),
-            base_url: format!("{}://{host}", if is_tls { "https" } else { "http" }),
+            base_url,
+            link_url,
             theme: theme(&parts.headers),
             flash: cookie(&parts.headers, flash::NAME).and_then(flash::read),
         })
@@ -51,6 +55,11 @@ impl FromRequestParts<App> for Viewer {
 impl Viewer {
     pub(crate) fn may(&self, permission: Permission) -> bool {
         self.caller.may(permission)
+    }
+
+    /// Where the links are that they give to others; refused before anything is made if nobody knows.
+    pub(crate) fn link_url(&self) -> Result<&str, Problem> {
+        self.link_url.as_ref().map(|url| url.0.as_str()).map_err(Clone::clone)
     }
 
     /// What stands around the page. It looks for itself and is done before the page looks: nobody holds two connections.

@@ -1,11 +1,12 @@
 //! Workers and their heartbeats. One that fell silent is the first thing on the page, with what becomes of its jobs.
 
 use askama::Template;
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use windlass::{Act, Reach, WorkerRecord};
 
+use super::asked::Query;
 use super::frame::{Frame, Section};
 use super::html::Html;
 use super::page::{Page, back, page};

@@ -19,29 +19,32 @@ async fn nobody_edits_the_audit_trail_and_a_change_behind_its_back_is_found() {
             .expect(201);
     }
     let database = server.queue.client().await;
+    seal_all(&server, &database).await;
     for statement in [
         "update windlass.audit set actor = 'me'",
         "delete from windlass.audit",
         "truncate windlass.audit",
         "update windlass.audit_seals set hash = ''",
         "delete from windlass.audit_seals",
+        "update windlass.audit_heads set position = position - 1",
+        "delete from windlass.audit_heads",
+        "truncate windlass.audit_heads",
     ] {
-        for role in ["windlass_owner", "windlass_api", "windlass_admin", "windlass_worker"] {
+        for role in [
+            "windlass_owner",
+            "windlass_app",
+            "windlass_server",
+            "windlass_admin",
+            "windlass_worker",
+            "windlass_keeper",
+        ] {
             database.batch_execute(&format!("begin; set local role {role}")).await.unwrap();
             assert!(database.batch_execute(statement).await.is_err(), "{role}: {statement}");
             database.batch_execute("rollback").await.unwrap();
         }
         assert!(database.batch_execute(statement).await.is_err(), "a superuser, by accident: {statement}");
     }
-    // What is chained lies below the oldest transaction of the whole server, and other tests have theirs.
-    eventually("every row is chained", async || {
-        server.queue.seal_audit().await.unwrap();
-        let query =
-            "select (select count(*) from windlass.audit_seals) = (select count(*) from windlass.audit)";
-        database.query_one(query, &[]).await.unwrap().get(0)
-    })
-    .await;
-    assert_eq!(server.queue.verify_audit().await.unwrap(), []);
+    assert_eq!(server.queue.verify_audit(&[]).await.unwrap(), []);
 
     // Somebody with the keys to the database changes a row, removes one, slips one in.
     let tampered = [
@@ -68,7 +71,123 @@ async fn nobody_edits_the_audit_trail_and_a_change_behind_its_back_is_found() {
         assert!(found.iter().any(|found| found.contains(problem)), "{statement}: {found:?}");
         database.batch_execute("rollback").await.unwrap();
     }
-    assert_eq!(server.queue.verify_audit().await.unwrap(), []);
+    assert_eq!(server.queue.verify_audit(&[]).await.unwrap(), []);
+}
+
+/// What is chained lies below the oldest transaction of the whole server, and other tests have theirs.
+async fn seal_all(server: &TestServer, database: &tokio_postgres::Client) {
+    eventually("every row is chained", async || {
+        server.queue.seal_audit().await.unwrap();
+        let query = "select not exists (select from windlass.audit a where not exists
+            (select from windlass.audit_seals s where s.tenant_id = a.tenant_id and s.audit_id = a.id))";
+        database.query_one(query, &[]).await.unwrap().get(0)
+    })
+    .await;
+}
+
+/// Someone with the keys to the database takes the last acts out of the trail, seals and all.
+#[tokio::test]
+async fn an_end_that_was_cut_off_is_found_and_so_is_one_that_grew_again() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let act = async |name: &str| {
+        admin.post("/api/v1/admin/tokens", &json!({"name": name, "role": "viewer"})).await.expect(201);
+    };
+    let database = server.queue.client().await;
+    for number in 0..4 {
+        act(&format!("t{number}")).await;
+    }
+    seal_all(&server, &database).await;
+    let kept = admin.get("/api/v1/admin/audit/head").await.expect(200);
+    assert_eq!(kept["heads"].as_array().unwrap().len(), 1, "a tenant sees its own chain");
+    assert_eq!(kept["heads"][0]["position"], 4);
+    let all = server.admin.get("/api/v1/admin/audit/head").await.expect(200);
+    assert!(all["heads"].as_array().unwrap().len() > 1);
+    let verify = async |checkpoint: &Value| {
+        let body = if checkpoint.is_null() { json!({}) } else { json!({"checkpoint": checkpoint}) };
+        server.admin.post("/api/v1/admin/audit/verify", &body).await.expect(200)
+    };
+    assert_eq!(verify(&kept["heads"]).await, json!({"is_whole": true, "faults": []}));
+    assert_eq!(verify(&all["heads"]).await["is_whole"], true);
+
+    let cut = "begin; set local session_replication_role = replica;
+        delete from windlass.audit a using windlass.audit_seals s where s.tenant_id = a.tenant_id and s.audit_id = a.id and s.position > 2;
+        delete from windlass.audit_seals where position > 2; commit";
+    database.batch_execute(cut).await.unwrap();
+    let found = verify(&Value::Null).await;
+    assert!(found["faults"].to_string().contains("no longer reaches it"), "{found}");
+    // New acts do not hide it.
+    for number in 0..6 {
+        act(&format!("n{number}")).await;
+    }
+    seal_all(&server, &database).await;
+    let found = verify(&Value::Null).await;
+    assert!(found["faults"].to_string().contains("is missing"), "{found}");
+    // Whoever also writes the heads anew is found by the checkpoint that was kept elsewhere.
+    let rewrite = format!(
+        "begin; set local session_replication_role = replica;
+         delete from windlass.audit_seals where tenant_id = '{tenant}' and position > 2;
+         update windlass.audit_heads h set position = s.position, hash = s.hash from windlass.audit_seals s
+          where s.tenant_id = h.tenant_id and h.tenant_id = '{tenant}' and s.position = 2;
+         delete from windlass.audit a where a.tenant_id = '{tenant}' and not exists
+          (select from windlass.audit_seals s where s.tenant_id = a.tenant_id and s.audit_id = a.id); commit"
+    );
+    database.batch_execute(&rewrite).await.unwrap();
+    let of_tenant = |found: &Value| {
+        found["faults"].as_array().unwrap().iter().filter(|fault| fault["tenant_id"] == json!(tenant)).count()
+    };
+    assert_eq!(of_tenant(&verify(&Value::Null).await), 0, "the database alone cannot tell");
+    let found = verify(&kept["heads"]).await;
+    assert_eq!(of_tenant(&found), 1, "{found}");
+    assert!(found["faults"].to_string().contains("the checkpoint has this place"), "{found}");
+    let wrong = json!({"checkpoint": [{"tenant_id": tenant, "position": 1, "hash": "x"}]});
+    server.admin.post("/api/v1/admin/audit/verify", &wrong).await.problem(422, "invalid");
+    admin.post("/api/v1/admin/audit/verify", &json!({})).await.problem(403, "forbidden");
+}
+
+/// A restore into another cluster, whose transaction ids start lower: what came before has ids that it may not reach for
+/// years, and what comes after has smaller ones.
+#[tokio::test]
+async fn sealing_goes_on_in_a_cluster_whose_transaction_ids_are_lower() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let act = async |name: &str| {
+        admin.post("/api/v1/admin/tokens", &json!({"name": name, "role": "viewer"})).await.expect(201);
+    };
+    let database = server.queue.client().await;
+    act("sealed before").await;
+    seal_all(&server, &database).await;
+    act("not sealed before").await;
+    let restored = "begin; set local session_replication_role = replica;
+        update windlass.audit set xid = (xid::text::bigint + 4000000000)::text::xid8;
+        update windlass.audit_seals set xid = (xid::text::bigint + 4000000000)::text::xid8;
+        update windlass.audit_sealer set cluster = cluster - 1, xid = (xid::text::bigint + 4000000000)::text::xid8; commit";
+    database.batch_execute(restored).await.unwrap();
+    act("the first in the new cluster").await;
+    seal_all(&server, &database).await;
+    assert_eq!(server.queue.verify_audit(&[]).await.unwrap(), []);
+    for number in 0..3 {
+        act(&format!("later {number}")).await;
+    }
+    seal_all(&server, &database).await;
+    assert_eq!(server.queue.verify_audit(&[]).await.unwrap(), []);
+    let twice = "select count(*) - count(distinct audit_id) from windlass.audit_seals";
+    assert_eq!(database.query_one(twice, &[]).await.unwrap().get::<_, i64>(0), 0, "no row is sealed twice");
+    // And a row that is slipped in below is still found.
+    let slipped = "begin; set local session_replication_role = replica;
+        insert into windlass.audit (tenant_id, actor, action, target, xid) select tenant_id, 'me', 'nothing', '', '3'::xid8 from windlass.audit limit 1; commit";
+    database.batch_execute(slipped).await.unwrap();
+    assert!(
+        server
+            .queue
+            .verify_audit(&[])
+            .await
+            .unwrap()
+            .iter()
+            .any(|fault| fault.problem.contains("not in the chain"))
+    );
 }
 
 /// The rows of refused calls, as (action, target, after), oldest first.
@@ -89,12 +208,7 @@ async fn a_call_without_a_credential_that_holds_leaves_a_row_and_none_of_the_cre
         .get("/api/v1/me")
         .await
         .problem(401, "unauthorized");
-    server
-        .anonymous()
-        .with("x-forwarded-for", "203.0.113.9")
-        .get("/metrics")
-        .await
-        .problem(401, "unauthorized");
+    server.anonymous().get("/metrics").await.problem(401, "unauthorized");
     // What a handler refuses, and what another site's page sends.
     let admin = server.client(tenant, Role::TenantAdmin).await;
     let token = json!({"name": "x", "role": "super_admin"});
@@ -135,10 +249,8 @@ async fn a_call_without_a_credential_that_holds_leaves_a_row_and_none_of_the_cre
 #[tokio::test]
 async fn whoever_cannot_sign_in_leaves_a_row_that_does_not_hold_what_they_typed() {
     let server = TestServer::start().await;
-    let admin = server.client(server.queue.tenant("a").await, Role::TenantAdmin).await;
-    let ada = json!({"email": "ada@example.com", "role": "viewer", "password": "correct horse battery"});
-    let ada = admin.post("/api/v1/admin/members", &ada).await.expect(201);
-    let from = session::From { address: Some("203.0.113.9".to_owned()), user_agent: None };
+    let ada = server.member(server.queue.tenant("a").await, "ada@example.com", "viewer").await;
+    let from = session::From { address: Some("203.0.113.9".to_owned()), ..session::From::default() };
     let try_in = async |email: &str| {
         let wrong = Secret::new("wrong horse battery");
         assert_eq!(session::sign_in(&server.app, email, wrong, &from).await.unwrap_err().kind.status(), 401);
@@ -155,7 +267,7 @@ async fn whoever_cannot_sign_in_leaves_a_row_that_does_not_hold_what_they_typed(
     assert_eq!(
         refused(&server).await,
         [
-            row(&format!("user:{}", ada["user_id"].as_str().unwrap()), "password"),
+            row(&format!("user:{ada}"), "password"),
             row("nobody", "password"),
             row(&format!("token:{}", revoked.id()), "token"),
             row("nobody", "unreadable"),
@@ -209,7 +321,7 @@ async fn a_keeper_chains_the_trail_and_purges_a_deleted_tenant_by_itself() {
         database.query_one(query, &[]).await.unwrap().get(0)
     })
     .await;
-    assert_eq!(server.queue.verify_audit().await.unwrap(), []);
+    assert_eq!(server.queue.verify_audit(&[]).await.unwrap(), []);
     stop.cancel();
     keeping.await.unwrap();
 }

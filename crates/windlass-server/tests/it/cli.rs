@@ -1,7 +1,7 @@
 //! The command line, as a shell meets it: the real program, its output and its exit code.
 
 mod client;
-mod commands;
+pub(crate) mod commands;
 mod documents;
 mod verbs;
 

@@ -150,3 +150,16 @@ async fn a_message_that_is_sent_again_is_answered_the_same_and_does_nothing() {
     other.signature = Key::new(SECRET).unwrap().sign("m-1", other.at.parse().unwrap(), b"{}");
     other.send(&server).await.problem(409, "conflict");
 }
+
+/// Whoever may emit events with a key of their own cannot take a message's.
+#[tokio::test]
+async fn no_idempotency_key_takes_the_place_of_a_message() {
+    let server = server().await;
+    let operator = server.client(DEFAULT_TENANT, windlass_server::auth::Role::Operator).await;
+    let event = json!({"name": "a.b"});
+    let keyed = operator.with("idempotency-key", "hook:dropbox:m-1");
+    keyed.post("/api/v1/events", &event).await.expect(201);
+    let keyed = operator.with("idempotency-key", "hook dropbox m-1");
+    keyed.post("/api/v1/events", &event).await.problem(400, "bad-request");
+    Message::new("m-1", SignedDuration::ZERO, SECRET).send(&server).await.expect(201);
+}

@@ -145,6 +145,23 @@ async fn it_is_served_as_json_and_as_a_page_without_anything_from_elsewhere() {
     );
 }
 
+/// It is made once, and whoever has it is not sent it again.
+#[tokio::test]
+async fn whoever_has_the_description_is_told_so() {
+    let server = TestServer::start().await;
+    for path in ["/api/openapi.json", "/docs"] {
+        let first = server.anonymous().get(path).await;
+        let tag = first.header("etag").unwrap().to_owned();
+        for known in [tag.clone(), format!("\"other\", {}", tag.trim_start_matches("W/"))] {
+            let again = server.anonymous().with("if-none-match", known).get(path).await;
+            assert_eq!((again.status.as_u16(), again.text.as_str()), (304, ""), "{path}");
+            assert_eq!(again.header("etag"), Some(tag.as_str()));
+        }
+        let other = server.anonymous().with("if-none-match", "\"other\"").get(path).await;
+        assert_eq!((other.status.as_u16(), other.text), (200, first.text), "{path}");
+    }
+}
+
 /// What the description says of a value is what is answered: the same fields, no more and no less.
 #[tokio::test]
 async fn answers_have_the_fields_that_are_described() {
@@ -155,9 +172,11 @@ async fn answers_have_the_fields_that_are_described() {
     let id = admin.post("/api/v1/jobs", &json!({"definition_key": "a"})).await.expect(201)["id"].clone();
     let id = id.as_str().unwrap();
     let tenant = admin.post("/api/v1/admin/tenants", &json!({"name": "T", "slug": "t"})).await.expect(201);
-    let member = json!({"email": "a@b.c", "role": "viewer"});
+    server.member(windlass::DEFAULT_TENANT, "a@b.c", "viewer").await;
     let body = json!({"name": "n", "role": "viewer"});
     let token = admin.post("/api/v1/admin/tokens", &body).await.expect(201);
+    let invitation = json!({"email": "d@e.f", "role": "viewer"});
+    admin.post("/api/v1/admin/invitations", &invitation).await.expect(201);
     let mut shown = token.clone();
     shown.as_object_mut().unwrap().remove("token");
     let pairs = [
@@ -167,7 +186,8 @@ async fn answers_have_the_fields_that_are_described() {
         ("Overview", admin.get("/api/v1/admin/summary").await.expect(200)),
         ("Tenant", tenant),
         ("Token", shown),
-        ("Member", admin.post("/api/v1/admin/members", &member).await.expect(201)),
+        ("Member", admin.get("/api/v1/admin/members").await.expect(200)["members"][0].clone()),
+        ("Invitation", admin.get("/api/v1/admin/invitations").await.expect(200)["invitations"][0].clone()),
         ("AuditEntry", admin.get("/api/v1/admin/audit").await.expect(200)["entries"][0].clone()),
         (
             "Definition",

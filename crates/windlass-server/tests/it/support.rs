@@ -2,6 +2,8 @@
 //! description, and what it leaves behind is searched for secrets.
 
 mod described;
+pub(crate) mod login;
+pub(crate) mod people;
 pub(crate) mod secrets;
 
 use std::time::Duration;
@@ -14,7 +16,7 @@ use windlass::{Act, Actor, NewToken, Queue, Reach};
 use windlass_server::auth::{Kind, Role, TokenSecret, create_admin_token};
 use windlass_server::http::{App, Options};
 use windlass_server::server::{Running, Server};
-use windlass_testing::TestQueue;
+use windlass_testing::{TestQueue, settings};
 
 pub(crate) struct TestServer {
     pub(crate) queue: TestQueue,
@@ -32,7 +34,7 @@ impl TestServer {
 
     pub(crate) async fn start_with(options: Options) -> Self {
         let queue = TestQueue::create().await;
-        let served = queue.queue().clone();
+        let served = narrow(&queue).await;
         Self::start_on(queue, served, options).await
     }
 
@@ -46,6 +48,15 @@ impl TestServer {
         let token = create_admin_token(&queue, "test").await.unwrap();
         let admin = Client::new(&base, Some(token.expose()));
         Self { queue, app, running: Some(running), base, admin }
+    }
+
+    /// Another server on the same database, which knows nothing yet, and its client of a super-admin.
+    pub(crate) async fn beside(&self) -> (Running, Client) {
+        let app = App::new(narrow(&self.queue).await, Options::default());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let running = Server::start(app, listener).unwrap();
+        let client = Client::new(&format!("http://{}", running.address()), self.admin.token.clone());
+        (running, client)
     }
 
     /// Without a credential.
@@ -87,6 +98,12 @@ impl TestServer {
             running.stop(Duration::from_secs(10)).await;
         }
     }
+}
+
+/// A handle with one connection. Servers of tests have no more, so that a request that needs a second one while it holds the first
+/// never ends, whatever route it is for.
+pub(crate) async fn narrow(queue: &TestQueue) -> Queue {
+    Queue::connect(settings(queue.url()).connections(1)).await.unwrap()
 }
 
 impl Drop for TestServer {
@@ -182,6 +199,25 @@ impl Client {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
         self.send(Method::POST, path, Some(body)).await
+    }
+
+    /// Sends a form, as a page of ours does.
+    pub(crate) async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        for (_, secret) in fields.iter().filter(|(name, _)| name.contains("password")) {
+            secrets::issued(secret);
+        }
+        let encoded = |text: &str| -> String {
+            let byte = |byte: u8| match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),
+                byte => format!("%{byte:02X}"),
+            };
+            text.bytes().map(byte).collect()
+        };
+        let pairs = fields.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value)));
+        let request = self.request(Method::POST, path).body(pairs.collect::<Vec<_>>().join("&"));
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status(), response.headers().clone());
+        Answer { status, headers, text: response.text().await.unwrap() }
     }
 
     pub(crate) async fn patch(&self, path: &str, body: &Value) -> Answer {

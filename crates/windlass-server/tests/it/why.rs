@@ -216,3 +216,32 @@ async fn a_tenant_at_its_quota_is_told_when_to_come_back() {
     asked.server.admin.patch(&limits, &json!({"max_queued": null})).await.expect(200);
     asked.enqueue(fresh).await;
 }
+
+/// The names of workers tell who runs what where.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_worker_of_another_tenant_is_named_or_counted() {
+    let mut asked = Asked::start().await;
+    asked.define("a").await;
+    let other = asked.server.queue.tenant("rival").await;
+    let stranger = asked.server.client(other, Role::Worker).await;
+    let me = json!({"worker_id": "rivals-gpu-box", "definition_keys": ["a"], "queues": []});
+    stranger.post("/api/v1/worker/register", &me).await.expect(200);
+    let job = asked.enqueue(json!({"definition_key": "a"})).await;
+    let (codes, why) = asked.why(&job).await;
+    assert_eq!(codes, ["no_worker_knows_key"], "one of another tenant does not run it: {why}");
+    let database = asked.server.queue.client().await;
+    for state in [
+        "is_quiet = true",
+        "queues = '{elsewhere}', is_quiet = false",
+        "lease_expires_at = now() - interval '1 minute'",
+    ] {
+        database.batch_execute(&format!("update windlass.job_workers set {state}")).await.unwrap();
+        let (codes, why) = asked.why(&job).await;
+        assert_eq!(codes, ["no_worker_knows_key"], "{why}");
+        assert!(!why.to_string().contains("rivals"), "{why}");
+    }
+    // One of the installation runs every tenant's.
+    let me = json!({"worker_id": "ours", "definition_keys": ["a"], "queues": []});
+    asked.server.admin.post("/api/v1/worker/register", &me).await.expect(200);
+    assert_eq!(asked.why(&job).await.0, ["about_to_start"]);
+}

@@ -149,6 +149,11 @@ async fn what_is_wrong_with_a_workers_words_is_named() {
         ("/api/v1/worker/register".to_owned(), json!({"worker_id": "a b"}), "/worker_id"),
         (at(&job, "complete"), json!({"fence": fence, "next": [{"definition_key": "nowhere"}]}), "/next"),
         (at(&job, "complete"), json!({"fence": fence, "next": [{"colour": 1}]}), "/next/0/colour"),
+        (
+            at(&job, "complete"),
+            json!({"fence": fence, "next": vec![json!({"definition_key": "remote"}); 1001]}),
+            "/next",
+        ),
         (at(&job, "fail"), json!({"fence": fence}), ""),
         (at(&job, "snooze"), json!({"fence": fence, "delay_seconds": -1}), "/delay_seconds"),
         (at(&job, "heartbeat"), json!({"fence": fence, "lease_seconds": 1e9}), "/lease_seconds"),

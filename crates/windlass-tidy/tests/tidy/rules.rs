@@ -4,6 +4,7 @@ mod directions;
 mod finished;
 mod length;
 mod links;
+mod requests;
 mod statements;
 mod supply;
 mod tables;
@@ -21,6 +22,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         waiting::RULES,
         text::RULES,
         links::RULES,
+        requests::RULES,
         tables::RULES,
         supply::RULES,
     ]

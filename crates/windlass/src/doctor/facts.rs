@@ -1,5 +1,7 @@
 //! What was found, before anybody says what it means.
 
+use crate::record::Trouble;
+
 /// Everything the doctor asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
@@ -18,6 +20,7 @@ pub(crate) struct Facts {
     pub(crate) tables: Vec<Table>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) stuck: Vec<Stuck>,
+    pub(crate) troubles: Vec<Trouble>,
     pub(crate) listeners: i64,
 }
 
@@ -41,6 +44,8 @@ pub(crate) struct Server {
     pub(crate) notification_queue: f64,
     pub(crate) transaction_age: i64,
     pub(crate) has_schema: bool,
+    /// The login is shown nothing of what other logins' sessions do.
+    pub(crate) is_blind: bool,
     pub(crate) clock_ms: i64,
 }
 

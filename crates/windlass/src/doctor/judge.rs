@@ -1,5 +1,7 @@
 //! From facts to findings. Pure: every number that decides is here, with its reason.
 
+mod set_aside;
+
 use super::facts::{Facts, Stuck};
 use super::{Finding, Severity};
 use crate::server_version::{Standing, standing};
@@ -30,6 +32,7 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     bloat(facts, &mut findings);
     workers(facts, &mut findings);
     stuck(facts, &mut findings);
+    set_aside::judge(facts, &mut findings);
     listening(facts, &mut findings);
     findings
 }
@@ -138,6 +141,13 @@ fn limits(facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 fn holders(facts: &Facts, findings: &mut Vec<Finding>) {
+    if facts.server.is_blind {
+        findings.push(warning(
+            "sight",
+            "this login is shown its own sessions only: transactions and listeners of other logins were not looked at",
+            "`grant pg_read_all_stats to` this login, or examine with one that has it",
+        ));
+    }
     let before = findings.len();
     for holder in &facts.holders {
         let age = holder.age_seconds;
@@ -279,7 +289,7 @@ fn workers(facts: &Facts, findings: &mut Vec<Finding>) {
 
 fn stuck(facts: &Facts, findings: &mut Vec<Finding>) {
     findings.extend(facts.stuck.iter().map(stuck_one));
-    if !facts.stuck.iter().any(|stuck| stuck.kind != "paused") {
+    if !facts.stuck.iter().any(|stuck| !matches!(stuck.kind.as_str(), "paused" | "tenant")) {
         findings.push(fine("stuck jobs", "none"));
     }
 }
@@ -303,6 +313,24 @@ fn stuck_one(stuck: &Stuck) -> Finding {
             "stuck jobs",
             format!("{jobs} jobs of {}, dead since {age}, were not taken back", stuck.name),
             keeper,
+        ),
+        "unblock" => danger(
+            "stuck jobs",
+            format!("{jobs} jobs ended up to {age} ago and those that wait for them were not released"),
+            keeper,
+        ),
+        "unknown run" => warning(
+            "stuck jobs",
+            format!(
+                "{} is alive and holds {jobs} jobs more than it says it runs, for up to {age}",
+                stuck.name
+            ),
+            "if that stays so, stop that worker: its jobs are taken back at once; please report it",
+        ),
+        "tenant" => warning(
+            "deleted tenants",
+            format!("the deletion of {} cannot go on", stuck.name),
+            "release what is under legal hold, or see the keeper's log for the error; other tenants are not affected",
         ),
         "partition" => {
             warning("partitions", format!("next week's (from {}) is not there yet", stuck.name), keeper)
@@ -331,7 +359,7 @@ fn listening(facts: &Facts, findings: &mut Vec<Finding>) {
             "a notification sent to ourselves did not arrive",
             "the direct address leads to a transaction pooler: set `database.direct_url` to the server itself",
         )
-    } else if alive > 0 && facts.listeners == 0 {
+    } else if alive > 0 && facts.listeners == 0 && !facts.server.is_blind {
         warning(
             "listen",
             format!("{alive} workers are alive and no session listens"),

@@ -99,7 +99,7 @@ fn check_owner(data_dir: &Path, user: &ServerUser) -> Result<(), Error> {
     Ok(())
 }
 
-/// Anybody on this machine can connect to a server started here, so somebody else's data must not be served.
+/// We replace the rules of who may connect, so somebody else's data must not be served.
 fn check_made_by_us(data_dir: &Path) -> Result<(), Error> {
     let main_file = data_dir.join(MAIN_FILE);
     let text = fs::read_to_string(&main_file).map_err(Error::io("read", &main_file))?;

@@ -12,7 +12,7 @@ use super::cluster::{self, SUPERUSER};
 use super::leases::{self, Lease};
 use super::postmaster::{self, Postmaster, State};
 use super::server_user::{ServerUser, run};
-use super::{Error, Options, settings};
+use super::{Error, Options, access, settings};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -45,7 +45,11 @@ impl Postgres {
         let lease = Lease::take(&data_dir, &lock)?;
         let start =
             Start { data_dir: &data_dir, settings: &options.settings, binaries: &binaries, user: &user };
+        let has_new_rules = access::write(&data_dir, &user)?;
         let postmaster = start.share_or_launch().await?;
+        if has_new_rules {
+            start.reload().await?;
+        }
         drop(lock);
 
         Ok(Postgres { data_dir, binaries, user, postmaster, lease })
@@ -54,11 +58,6 @@ impl Postgres {
     /// The database `postgres` on this server, over its Unix socket.
     pub fn url(&self) -> String {
         self.database_url("postgres")
-    }
-
-    /// The database `postgres` on this server, over loopback TCP.
-    pub fn tcp_url(&self) -> String {
-        format!("postgresql://{SUPERUSER}@127.0.0.1:{}/postgres", self.postmaster.port)
     }
 
     /// Another database on this server, over its Unix socket.
@@ -151,13 +150,18 @@ impl Start<'_> {
         }
     }
 
+    /// Makes a server that ran before us read who may connect.
+    async fn reload(&self) -> Result<(), Error> {
+        let mut command = self.user.command(&self.binaries.program("pg_ctl"));
+        command.args(["reload", "--silent"]).arg("--pgdata").arg(self.data_dir);
+        run(command, START_LIMIT).await.map(drop)
+    }
+
     /// The failures that another look or another try can mend: a long recovery, another process's server that came
-    /// first, a killed server's last backends not gone yet, a port taken since we chose it.
+    /// first, a killed server's last backends not gone yet.
     fn may_come_up_yet(&self) -> bool {
         let log = log_end(self.data_dir);
-        postmaster::is_alive(self.data_dir)
-            || log.contains("pre-existing shared memory block")
-            || log.contains("could not create any TCP/IP sockets")
+        postmaster::is_alive(self.data_dir) || log.contains("pre-existing shared memory block")
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -15,6 +14,10 @@ use crate::text;
 
 pub(super) const FILE_NAME: &str = "windlass.conf";
 
+/// No port is opened: the number is part of the socket's name, and a URL has to give it. A data directory that has one
+/// keeps it, so that a URL somebody wrote down goes on working.
+const FIRST_PORT: u16 = 5432;
+
 /// A socket's path must fit `sockaddr_un.sun_path`, with its closing zero.
 const LONGEST_SOCKET_PATH: usize = 107;
 const LONGEST_SOCKET_NAME: &str = "/.s.PGSQL.65535.lock";
@@ -23,10 +26,9 @@ const MEGABYTE: u64 = 1024 * 1024;
 pub(super) fn write(data_dir: &Path, extra: &[(String, String)], user: &ServerUser) -> Result<(), Error> {
     let path = data_dir.join(FILE_NAME);
     let socket_dir = socket_dir(data_dir, user)?;
-    let port =
-        free_port(previous_port(&path)).map_err(Error::io("find a free loopback port for", data_dir))?;
+    let port = previous_port(&path).unwrap_or(FIRST_PORT);
     let ours = [
-        ("listen_addresses", "127.0.0.1".to_owned()),
+        ("listen_addresses", String::new()),
         ("port", port.to_string()),
         ("unix_socket_directories", quote_directory(&socket_dir)),
         ("unix_socket_permissions", "0700".to_owned()),
@@ -89,16 +91,6 @@ fn socket_dir(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, Error> {
         return Err(Error::SocketDirectoryTaken { directory, user: user.name() });
     }
     Ok(directory)
-}
-
-/// The same port as last time where possible, so that a URL somebody wrote down goes on working.
-fn free_port(previous: Option<u16>) -> std::io::Result<u16> {
-    if let Some(port) = previous
-        && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
-    {
-        return Ok(port);
-    }
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 fn previous_port(settings_file: &Path) -> Option<u16> {

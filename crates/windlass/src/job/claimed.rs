@@ -11,7 +11,7 @@ use super::settle::Budget;
 use crate::trace::Trace;
 
 /// Proof of holding one attempt of one job. Every write about the attempt carries it, and is refused once it is stale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fence {
     pub tenant: Uuid,
     pub job: Uuid,

@@ -8,6 +8,6 @@ use crate::store::database::Database;
 const MOST: i32 = 500;
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let moved = store::keeper::expire(database, MOST).await?;
-    Ok(Round { moved: moved.unsigned_abs().into(), is_full: moved >= MOST, next: None })
+    let (moved, is_full) = store::keeper::expire(database, MOST).await?;
+    Ok(Round { moved: moved.unsigned_abs().into(), is_full, next: None })
 }

@@ -1,13 +1,17 @@
 //! Makes partitions ahead of time, and drops those that are over and empty.
 
+use std::time::Duration;
+
 use super::Round;
 use crate::error::Result;
 use crate::store;
 use crate::store::database::Database;
 
 const WEEKS_AHEAD: i32 = 2;
+/// Between the steps of one partition, and before the next try after a lock was held.
+const STEP: Duration = Duration::from_secs(1);
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let (made, dropped) = store::keeper::maintain_partitions(database, WEEKS_AHEAD).await?;
-    Ok(Round { moved: (made + dropped).unsigned_abs().into(), is_full: false, next: None })
+    let (moved, is_unfinished) = store::keeper::maintain_partitions(database, WEEKS_AHEAD).await?;
+    Ok(Round { moved: moved.unsigned_abs().into(), is_full: false, next: is_unfinished.then_some(STEP) })
 }

@@ -8,6 +8,6 @@ use crate::store::database::Database;
 const MOST: i32 = 1000;
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let (promoted, next) = store::keeper::promote(database, MOST).await?;
-    Ok(Round { moved: promoted.unsigned_abs().into(), is_full: promoted >= MOST, next })
+    let (promoted, is_full, next) = store::keeper::promote(database, MOST).await?;
+    Ok(Round { moved: promoted.unsigned_abs().into(), is_full, next })
 }

@@ -31,7 +31,6 @@ async fn reap_workers(database: &Database) -> Result<Round> {
     let is_full = lost.len() >= MOST.unsigned_abs() as usize;
     lost.sort_unstable_by_key(|job| (job.fence.tenant, job.fence.job));
     let policies = policies_of(database, lost.iter()).await?;
-    lost.retain(|job| policies.contains_key(&job.definition_key));
     if lost.is_empty() {
         return Ok(Round::default());
     }
@@ -49,10 +48,9 @@ async fn reap_workers(database: &Database) -> Result<Round> {
 }
 
 async fn reap_remote(database: &Database) -> Result<Round> {
-    let mut lost = store::remote::lost_jobs(database, MOST).await?;
+    let lost = store::remote::lost_jobs(database, MOST).await?;
     let is_full = lost.len() >= MOST.unsigned_abs() as usize;
     let policies = policies_of(database, lost.iter().map(|(job, _)| job)).await?;
-    lost.retain(|(job, _)| policies.contains_key(&job.definition_key));
     if lost.is_empty() {
         return Ok(Round::default());
     }
@@ -90,17 +88,24 @@ fn tell(job: &LostJob, (outcome, next): End) {
         attempt_no = job.fence.attempt, "took the job back from a silent worker");
 }
 
+/// A definition that cannot be read, or is gone, must not keep its jobs, or those of others, with a dead worker: they end by the
+/// default policies. The doctor names the definition.
 async fn policies_of(
     database: &Database,
     lost: impl Iterator<Item = &LostJob>,
 ) -> Result<HashMap<String, Policies>> {
     let mut policies = HashMap::new();
     for job in lost {
-        if !policies.contains_key(&job.definition_key) {
-            policies.insert(
-                job.definition_key.clone(),
-                store::definition::policies(database, &job.definition_key).await?,
-            );
+        let key = &job.definition_key;
+        if !policies.contains_key(key) {
+            let read = match store::definition::policies(database, key).await {
+                Err(error) if !error.is_transient() => {
+                    tracing::error!(definition_key = %key, %error, "took back jobs by the default policies");
+                    Policies::default()
+                }
+                read => read?,
+            };
+            policies.insert(key.clone(), read);
         }
     }
     Ok(policies)

@@ -19,23 +19,28 @@ use crate::trigger::{Decision, Overlap, Trigger, jitter, plan};
 /// Triggers and instants per statement, so that no transaction is long.
 const MOST: i32 = 500;
 const MOST_INSTANTS: usize = 1000;
+/// Of templates that are read, and of payloads that are made, in one round. What is left over is for the next one.
+const MOST_BYTES: i32 = 8 << 20;
 /// Rest after a round in which nothing could be done about what is due: another node may be able to.
 const AT_LEAST: Duration = Duration::from_millis(100);
 
 pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
     let database = queue.database();
     let patience = leader::patience(database, "schedule", holder).await?;
-    let due = store::trigger::due(database, patience, MOST).await?;
+    let due = store::trigger::due(database, patience, MOST, MOST_BYTES).await?;
     let mut is_full = due.len() >= MOST.unsigned_abs() as usize;
     let mut decided = Decided::default();
     for (trigger, now) in due {
-        if decided.instants.len() >= MOST_INSTANTS {
+        if decided.instants.len() >= MOST_INSTANTS || decided.bytes() >= MOST_BYTES.unsigned_abs() as usize {
             is_full = true;
             break;
         }
         match trigger {
             Ok(trigger) => is_full |= decide(queue, &mut decided, &trigger, now).await?,
-            Err(error) => tracing::error!(%error, "a trigger cannot be read; another release may know it"),
+            Err(bad) => {
+                tracing::error!(trigger_id = %bad.id, tenant_id = %bad.tenant, reason = bad.reason, "a trigger cannot be read");
+                store::trouble::note(database, "schedule", bad.tenant, bad.id, &bad.reason).await?;
+            }
         }
     }
     let moved = if decided.triggers.is_empty() {
@@ -58,8 +63,11 @@ async fn decide(queue: &Queue, decided: &mut Decided, trigger: &Trigger, now: Ti
     let schedule = match fields.parse_schedule() {
         Ok(schedule) => schedule,
         Err(error) => {
-            // This machine may lack a time zone that another has, so the trigger is left to that one.
-            tracing::error!(trigger_id = %trigger.id, tenant_id = %trigger.tenant_id, %error, "a schedule cannot be reckoned here");
+            // This machine may lack a time zone that another has, so the trigger stays due.
+            tracing::error!(trigger_id = %trigger.id, tenant_id = %trigger.tenant_id, %error, "a schedule cannot be computed here");
+            let reason = format!("the schedule cannot be computed: {error}");
+            store::trouble::note(queue.database(), "schedule", trigger.tenant_id, trigger.id, &reason)
+                .await?;
             return Ok(false);
         }
     };

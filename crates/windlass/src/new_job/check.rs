@@ -9,7 +9,7 @@ const MOST_TAGS: usize = 20;
 
 impl NewJob {
     pub(crate) fn check(&self) -> Result<()> {
-        self.payload_text()?;
+        crate::redact::check_amount(self.payload_text()?)?;
         let options = &self.options;
         let texts = [
             ("queue", &options.queue),

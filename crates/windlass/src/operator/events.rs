@@ -1,19 +1,18 @@
-//! Emitting for a caller, reading events with what they caused, trying out an event, and trying again what failed.
+//! Emitting for a caller, reading events with what they caused, and trying again what failed.
 
 use uuid::Uuid;
 
+use super::payload::PayloadRules;
 use super::triggers::known;
 use crate::act::{Acting, Looking};
 use crate::emit::{Emitted, NewEvent};
 use crate::error::{Error, Result};
 use crate::keeper;
-use crate::queue::Queue;
-use crate::record::{Event, EventTrigger, WouldFire};
+use crate::record::{Event, EventTrigger};
 use crate::redact;
 use crate::store;
 use crate::store::database::Session;
 use crate::store::event::{Pending, Which};
-use crate::trigger::TriggerType;
 
 const LARGEST_PAGE: u16 = 500;
 
@@ -54,15 +53,18 @@ impl Acting {
             name: stored.name,
             payload: stored.payload,
             emitted_at: stored.emitted_at,
+            after: None,
         };
-        let made = keeper::make(&self.queue, 1, &pending, &trigger).await?;
+        let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
+        let checked = keeper::job_of(&trigger, &pending).and_then(|job| rules.check(job));
+        let made = keeper::matched(self.queue.new_id(), &trigger, checked)?;
         store::event::retry(&self.session, tenant, event, &made).await
     }
 }
 
 impl Looking {
-    /// One page of events with what they caused.
-    pub async fn events(&self, filter: &EventFilter) -> Result<Vec<Event>> {
+    /// One page of events with what they caused, newest first, and whether there are more. It ends after about 4 MiB.
+    pub async fn events(&self, filter: &EventFilter) -> Result<(Vec<Event>, bool)> {
         let which = Which {
             id: None,
             name: filter.name.as_deref(),
@@ -71,42 +73,13 @@ impl Looking {
             limit: filter.limit.min(LARGEST_PAGE).into(),
             offset: filter.offset.into(),
         };
-        let events = store::event::list(&self.session, self.reach.owner(), &which).await?;
-        Ok(events.into_iter().map(shown).collect())
+        let (events, has_more) = store::event::list(&self.session, self.reach.owner(), &which).await?;
+        Ok((events.into_iter().map(shown).collect(), has_more))
     }
 
     /// One event, or nothing if the tenant has none with this id.
     pub async fn event(&self, id: Uuid) -> Result<Option<Event>> {
         Ok(one(&self.session, self.reach.owner(), id).await?.map(shown))
-    }
-
-    /// Which triggers an event would fire, with which payload. Writes nothing.
-    pub async fn dry_run(&self, queue: &Queue, event: &NewEvent) -> Result<Vec<WouldFire>> {
-        let tenant = self.reach.owner();
-        let (now, _) = store::trigger::now(&self.session, tenant).await?;
-        let payload = event.payload_value()?;
-        let pending = Pending { tenant, id: Uuid::nil(), name: event.name.clone(), payload, emitted_at: now };
-        let mut would = Vec::new();
-        let mut after = None;
-        loop {
-            let page = self.triggers(Some(TriggerType::Event), after, LARGEST_PAGE, 0).await?;
-            for trigger in &page {
-                if !trigger.fields.is_enabled || !keeper::fits(trigger, &pending.name, &pending.payload) {
-                    continue;
-                }
-                would.push(WouldFire {
-                    trigger_id: trigger.id,
-                    label: trigger.fields.label.clone(),
-                    definition_key: trigger.fields.definition_key.clone(),
-                    payload: keeper::render(trigger, &pending).ok().map(|payload| redact::payload(&payload)),
-                    reason: keeper::make(queue, 1, &pending, trigger).await?.made.err(),
-                });
-            }
-            after = page.last().map(|trigger| trigger.id);
-            if page.len() < usize::from(LARGEST_PAGE) {
-                return Ok(would);
-            }
-        }
     }
 }
 
@@ -117,5 +90,5 @@ fn shown(event: Event) -> Event {
 
 async fn one(session: &Session, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
     let which = Which { id: Some(id), limit: 1, ..Which::default() };
-    Ok(store::event::list(session, tenant, &which).await?.pop())
+    Ok(store::event::list(session, tenant, &which).await?.0.pop())
 }

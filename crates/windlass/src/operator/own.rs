@@ -130,7 +130,7 @@ impl Queue {
 
     /// See [`Looking::events`].
     pub async fn events(&self, tenant: Uuid, filter: &EventFilter) -> Result<Vec<Event>> {
-        self.looked(tenant, async |looking: &Looking| looking.events(filter).await).await
+        self.looked(tenant, async |looking: &Looking| looking.events(filter).await.map(|page| page.0)).await
     }
 
     /// See [`Looking::event`].
@@ -140,7 +140,7 @@ impl Queue {
 
     /// See [`Looking::dry_run`].
     pub async fn dry_run(&self, tenant: Uuid, event: &NewEvent) -> Result<Vec<WouldFire>> {
-        self.looked(tenant, async |looking: &Looking| looking.dry_run(self, event).await).await
+        self.looked(tenant, async |looking: &Looking| looking.dry_run(event).await).await
     }
 
     /// See [`Acting::retry_event`].

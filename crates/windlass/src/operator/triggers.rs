@@ -1,6 +1,7 @@
 //! Managing triggers: create, edit, delete, run now, backfill, look ahead and look back. Whoever changes something does so
 //! in a transaction of a caller, [`Acting`], which ends with a row of the audit trail.
 
+mod hidden;
 mod merge;
 
 use std::ops::RangeInclusive;
@@ -9,18 +10,20 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::payload::PayloadRules;
 use crate::act::{Acting, Looking};
 use crate::cron::{DueRun, Schedule};
 use crate::error::{Error, Result};
 use crate::keeper;
 use crate::new_job::NewJob;
-use crate::queue::Queue;
 use crate::record::{Fire, FireOutcome};
 use crate::store;
 use crate::store::database::Session;
 use crate::store::event::Pending;
 use crate::store::trigger::{Times, Which};
 use crate::trigger::{NewTrigger, Trigger, TriggerType, next_due};
+pub(super) use hidden::hidden;
+use hidden::shown;
 
 /// Instants that one backfill may have.
 const MOST_BACKFILLED: usize = 1000;
@@ -36,17 +39,20 @@ impl Acting {
         let (now, zone) = store::trigger::now(&self.session, tenant).await?;
         let new = with_zone(new.clone(), zone);
         new.check()?;
+        hidden::refuse_copied(&new)?;
         let first = first_due(&new, now)?;
         let id = store::trigger::create(&self.session, tenant, &new, first).await?;
-        known(&self.session, tenant, id).await
+        known(&self.session, tenant, id).await.map(shown)
     }
 
+    /// One trigger as others see it.
     pub async fn trigger(&self, id: Uuid) -> Result<Option<Trigger>> {
-        one(&self.session, self.reach.owner(), id).await
+        Ok(one(&self.session, self.reach.owner(), id).await?.map(shown))
     }
 
     /// Changes some fields: a JSON merge of what is given over what is there, null for the default. With `seen` only if
-    /// the trigger is still of that generation. Nothing of an older generation fires after this.
+    /// the trigger is still of that generation. Nothing of an older generation fires after this. A placeholder that was
+    /// shown in the template keeps the text that it stands for.
     pub async fn update_trigger(
         &self,
         id: Uuid,
@@ -59,7 +65,7 @@ impl Acting {
             return Err(Error::Changed { what: "trigger" });
         }
         let (now, zone) = store::trigger::now(&self.session, tenant).await?;
-        let new = with_zone(merge::merged(&old.fields, changes)?, zone);
+        let new = with_zone(merge::merged(&old.fields, &hidden::restored(&old, changes)?)?, zone);
         new.check()?;
         let is_same = merge::same_times(&old.fields, &new);
         let times = if is_same {
@@ -71,7 +77,7 @@ impl Acting {
         if !store::trigger::update(&self.session, &old, &new, times).await? {
             return Err(Error::Changed { what: "trigger" });
         }
-        known(&self.session, tenant, id).await
+        known(&self.session, tenant, id).await.map(shown)
     }
 
     /// Deletes a trigger; what it did stays to be seen. With `seen` only if it is still of that generation.
@@ -100,11 +106,13 @@ impl Acting {
             TriggerType::Event => {
                 let payload = event.unwrap_or_else(|| Value::Object(Map::new()));
                 let name = trigger.fields.event_name.clone().unwrap_or_default();
-                let event = Pending { tenant, id: Uuid::nil(), name, payload, emitted_at: now };
+                let (id, emitted_at) = (Uuid::nil(), now);
+                let event = Pending { tenant, id, name, payload, emitted_at, after: None };
                 keeper::render(&trigger, &event)?
             }
         };
-        let payload = checked_payload(&self.queue, &trigger, &payload).await?;
+        let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
+        let payload = checked_payload(&rules, &trigger, &payload)?;
         let jobs = [self.queue.new_id()];
         let mut made = store::trigger::run(&self.session, &trigger, None, &jobs, &[payload]).await?;
         made.pop().ok_or(Error::Changed { what: "trigger" })
@@ -142,10 +150,11 @@ impl Acting {
             made.sort_by_key(|fire| fire.due_at);
             return Ok(made);
         }
+        let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
         let mut payloads = Vec::with_capacity(dues.len());
         for due in &dues {
             let payload = keeper::rendered(&trigger, *due)?;
-            payloads.push(checked_payload(&self.queue, &trigger, &payload).await?);
+            payloads.push(checked_payload(&rules, &trigger, &payload)?);
         }
         let jobs: Vec<Uuid> = dues.iter().map(|_| self.queue.new_id()).collect();
         made.extend(store::trigger::run(&self.session, &trigger, Some(&dues), &jobs, &payloads).await?);
@@ -155,13 +164,25 @@ impl Acting {
 }
 
 impl Looking {
-    /// One trigger, or nothing if the tenant has none with this id.
+    /// One trigger as others see it, or nothing if the tenant has none with this id.
     pub async fn trigger(&self, id: Uuid) -> Result<Option<Trigger>> {
-        one(&self.session, self.reach.owner(), id).await
+        Ok(one(&self.session, self.reach.owner(), id).await?.map(shown))
     }
 
     /// A tenant's triggers, newest first; those after the one named, for the next page.
     pub async fn triggers(
+        &self,
+        kind: Option<TriggerType>,
+        after: Option<Uuid>,
+        limit: u16,
+        offset: u32,
+    ) -> Result<Vec<Trigger>> {
+        let triggers = self.whole_triggers(kind, after, limit, offset).await?;
+        Ok(triggers.into_iter().map(shown).collect())
+    }
+
+    /// The same with what is hidden from others.
+    pub(super) async fn whole_triggers(
         &self,
         kind: Option<TriggerType>,
         after: Option<Uuid>,
@@ -218,10 +239,9 @@ pub(super) async fn known(session: &Session, tenant: Uuid, id: Uuid) -> Result<T
     one(session, tenant, id).await?.ok_or(Error::Unknown { what: "trigger" })
 }
 
-async fn checked_payload(queue: &Queue, trigger: &Trigger, payload: &Value) -> Result<String> {
+fn checked_payload(rules: &PayloadRules, trigger: &Trigger, payload: &Value) -> Result<String> {
     let job = NewJob::new(&trigger.fields.definition_key).tenant(trigger.tenant_id).payload(payload);
-    queue.checked_route(&job).await?;
-    job.payload_text().map(str::to_owned)
+    rules.check(job)?.payload_text().map(str::to_owned)
 }
 
 /// The instants within a trigger's dates, and those outside with the reason why they do not count.

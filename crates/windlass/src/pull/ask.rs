@@ -18,6 +18,7 @@ const MOST_NAMES: usize = 1000;
 const LONGEST_NAME: usize = 200;
 const MESSAGE_BYTES: usize = 1000;
 const LOG_BYTES: usize = 64 * 1024;
+const MOST_LOG_BYTES: usize = 1024 * 1024;
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// Whose word a call is, as its credential says.
@@ -61,7 +62,7 @@ pub struct Beat {
     pub lease: Option<Duration>,
     pub percent: Option<f32>,
     pub message: Option<String>,
-    /// Lines for the attempt's log. Of more than 64 KiB in one call the end is kept.
+    /// Lines for the attempt's log, at most 1 MiB in one call. Of more than 64 KiB the end is kept.
     pub log: Vec<String>,
 }
 
@@ -155,7 +156,30 @@ impl Beat {
         if self.percent.is_some_and(|percent| !percent.is_finite()) {
             return Err(Error::refused("progress/percent", "must be a number"));
         }
+        // Secrets are searched for in all of it, so what is sent is bounded as well as what is kept.
+        let bytes = self.log_bytes();
+        if bytes > MOST_LOG_BYTES {
+            return Err(Error::refused(
+                "log",
+                format!("has {bytes} bytes; at most {MOST_LOG_BYTES} in one call"),
+            ));
+        }
+        let bytes = self.message.as_ref().map_or(0, String::len);
+        if bytes > LOG_BYTES {
+            return Err(Error::refused(
+                "progress/message",
+                format!("has {bytes} bytes; at most {LOG_BYTES}"),
+            ));
+        }
         self.lease.map_or(Ok(()), check_lease)
+    }
+
+    fn log_bytes(&self) -> usize {
+        self.log.iter().map(String::len).sum()
+    }
+
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.log_bytes() + self.message.as_ref().map_or(0, String::len)
     }
 
     pub(crate) fn has_texts(&self) -> bool {

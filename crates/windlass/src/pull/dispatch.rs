@@ -14,20 +14,19 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::groups::{Groups, Interest, Waiter};
-use super::{Definitions, Names, RemoteJob, ending};
+use super::groups::{Groups, Interest, MOST, Waiter};
+use super::leftovers::{Leftover, Leftovers, Refused};
+use super::{Definitions, Names, RemoteJob};
 use crate::error::Result;
 use crate::job::claimed::Fence;
 use crate::listen::Wake;
 use crate::store;
 use crate::store::database::{Database, Session};
 use crate::store::remote::{Dealt, PRESENT, Slots};
-use crate::store::worker::Introduction;
+use crate::store::worker::{Claimant, Introduction};
 use crate::telemetry;
 use crate::worker::{new_worker_id, start::hostname};
 
-/// The most jobs of one claim.
-const MOST: usize = 200;
 /// How often the lanes are looked at without a bell, while somebody waits.
 const POLL: Duration = Duration::from_secs(1);
 /// How often those heard from are written down as present, and the dispatcher itself says that it lives.
@@ -44,6 +43,7 @@ pub(super) struct Dispatcher {
     wakes: broadcast::Receiver<Wake>,
     definitions: Arc<Definitions>,
     names: Names,
+    leftovers: Leftovers,
     me: Introduction,
     worker: i32,
     is_waiting: bool,
@@ -54,8 +54,10 @@ pub(super) struct Dispatcher {
     seen: HashSet<i32>,
     look_at: Option<Instant>,
     touch_at: Instant,
-    /// The tokens of a claim that was sent and whose answer has not come.
-    unanswered: Option<Vec<Uuid>>,
+    /// The epoch in which the next claim is sent; see [`Claimant`].
+    epoch: i32,
+    /// A claim that was sent and whose answer has not come, with its tokens.
+    unanswered: Option<(Claimant, Vec<Uuid>)>,
 }
 
 impl Dispatcher {
@@ -65,6 +67,7 @@ impl Dispatcher {
         wakes: broadcast::Receiver<Wake>,
         definitions: Arc<Definitions>,
         names: Names,
+        leftovers: Leftovers,
     ) -> Result<Self> {
         let hostname = hostname();
         let me = Introduction {
@@ -82,6 +85,7 @@ impl Dispatcher {
             wakes,
             definitions,
             names,
+            leftovers,
             me,
             worker,
             is_waiting: false,
@@ -91,6 +95,7 @@ impl Dispatcher {
             seen: HashSet::new(),
             look_at: None,
             touch_at: Instant::now() + TOUCH,
+            epoch: 0,
             unanswered: None,
         })
     }
@@ -115,8 +120,9 @@ impl Dispatcher {
 
     /// Dispatches on one connection until that fails or the service stops.
     async fn dispatch(&mut self, stop: &CancellationToken, pause: &mut Duration) -> Result<()> {
-        let session = self.database.session().await?.patient_for(PATIENCE);
+        let mut session = self.database.session().await?.patient_for(PATIENCE);
         self.take_back(&session).await?;
+        let mut has_more = false;
         loop {
             let wake_at = self.look_at.map_or(self.touch_at, |look| look.min(self.touch_at));
             tokio::select! {
@@ -127,6 +133,8 @@ impl Dispatcher {
                     None => return Ok(()),
                 },
                 wake = self.wakes.recv() => self.hear(&wake),
+                () = std::future::ready(()), if has_more => {}
+                () = self.leftovers.made_room() => {}
                 () = tokio::time::sleep_until(wake_at.into()) => {}
             }
             while let Ok(waiter) = self.arriving.try_recv() {
@@ -144,12 +152,17 @@ impl Dispatcher {
                 self.touch(&session, now).await?;
             }
             if self.look_at.is_some_and(|look| now >= look) {
-                self.look(&session).await?;
+                self.look(&mut session).await?;
             }
+            // One claim for each group in turn: however much one has, the others wait for no more than that.
+            has_more = false;
             for interest in self.groups.waiting() {
-                while self.serve(&session, &interest).await? {}
+                if self.serve(&session, &interest).await? {
+                    has_more = true;
+                } else {
+                    self.groups.dismiss_hasty(&interest);
+                }
             }
-            self.groups.dismiss_hasty();
             *pause = Duration::from_millis(50);
         }
     }
@@ -166,6 +179,7 @@ impl Dispatcher {
         let now = Instant::now();
         let is_clear = match wake {
             Ok(Wake::Lane(lane)) => self.groups.wake(*lane, now),
+            Ok(Wake::Room(room)) => self.groups.wake_room(*room, now),
             Ok(Wake::Duty(_)) => true,
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => false,
             // The sender lives as long as the service.
@@ -176,12 +190,11 @@ impl Dispatcher {
         }
     }
 
-    async fn look(&mut self, session: &Session) -> Result<()> {
+    async fn look(&mut self, session: &mut Session) -> Result<()> {
         let is_first = !self.is_waiting;
         if is_first {
             // Before the look: whoever enqueues after it rings.
-            store::worker::set_waiting(session, self.worker, true).await?;
-            self.is_waiting = true;
+            self.is_waiting = store::worker::set_waiting(session, self.worker, true).await?;
         }
         let keys = self.groups.keys();
         let lanes = store::remote::active_lanes(session, keys.as_deref()).await?;
@@ -195,15 +208,29 @@ impl Dispatcher {
     /// Claims once for a group; true if there may be more to give.
     async fn serve(&mut self, session: &Session, interest: &Interest) -> Result<bool> {
         let Some(group) = self.groups.get_mut(interest) else { return Ok(false) };
-        let (slots, owners) = group.slots(MOST, |worker| self.quiet.contains(&worker));
+        if group.backlog.is_full() {
+            return Ok(false);
+        }
+        let (slots, owners) = group.slots(|worker| self.quiet.contains(&worker));
         if owners.is_empty() {
             return Ok(false);
         }
         let began = Instant::now();
         let Some(turn) = group.lines.deal(owners.len(), began) else { return Ok(false) };
-        self.unanswered = Some(slots.tokens.clone());
-        let dealt =
-            store::remote::claim(session, self.worker, &turn.wanted, &slots, group.lines.keys()).await?;
+        let by = Claimant { worker: self.worker, epoch: self.epoch };
+        self.unanswered = Some((by, slots.tokens.clone()));
+        let (dealt, is_cut) =
+            store::remote::claim(session, by, &turn.wanted, &slots, group.lines.keys()).await?;
+        let taken = dealt.iter().map(|one| one.slot + 1).max().unwrap_or_default();
+        if is_cut {
+            // They are too large to be handed out at once: those whose rows were not kept go back, and fewer are claimed next time.
+            group.most = taken.max(1);
+            self.unanswered = Some((by, slots.tokens[taken..].to_vec()));
+            store::remote::unclaim(session, by, &slots.tokens[taken..]).await?;
+            self.epoch = by.epoch + 1;
+        } else if taken == group.most {
+            group.most = (group.most * 2).min(MOST);
+        }
         self.unanswered = None;
         let now = Instant::now();
         group.lines.settle(&turn, dealt.iter().map(|one| (one.lane, one.seq)), now, now - began);
@@ -223,6 +250,9 @@ impl Dispatcher {
         slots: &Slots,
         owners: &[usize],
     ) -> Result<()> {
+        let Some(backlog) = self.groups.get_mut(interest).map(|group| group.backlog.clone()) else {
+            return Ok(());
+        };
         let mut given: Vec<Vec<RemoteJob>> = Vec::new();
         for one in dealt {
             let fence = one.claimed.fence;
@@ -231,19 +261,19 @@ impl Dispatcher {
                     Ok(read) => read,
                     Err(error) => {
                         telemetry::database_error("dispatcher", &error);
-                        self.give_back(&fence).await;
+                        self.leftovers.leave(Leftover::Unclaimed(fence), &backlog);
                         continue;
                     }
                 };
             meters.claimed.increment(1);
             meters.queue_seconds.record(one.claimed.queued_ms.max(0) as f64 / 1000.0);
             if let Some(refusal) = known.refusal(&one.claimed) {
-                ending::write(&self.database, &one.claimed, &known, &meters, &refusal, Duration::ZERO)
-                    .await?;
+                let refused = Refused { claimed: one.claimed, known, meters, refusal };
+                self.leftovers.leave(Leftover::Refused(Box::new(refused)), &backlog);
                 continue;
             }
             let Some(&owner) = owners.get(one.slot) else {
-                self.give_back(&fence).await;
+                self.leftovers.leave(Leftover::Unclaimed(fence), &backlog);
                 continue;
             };
             let queue = self.groups.queue_of(one.lane).unwrap_or_default().to_owned();
@@ -264,25 +294,17 @@ impl Dispatcher {
         }
         for job in left {
             if let Some(fence) = Fence::decode(&job.fence) {
-                self.give_back(&fence).await;
+                self.leftovers.leave(Leftover::Unclaimed(fence), &backlog);
             }
         }
         Ok(())
     }
 
-    /// Nobody waits for it any more: it goes back into line, uncharged. If even that fails, its lease runs out.
-    async fn give_back(&self, fence: &Fence) {
-        let detail =
-            r#"{"outcome": 7, "next": 5, "error": "its worker was gone before the job was handed out"}"#;
-        if let Err(error) = store::remote::settle(&self.database, fence, Some(detail)).await {
-            telemetry::database_error("dispatcher", &error);
-        }
-    }
-
     /// Undoes a claim whose answer never came.
     async fn take_back(&mut self, session: &Session) -> Result<()> {
-        if let Some(tokens) = &self.unanswered {
-            store::remote::unclaim(session, self.worker, tokens).await?;
+        if let Some((by, tokens)) = &self.unanswered {
+            store::remote::unclaim(session, *by, tokens).await?;
+            self.epoch = by.epoch + 1;
             self.unanswered = None;
         }
         Ok(())

@@ -16,14 +16,15 @@ use crate::telemetry::Meters;
 use crate::worker::ending;
 use crate::worker::handler::Finish;
 use crate::worker::kind::Known;
+use crate::worker::secrets;
 
 impl Pull {
     /// What the attempt of this fence must not say; nothing if the fence is stale.
     pub(super) async fn redactor(&self, fence: &Fence) -> Result<Option<Redactor>> {
-        let database = &self.inner.database;
+        let database = &self.inner.database.of_tenant(Some(fence.tenant));
         let Some((claimed, _)) = store::remote::held(database, fence).await? else { return Ok(None) };
         let (known, _) = self.inner.definitions.get(database, &claimed.definition_key).await?;
-        Ok(Some(known.rules.redactor(&Redactor::default(), &claimed.payload)))
+        Ok(Some(secrets::redactor(&known.rules, &Redactor::default(), &Arc::new(claimed)).await))
     }
 
     pub(super) async fn end(
@@ -34,14 +35,15 @@ impl Pull {
         finish: Finish,
     ) -> Result<Held<State>> {
         let Some(fence) = puller.holds(job, fence) else { return Ok(Held::LeaseLost) };
-        let database = &self.inner.database;
+        let database = &self.inner.database.of_tenant(Some(fence.tenant));
         let Some((claimed, ran)) = store::remote::held(database, &fence).await? else {
             lease_lost(&fence);
             return Ok(Held::LeaseLost);
         };
         let (known, meters) = self.inner.definitions.get(database, &claimed.definition_key).await?;
         meters.run_seconds.record(ran.as_secs_f64());
-        let finish = finish.redacted(&known.rules.redactor(&Redactor::default(), &claimed.payload));
+        let claimed = Arc::new(claimed);
+        let finish = secrets::clean(finish, &known.rules, &Redactor::default(), &claimed).await;
         write(database, &claimed, &known, &meters, &finish, ran).await
     }
 }

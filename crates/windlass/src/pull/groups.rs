@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
+use super::leftovers::Backlog;
 use super::{Claim, RemoteJob, ask};
 use crate::store::remote::{RemoteLane, Slots};
 use crate::store::worker::ActiveLane;
-use crate::worker::lines::Lines;
+use crate::worker::lines::{Foreign, Lines};
 
 /// What a claim asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -70,12 +71,16 @@ impl Waiter {
 pub(super) struct Group {
     pub(super) waiters: VecDeque<Waiter>,
     pub(super) lines: Lines,
+    pub(super) backlog: Backlog,
+    /// How many jobs are claimed for it at once: fewer while they are large.
+    pub(super) most: usize,
     last_used: Instant,
 }
 
 impl Group {
     /// One slot for each job that may be given out now, dealt round among those who wait, and whose each is.
-    pub(super) fn slots(&mut self, most: usize, is_quiet: impl Fn(i32) -> bool) -> (Slots, Vec<usize>) {
+    pub(super) fn slots(&mut self, is_quiet: impl Fn(i32) -> bool) -> (Slots, Vec<usize>) {
+        let most = self.most;
         self.waiters.retain(|waiter| !waiter.reply.is_closed());
         let mut slots = Slots::default();
         let mut owners = Vec::new();
@@ -111,13 +116,17 @@ pub(super) struct Groups {
     by_tenant: HashMap<Option<Uuid>, Vec<Arc<Interest>>>,
     /// Lanes never change, so what was once learned of one holds. Forgotten when there are too many.
     lanes: HashMap<i32, RemoteLane>,
-    /// Lanes that were rung and that nobody here asks for, and until when to believe that.
-    foreign: HashMap<i32, Instant>,
+    /// Lanes that were rung and that nobody here asks for.
+    foreign: Foreign,
 }
 
+/// The most jobs of one claim.
+pub(super) const MOST: usize = 200;
 const MOST_LANES: usize = 200_000;
-const MOST_FOREIGN: usize = 10_000;
-const FOREIGN_FOR: Duration = Duration::from_secs(5);
+/// Groups of one tenant that are remembered though nobody waits in them.
+const MOST_UNUSED: usize = 50;
+/// Definitions that one look at the lanes names.
+const MOST_KEYS: usize = 2_000;
 /// A group that nobody stood in for this long is forgotten, with its memory of whose turn it is.
 const UNUSED_FOR: Duration = Duration::from_secs(120);
 
@@ -136,15 +145,44 @@ impl Groups {
             return is_hasty;
         }
         let interest = Arc::new(waiter.interest.clone());
+        self.forget_unused(interest.tenant);
         self.by_tenant.entry(interest.tenant).or_default().push(interest.clone());
         // A lane that was nobody's may be this group's.
         self.foreign.clear();
-        let group = Group { waiters: VecDeque::from([waiter]), lines: Lines::new(), last_used: now };
+        let group = Group {
+            waiters: VecDeque::from([waiter]),
+            lines: Lines::new(),
+            backlog: Backlog::default(),
+            most: MOST,
+            last_used: now,
+        };
         self.groups.insert(interest, group);
         true
     }
 
-    /// The definitions that anybody asks for; none means all of them.
+    /// Keeps a tenant that asks for ever new names from filling the memory with groups in which nobody waits.
+    fn forget_unused(&mut self, tenant: Option<Uuid>) {
+        let Some(interests) = self.by_tenant.get_mut(&tenant) else { return };
+        let unused = |groups: &HashMap<Arc<Interest>, Group>, interest: &Arc<Interest>| {
+            groups.get(interest).is_none_or(|group| group.waiters.is_empty())
+        };
+        let mut excess = interests
+            .iter()
+            .filter(|interest| unused(&self.groups, interest))
+            .count()
+            .saturating_sub(MOST_UNUSED);
+        // The oldest first: they are in the order in which they came.
+        interests.retain(|interest| {
+            let goes = excess > 0 && unused(&self.groups, interest);
+            if goes {
+                excess -= 1;
+                self.groups.remove(interest);
+            }
+            !goes
+        });
+    }
+
+    /// The definitions that anybody asks for; none means all of them, also where so many are asked for that naming them costs more.
     pub(super) fn keys(&self) -> Option<Vec<String>> {
         let mut keys = Vec::new();
         for interest in self.groups.keys() {
@@ -152,6 +190,9 @@ impl Groups {
                 return None;
             }
             keys.extend_from_slice(&interest.keys);
+            if keys.len() > MOST_KEYS {
+                return None;
+            }
         }
         keys.sort_unstable();
         keys.dedup();
@@ -172,6 +213,7 @@ impl Groups {
                     priority: lane.priority,
                     definition_key: lane.definition_key.to_string(),
                     weight: lane.weight,
+                    rooms: lane.rooms.clone(),
                 });
             }
             self.lanes.insert(lane.id, lane);
@@ -184,21 +226,22 @@ impl Groups {
     /// There is work in this lane. False if the lanes must be looked up to know whose.
     pub(super) fn wake(&mut self, lane: i32, now: Instant) -> bool {
         let Some(known) = self.lanes.get(&lane) else {
-            if self.foreign.len() > MOST_FOREIGN {
-                self.foreign.clear();
-            }
-            let until = self.foreign.entry(lane).or_insert(now);
-            let is_believed = now < *until;
-            if !is_believed {
-                *until = now + FOREIGN_FOR;
-            }
-            return is_believed;
+            return self.foreign.is_believed(lane, now);
         };
         let mut is_known = true;
         for interest in self.wanting(known) {
             if let Some(group) = self.groups.get_mut(&interest) {
                 is_known &= group.lines.wake(lane, now);
             }
+        }
+        is_known
+    }
+
+    /// There is room again under this running limit. False if the lanes must be looked up to know which are under it.
+    pub(super) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
+        let mut is_known = true;
+        for group in self.groups.values_mut() {
+            is_known &= group.lines.wake_room(room, now);
         }
         is_known
     }
@@ -223,18 +266,18 @@ impl Groups {
         self.groups.get_mut(interest)
     }
 
-    /// Answers the claims that do not wait: there was nothing for them.
-    pub(super) fn dismiss_hasty(&mut self) {
-        for group in self.groups.values_mut() {
-            if group.waiters.iter().any(|waiter| !waiter.waits) {
-                let (stay, go): (VecDeque<_>, VecDeque<_>) =
-                    std::mem::take(&mut group.waiters).into_iter().partition(|waiter| waiter.waits);
-                group.waiters = stay;
-                for waiter in Vec::from(go) {
-                    // Nobody there to hear it is no loss.
-                    let _ = waiter.answer(Vec::new());
-                }
-            }
+    /// Answers the claims of a group that do not wait: there was nothing for them.
+    pub(super) fn dismiss_hasty(&mut self, interest: &Interest) {
+        let Some(group) = self.groups.get_mut(interest) else { return };
+        if group.waiters.iter().all(|waiter| waiter.waits) {
+            return;
+        }
+        let (stay, go): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut group.waiters).into_iter().partition(|waiter| waiter.waits);
+        group.waiters = stay;
+        for waiter in Vec::from(go) {
+            // Nobody there to hear it is no loss.
+            let _ = waiter.answer(Vec::new());
         }
     }
 
@@ -254,5 +297,48 @@ impl Groups {
         }
         self.by_tenant.retain(|_, interests| !interests.is_empty());
         present
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hasty(tenant: Uuid, key: String) -> Waiter {
+        let claim = Claim {
+            worker_id: None,
+            definition_keys: vec![key],
+            queues: Vec::new(),
+            limit: 1,
+            wait: Duration::ZERO,
+            lease: Duration::from_secs(60),
+        };
+        Waiter::new(claim, Some(tenant), 1, oneshot::channel().0)
+    }
+
+    #[test]
+    fn ever_new_names_are_not_remembered_for_ever() {
+        let (loud, quiet) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let mut groups = Groups::default();
+        let now = Instant::now();
+        groups.add(hasty(quiet, "ordinary".to_owned()), now);
+        for n in 0..10_000 {
+            let waiter = hasty(loud, format!("made up {n}"));
+            let interest = waiter.interest.clone();
+            groups.add(waiter, now);
+            groups.dismiss_hasty(&interest);
+        }
+        assert!(groups.groups.len() <= MOST_UNUSED + 2, "{}", groups.groups.len());
+        assert_eq!(groups.by_tenant[&Some(loud)].len(), groups.groups.len() - 1);
+        assert!(groups.keys().is_some_and(|keys| keys.contains(&"ordinary".to_owned())));
+    }
+
+    #[test]
+    fn a_look_names_no_more_definitions_than_is_worth_it() {
+        let mut groups = Groups::default();
+        for n in 0..=MOST_KEYS {
+            groups.add(hasty(Uuid::from_u128(n as u128), format!("{n}")), Instant::now());
+        }
+        assert_eq!(groups.keys(), None);
     }
 }

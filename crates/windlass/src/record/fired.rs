@@ -50,8 +50,10 @@ pub struct Event {
     pub dedupe_id: Option<String>,
     pub correlation_id: Option<String>,
     pub created_by: Option<Uuid>,
-    /// Nobody has dispatched it yet.
+    /// Nobody has dispatched it yet, or not at all of its triggers.
     pub is_pending: bool,
+    /// Why it could not be dispatched; it is tried again by itself.
+    pub problem: Option<String>,
     pub triggers: Vec<EventTrigger>,
 }
 

@@ -1,5 +1,8 @@
 //! What a definition says of its own secrets: expressions for its texts, and names of payload members.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -7,7 +10,7 @@ use super::{Redactor, keys};
 use crate::error::{Error, Result};
 
 /// A definition's own rules, beside those that hold for every job.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Redaction {
     /// In the syntax of the `regex` crate, each applied to one line at a time: what they match is replaced in output,
@@ -41,7 +44,27 @@ pub(crate) struct Rules {
     expressions: Redactor,
 }
 
+/// Rules that were compiled lately. Compiling takes milliseconds, and a definition's rules rarely change.
+static COMPILED: Mutex<Option<HashMap<Redaction, Arc<Rules>>>> = Mutex::new(None);
+const MOST_COMPILED: usize = 64;
+
 impl Rules {
+    /// The same as [`Rules::new`], compiled once for many uses.
+    pub(crate) fn of(redaction: &Redaction) -> Result<Arc<Self>> {
+        let known = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rules) = known().get_or_insert_default().get(redaction) {
+            return Ok(rules.clone());
+        }
+        let rules = Arc::new(Self::new(redaction)?);
+        let mut known = known();
+        let known = known.get_or_insert_default();
+        if known.len() >= MOST_COMPILED {
+            known.clear();
+        }
+        known.insert(redaction.clone(), rules.clone());
+        Ok(rules)
+    }
+
     pub(crate) fn new(redaction: &Redaction) -> Result<Self> {
         let too_many = |field: &str| {
             Error::refused(format!("redaction/{field}"), format!("are at most {}", Redaction::MOST))
@@ -84,6 +107,13 @@ impl Rules {
 
     /// The payload for others to see.
     pub(crate) fn payload(&self, payload: &Value) -> Value {
+        // What cannot be read as JSON is shown as its text, in which names cannot be told from what stands under them.
+        if let Value::String(text) = payload
+            && text.trim_start().starts_with(['{', '['])
+            && keys::is_secret_by(text, &self.marks)
+        {
+            return Value::from(super::PLACEHOLDER);
+        }
         self.expressions.json(&keys::payload(payload, &self.marks))
     }
 }

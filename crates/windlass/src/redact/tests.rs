@@ -1,5 +1,7 @@
 //! A redactor is tried with every place at which a stream can be cut.
 
+mod cost;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 use proptest::prelude::*;

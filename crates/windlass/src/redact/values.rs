@@ -2,97 +2,149 @@
 
 use std::sync::Arc;
 
-use aho_corasick::{AhoCorasick, MatchKind};
-
 use super::PLACEHOLDER;
+use super::automaton::Automaton;
 use super::variants::variants;
 
-/// Secret values and how to find them in any of their forms.
-#[derive(Default)]
+/// Secret values and how to find them in any of their forms. Values that are added later form a set of their own, so what
+/// a worker knows from its start is built once and not again for every job.
+#[derive(Clone, Default)]
 pub(super) struct Values {
-    pub(super) raw: Vec<Vec<u8>>,
-    /// Every form of every value, sorted.
-    forms: Vec<Vec<u8>>,
-    finder: Option<AhoCorasick>,
-    longest: usize,
+    sets: Vec<Arc<Set>>,
+}
+
+struct Set {
+    count: usize,
+    finder: Automaton,
 }
 
 impl Values {
     pub(super) fn new(mut raw: Vec<Vec<u8>>) -> Self {
         raw.sort();
         raw.dedup();
+        if raw.is_empty() {
+            return Self::default();
+        }
         let mut forms: Vec<Vec<u8>> = raw.iter().flat_map(|secret| variants(secret)).collect();
         forms.sort();
         forms.dedup();
-        let longest = forms.iter().map(Vec::len).max().unwrap_or(0);
-        // Every occurrence, also one that overlaps another: both are covered then.
-        let finder = (!forms.is_empty())
-            .then(|| AhoCorasick::builder().match_kind(MatchKind::Standard).build(&forms))
-            .and_then(Result::ok);
-        Self { raw, forms, finder, longest }
+        let set = Set { count: raw.len(), finder: Automaton::new(&forms) };
+        Self { sets: vec![Arc::new(set)] }
     }
 
-    /// Where the text begins that may be the first part of a value whose rest has not come.
-    fn undecided_from(&self, bytes: &[u8]) -> usize {
-        let first = bytes.len().saturating_sub(self.longest.saturating_sub(1));
-        (first..bytes.len()).find(|&at| self.begins_a_form(&bytes[at..])).unwrap_or(bytes.len())
+    /// What both know.
+    pub(super) fn and(&self, other: &Self) -> Self {
+        let mut both = self.clone();
+        for set in &other.sets {
+            if !both.sets.iter().any(|known| Arc::ptr_eq(known, set)) {
+                both.sets.push(set.clone());
+            }
+        }
+        both
     }
 
-    fn begins_a_form(&self, start: &[u8]) -> bool {
-        let at = self.forms.partition_point(|form| form.as_slice() < start);
-        let longer = |form: &&Vec<u8>| form.len() > start.len() && form.starts_with(start);
-        self.forms.iter().skip(at).take(2).any(|form| longer(&form))
+    pub(super) fn is_empty(&self) -> bool {
+        self.sets.is_empty()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.sets.iter().map(|set| set.count).sum()
+    }
+
+    /// What it costs to build and to keep this.
+    #[cfg(test)]
+    pub(super) fn nodes(&self) -> usize {
+        self.sets.iter().map(|set| set.finder.nodes()).sum()
     }
 }
 
-/// One stream on its way past them.
+/// One stream on its way past them. Holds back no more than may still become a value.
 pub(super) struct ValueStream {
-    values: Arc<Values>,
+    values: Values,
+    /// Where each set's automaton stands.
+    nodes: Vec<u32>,
     held: Vec<u8>,
+    /// The values found in what is held, as ranges that do not overlap, in their order.
+    found: Vec<(usize, usize)>,
     /// How much of what is held belongs to a value whose placeholder was written already.
     covered: usize,
 }
 
 impl ValueStream {
-    pub(super) fn new(values: Arc<Values>) -> Self {
-        Self { values, held: Vec::new(), covered: 0 }
+    pub(super) fn new(values: &Values) -> Self {
+        let nodes = vec![0; values.sets.len()];
+        Self { values: values.clone(), nodes, held: Vec::new(), found: Vec::new(), covered: 0 }
     }
 
     pub(super) fn push(&mut self, bytes: &[u8], to: &mut Vec<u8>) {
-        if self.values.finder.is_none() {
+        if self.values.is_empty() {
             to.extend_from_slice(bytes);
             return;
         }
+        let before = self.held.len();
         self.held.extend_from_slice(bytes);
-        let decided = self.values.undecided_from(&self.held);
-        self.write(decided, to);
+        let mut at = before;
+        while at < self.held.len() {
+            if self.nodes.iter().all(|node| *node == 0) {
+                at += self.harmless(&self.held[at..]);
+                if at == self.held.len() {
+                    break;
+                }
+            }
+            let byte = self.held[at];
+            at += 1;
+            let mut longest = 0;
+            for (node, set) in self.nodes.iter_mut().zip(&self.values.sets) {
+                *node = set.finder.step(*node, byte);
+                longest = longest.max(set.finder.ends(*node));
+            }
+            if longest > 0 {
+                self.cover(at - longest, at);
+            }
+        }
+        let sets = self.nodes.iter().zip(&self.values.sets);
+        let open = sets.map(|(node, set)| set.finder.open(*node)).max().unwrap_or(0);
+        self.write(self.held.len() - open, to);
     }
 
     pub(super) fn finish(&mut self, to: &mut Vec<u8>) {
         self.write(self.held.len(), to);
     }
 
-    /// Writes what begins before `decided`. Every value that begins there is whole, else its beginning would be held.
-    fn write(&mut self, decided: usize, to: &mut Vec<u8>) {
-        let Some(finder) = &self.values.finder else { return };
-        let mut found: Vec<(usize, usize)> = Vec::new();
-        // Nearly always there is nothing, and to see that is far cheaper than to list what there is.
-        if finder.is_match(&self.held) {
-            found.extend(finder.find_overlapping_iter(&self.held).map(|hit| (hit.start(), hit.end())));
-            found.sort_unstable();
+    /// How many bytes pass before one with which a value could start.
+    fn harmless(&self, bytes: &[u8]) -> usize {
+        let starts = |byte: &u8| self.values.sets.iter().any(|set| set.finder.starts_with(*byte));
+        bytes.iter().position(starts).unwrap_or(bytes.len())
+    }
+
+    /// Takes in a value that ends later than every one before it, and may start earlier.
+    fn cover(&mut self, start: usize, end: usize) {
+        while self.found.last().is_some_and(|last| last.0 >= start) {
+            self.found.pop();
         }
+        match self.found.last_mut() {
+            Some(last) if last.1 > start => last.1 = end,
+            None if self.covered > start => self.covered = end,
+            _ => self.found.push((start, end)),
+        }
+    }
+
+    /// Writes what begins before `decided`. Every value that begins there is whole, else its beginning would be open.
+    fn write(&mut self, decided: usize, to: &mut Vec<u8>) {
+        let whole = self.found.partition_point(|(start, _)| *start < decided);
         let mut done = self.covered;
-        for (start, end) in found.into_iter().filter(|(start, _)| *start < decided) {
-            if start >= done {
-                to.extend_from_slice(&self.held[done..start]);
-                to.extend_from_slice(PLACEHOLDER.as_bytes());
-            }
-            done = done.max(end);
+        for (start, end) in self.found.drain(..whole) {
+            to.extend_from_slice(&self.held[done..start]);
+            to.extend_from_slice(PLACEHOLDER.as_bytes());
+            done = end;
         }
         if done < decided {
             to.extend_from_slice(&self.held[done..decided]);
         }
         self.covered = done.saturating_sub(decided);
+        for range in &mut self.found {
+            *range = (range.0 - decided, range.1 - decided);
+        }
         self.held.drain(..decided);
     }
 }

@@ -1,28 +1,29 @@
-//! Transactions of callers: as the role of the api, for one tenant, or as the admin's, for all of them.
+//! Transactions of callers: as the server's role with one tenant in force, or as the admin's role, which sees all of them.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
+use super::isolation::BEGIN;
 use crate::error::Result;
 
 /// A transaction that may write.
 pub(crate) async fn write(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
-    let mut session = db.session().await?;
-    session.begin_with(&format!("begin; {}", scope(db, tenant))).await?;
+    let mut session = db.session_of(tenant).await?;
+    session.begin_with(&format!("{BEGIN}; {}", scope(db, tenant))).await?;
     Ok(session)
 }
 
 /// A transaction that only reads, in one snapshot, planned as scope.sql says.
 pub(crate) async fn read(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
-    let mut session = db.session().await?;
+    let mut session = db.session_of(tenant).await?;
     let begin = "begin isolation level repeatable read, read only";
     session.begin_with(&format!("{begin}; {}; {PLANNED}", scope(db, tenant))).await?;
     Ok(session)
 }
 
-/// One statement as the api's role with no tenant in force, which sees no tenant's rows: who is asking has to be known
+/// One statement as the server's role with no tenant in force, which sees no tenant's rows: who is asking has to be known
 /// before the tenant is.
 pub(crate) async fn identify(
     db: &Database,
@@ -30,7 +31,7 @@ pub(crate) async fn identify(
     params: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>> {
     let mut session = db.session().await?;
-    session.begin_with(&format!("begin; {}", scope_as(db, "windlass_api", ""))).await?;
+    session.begin_with(&format!("{BEGIN}; {}", scope_as(db, "windlass_server", ""))).await?;
     let rows = session.query(statement, params).await?;
     session.commit().await?;
     Ok(rows)
@@ -47,14 +48,13 @@ pub(crate) async fn plan_as_a_list(session: &Session) -> Result<()> {
 
 /// The words that begin a transaction of a caller's, for what is sent whole.
 pub(crate) fn begin_text(db: &Database, tenant: Uuid) -> String {
-    format!("begin; {}", scope(db, Some(tenant)))
+    format!("{BEGIN}; {}", scope(db, Some(tenant)))
 }
 
-/// Set for the transaction alone, so that nothing of it is left on the connection. `audited` tells the functions that write
-/// an audit row of their own that the caller does.
+/// Set for the transaction alone, so that nothing of it is left on the connection.
 fn scope(db: &Database, tenant: Option<Uuid>) -> String {
     match tenant {
-        Some(tenant) => scope_as(db, "windlass_api", &tenant.to_string()),
+        Some(tenant) => scope_as(db, "windlass_server", &tenant.to_string()),
         None => scope_as(db, "windlass_admin", ""),
     }
 }
@@ -63,7 +63,6 @@ fn scope(db: &Database, tenant: Option<Uuid>) -> String {
 fn scope_as(db: &Database, role: &str, tenant: &str) -> String {
     let timeout_ms = db.statement_timeout().as_millis();
     format!(
-        "set local role {role}; set local windlass.tenant_id = '{tenant}'; set local windlass.audited = 'on'; \
-         set local statement_timeout = {timeout_ms}"
+        "set local role {role}; set local windlass.tenant_id = '{tenant}'; set local statement_timeout = {timeout_ms}"
     )
 }

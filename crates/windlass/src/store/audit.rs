@@ -5,11 +5,12 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
+use super::token::from_json;
 use crate::act::Actor;
-use crate::audit::{Act, AuditFault};
+use crate::audit::{Act, AuditFault, AuditHead};
 use crate::error::Result;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&RECORD, &SEAL, &VERIFY];
+pub(crate) const STATEMENTS: &[&Statement] = &[&RECORD, &SEAL, &VERIFY, &CHECK, &HEADS];
 
 pub(crate) static RECORD: Statement = Statement {
     text: "select windlass.record_audit($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
@@ -112,15 +113,29 @@ pub(crate) async fn seal(db: &Database, most: i32) -> Result<u64> {
 static VERIFY: Statement =
     Statement { text: "select tenant_id, place, audit_id, problem from windlass.verify_audit()", types: &[] };
 
-pub(crate) async fn verify(db: &Database) -> Result<Vec<AuditFault>> {
-    let rows = db.query(&VERIFY, &[]).await?;
-    Ok(rows
-        .iter()
-        .map(|row| AuditFault {
-            tenant_id: row.get(0),
-            position: row.get(1),
-            audit_id: row.get(2),
-            problem: row.get(3),
-        })
-        .collect())
+pub(crate) async fn verify(session: &Session) -> Result<Vec<AuditFault>> {
+    Ok(session.query(&VERIFY, &[]).await?.iter().map(fault).collect())
+}
+
+static CHECK: Statement = Statement {
+    text: "select tenant_id, place, audit_id, problem from windlass.verify_checkpoint($1, $2, $3)",
+    types: &[Type::UUID_ARRAY, Type::INT8_ARRAY, Type::BYTEA_ARRAY],
+};
+
+pub(crate) async fn verify_checkpoint(session: &Session, heads: &[AuditHead]) -> Result<Vec<AuditFault>> {
+    let tenants: Vec<Uuid> = heads.iter().map(|head| head.tenant_id).collect();
+    let positions: Vec<i64> = heads.iter().map(|head| head.position).collect();
+    let hashes: Vec<Vec<u8>> = heads.iter().map(AuditHead::hash_bytes).collect();
+    let rows = session.query(&CHECK, &[&tenants, &positions, &hashes]).await?;
+    Ok(rows.iter().map(fault).collect())
+}
+
+static HEADS: Statement = Statement { text: "select h from windlass.heads_of($1) h", types: &[Type::UUID] };
+
+pub(crate) async fn heads(session: &Session, tenant: Option<Uuid>) -> Result<Vec<AuditHead>> {
+    session.query(&HEADS, &[&tenant]).await?.iter().map(|row| from_json(row.get(0))).collect()
+}
+
+fn fault(row: &tokio_postgres::Row) -> AuditFault {
+    AuditFault { tenant_id: row.get(0), position: row.get(1), audit_id: row.get(2), problem: row.get(3) }
 }

@@ -2,13 +2,14 @@
 
 use std::future::poll_fn;
 
+use rustls_platform_verifier::ConfigVerifierExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::{AsyncMessage, Client, Config, NoTls};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::database::tls;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Ends with its owner: the task that drives the socket is aborted on drop.
 pub(crate) struct Connection {
@@ -74,4 +75,13 @@ async fn drive<S, T>(
             }
         }
     }
+}
+
+pub(crate) fn tls() -> Result<MakeRustlsConnect> {
+    // The first provider installed in the process wins; a second installation answers with an error that means nothing.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    let config = rustls::ClientConfig::with_platform_verifier().map_err(|error| Error::Settings {
+        message: format!("the system's trusted certificates cannot be used: {error}"),
+    })?;
+    Ok(MakeRustlsConnect::new(config))
 }

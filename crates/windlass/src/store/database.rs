@@ -6,21 +6,28 @@
 //! no plan, since everything heavy is a function whose plan the server keeps. Losing a name there would be the lesser evil:
 //! names count up in every process alike, so that one process's may run another's statement.
 
+mod asking;
+mod transaction;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use futures_util::FutureExt;
-use rustls_platform_verifier::ConfigVerifierExt;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use uuid::Uuid;
 
+use super::connect::tls;
+use super::holders::{Held, Holders};
+use super::isolation;
+use super::shares::{Share, Shares};
+pub(crate) use super::statement::{Statement, query_unnamed};
 use crate::error::{Error, Result};
-use crate::telemetry;
+pub(crate) use asking::Rows;
 
 /// Where the database is, and how this process uses it.
 #[derive(Clone)]
@@ -116,7 +123,17 @@ fn parse(url: &str) -> Result<Config> {
 pub(crate) struct Database {
     pool: Pool,
     prepared: Arc<AtomicBool>,
+    has_unusual_defaults: Arc<AtomicBool>,
     statement_timeout: Duration,
+    /// Who holds a connection, where nobody may hold two.
+    holders: Option<Holders>,
+    /// How long the server works on one statement of the engine's own, if there is a limit.
+    limit: Option<Duration>,
+    is_plain: bool,
+    pub(super) shares: Option<Shares>,
+    /// Whose share the statements below count for.
+    pub(super) tenant: Option<Uuid>,
+    pub(super) is_application: bool,
 }
 
 impl Database {
@@ -126,7 +143,9 @@ impl Database {
             SslMode::Disable => Manager::from_config(config.clone(), tokio_postgres::NoTls, recycling),
             _ => Manager::from_config(config.clone(), tls()?, recycling),
         };
+        let has_unusual_defaults = Arc::new(AtomicBool::new(false));
         let pool = Pool::builder(manager)
+            .post_create(isolation::look(has_unusual_defaults.clone()))
             .max_size(connections)
             .runtime(deadpool_postgres::Runtime::Tokio1)
             .wait_timeout(Some(Duration::from_secs(30)))
@@ -134,12 +153,43 @@ impl Database {
             .build()
             .map_err(|error| Error::Settings { message: error.to_string() })?;
         let prepared = Arc::new(AtomicBool::new(prepared));
-        Ok(Self { pool, prepared, statement_timeout: STATEMENT_TIMEOUT })
+        let is_plain = config.get_ssl_mode() == SslMode::Disable;
+        let statement_timeout = STATEMENT_TIMEOUT;
+        Ok(Self {
+            pool,
+            prepared,
+            has_unusual_defaults,
+            statement_timeout,
+            holders: None,
+            limit: None,
+            is_plain,
+            shares: None,
+            tenant: None,
+            is_application: false,
+        })
     }
 
     /// For the statements of callers.
     pub(crate) fn with_statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement_timeout = timeout;
+        self
+    }
+
+    /// For requests: each may hold one connection at a time (debug builds panic at the second), and each tenant's its share.
+    pub(crate) fn for_requests(mut self) -> Self {
+        self.holders = cfg!(debug_assertions).then(Holders::default);
+        self.shared()
+    }
+
+    /// Each tenant may hold its share of the connections.
+    pub(crate) fn shared(mut self) -> Self {
+        self.shares = Some(Shares::of(self.pool.status().max_size));
+        self
+    }
+
+    /// For the engine's own statements, each of which the server gives up after this time.
+    pub(crate) fn limited_to(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
         self
     }
 
@@ -154,11 +204,19 @@ impl Database {
     }
 
     pub(crate) async fn session(&self) -> Result<Session> {
+        if let Some(holders) = &self.holders {
+            holders.refuse_second();
+        }
+        let client = Some(self.pool.get().await?);
         Ok(Session {
-            client: Some(self.pool.get().await?),
+            client,
+            _held: self.holders.as_ref().and_then(Holders::hold),
+            share: None,
             prepared: self.prepared.clone(),
+            has_unusual_defaults: self.has_unusual_defaults.load(Ordering::Relaxed),
             is_open: false,
             patience: None,
+            is_plain: self.is_plain,
             is_silent: AtomicBool::new(false),
             is_asking: AtomicBool::new(false),
         })
@@ -170,7 +228,11 @@ impl Database {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
-        self.session().await?.query(statement, params).await
+        let mut session = self.session_of(self.tenant).await?;
+        match self.limit {
+            Some(limit) => session.query_within(limit, statement, params).await,
+            None => session.query(statement, params).await,
+        }
     }
 
     pub(crate) async fn query_one(
@@ -201,10 +263,14 @@ pub(crate) async fn conflict_pause() {
 /// dropped inside a transaction is told to roll back, which comes before whatever its next user sends.
 pub(crate) struct Session {
     client: Option<Object>,
+    _held: Option<Held>,
+    pub(super) share: Option<Share>,
     prepared: Arc<AtomicBool>,
+    has_unusual_defaults: bool,
     is_open: bool,
     /// How long a statement may go unanswered, if not for ever.
     patience: Option<Duration>,
+    is_plain: bool,
     is_silent: AtomicBool,
     /// A statement was sent and its answer has not been taken.
     is_asking: AtomicBool,
@@ -221,74 +287,14 @@ impl Session {
         self.object()
     }
 
-    /// One statement, in the transaction that is open or in one of its own. In its own it is sent again when a pooler
-    /// lost its name, and a few times when it met another in a deadlock: the server has undone all of it then.
-    pub(crate) async fn query(
-        &self,
-        statement: &Statement,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>> {
-        let mut tries = 0;
-        loop {
-            let answer = self.query_patiently(statement, params).await;
-            let Err(error) = &answer else { return answer };
-            if error.is_lost_statement() {
-                self.prepared.store(false, Ordering::Relaxed);
-            } else if !error.is_conflict() {
-                return answer;
-            }
-            tries += 1;
-            if self.is_open || tries > CONFLICT_TRIES {
-                return answer;
-            }
-            conflict_pause().await;
-        }
-    }
-
-    async fn query_patiently(
-        &self,
-        statement: &Statement,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>> {
-        let Some(patience) = self.patience else {
-            self.is_asking.store(true, Ordering::Relaxed);
-            let answer = self.query_once(statement, params).await;
-            self.is_asking.store(false, Ordering::Relaxed);
-            return answer;
-        };
-        tokio::time::timeout(patience, self.query_once(statement, params)).await.unwrap_or_else(|_| {
-            self.is_silent.store(true, Ordering::Relaxed);
-            Err(Error::unanswered())
-        })
-    }
-
-    async fn query_once(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
-        let started = Instant::now();
-        let answer = self.send(statement, params).await;
-        telemetry::database_time(statement.text, started.elapsed());
-        answer
-    }
-
-    async fn send(&self, statement: &Statement, params: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>> {
-        if self.prepared.load(Ordering::Relaxed) {
-            let prepared = self.object().prepare_typed_cached(statement.text, statement.types).await?;
-            Ok(self.object().query(&prepared, params).await?)
-        } else {
-            query_unnamed(self.client(), statement, params).await
-        }
-    }
-
     /// Whether the connection is ours alone, as far as we know: what is left on it will be there next time.
     pub(crate) fn is_direct(&self) -> bool {
         self.prepared.load(Ordering::Relaxed)
     }
 
-    pub(crate) async fn begin(&mut self) -> Result<()> {
-        self.begin_with("begin").await
-    }
-
     /// Begins a transaction and makes it what the text says, in one round trip.
     pub(crate) async fn begin_with(&mut self, text: &str) -> Result<()> {
+        let text = &isolation::completed(text, self.has_unusual_defaults);
         self.is_open = true;
         self.is_asking.store(true, Ordering::Relaxed);
         let begun = self.client().batch_execute(text).await;
@@ -307,39 +313,6 @@ impl Session {
         let done = self.client().batch_execute(text).await;
         self.is_asking.store(false, Ordering::Relaxed);
         Ok(done?)
-    }
-
-    /// A transaction of one statement. Where the statement has a name, it is sent whole before its first answer is waited for: what
-    /// follows a refused statement is refused too, and its commit is a rollback.
-    pub(crate) async fn transact(
-        &mut self,
-        begin: &str,
-        statement: &Statement,
-        params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<Row>> {
-        if !self.is_direct() {
-            self.begin_with(begin).await?;
-            let answer = self.query(statement, params).await;
-            self.batch(if answer.is_ok() { "commit" } else { "rollback" }).await?;
-            self.is_open = false;
-            return answer;
-        }
-        // Named first: otherwise the commit could overtake a statement that is still being named.
-        let named = self.object().prepare_typed_cached(statement.text, statement.types).await?;
-        self.is_open = true;
-        self.is_asking.store(true, Ordering::Relaxed);
-        let client = self.client();
-        let (begun, answer, committed) = tokio::join!(
-            client.batch_execute(begin),
-            client.query(&named, params),
-            client.batch_execute("commit"),
-        );
-        self.is_asking.store(false, Ordering::Relaxed);
-        self.is_open = false;
-        begun?;
-        let rows = answer?;
-        committed?;
-        Ok(rows)
     }
 
     pub(crate) async fn commit(mut self) -> Result<()> {
@@ -365,30 +338,4 @@ impl Drop for Session {
             let _ = self.client().batch_execute("rollback").now_or_never();
         }
     }
-}
-
-/// A statement and the types of its parameters, so that it can be sent without asking the server first.
-#[derive(Debug)]
-pub(crate) struct Statement {
-    pub(crate) text: &'static str,
-    pub(crate) types: &'static [Type],
-}
-
-/// Sends a statement on somebody else's connection, leaving no prepared statement behind on it.
-pub(crate) async fn query_unnamed<C: tokio_postgres::GenericClient + Sync>(
-    client: &C,
-    statement: &Statement,
-    params: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>> {
-    let typed: Vec<_> = params.iter().copied().zip(statement.types.iter().cloned()).collect();
-    Ok(client.query_typed(statement.text, &typed).await?)
-}
-
-pub(crate) fn tls() -> Result<MakeRustlsConnect> {
-    // The first provider installed in the process wins; a second installation answers with an error that means nothing.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let config = rustls::ClientConfig::with_platform_verifier().map_err(|error| Error::Settings {
-        message: format!("the system's trusted certificates cannot be used: {error}"),
-    })?;
-    Ok(MakeRustlsConnect::new(config))
 }

@@ -3,12 +3,12 @@
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::database::{Database, Statement};
+use super::database::{Database, Session, Statement};
 use super::param::{JsonOut, JsonText};
 use crate::definition::{Definition, Policies};
 use crate::error::{Error, Result};
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&DEFINE, &READ];
+pub(crate) const STATEMENTS: &[&Statement] = &[&DEFINE, &READ, &SCHEMA];
 
 static DEFINE: Statement = Statement { text: "select windlass.define($1)", types: &[Type::JSONB] };
 
@@ -26,4 +26,13 @@ pub(crate) async fn policies(db: &Database, key: &str) -> Result<Policies> {
     let fields = fields.ok_or_else(|| Error::UnknownDefinition { key: key.to_owned() })?;
     serde_json::from_str(fields.0)
         .map_err(|error| Error::refused(format!("definition {key}"), error.to_string()))
+}
+
+static SCHEMA: Statement =
+    Statement { text: include_str!("sql/definition/schema.sql"), types: &[Type::TEXT] };
+
+/// Whether the definition is active, and its schema; nothing if there is no such definition.
+pub(crate) async fn schema(session: &Session, key: &str) -> Result<Option<(bool, String)>> {
+    let rows = session.query(&SCHEMA, &[&key]).await?;
+    Ok(rows.first().map(|row| (row.get(0), row.get::<_, JsonOut<'_>>(1).0.to_owned())))
 }

@@ -3,11 +3,23 @@
 use tokio_postgres::Client;
 
 use super::database::{Statement, query_unnamed};
+use super::trouble;
 use crate::doctor::facts::{Damage, Holder, Installed, Server, Stuck, Table, Worker};
 use crate::error::Result;
+use crate::record::Trouble;
 
-pub(crate) const STATEMENTS: &[&Statement] =
-    &[&SERVER, &HOLDERS, &MIGRATIONS, &FUNCTIONS, &DAMAGE, &TABLES, &WORKERS, &STUCK, &LISTENERS];
+pub(crate) const STATEMENTS: &[&Statement] = &[
+    &SERVER,
+    &HOLDERS,
+    &MIGRATIONS,
+    &FUNCTIONS,
+    &DAMAGE,
+    &TABLES,
+    &TAKE_ADMIN,
+    &WORKERS,
+    &STUCK,
+    &LISTENERS,
+];
 
 static SERVER: Statement = Statement { text: include_str!("sql/doctor/server.sql"), types: &[] };
 static HOLDERS: Statement = Statement { text: include_str!("sql/doctor/holders.sql"), types: &[] };
@@ -15,6 +27,7 @@ static MIGRATIONS: Statement = Statement { text: include_str!("sql/doctor/migrat
 static FUNCTIONS: Statement = Statement { text: include_str!("sql/doctor/functions.sql"), types: &[] };
 static DAMAGE: Statement = Statement { text: include_str!("sql/doctor/damage.sql"), types: &[] };
 static TABLES: Statement = Statement { text: include_str!("sql/doctor/tables.sql"), types: &[] };
+static TAKE_ADMIN: Statement = Statement { text: include_str!("sql/doctor/take_admin.sql"), types: &[] };
 static WORKERS: Statement = Statement { text: include_str!("sql/doctor/workers.sql"), types: &[] };
 static STUCK: Statement = Statement { text: include_str!("sql/doctor/stuck.sql"), types: &[] };
 static LISTENERS: Statement = Statement { text: include_str!("sql/doctor/listeners.sql"), types: &[] };
@@ -37,6 +50,7 @@ pub(crate) async fn server(client: &Client) -> Result<Server> {
         notification_queue: row.get("notification_queue"),
         transaction_age: row.get("transaction_age"),
         has_schema: row.get("has_schema"),
+        is_blind: row.get("is_blind"),
         clock_ms: row.get("clock_ms"),
     })
 }
@@ -82,6 +96,11 @@ pub(crate) async fn tables(client: &Client) -> Result<Vec<Table>> {
     Ok(tables.collect())
 }
 
+/// Where the login may: without it row-level security would hide what is stuck.
+pub(crate) async fn take_admin(client: &Client) -> Result<()> {
+    query_unnamed(client, &TAKE_ADMIN, &[]).await.map(drop)
+}
+
 pub(crate) async fn workers(client: &Client) -> Result<Vec<Worker>> {
     let rows = query_unnamed(client, &WORKERS, &[]).await?;
     let workers = rows.iter().map(|row| Worker {
@@ -102,6 +121,11 @@ pub(crate) async fn stuck(client: &Client) -> Result<Vec<Stuck>> {
         age_seconds: row.get("age_seconds"),
     });
     Ok(stuck.collect())
+}
+
+pub(crate) async fn troubles(client: &Client) -> Result<Vec<Trouble>> {
+    let rows = query_unnamed(client, &trouble::LIST, &[]).await?;
+    Ok(rows.iter().map(trouble::read).collect())
 }
 
 pub(crate) async fn listeners(client: &Client) -> Result<i64> {

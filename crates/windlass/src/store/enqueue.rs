@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
-use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
@@ -14,7 +13,7 @@ use crate::error::Result;
 use crate::new_job::{Enqueued, IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &COPIED, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
+    &[&ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
 
 /// What is known of a (tenant, definition, queue, priority) and needed to enqueue without asking again.
 #[derive(Debug)]
@@ -32,14 +31,29 @@ static ROUTE: Statement = Statement {
 };
 
 pub(crate) async fn route(
+    db: &Database,
+    tenant: Option<Uuid>,
+    key: &str,
+    queue: Option<&str>,
+    priority: Option<i32>,
+) -> Result<Route> {
+    let rows = db.query_for(tenant, &ROUTE, &[&tenant, &key, &queue, &priority]).await?;
+    read_route(&rows)
+}
+
+/// Inside the caller's transaction.
+pub(crate) async fn route_in(
     session: &Session,
     tenant: Option<Uuid>,
     key: &str,
     queue: Option<&str>,
     priority: Option<i32>,
 ) -> Result<Route> {
-    let rows = session.query(&ROUTE, &[&tenant, &key, &queue, &priority]).await?;
-    let row = &rows[0];
+    read_route(&session.query(&ROUTE, &[&tenant, &key, &queue, &priority]).await?)
+}
+
+fn read_route(rows: &[tokio_postgres::Row]) -> Result<Route> {
+    let row = rows.first().ok_or_else(crate::Error::unanswered)?;
     Ok(Route {
         tenant: row.get(0),
         lane: row.get(1),
@@ -73,7 +87,8 @@ impl Routed<'_> {
 
 pub(crate) async fn routed(db: &Database, new: &Routed<'_>) -> Result<()> {
     let extra = new.extra.as_deref().map(JsonText);
-    db.query(
+    db.query_for(
+        Some(new.tenant),
         &ROUTED,
         &[&new.tenant, &new.job, &new.lane, &new.max_attempts, &JsonText(&new.payload), &extra],
     )
@@ -198,34 +213,6 @@ impl<'a> Columns<'a> {
     }
 }
 
-static COPIED: Statement = Statement { text: "select windlass.enqueue_copied()", types: &[] };
-
-/// Many at once by COPY, inside the session's open transaction. Leaves a temporary table on the connection, empty after
-/// every commit, so it is not for poolers.
-pub(crate) async fn copied(session: &Session, new: &[Routed<'_>]) -> Result<()> {
-    let client = session.client();
-    client
-        .batch_execute(
-            "set local client_min_messages = warning;
-             create temp table if not exists windlass_inbox (tenant uuid, job uuid, lane integer, max_attempts smallint,
-               part integer, payload json, extra jsonb) on commit delete rows;
-             grant select on windlass_inbox to windlass_owner",
-        )
-        .await?;
-    let sink = client.copy_in("copy pg_temp.windlass_inbox from stdin (format binary)").await?;
-    let types = [Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::INT4, Type::JSON, Type::JSONB];
-    let mut writer = std::pin::pin!(BinaryCopyInWriter::new(sink, &types));
-    for (job, part) in new.iter().zip(parts(new.iter())) {
-        let extra = job.extra.as_deref().map(JsonText);
-        let row: [&(dyn ToSql + Sync); 7] =
-            [&job.tenant, &job.job, &job.lane, &job.max_attempts, &part, &JsonText(&job.payload), &extra];
-        writer.as_mut().write(&row).await?;
-    }
-    writer.finish().await?;
-    session.query(&COPIED, &[]).await?;
-    Ok(())
-}
-
 pub(crate) static DOOR: Statement = Statement {
     text: "select id, status, is_duplicate from windlass.enqueue($1, $2, $3, $4, $5, $6, make_interval(secs => $7), $8, $9, \
            $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)",
@@ -262,6 +249,13 @@ pub(crate) static DOOR: Statement = Statement {
 pub(crate) async fn door(session: &Session, new: &NewJob) -> Result<Enqueued> {
     let call = DoorCall::of(new)?;
     Ok(read_enqueued(&session.query(&DOOR, &call.params()).await?[0]))
+}
+
+/// In a transaction of its own.
+pub(crate) async fn door_of(db: &Database, new: &NewJob) -> Result<Enqueued> {
+    let call = DoorCall::of(new)?;
+    let rows = db.query_for(new.options.tenant, &DOOR, &call.params()).await?;
+    rows.first().map(read_enqueued).ok_or_else(crate::Error::unanswered)
 }
 
 /// On the caller's own connection or transaction.

@@ -43,7 +43,7 @@ pub(crate) struct ByCaller {
     pub(crate) act: Act,
 }
 
-/// A whole transaction of a tenant's callers: enqueued and audited as the api's role. Answers since when the jobs are there.
+/// A whole transaction of a tenant's callers: enqueued and audited as the server's role. Answers since when the jobs are there.
 pub(crate) async fn routed_as(
     db: &Database,
     session: &mut Session,

@@ -1,20 +1,24 @@
 //! Events in the database: emitting, listing, and what the dispatcher does with them.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
+use super::bounded::Slices;
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::{JsonText, read_json};
-use super::trigger::whole_millis;
+use super::trigger::{Unreadable, read_trigger, whole_millis};
 use crate::emit::{Emitted, NewEvent};
 use crate::error::Result;
 use crate::record::{Event, EventTrigger};
 use crate::trigger::Trigger;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&EMIT, &LIST, &PENDING, &TRIGGERS, &DISPATCH, &RETRY];
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&EMIT, &LIST, &PENDING, &HOLD_BACK, &TRIGGERS, &DISPATCH, &RETRY];
 
 static EMIT: Statement = Statement {
     text: "select id, is_duplicate from windlass.emit($1, $2, $3, $4, $5, $6, $7)",
@@ -23,6 +27,12 @@ static EMIT: Statement = Statement {
 
 pub(crate) async fn emit(session: &Session, event: &NewEvent, payload: &str) -> Result<Emitted> {
     Ok(read_emitted(&session.query(&EMIT, &params(event, &JsonText(payload))).await?[0]))
+}
+
+/// In a transaction of its own.
+pub(crate) async fn emit_of(db: &Database, event: &NewEvent, payload: &str) -> Result<Emitted> {
+    let rows = db.query_for(event.tenant, &EMIT, &params(event, &JsonText(payload))).await?;
+    rows.first().map(read_emitted).ok_or_else(crate::Error::unanswered)
 }
 
 /// On the caller's own connection or transaction.
@@ -67,11 +77,20 @@ pub(crate) struct Which<'a> {
     pub(crate) offset: i64,
 }
 
-pub(crate) async fn list(session: &Session, tenant: Uuid, which: &Which<'_>) -> Result<Vec<Event>> {
-    let params: [&(dyn ToSql + Sync); 7] =
-        [&tenant, &which.id, &which.name, &which.older_than, &which.only_failed, &which.limit, &which.offset];
-    let rows = session.query(&LIST, &params).await?;
-    rows.iter().map(|row| read_json(row, 0)).collect()
+/// As many as fit a page, and whether there are more.
+pub(crate) async fn list(session: &Session, tenant: Uuid, which: &Which<'_>) -> Result<(Vec<Event>, bool)> {
+    let mut slices = Slices::new(which.limit);
+    while let Some((limit, bytes)) = slices.wanted() {
+        let last: Option<Uuid> = slices.last().map(|row| row.get(1));
+        let offset = if last.is_some() { 0 } else { which.offset };
+        let older_than = last.or(which.older_than);
+        let params: [&(dyn ToSql + Sync); 7] =
+            [&tenant, &which.id, &which.name, &older_than, &which.only_failed, &limit, &offset];
+        slices.take(session.query_up_to(bytes, &LIST, &params).await?);
+    }
+    let (rows, has_more) = slices.page();
+    let events: Result<_> = rows.iter().map(|row| read_json(row, 0)).collect();
+    Ok((events?, has_more))
 }
 
 /// An event that waits to be dispatched.
@@ -81,40 +100,114 @@ pub(crate) struct Pending {
     pub(crate) name: String,
     pub(crate) payload: Value,
     pub(crate) emitted_at: Timestamp,
+    /// The triggers up to this id are done.
+    pub(crate) after: Option<Uuid>,
+}
+
+/// How much one look at the outbox may bring.
+pub(crate) struct Share {
+    pub(crate) events: i32,
+    pub(crate) bytes: i64,
+    pub(crate) tenants: i32,
+    /// Whose turn was the last one.
+    pub(crate) after: Uuid,
+}
+
+/// What one look brought.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    pub(crate) events: Vec<Pending>,
+    /// Tenant and id of those that this release cannot read, and why.
+    pub(crate) unreadable: Vec<(Uuid, Uuid, String)>,
+    pub(crate) has_more: bool,
 }
 
 static PENDING: Statement = Statement {
-    text: "select tenant_id, id, name, payload, emitted_at from windlass.pending_events($1, $2, $3)",
-    types: &[Type::INT4, Type::INT4, Type::INT4],
+    text: "select tenant_id, id, name, payload, emitted_at, after_trigger, has_more from windlass.pending_events($1, $2, $3, $4, $5, $6)",
+    types: &[Type::INT4, Type::INT4, Type::INT4, Type::INT8, Type::INT4, Type::UUID],
 };
 
 pub(crate) async fn pending(
     db: &Database,
     late: std::time::Duration,
-    most: i32,
+    share: &Share,
     rings_for: std::time::Duration,
-) -> Result<Vec<Pending>> {
-    let rows = db.query(&PENDING, &[&whole_millis(late), &most, &whole_millis(rings_for)]).await?;
-    let read = |row: &Row| Pending {
-        tenant: row.get(0),
-        id: row.get(1),
-        name: row.get(2),
-        payload: row.get(3),
-        emitted_at: row.get(4),
-    };
-    Ok(rows.iter().map(read).collect())
+) -> Result<Outbox> {
+    let (late, rings_for) = (whole_millis(late), whole_millis(rings_for));
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&late, &share.events, &rings_for, &share.bytes, &share.tenants, &share.after];
+    let mut outbox = Outbox::default();
+    for row in &db.query(&PENDING, &params).await? {
+        outbox.has_more = row.get(6);
+        match read_json(row, 3) {
+            Ok(payload) => outbox.events.push(Pending {
+                tenant: row.get(0),
+                id: row.get(1),
+                name: row.get(2),
+                payload,
+                emitted_at: row.get(4),
+                after: row.get(5),
+            }),
+            Err(error) => outbox.unreadable.push((row.get(0), row.get(1), error.to_string())),
+        }
+    }
+    Ok(outbox)
 }
 
-static TRIGGERS: Statement =
-    Statement { text: "select windlass.event_triggers($1)", types: &[Type::UUID_ARRAY] };
+static HOLD_BACK: Statement = Statement {
+    text: "select windlass.hold_event_back($1, $2, $3, $4)",
+    types: &[Type::UUID, Type::UUID, Type::TEXT, Type::INT4],
+};
 
-pub(crate) async fn triggers(db: &Database, tenants: &[Uuid]) -> Result<Vec<Trigger>> {
-    let rows = db.query(&TRIGGERS, &[&tenants]).await?;
-    rows.iter().map(|row| read_json(row, 0)).collect()
+/// Sets an event aside for a while, with the reason.
+pub(crate) async fn hold_back(
+    db: &Database,
+    tenant: Uuid,
+    event: Uuid,
+    problem: &str,
+    seconds: i32,
+) -> Result<()> {
+    db.query(&HOLD_BACK, &[&tenant, &event, &problem, &seconds]).await.map(drop)
+}
+
+/// Some of a tenant's triggers that wait for events, by id.
+#[derive(Default)]
+pub(crate) struct Triggers {
+    pub(crate) found: Vec<Result<Trigger, Unreadable>>,
+    /// The last one that was looked at.
+    pub(crate) until: Option<Uuid>,
+    /// There is none after these.
+    pub(crate) is_last: bool,
+}
+
+static TRIGGERS: Statement = Statement {
+    text: "select fields, tenant_id, trigger_id from windlass.event_triggers($1, $2, $3, $4)",
+    types: &[Type::UUID_ARRAY, Type::UUID_ARRAY, Type::INT4, Type::INT4],
+};
+
+/// The next triggers of each tenant after the given one, at most so many and so many bytes of each tenant.
+pub(crate) async fn triggers(
+    db: &Database,
+    tenants: &[Uuid],
+    afters: &[Uuid],
+    most: i32,
+    most_bytes: i32,
+) -> Result<HashMap<Uuid, Triggers>> {
+    let mut all: HashMap<Uuid, Triggers> = HashMap::new();
+    for row in &db.query(&TRIGGERS, &[&tenants, &afters, &most, &most_bytes]).await? {
+        let of_tenant = all.entry(row.get(1)).or_default();
+        let Some(trigger) = row.get::<_, Option<Uuid>>(2) else {
+            of_tenant.is_last = true;
+            continue;
+        };
+        of_tenant.until = Some(trigger);
+        of_tenant.found.push(read_trigger(row)?);
+    }
+    Ok(all)
 }
 
 static DISPATCH: Statement = Statement {
-    text: "select dispatched, fired from windlass.dispatch_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+    text: "select dispatched, fired from windlass.dispatch_events($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     types: &[
         Type::UUID_ARRAY,
         Type::UUID_ARRAY,
@@ -127,13 +220,26 @@ static DISPATCH: Statement = Statement {
         Type::JSONB_ARRAY,
         Type::TEXT_ARRAY,
         Type::INT4_ARRAY,
+        Type::UUID_ARRAY,
+        Type::UUID_ARRAY,
     ],
 };
 
+/// What was decided about one event: its matches among some of its triggers.
+#[derive(Clone)]
+pub(crate) struct Decided {
+    pub(crate) tenant: Uuid,
+    pub(crate) event: Uuid,
+    /// The triggers up to this id were done before.
+    pub(crate) after: Option<Uuid>,
+    /// The triggers up to this id are done now; all of them if there is none.
+    pub(crate) until: Option<Uuid>,
+    pub(crate) matches: Vec<Match>,
+}
+
 /// One event at one trigger that it matches: a job to be, or why there can be none.
+#[derive(Clone)]
 pub(crate) struct Match {
-    /// Which of the events, from 1.
-    pub(crate) ord: i32,
     pub(crate) trigger: Uuid,
     pub(crate) generation: i32,
     pub(crate) key: String,
@@ -142,30 +248,31 @@ pub(crate) struct Match {
 }
 
 /// A rendered payload, and what makes it the same as another within the trigger's window.
+#[derive(Clone)]
 pub(crate) struct Made {
     pub(crate) job: Uuid,
     pub(crate) payload: String,
     pub(crate) dedupe_key: String,
 }
 
-/// How many events were dispatched by us, and how many jobs that made.
-pub(crate) async fn dispatch(db: &Database, events: &[Pending], matches: &[Match]) -> Result<(u64, u64)> {
-    let tenants: Vec<_> = events.iter().map(|event| event.tenant).collect();
-    let ids: Vec<_> = events.iter().map(|event| event.id).collect();
-    let ords: Vec<_> = matches.iter().map(|one| one.ord).collect();
-    let triggers: Vec<_> = matches.iter().map(|one| one.trigger).collect();
-    let generations: Vec<_> = matches.iter().map(|one| one.generation).collect();
-    let reasons: Vec<_> = matches.iter().map(|one| one.made.as_ref().err()).collect();
-    let jobs: Vec<_> = matches.iter().map(|one| one.made.as_ref().ok().map(|made| made.job)).collect();
-    let keys: Vec<_> = matches.iter().map(|one| &one.key).collect();
-    let payloads: Vec<_> =
-        matches.iter().map(|one| one.made.as_ref().ok().map(|made| JsonText(&made.payload))).collect();
-    let dedupe_keys: Vec<_> =
-        matches.iter().map(|one| one.made.as_ref().ok().map(|made| &made.dedupe_key)).collect();
-    let windows: Vec<_> = matches.iter().map(|one| one.window).collect();
-    let params: [&(dyn ToSql + Sync); 11] = [
-        &tenants,
-        &ids,
+/// How many events were dispatched by us or came further, and how many jobs that made.
+pub(crate) async fn dispatch(db: &Database, decided: &[Decided]) -> Result<(u64, u64)> {
+    let of_events = |column: fn(&Decided) -> Option<Uuid>| decided.iter().map(column).collect::<Vec<_>>();
+    let matches: Vec<(i32, &Match)> =
+        (1..).zip(decided).flat_map(|(ord, event)| event.matches.iter().map(move |one| (ord, one))).collect();
+    let made = || matches.iter().map(|(_, one)| one.made.as_ref().ok());
+    let ords: Vec<_> = matches.iter().map(|(ord, _)| *ord).collect();
+    let triggers: Vec<_> = matches.iter().map(|(_, one)| one.trigger).collect();
+    let generations: Vec<_> = matches.iter().map(|(_, one)| one.generation).collect();
+    let reasons: Vec<_> = matches.iter().map(|(_, one)| one.made.as_ref().err()).collect();
+    let jobs: Vec<_> = made().map(|made| made.map(|made| made.job)).collect();
+    let keys: Vec<_> = matches.iter().map(|(_, one)| &one.key).collect();
+    let payloads: Vec<_> = made().map(|made| made.map(|made| JsonText(&made.payload))).collect();
+    let dedupe_keys: Vec<_> = made().map(|made| made.map(|made| &made.dedupe_key)).collect();
+    let windows: Vec<_> = matches.iter().map(|(_, one)| one.window).collect();
+    let params: [&(dyn ToSql + Sync); 13] = [
+        &of_events(|event| Some(event.tenant)),
+        &of_events(|event| Some(event.event)),
         &ords,
         &triggers,
         &generations,
@@ -175,6 +282,8 @@ pub(crate) async fn dispatch(db: &Database, events: &[Pending], matches: &[Match
         &payloads,
         &dedupe_keys,
         &windows,
+        &of_events(|event| event.after),
+        &of_events(|event| event.until),
     ];
     let row = db.query_one(&DISPATCH, &params).await?;
     let count = |column: usize| u64::from(row.get::<_, i32>(column).unsigned_abs());

@@ -8,8 +8,18 @@ use super::param::JsonText;
 use crate::error::Result;
 use crate::job::claimed::Fence;
 
-pub(crate) const STATEMENTS: &[&Statement] =
-    &[&SETTLE, &PROGRESS, &CANCEL, &RETRY, &PURGE, &PURGE_SUBJECT, &CANCEL_EACH, &RETRY_EACH];
+pub(crate) const STATEMENTS: &[&Statement] = &[
+    &SETTLE,
+    &SETTLE_FREE,
+    &PROGRESS,
+    &CANCEL,
+    &RETRY,
+    &RETRY_UNAUDITED,
+    &PURGE,
+    &PURGE_SUBJECT,
+    &CANCEL_EACH,
+    &RETRY_EACH,
+];
 
 /// One attempt's end, ready to be written: the fence it was run under and what was decided, as the statement reads it.
 #[derive(Debug, Clone)]
@@ -20,33 +30,43 @@ pub(crate) struct Ending {
     pub(crate) detail: Option<String>,
 }
 
-/// Positions, from 0, of the endings that took effect, and of those among them that a cancel request overruled.
+/// Positions, from 0, of the endings that took effect, of those among them that a cancel request overruled, and of those that must be
+/// written again because another transaction holds their jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     pub(crate) settled: Vec<usize>,
     pub(crate) overruled: Vec<usize>,
+    pub(crate) busy: Vec<usize>,
 }
+
+const ENDING_TYPES: &[Type] = &[
+    Type::UUID_ARRAY,
+    Type::UUID_ARRAY,
+    Type::INT4_ARRAY,
+    Type::UUID_ARRAY,
+    Type::INT4_ARRAY,
+    Type::JSONB_ARRAY,
+];
 
 static SETTLE: Statement = Statement {
     text: "select settled, overruled from windlass.settle($1, $2, $3, $4, $5, $6)",
-    types: &[
-        Type::UUID_ARRAY,
-        Type::UUID_ARRAY,
-        Type::INT4_ARRAY,
-        Type::UUID_ARRAY,
-        Type::INT4_ARRAY,
-        Type::JSONB_ARRAY,
-    ],
+    types: ENDING_TYPES,
 };
 
-/// Endings must be sorted by (tenant, job): that is the order in which their rows are locked.
+static SETTLE_FREE: Statement = Statement {
+    text: "select settled, overruled, busy from windlass.settle($1, $2, $3, $4, $5, $6, null, true)",
+    types: ENDING_TYPES,
+};
+
+/// Waits for no open transaction: see `settle.sql`. Endings should be sorted by (tenant, job): that is the order in which their
+/// rows are locked.
 pub(crate) async fn settle(session: &Session, endings: &[Ending]) -> Result<Settled> {
     let columns = EndingColumns::of(endings);
-    let rows = session.query(&SETTLE, &columns.params()).await?;
-    Ok(read_settled(&rows[0]))
+    let rows = session.query(&SETTLE_FREE, &columns.params()).await?;
+    Ok(Settled { busy: positions(&rows[0], 2), ..read_settled(&rows[0]) })
 }
 
-/// The same inside the caller's own transaction.
+/// The same inside the caller's own transaction, which waits for whoever holds the job.
 pub(crate) async fn settle_in<C: tokio_postgres::GenericClient + Sync>(
     client: &C,
     ending: &Ending,
@@ -78,11 +98,12 @@ impl<'a> EndingColumns<'a> {
 }
 
 pub(crate) fn read_settled(row: &tokio_postgres::Row) -> Settled {
-    let positions = |column: usize| -> Vec<usize> {
-        let ords: Option<Vec<i32>> = row.get(column);
-        ords.unwrap_or_default().into_iter().filter_map(|ord| usize::try_from(ord - 1).ok()).collect()
-    };
-    Settled { settled: positions(0), overruled: positions(1) }
+    Settled { settled: positions(row, 0), overruled: positions(row, 1), busy: Vec::new() }
+}
+
+fn positions(row: &tokio_postgres::Row, column: usize) -> Vec<usize> {
+    let ords: Option<Vec<i32>> = row.get(column);
+    ords.unwrap_or_default().into_iter().filter_map(|ord| usize::try_from(ord - 1).ok()).collect()
 }
 
 /// Fences as the columns in which statements take them.
@@ -143,7 +164,8 @@ static CANCEL: Statement =
     Statement { text: "select windlass.cancel($1, $2)", types: &[Type::UUID, Type::UUID] };
 
 pub(crate) async fn cancel(db: &Database, tenant: Uuid, job: Uuid) -> Result<String> {
-    cancel_in(&db.session().await?, tenant, job).await
+    let rows = db.query_for(Some(tenant), &CANCEL, &[&tenant, &job]).await?;
+    rows.first().map(|row| row.get(0)).ok_or_else(crate::Error::unanswered)
 }
 
 /// Inside whatever transaction is open, as all that end in `_in`.
@@ -162,17 +184,21 @@ pub(crate) async fn retry(
     job: Uuid,
     actor: &str,
 ) -> Result<(String, Option<Uuid>)> {
-    retry_in(&db.session().await?, tenant, job, actor).await
+    read_retried(&db.query_for(Some(tenant), &RETRY, &[&tenant, &job, &actor]).await?)
 }
 
-pub(crate) async fn retry_in(
-    session: &Session,
-    tenant: Uuid,
-    job: Uuid,
-    actor: &str,
-) -> Result<(String, Option<Uuid>)> {
-    let rows = session.query(&RETRY, &[&tenant, &job, &actor]).await?;
-    Ok((rows[0].get(0), rows[0].get(1)))
+static RETRY_UNAUDITED: Statement = Statement {
+    text: "select answer, holder from windlass.retry_unaudited($1, $2)",
+    types: &[Type::UUID, Type::UUID],
+};
+
+/// For a caller's transaction, which commits with an audit row of its own.
+pub(crate) async fn retry_in(session: &Session, tenant: Uuid, job: Uuid) -> Result<(String, Option<Uuid>)> {
+    read_retried(&session.query(&RETRY_UNAUDITED, &[&tenant, &job]).await?)
+}
+
+fn read_retried(rows: &[tokio_postgres::Row]) -> Result<(String, Option<Uuid>)> {
+    rows.first().map(|row| (row.get(0), row.get(1))).ok_or_else(crate::Error::unanswered)
 }
 
 static PURGE: Statement =
@@ -198,18 +224,15 @@ pub(crate) async fn cancel_each(
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-static RETRY_EACH: Statement = Statement {
-    text: include_str!("sql/job/retry_each.sql"),
-    types: &[Type::UUID, Type::UUID_ARRAY, Type::TEXT],
-};
+static RETRY_EACH: Statement =
+    Statement { text: include_str!("sql/job/retry_each.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
 
 pub(crate) async fn retry_each(
     session: &Session,
     tenant: Uuid,
     jobs: &[Uuid],
-    actor: &str,
 ) -> Result<Vec<(Uuid, String)>> {
-    let rows = session.query(&RETRY_EACH, &[&tenant, &jobs, &actor]).await?;
+    let rows = session.query(&RETRY_EACH, &[&tenant, &jobs]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 

@@ -15,13 +15,15 @@ use crate::job::settle::Budget;
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&PROMOTE, &LOST, &REAP, &EXPIRE, &UNBLOCK, &FOLD, &PARTITIONS, &SUMMARIZE, &PRUNE, &PRUNE_EVENTS];
 
-static PROMOTE: Statement =
-    Statement { text: "select promoted, next_due_ms from windlass.promote($1)", types: &[Type::INT4] };
+static PROMOTE: Statement = Statement {
+    text: "select promoted, has_more, next_due_ms from windlass.promote($1)",
+    types: &[Type::INT4],
+};
 
-/// How many jobs became due, and how long until the next one does.
-pub(crate) async fn promote(db: &Database, most: i32) -> Result<(i32, Option<Duration>)> {
+/// How many jobs became due, whether there are more, and how long until the next one does.
+pub(crate) async fn promote(db: &Database, most: i32) -> Result<(i32, bool, Option<Duration>)> {
     let row = db.query_one(&PROMOTE, &[&most]).await?;
-    Ok((row.get(0), row.get::<_, Option<i64>>(1).map(millis)))
+    Ok((row.get(0), row.get(1), row.get::<_, Option<i64>>(2).map(millis)))
 }
 
 /// A job whose worker fell silent.
@@ -93,21 +95,29 @@ pub(crate) async fn reap(
     Ok(read_settled(&row))
 }
 
-static EXPIRE: Statement = Statement { text: "select windlass.expire($1)", types: &[Type::INT4] };
-static UNBLOCK: Statement = Statement { text: "select windlass.unblock_all($1)", types: &[Type::INT4] };
+static EXPIRE: Statement =
+    Statement { text: "select looked, has_more from windlass.expire($1)", types: &[Type::INT4] };
+static UNBLOCK: Statement =
+    Statement { text: "select decided, has_more from windlass.unblock_all($1)", types: &[Type::INT4] };
 static FOLD: Statement = Statement { text: "select windlass.fold_tallies($1)", types: &[Type::INT4] };
 static SUMMARIZE: Statement = Statement { text: "select windlass.summarize_times()", types: &[] };
 static PRUNE: Statement = Statement { text: "select windlass.prune($1)", types: &[Type::INT4] };
 static PRUNE_EVENTS: Statement = Statement { text: "select windlass.prune_events($1)", types: &[Type::INT4] };
-static PARTITIONS: Statement =
-    Statement { text: "select made, dropped from windlass.maintain_partitions($1)", types: &[Type::INT4] };
+static PARTITIONS: Statement = Statement {
+    text: "select made, dropped, is_unfinished from windlass.maintain_partitions($1)",
+    types: &[Type::INT4],
+};
 
-pub(crate) async fn expire(db: &Database, most: i32) -> Result<i32> {
-    Ok(db.query_one(&EXPIRE, &[&most]).await?.get(0))
+/// How many instants were dealt with, and whether there are more.
+pub(crate) async fn expire(db: &Database, most: i32) -> Result<(i32, bool)> {
+    let row = db.query_one(&EXPIRE, &[&most]).await?;
+    Ok((row.get(0), row.get(1)))
 }
 
-pub(crate) async fn unblock_all(db: &Database, most: i32) -> Result<i32> {
-    Ok(db.query_one(&UNBLOCK, &[&most]).await?.get(0))
+/// How many waits were decided, and whether there are new ones that nobody has looked at.
+pub(crate) async fn unblock_all(db: &Database, most: i32) -> Result<(i32, bool)> {
+    let row = db.query_one(&UNBLOCK, &[&most]).await?;
+    Ok((row.get(0), row.get(1)))
 }
 
 pub(crate) async fn fold_tallies(db: &Database, most: i32) -> Result<i32> {
@@ -126,7 +136,8 @@ pub(crate) async fn prune_events(db: &Database, most: i32) -> Result<i32> {
     Ok(db.query_one(&PRUNE_EVENTS, &[&most]).await?.get(0))
 }
 
-pub(crate) async fn maintain_partitions(db: &Database, weeks_ahead: i32) -> Result<(i32, i32)> {
+/// How many were made or dropped, and whether there is a further step to do soon.
+pub(crate) async fn maintain_partitions(db: &Database, weeks_ahead: i32) -> Result<(i32, bool)> {
     let row = db.query_one(&PARTITIONS, &[&weeks_ahead]).await?;
-    Ok((row.get(0), row.get(1)))
+    Ok((row.get::<_, i32>(0) + row.get::<_, i32>(1), row.get(2)))
 }

@@ -6,11 +6,16 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use super::database::{Database, Session, Statement};
-use crate::error::Result;
+use super::bounded::{PAGE_BYTES, SLICE};
+use super::database::{Database, Rows, Session, Statement};
+use super::page::{Picked, picked};
+use super::param::read_texts;
+use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::job::state::State;
-use crate::record::{Attempt, Counts, Job};
+use crate::record::{Counts, Job};
+use crate::redact::Redaction;
+use crate::telemetry;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &SCOPE,
@@ -22,39 +27,21 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &PICK_BLOCKED,
     &PICK_FINISHED,
     &PICK_HELD,
-    &PICK_SEARCH,
     &READ,
-    &ATTEMPTS,
     &COUNT,
     &COUNT_ALL,
-    &CANCEL_MANY,
-    &RETRY_MANY,
 ];
-
-/// The jobs of one page, and where the next one begins if this one is full.
-pub(crate) async fn page(db: &Database, filter: &Filter) -> Result<(Vec<Job>, Option<Uuid>)> {
-    let session = begin(db, Some(filter.tenant)).await?;
-    let page = page_in(&session, filter).await?;
-    session.commit().await?;
-    Ok(page)
-}
-
-/// The same inside an open transaction, as all that end in `_in`.
-pub(crate) async fn page_in(session: &Session, filter: &Filter) -> Result<(Vec<Job>, Option<Uuid>)> {
-    let (ids, next) = pick(session, filter).await?;
-    Ok((jobs_in(session, filter.tenant, &ids).await?, next))
-}
 
 /// The ids of one page, and where the next one begins if this one is full.
 pub(crate) async fn ids(db: &Database, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)> {
     let session = begin(db, Some(filter.tenant)).await?;
-    let picked = pick(&session, filter).await?;
+    let picked = ids_in(&session, filter).await?;
     session.commit().await?;
     Ok(picked)
 }
 
 pub(crate) async fn ids_in(session: &Session, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)> {
-    pick(session, filter).await
+    pick(session, filter).await.map(|picked| (picked.ids, picked.next))
 }
 
 static READ: Statement =
@@ -69,25 +56,51 @@ pub(crate) async fn jobs(db: &Database, tenant: Uuid, ids: &[Uuid]) -> Result<Ve
 }
 
 pub(crate) async fn jobs_in(session: &Session, tenant: Uuid, ids: &[Uuid]) -> Result<Vec<Job>> {
+    Ok(read_jobs(session, tenant, ids, usize::MAX).await?.0)
+}
+
+/// The first of these jobs, as many as fit a page; and the position of the last that was read, if not all were.
+pub(super) async fn jobs_up_to(
+    session: &Session,
+    tenant: Uuid,
+    ids: &[Uuid],
+) -> Result<(Vec<Job>, Option<usize>)> {
+    let (mut jobs, mut bytes, mut at) = (Vec::new(), 0, 0);
+    for slice in ids.chunks(SLICE) {
+        let (read, size, last) = read_jobs(session, tenant, slice, PAGE_BYTES.saturating_sub(bytes)).await?;
+        jobs.extend(read);
+        bytes += size;
+        at += slice.len();
+        if let Some(last) = last {
+            return Ok((jobs, Some(at - slice.len() + last)));
+        }
+        if bytes >= PAGE_BYTES && at < ids.len() {
+            return Ok((jobs, Some(at - 1)));
+        }
+    }
+    Ok((jobs, None))
+}
+
+/// Jobs of so many bytes and one more at most, how many bytes they have, and the position of the last if that were not all.
+async fn read_jobs(
+    session: &Session,
+    tenant: Uuid,
+    ids: &[Uuid],
+    most: usize,
+) -> Result<(Vec<Job>, usize, Option<usize>)> {
     // The same plan serves any ids, and making it takes longer than reading fifty jobs: 5 of 9 ms.
     session.batch("set local plan_cache_mode = force_generic_plan").await?;
-    let rows = session.query(&READ, &[&tenant, &ids]).await?;
+    let Rows { rows, is_cut } = session.query_up_to(most, &READ, &[&tenant, &ids]).await?;
     session.batch("set local plan_cache_mode = force_custom_plan").await?;
-    Ok(rows.iter().map(read_job).collect())
-}
-
-static ATTEMPTS: Statement =
-    Statement { text: include_str!("sql/job/attempts.sql"), types: &[Type::UUID, Type::UUID] };
-
-pub(crate) async fn attempts(db: &Database, tenant: Uuid, job: Uuid) -> Result<Vec<Attempt>> {
-    let session = begin(db, Some(tenant)).await?;
-    let attempts = attempts_in(&session, tenant, job).await?;
-    session.commit().await?;
-    Ok(attempts)
-}
-
-pub(crate) async fn attempts_in(session: &Session, tenant: Uuid, job: Uuid) -> Result<Vec<Attempt>> {
-    Ok(session.query(&ATTEMPTS, &[&tenant, &job]).await?.iter().map(read_attempt).collect())
+    let bytes = rows.iter().map(Row::raw_size_bytes).sum();
+    let last = rows.last().filter(|_| is_cut).map(|row| row.get::<_, Uuid>("id"));
+    let last = last.and_then(|last| ids.iter().position(|id| *id == last));
+    if let [only] = rows.as_slice() {
+        return Ok((vec![read_job(only)?], bytes, last));
+    }
+    // One damaged row must not hide the others of its page.
+    let readable = rows.iter().filter_map(|row| read_job(row).inspect_err(telemetry::unreadable_row).ok());
+    Ok((readable.collect(), bytes, last))
 }
 
 static COUNT: Statement = Statement { text: include_str!("sql/job/count.sql"), types: &[Type::UUID] };
@@ -129,29 +142,11 @@ async fn all_counts(session: &Session) -> Result<Vec<Counts>> {
     Ok(counts)
 }
 
-static CANCEL_MANY: Statement =
-    Statement { text: include_str!("sql/job/cancel_many.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
-
-pub(crate) async fn cancel_many(db: &Database, tenant: Uuid, jobs: &[Uuid]) -> Result<u64> {
-    let canceled: i64 = db.query_one(&CANCEL_MANY, &[&tenant, &jobs]).await?.get(0);
-    Ok(canceled.unsigned_abs())
-}
-
-static RETRY_MANY: Statement = Statement {
-    text: include_str!("sql/job/retry_many.sql"),
-    types: &[Type::UUID, Type::UUID_ARRAY, Type::TEXT],
-};
-
-pub(crate) async fn retry_many(db: &Database, tenant: Uuid, jobs: &[Uuid], actor: &str) -> Result<u64> {
-    let retried: i64 = db.query_one(&RETRY_MANY, &[&tenant, &jobs, &actor]).await?.get(0);
-    Ok(retried.unsigned_abs())
-}
-
 static SCOPE: Statement =
     Statement { text: include_str!("sql/tenant/scope.sql"), types: &[Type::TEXT, Type::TEXT] };
 
 /// A transaction that only reads, in one snapshot, for one tenant or, where the role may, for all.
-pub(super) async fn begin(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
+pub(crate) async fn begin(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
     let mut session = db.session().await?;
     session.begin_reading().await?;
     scope(&session, tenant, "off").await?;
@@ -197,21 +192,16 @@ static PICK_HELD: Statement = Statement {
     text: include_str!("sql/job/pick_held.sql"),
     types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT],
 };
-static PICK_SEARCH: Statement = Statement {
-    text: include_str!("sql/job/pick_search.sql"),
-    types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::TEXT],
-};
 
-async fn pick(session: &Session, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)> {
+pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
+    if filter.is_search() {
+        // Without its text the filter would match far more than was meant.
+        return Err(Error::refused("mentions", "must be searched for, and no index does that"));
+    }
     let (from, below) = (filter.lowest_id(), filter.highest_id());
     let limit = i64::from(filter.limit) + i64::from(filter.offset);
-    let by_text = match (&filter.held_by, &filter.mentions) {
-        (Some(worker), _) => Some((&PICK_HELD, worker)),
-        (_, Some(text)) => Some((&PICK_SEARCH, text)),
-        _ => None,
-    };
-    if let Some((statement, text)) = by_text {
-        let rows = session.query(statement, &[&filter.tenant, &below, &from, &limit, text]).await?;
+    if let Some(worker) = &filter.held_by {
+        let rows = session.query(&PICK_HELD, &[&filter.tenant, &below, &from, &limit, worker]).await?;
         return Ok(picked(&rows, filter));
     }
     let source = filter.source.map(crate::new_job::Source::code);
@@ -264,25 +254,15 @@ async fn pick(session: &Session, filter: &Filter) -> Result<(Vec<Uuid>, Option<U
     Ok(picked(&rows, filter))
 }
 
-/// The ids behind the offset, and where to go on if that was a whole page. Queued jobs come with their place in line.
-fn picked(rows: &[Row], filter: &Filter) -> (Vec<Uuid>, Option<Uuid>) {
-    let ids = rows.iter().skip(usize::from(filter.offset)).map(|row| row.get(0)).collect();
-    let whole = usize::from(filter.limit) + usize::from(filter.offset);
-    let last = rows.last().filter(|_| rows.len() == whole);
-    let next = last.map(|row| if row.len() > 1 { Filter::after_place(row.get(1)) } else { row.get(0) });
-    (ids, next)
-}
-
-fn read_job(row: &Row) -> Job {
-    Job {
+fn read_job(row: &Row) -> Result<Job> {
+    Ok(Job {
         id: row.get("id"),
         tenant_id: row.get("tenant_id"),
         definition_id: row.get("definition_id"),
         definition_key: row.get("definition_key"),
         source: row.get("source"),
         source_ref: row.get("source_ref"),
-        // The view gives nothing else: each of its words is a state's.
-        status: row.get::<_, Option<&str>>("status").and_then(|s| s.parse().ok()).unwrap_or(State::Queued),
+        status: read_state(row)?,
         priority: row.get("priority"),
         payload: row.get("payload"),
         dedupe_key: row.get("dedupe_key"),
@@ -305,41 +285,31 @@ fn read_job(row: &Row) -> Job {
         progress_message: row.get("progress_message"),
         subject_type: row.get("subject_type"),
         subject_id: row.get("subject_id"),
-        tags: row.get::<_, Option<Vec<String>>>("tags").unwrap_or_default(),
+        tags: read_texts(row, "tags"),
         trace: row.get("trace"),
         parent_id: row.get("parent_id"),
         ordering_key: row.get("ordering_key"),
         deadline: row.get::<_, Option<Timestamp>>("deadline"),
         cancel_requested_at: row.get("cancel_requested_at"),
         reason: row.get("reason"),
-        redaction: row
-            .get::<_, Option<Value>>("redaction")
-            .and_then(|rules| serde_json::from_value(rules).ok())
-            .unwrap_or_default(),
-    }
+        redaction: read_redaction(row.get("redaction")),
+    })
 }
 
-fn read_attempt(row: &Row) -> Attempt {
-    Attempt {
-        id: row.get("id"),
-        tenant_id: row.get("tenant_id"),
-        job_id: row.get("job_id"),
-        attempt_no: row.get("attempt_no"),
-        worker_id: row.get("worker_id"),
-        pid: row.get("pid"),
-        started_at: row.get("started_at"),
-        finished_at: row.get("finished_at"),
-        exit_code: row.get("exit_code"),
-        status: row.get("status"),
-        stdout_tail: row.get("stdout_tail"),
-        stderr_tail: row.get("stderr_tail"),
-        error_text: row.get("error_text"),
-        reason: row.get("reason"),
-        signal: row.get("signal"),
-        max_rss_kb: row.get("max_rss_kb"),
-        progress_percent: row.get("progress_percent"),
-        progress_message: row.get("progress_message"),
-    }
+/// A job is in exactly one place. One that is in none, or in a state of another release, has no state that could be shown.
+fn read_state(row: &Row) -> Result<State> {
+    let status: Option<&str> = row.get("status");
+    status.and_then(|status| status.parse().ok()).ok_or_else(|| Error::Settings {
+        message: format!(
+            "job {} has the state {status:?}, which this release does not know",
+            row.get::<_, Uuid>("id")
+        ),
+    })
+}
+
+/// What a definition hides; nothing if that cannot be read, and then nothing may be shown.
+pub(super) fn read_redaction(rules: Option<Value>) -> Option<Redaction> {
+    rules.map_or_else(|| Some(Redaction::default()), |rules| serde_json::from_value(rules).ok())
 }
 
 /// By position: for ten thousand tenants, finding each column by its name would take longer than reading it.

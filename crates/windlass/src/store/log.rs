@@ -1,9 +1,10 @@
 //! The logs of runs: written by workers in groups, read from a position.
 
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use super::database::{Database, Session, Statement};
+use super::bounded::PAGE_BYTES;
+use super::database::{Database, Rows, Session, Statement};
 use super::job::Columns;
 use super::list::begin;
 use crate::error::Result;
@@ -93,7 +94,8 @@ pub(crate) async fn read_in(
     most: i64,
 ) -> Result<Option<LogPage>> {
     let standing = session.query(&STANDING, &[&tenant, &job]).await?;
-    let rows = session.query(&READ, &[&tenant, &job, &after.attempt, &after.chunk, &most]).await?;
+    let params: [&(dyn ToSql + Sync); 5] = [&tenant, &job, &after.attempt, &after.chunk, &most];
+    let Rows { rows, is_cut } = session.query_up_to(PAGE_BYTES, &READ, &params).await?;
     if !standing[0].get::<_, bool>(0) {
         return Ok(None);
     }
@@ -106,7 +108,7 @@ pub(crate) async fn read_in(
             text: row.get(4),
         })
         .collect();
-    let is_full = i64::try_from(chunks.len()).unwrap_or(i64::MAX) >= most;
+    let is_full = is_cut || i64::try_from(chunks.len()).unwrap_or(i64::MAX) >= most;
     let is_over = standing[0].get::<_, bool>(1) && !is_full;
     let next = chunks.last().map_or(after, |chunk| chunk.position);
     Ok(Some(LogPage { chunks, next, is_over }))

@@ -2,15 +2,18 @@
 //! Rows cross as JSON, in the form in which they are shown.
 
 use serde_json::Value;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::act::identify;
+use super::bounded::Slices;
 use super::database::{Database, Session, Statement};
 use super::list;
 use super::token::{from_json, optional};
 use crate::error::Result;
-use crate::manage::{Account, AuditEntry, AuditQuery, Member, SignedIn, Tenant, WorkerRecord};
+use crate::manage::{
+    Account, AuditEntry, AuditQuery, Member, NewSession, SessionOf, SignedIn, Tenant, WorkerRecord,
+};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &DEFINITIONS,
@@ -25,7 +28,6 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &TENANT_DELETE,
     &TENANT,
     &TENANTS_PURGE,
-    &MEMBER_PUT,
     &MEMBERS,
     &MEMBER_REMOVE,
     &USER,
@@ -57,17 +59,18 @@ statement!(TENANT_CREATE, "select windlass.create_tenant($1)", JSONB);
 statement!(TENANT_CHANGE, "select windlass.change_tenant($1, $2)", UUID, JSONB);
 statement!(TENANT_DELETE, "select windlass.mark_tenant_deleting($1)", UUID);
 statement!(TENANTS_PURGE, "select windlass.purge_deleted_tenants($1)", INT4);
-statement!(MEMBER_PUT, "select windlass.put_member($1, $2)", UUID, JSONB);
 statement!(MEMBERS, "select m from windlass.members_of($1) m", UUID);
 statement!(MEMBER_REMOVE, "select windlass.remove_member($1, $2)", UUID, UUID);
 statement!(USER, "select windlass.find_user($1)", TEXT);
 statement!(USER_PUT, "select windlass.put_user($1)", JSONB);
 statement!(
     SESSION_CREATE,
-    "select windlass.create_session($1, $2, $3, $4, $5, $6)",
+    "select windlass.create_session($1, $2, $3, $4, $5, $6, $7, $8)",
     BYTEA,
     UUID,
     TEXT,
+    TEXT,
+    BYTEA,
     INT4,
     TEXT,
     TEXT
@@ -141,10 +144,6 @@ pub(crate) async fn purge_deleted_tenants(db: &Database, most: i32) -> Result<Op
     Ok(u64::try_from(purged).ok())
 }
 
-pub(crate) async fn put_member(session: &Session, tenant: Uuid, fields: &Value) -> Result<Option<Member>> {
-    optional(&session.query(&MEMBER_PUT, &[&tenant, &fields]).await?)
-}
-
 pub(crate) async fn members(session: &Session, tenant: Uuid) -> Result<Vec<Member>> {
     session.query(&MEMBERS, &[&tenant]).await?.iter().map(|row| from_json(row.get(0))).collect()
 }
@@ -161,32 +160,27 @@ pub(crate) async fn put_user(session: &Session, fields: &Value) -> Result<Uuid> 
     Ok(session.query(&USER_PUT, &[&fields]).await?[0].get(0))
 }
 
-/// Of a person or of a token, whichever is given.
-pub(crate) struct NewSession<'a> {
-    pub(crate) hash: &'a [u8],
-    pub(crate) user: Option<Uuid>,
-    pub(crate) token: Option<&'a str>,
-    pub(crate) seconds: i32,
-    pub(crate) from_address: Option<&'a str>,
-    pub(crate) user_agent: Option<&'a str>,
-}
-
-pub(crate) async fn create_session(db: &Database, new: &NewSession<'_>) -> Result<()> {
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-        [&new.hash, &new.user, &new.token, &new.seconds, &new.from_address, &new.user_agent];
-    identify(db, &SESSION_CREATE, &params).await.map(drop)
+pub(crate) async fn create_session(session: &Session, new: &NewSession<'_>) -> Result<bool> {
+    let (user, token, compared) = match new.of {
+        SessionOf::User { id, password_hash } => (Some(id), None, Some(password_hash)),
+        SessionOf::Token(id) => (None, Some(id), None),
+    };
+    let seconds = i32::try_from(new.seconds).unwrap_or(i32::MAX);
+    let params: [&(dyn ToSql + Sync); 8] =
+        [&new.hash, &user, &token, &compared, &new.replaces, &seconds, &new.from_address, &new.user_agent];
+    Ok(session.query(&SESSION_CREATE, &params).await?.first().is_some_and(|row| row.get(0)))
 }
 
 pub(crate) async fn session(db: &Database, hash: &[u8]) -> Result<Option<SignedIn>> {
     optional(&identify(db, &SESSION, &[&hash]).await?)
 }
 
-pub(crate) async fn choose_tenant(db: &Database, hash: &[u8], tenant: Uuid) -> Result<()> {
-    identify(db, &SESSION_CHOOSE, &[&hash, &tenant]).await.map(drop)
+pub(crate) async fn choose_tenant(session: &Session, hash: &[u8], tenant: Uuid) -> Result<()> {
+    session.query(&SESSION_CHOOSE, &[&hash, &tenant]).await.map(drop)
 }
 
-pub(crate) async fn end_session(db: &Database, hash: &[u8]) -> Result<()> {
-    identify(db, &SESSION_END, &[&hash]).await.map(drop)
+pub(crate) async fn end_session(session: &Session, hash: &[u8]) -> Result<bool> {
+    Ok(session.query(&SESSION_END, &[&hash]).await?.first().is_some_and(|row| row.get(0)))
 }
 
 pub(crate) async fn workers(session: &Session) -> Result<Vec<WorkerRecord>> {
@@ -198,17 +192,20 @@ pub(crate) async fn queues(session: &Session) -> Result<Vec<(String, bool)>> {
     Ok(list::query_whole(session, &QUEUES).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
+/// As many as fit a page, and whether there are more.
 pub(crate) async fn audit(
     session: &Session,
     tenant: Option<Uuid>,
     query: &AuditQuery,
-) -> Result<Vec<AuditEntry>> {
-    let (before, limit) = (query.before.unwrap_or(i64::MAX), i64::from(query.limit));
-    let rows = session
-        .query(
-            &AUDIT,
-            &[&tenant, &before, &query.actor, &query.action, &query.target, &query.outcome, &limit],
-        )
-        .await?;
-    rows.iter().map(|row| from_json(row.get(0))).collect()
+) -> Result<(Vec<AuditEntry>, bool)> {
+    let mut slices = Slices::new(query.limit);
+    while let Some((limit, bytes)) = slices.wanted() {
+        let before = slices.last().map(|row| row.get(1)).or(query.before).unwrap_or(i64::MAX);
+        let params: [&(dyn ToSql + Sync); 7] =
+            [&tenant, &before, &query.actor, &query.action, &query.target, &query.outcome, &limit];
+        slices.take(session.query_up_to(bytes, &AUDIT, &params).await?);
+    }
+    let (rows, has_more) = slices.page();
+    let entries: Result<_> = rows.iter().map(|row| from_json(row.get(0))).collect();
+    Ok((entries?, has_more))
 }

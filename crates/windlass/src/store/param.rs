@@ -3,6 +3,7 @@
 use bytes::{BufMut, BytesMut};
 use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
+use tokio_postgres::row::RowIndex;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 /// The version that `jsonb` begins with in its binary form; `json` is the text alone.
@@ -47,6 +48,12 @@ impl<'a> FromSql<'a> for JsonOut<'a> {
     fn accepts(ty: &Type) -> bool {
         matches!(*ty, Type::JSONB | Type::JSON)
     }
+}
+
+/// A column of type `text[]`, which SQL may fill with rows and columns or with nulls. What is no list of texts is shown as an empty one: one
+/// such row must not keep the others from being read.
+pub(crate) fn read_texts<I: RowIndex + std::fmt::Display>(row: &Row, column: I) -> Vec<String> {
+    row.try_get::<_, Option<Vec<String>>>(column).ok().flatten().unwrap_or_default()
 }
 
 /// A value that a statement answers as one JSON object.

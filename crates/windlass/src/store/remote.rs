@@ -8,11 +8,12 @@ use jiff::Timestamp;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::database::{Database, Session, Statement};
+use super::bounded::PAGE_BYTES;
+use super::database::{Database, Rows, Session, Statement};
 use super::job::{Columns, Settled, read_settled};
 use super::keeper::LostJob;
 use super::param::{JsonOut, JsonText};
-use super::worker::{self, Introduction, Wanted, millis};
+use super::worker::{self, Claimant, Introduction, LOOK_LIMIT, Wanted, millis};
 use crate::error::Result;
 use crate::job::claimed::{Claimed, Fence};
 use crate::job::settle::Budget;
@@ -60,7 +61,7 @@ pub(crate) async fn touch(db: &Database, workers: &[i32], seconds: i32) -> Resul
 }
 
 static LANES: Statement = Statement {
-    text: "select lane, tenant_id, definition_key, queue, priority, weight from windlass.active_lanes($1, null)",
+    text: "select lane, tenant_id, definition_key, queue, priority, weight, rooms from windlass.active_lanes($1, null)",
     types: &[Type::TEXT_ARRAY],
 };
 
@@ -73,11 +74,12 @@ pub(crate) struct RemoteLane {
     pub(crate) queue: Arc<str>,
     pub(crate) priority: i16,
     pub(crate) weight: u32,
+    pub(crate) rooms: Vec<i32>,
 }
 
 /// The lanes with work of these definitions, or of all.
-pub(crate) async fn active_lanes(session: &Session, keys: Option<&[String]>) -> Result<Vec<RemoteLane>> {
-    let rows = session.query(&LANES, &[&keys]).await?;
+pub(crate) async fn active_lanes(session: &mut Session, keys: Option<&[String]>) -> Result<Vec<RemoteLane>> {
+    let rows = session.query_within(LOOK_LIMIT, &LANES, &[&keys]).await?;
     let lanes = rows.iter().map(|row| RemoteLane {
         id: row.get(0),
         tenant: row.get(1),
@@ -85,12 +87,13 @@ pub(crate) async fn active_lanes(session: &Session, keys: Option<&[String]>) -> 
         queue: row.get::<_, &str>(3).into(),
         priority: row.get(4),
         weight: row.get::<_, i32>(5).unsigned_abs(),
+        rooms: row.get(6),
     });
     Ok(lanes.collect())
 }
 
 static CLAIM: Statement = Statement {
-    text: "select * from windlass.claim_remote($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    text: "select * from windlass.claim_remote($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     types: &[
         Type::INT4,
         Type::UUID,
@@ -100,6 +103,7 @@ static CLAIM: Statement = Statement {
         Type::INT4_ARRAY,
         Type::INT4_ARRAY,
         Type::UUID_ARRAY,
+        Type::INT4,
         Type::INT4,
     ],
 };
@@ -123,15 +127,16 @@ pub(crate) struct Dealt {
     pub(crate) times_out_at: Timestamp,
 }
 
+/// Jobs of about a page's bytes, and whether more were claimed than that: those are nobody's until they are given back.
 pub(crate) async fn claim(
     session: &Session,
-    dispatcher: i32,
+    by: Claimant,
     wanted: &Wanted,
     slots: &Slots,
     keys: &HashMap<i32, Arc<str>>,
-) -> Result<Vec<Dealt>> {
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 9] = [
-        &dispatcher,
+) -> Result<(Vec<Dealt>, bool)> {
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 10] = [
+        &by.worker,
         &Uuid::new_v4(),
         &wanted.lanes,
         &wanted.after_seqs,
@@ -140,8 +145,9 @@ pub(crate) async fn claim(
         &slots.lease_seconds,
         &slots.tokens,
         &PRESENT,
+        &by.epoch,
     ];
-    let rows = session.query(&CLAIM, &params).await?;
+    let Rows { rows, is_cut } = session.query_up_to(PAGE_BYTES, &CLAIM, &params).await?;
     let dealt = rows.iter().filter_map(|row| {
         let lane: i32 = row.get(2);
         let slot = usize::try_from(row.get::<_, i32>(13) - 1).ok()?;
@@ -149,15 +155,17 @@ pub(crate) async fn claim(
         let (lease_expires_at, times_out_at) = (row.get(14), row.get(15));
         Some(Dealt { slot, lane, seq: row.get(3), claimed, lease_expires_at, times_out_at })
     });
-    Ok(dealt.collect())
+    Ok((dealt.collect(), is_cut))
 }
 
-static UNCLAIM: Statement =
-    Statement { text: "select windlass.unclaim_remote($1, $2)", types: &[Type::INT4, Type::UUID_ARRAY] };
+static UNCLAIM: Statement = Statement {
+    text: "select windlass.unclaim_remote($1, $2, $3)",
+    types: &[Type::INT4, Type::UUID_ARRAY, Type::INT4],
+};
 
-/// Gives back whatever a claim took whose answer never came.
-pub(crate) async fn unclaim(session: &Session, dispatcher: i32, tokens: &[Uuid]) -> Result<()> {
-    session.query(&UNCLAIM, &[&dispatcher, &tokens]).await?;
+/// Gives back whatever a claim took whose answer never came, and ends its epoch.
+pub(crate) async fn unclaim(session: &Session, by: Claimant, tokens: &[Uuid]) -> Result<()> {
+    session.query(&UNCLAIM, &[&by.worker, &tokens, &by.epoch]).await?;
     Ok(())
 }
 

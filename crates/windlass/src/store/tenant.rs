@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use crate::error::Result;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&ENSURE, &PURGE, &CLOCK, &VERSION, &PAUSE];
+pub(crate) const STATEMENTS: &[&Statement] = &[&ENSURE, &PURGE, &CLOCK, &VERSION, &PAUSE, &IS_APPLICATION];
 
 static ENSURE: Statement = Statement {
     text: "select windlass.ensure_tenant($1, $2, $3)",
@@ -45,6 +45,13 @@ static CLOCK: Statement = Statement { text: "select clock_timestamp()", types: &
 /// The database's clock.
 pub(crate) async fn now(session: &Session) -> Result<Timestamp> {
     Ok(session.query(&CLOCK, &[]).await?[0].get(0))
+}
+
+static IS_APPLICATION: Statement = Statement { text: "select not windlass.serves_all_tenants()", types: &[] };
+
+/// Whether the login is only an application's: then each call needs its tenant in force.
+pub(crate) async fn is_application(session: &Session) -> Result<bool> {
+    Ok(session.query(&IS_APPLICATION, &[]).await?[0].get(0))
 }
 
 static VERSION: Statement =

@@ -13,10 +13,11 @@ use crate::token::{KnownToken, NewToken, Token};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&FIND, &CREATE, &LIST, &REVOKE, &RETIRE];
 
-static FIND: Statement = Statement { text: "select windlass.find_token($1)", types: &[Type::TEXT] };
+static FIND: Statement =
+    Statement { text: "select windlass.find_token($1, $2)", types: &[Type::TEXT, Type::BYTEA] };
 
-pub(crate) async fn find(db: &Database, id: &str) -> Result<Option<KnownToken>> {
-    optional(&identify(db, &FIND, &[&id]).await?)
+pub(crate) async fn find(db: &Database, id: &str, shown: Option<&[u8]>) -> Result<Option<KnownToken>> {
+    optional(&identify(db, &FIND, &[&id, &shown]).await?)
 }
 
 static CREATE: Statement = Statement {
@@ -30,10 +31,11 @@ pub(crate) async fn create(session: &Session, tenant: Uuid, token: &NewToken, ha
         .ok_or(Error::Unknown { what: "token" })
 }
 
-static LIST: Statement = Statement { text: "select t from windlass.tokens_of($1) t", types: &[Type::UUID] };
+static LIST: Statement =
+    Statement { text: "select t from windlass.tokens_of($1, $2) t", types: &[Type::UUID, Type::TEXT] };
 
-pub(crate) async fn list(session: &Session, tenant: Option<Uuid>) -> Result<Vec<Token>> {
-    session.query(&LIST, &[&tenant]).await?.iter().map(|row| from_json(row.get(0))).collect()
+pub(crate) async fn list(session: &Session, tenant: Option<Uuid>, id: Option<&str>) -> Result<Vec<Token>> {
+    session.query(&LIST, &[&tenant, &id]).await?.iter().map(|row| from_json(row.get(0))).collect()
 }
 
 static REVOKE: Statement =

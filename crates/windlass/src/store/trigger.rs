@@ -174,9 +174,35 @@ pub(crate) async fn lead(db: &Database, duty: &str, holder: Uuid, lease: Duratio
 }
 
 static DUE: Statement = Statement {
-    text: "select fields, at from windlass.due_triggers($1, $2)",
-    types: &[Type::INT4, Type::INT4],
+    text: "select fields, at from windlass.due_triggers($1, $2, $3)",
+    types: &[Type::INT4, Type::INT4, Type::INT4],
 };
+
+/// A trigger that this release cannot read: whose, which, and why.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    pub(crate) tenant: Uuid,
+    pub(crate) id: Uuid,
+    pub(crate) generation: i32,
+    pub(crate) event_name: Option<String>,
+    pub(crate) reason: String,
+}
+
+/// What can be read of a row that is not a trigger as a whole.
+#[derive(serde::Deserialize)]
+struct Outline {
+    tenant_id: Uuid,
+    id: Uuid,
+    generation: i32,
+    event_name: Option<String>,
+}
+
+pub(crate) fn read_trigger(row: &Row) -> Result<Result<Trigger, Unreadable>> {
+    read_json(row, 0).map(Ok).or_else(|error| {
+        let Outline { tenant_id: tenant, id, generation, event_name } = read_json(row, 0)?;
+        Ok(Err(Unreadable { tenant, id, generation, event_name, reason: error.to_string() }))
+    })
+}
 
 /// Triggers that have been due for at least this long, and the time at which that was so. One that this release cannot
 /// read is an error in its place.
@@ -184,9 +210,10 @@ pub(crate) async fn due(
     db: &Database,
     late: Duration,
     most: i32,
-) -> Result<Vec<(Result<Trigger>, Timestamp)>> {
-    let rows = db.query(&DUE, &[&whole_millis(late), &most]).await?;
-    Ok(rows.iter().map(|row| (read_json(row, 0), row.get(1))).collect())
+    most_bytes: i32,
+) -> Result<Vec<(Result<Trigger, Unreadable>, Timestamp)>> {
+    let rows = db.query(&DUE, &[&whole_millis(late), &most, &most_bytes]).await?;
+    rows.iter().map(|row| Ok((read_trigger(row)?, row.get(1)))).collect()
 }
 
 static NEXT_DUE: Statement = Statement { text: "select windlass.next_due_ms()", types: &[] };
@@ -224,6 +251,16 @@ pub(crate) struct Decided {
     pub(crate) expected: Vec<Timestamp>,
     pub(crate) next_dues: Vec<Option<Timestamp>>,
     pub(crate) instants: Vec<Instant>,
+}
+
+impl Decided {
+    /// Of the payloads.
+    pub(crate) fn bytes(&self) -> usize {
+        self.instants
+            .iter()
+            .map(|one| if let What::Fire { payload, .. } = &one.what { payload.len() } else { 0 })
+            .sum()
+    }
 }
 
 pub(crate) struct Instant {

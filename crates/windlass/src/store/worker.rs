@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -111,15 +112,19 @@ pub(crate) async fn knowing(db: &Database, definition_key: &str) -> Result<Vec<C
 static WAITING: Statement =
     Statement { text: "select windlass.set_waiting($1, $2)", types: &[Type::INT4, Type::BOOL] };
 
-pub(crate) async fn set_waiting(session: &Session, worker: i32, is_waiting: bool) -> Result<()> {
-    session.query(&WAITING, &[&worker, &is_waiting]).await?;
-    Ok(())
+/// Answers whether enqueuers ring for this worker from now on. They do not for one whose lease has run out.
+pub(crate) async fn set_waiting(session: &Session, worker: i32, is_waiting: bool) -> Result<bool> {
+    let rows = session.query(&WAITING, &[&worker, &is_waiting]).await?;
+    Ok(rows.first().is_some_and(|row| row.get(0)))
 }
 
 static LANES: Statement = Statement {
-    text: "select lane, tenant_id, definition_key, priority, weight from windlass.active_lanes($1, $2)",
+    text: "select lane, tenant_id, definition_key, priority, weight, rooms from windlass.active_lanes($1, $2)",
     types: &[Type::TEXT_ARRAY, Type::TEXT_ARRAY],
 };
+
+/// How long the server may look for lanes with work.
+pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(15);
 
 /// A lane that has live rows, and what fairness needs to know of it.
 #[derive(Debug)]
@@ -129,14 +134,16 @@ pub(crate) struct ActiveLane {
     pub(crate) priority: i16,
     pub(crate) definition_key: String,
     pub(crate) weight: u32,
+    /// The limits on running jobs that it is under, by their numbers.
+    pub(crate) rooms: Vec<i32>,
 }
 
 pub(crate) async fn active_lanes(
-    session: &Session,
+    session: &mut Session,
     keys: &[String],
     queues: Option<&[String]>,
 ) -> Result<Vec<ActiveLane>> {
-    let rows = session.query(&LANES, &[&keys, &queues]).await?;
+    let rows = session.query_within(LOOK_LIMIT, &LANES, &[&keys, &queues]).await?;
     Ok(rows
         .iter()
         .map(|row| ActiveLane {
@@ -145,14 +152,22 @@ pub(crate) async fn active_lanes(
             priority: row.get(3),
             definition_key: row.get(2),
             weight: row.get::<_, i32>(4).unsigned_abs(),
+            rooms: row.get(5),
         })
         .collect())
 }
 
 static CLAIM: Statement = Statement {
-    text: "select * from windlass.claim($1, $2, $3, $4, $5)",
-    types: &[Type::INT4, Type::UUID, Type::INT4_ARRAY, Type::INT8_ARRAY, Type::INT4_ARRAY],
+    text: "select * from windlass.claim($1, $2, $3, $4, $5, $6)",
+    types: &[Type::INT4, Type::UUID, Type::INT4_ARRAY, Type::INT8_ARRAY, Type::INT4_ARRAY, Type::INT4],
 };
+
+/// Who claims, and in which epoch. Giving back a lost claim ends its epoch, and a claim of an ended epoch takes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Claimant {
+    pub(crate) worker: i32,
+    pub(crate) epoch: i32,
+}
 
 /// What a claim asks for: lanes, where to begin in each, how many from each.
 #[derive(Debug, Default)]
@@ -164,13 +179,14 @@ pub(crate) struct Wanted {
 
 pub(crate) async fn claim(
     session: &Session,
-    worker: i32,
+    by: Claimant,
     token: Uuid,
     wanted: &Wanted,
     keys: &HashMap<i32, Arc<str>>,
 ) -> Result<Vec<(i32, i64, Claimed)>> {
-    let rows =
-        session.query(&CLAIM, &[&worker, &token, &wanted.lanes, &wanted.after_seqs, &wanted.counts]).await?;
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&by.worker, &token, &wanted.lanes, &wanted.after_seqs, &wanted.counts, &by.epoch];
+    let rows = session.query(&CLAIM, &params).await?;
     Ok(rows
         .iter()
         .filter_map(|row| {
@@ -181,18 +197,19 @@ pub(crate) async fn claim(
 }
 
 static UNCLAIM: Statement = Statement {
-    text: "select windlass.unclaim($1, $2, $3)",
-    types: &[Type::INT4, Type::UUID, Type::INT4_ARRAY],
+    text: "select windlass.unclaim($1, $2, $3, $4)",
+    types: &[Type::INT4, Type::UUID, Type::INT4_ARRAY, Type::INT4],
 };
 
-/// Gives back whatever a claim took whose answer never came.
-pub(crate) async fn unclaim(session: &Session, worker: i32, token: Uuid, lanes: &[i32]) -> Result<()> {
-    session.query(&UNCLAIM, &[&worker, &token, &lanes]).await?;
-    Ok(())
+/// Gives back whatever a claim took whose answer never came, and ends its epoch: the next claim is sent in the epoch after it.
+/// Answers whether that was all; what another transaction holds must be given back later.
+pub(crate) async fn unclaim(session: &Session, by: Claimant, token: Uuid, lanes: &[i32]) -> Result<bool> {
+    let rows = session.query(&UNCLAIM, &[&by.worker, &token, &lanes, &by.epoch]).await?;
+    Ok(rows[0].get::<_, i32>(0) == 0)
 }
 
-pub(crate) fn millis(ms: i64) -> std::time::Duration {
-    std::time::Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+pub(crate) fn millis(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
 /// A claimed job from the columns that every claim answers first, in the order of `claim.sql`.

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Node, Piece, Place, Slot};
 use crate::error::Result;
+use crate::redact::is_secret_key;
 
 const DEEPEST: usize = 32;
 
@@ -117,6 +118,14 @@ fn slot(written: &str, roots: &[&str], place: &Place) -> Result<Slot> {
     }
     if !roots.contains(&path[0].as_str()) {
         return Err(place.refuse(format!("{:?} begins with none of {}", short(written), roots.join(", "))));
+    }
+    // What is hidden by its name must not come out under another one.
+    let secret = path[1..].iter().find(|segment| is_secret_key(segment));
+    if let Some(secret) = secret.filter(|_| !place.segments.iter().any(|segment| is_secret_key(segment))) {
+        return Err(place.refuse(format!(
+            "{:?} is hidden wherever it is shown, and here it would not be; put it under a name such as {secret}",
+            short(written)
+        )));
     }
     Ok(Slot { path, default: default.transpose()? })
 }

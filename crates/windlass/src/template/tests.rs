@@ -34,6 +34,24 @@ fn a_text_that_is_one_place_keeps_the_type() {
     assert_eq!(render(mixed, event).unwrap(), json!(["list.created: 12 of 7, true"]));
 }
 
+/// What is hidden in the event by its name stays hidden in the job.
+#[test]
+fn what_is_secret_by_its_name_keeps_such_a_name() {
+    let event = json!({"password": "hunter22", "auth": {"api-key": ["k3y-of-zoe"]}, "all": {"token": "t0ken-of-zoe"}});
+    for text in [
+        "{{event.password}}",
+        "as {{event.password}}",
+        "{{event.auth.api-key.0}}",
+        "{{event.all.token | default(1)}}",
+    ] {
+        let refused = render(json!({"a": [{"x": text}]}), event.clone()).unwrap_err();
+        assert!(refused.starts_with("payload_template/a/0/x") && refused.contains("hidden"), "{refused}");
+    }
+    let kept = json!({"password": "{{event.password}}", "credentials": {"x": ["{{event.auth.api-key.0}}"]}, "all": "{{event.all}}"});
+    let rendered = json!({"password": "hunter22", "credentials": {"x": ["k3y-of-zoe"]}, "all": {"token": "t0ken-of-zoe"}});
+    assert_eq!(render(kept, event).unwrap(), rendered);
+}
+
 #[test]
 fn a_missing_field_is_an_error_with_its_path_unless_there_is_a_default() {
     let error = render(json!({"a": {"b/c": "{{event.size}}"}}), json!({})).unwrap_err();

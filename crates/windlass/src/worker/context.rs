@@ -1,6 +1,6 @@
 //! What a handler knows and may do while it runs one job.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
@@ -12,11 +12,12 @@ use super::lease::Lease;
 use super::log::LogSink;
 use super::progress::ProgressSink;
 use super::running::Switch;
+use super::secrets::JobRedactor;
 use crate::definition::Policies;
 use crate::error::Result;
 use crate::job::claimed::{Claimed, Fence};
 use crate::log::LogStream;
-use crate::redact::{Redactor, Rules};
+use crate::redact::Redactor;
 use crate::store;
 use crate::store::job::Report;
 use crate::text;
@@ -36,20 +37,6 @@ pub struct Context {
     pub(crate) logs: Arc<LogSink>,
     pub(crate) redactor: JobRedactor,
     pub(crate) lease: Arc<Lease>,
-}
-
-/// What one job must not say. Put together with its first text, because most jobs have none.
-#[derive(Debug)]
-pub(crate) struct JobRedactor {
-    base: Redactor,
-    rules: Arc<Rules>,
-    made: OnceLock<Redactor>,
-}
-
-impl JobRedactor {
-    pub(crate) fn new(base: Redactor, rules: Arc<Rules>) -> Self {
-        Self { base, rules, made: OnceLock::new() }
-    }
 }
 
 /// The answer of [`Context::complete_in`].
@@ -157,8 +144,7 @@ impl Context {
 
     /// What must not appear in anything that is kept of this run.
     pub(crate) fn redactor(&self) -> &Redactor {
-        let JobRedactor { base, rules, made } = &self.redactor;
-        made.get_or_init(|| rules.redactor(base, &self.claimed.payload))
+        self.redactor.get(&self.claimed)
     }
 
     /// Says how far the job is. Written within a moment, grouped with others; the last word is written with the

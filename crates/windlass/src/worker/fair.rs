@@ -54,7 +54,7 @@ impl Fair {
         if self.lanes.get(&lane.id).is_some_and(|known| known.lane != lane) {
             self.remove_lane(lane.id);
         }
-        self.lanes.entry(lane.id).or_insert(Known { lane, woken: false });
+        self.lanes.entry(lane.id).or_insert(Known { lane, woken: false, is_active: false });
         let tenant = self.tenants.entry(lane.tenant).or_default();
         tenant.lanes.insert(lane.id);
         tenant.weight = weight.max(1);
@@ -77,12 +77,12 @@ impl Fair {
     pub fn activate(&mut self, id: i32) {
         let Some(known) = self.lanes.get_mut(&id) else { return };
         known.woken = true;
+        if std::mem::replace(&mut known.is_active, true) {
+            return;
+        }
         let lane = known.lane;
         let level = self.ranking.first().map_or(self.horizon, |rank| rank.served);
         let Some(tenant) = self.tenants.get_mut(&lane.tenant) else { return };
-        if tenant.active.iter().any(|active| active.id == id) {
-            return;
-        }
         if tenant.active.is_empty() {
             // Last among equals: otherwise a stream of newcomers could keep those already here from their turn.
             self.turn += 1;
@@ -96,6 +96,9 @@ impl Fair {
     pub fn deactivate(&mut self, id: i32) {
         let Some(known) = self.lanes.get_mut(&id) else { return };
         known.woken = false;
+        if !std::mem::take(&mut known.is_active) {
+            return;
+        }
         let lane = known.lane;
         let Some(tenant) = self.tenants.get_mut(&lane.tenant) else { return };
         let Some(place) = tenant.active.iter().position(|active| active.id == id) else { return };
@@ -107,8 +110,7 @@ impl Fair {
     }
 
     pub fn is_active(&self, id: i32) -> bool {
-        let tenant = self.lanes.get(&id).and_then(|known| self.tenants.get(&known.lane.tenant));
-        tenant.is_some_and(|tenant| tenant.active.iter().any(|active| active.id == id))
+        self.lanes.get(&id).is_some_and(|known| known.is_active)
     }
 
     pub fn has_active_lanes(&self) -> bool {
@@ -146,7 +148,7 @@ impl Fair {
     /// What the claim really got from a lane that it asked for `asked`. Turns not used are given back to the tenant, and a lane
     /// that came back short rests, unless it was woken since it was dealt.
     pub fn settle(&mut self, id: i32, asked: usize, got: usize) {
-        let Some(Known { lane, woken }) = self.lanes.get(&id).copied() else { return };
+        let Some(Known { lane, woken, .. }) = self.lanes.get(&id).copied() else { return };
         if got >= asked {
             // Woken, and not only left active: an older claim may have come back short and put it to rest.
             if asked > 0 {
@@ -184,6 +186,8 @@ struct Known {
     lane: Lane,
     /// Since it was last dealt.
     woken: bool,
+    /// Whether it is among its tenant's active lanes. Kept here too, or a look would cost by the square of a tenant's lanes.
+    is_active: bool,
 }
 
 #[derive(Debug, Default)]

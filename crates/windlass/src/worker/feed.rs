@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Shared;
@@ -18,6 +19,7 @@ use crate::error::Result;
 use crate::listen::Wake;
 use crate::store;
 use crate::store::database::{Database, Session};
+use crate::store::worker::Claimant;
 use crate::telemetry;
 
 /// The most jobs of one claim. Larger claims are no quicker and make other workers wait.
@@ -47,13 +49,15 @@ pub(crate) struct Feed {
     idle_rounds: usize,
     last_claim: Instant,
     pace: Pace,
+    /// The epoch in which the next claim is sent; see [`Claimant`].
+    epoch: i32,
     unanswered: Option<Unanswered>,
 }
 
 /// A claim that was sent and whose answer has not come. If it never comes, the jobs it took are held by a worker that
 /// does not know of them.
 struct Unanswered {
-    worker: i32,
+    by: Claimant,
     token: Uuid,
     lanes: Vec<i32>,
 }
@@ -73,6 +77,7 @@ impl Feed {
             idle_rounds: 0,
             last_claim: now,
             pace: Pace::new(now),
+            epoch: 0,
             unanswered: None,
         }
     }
@@ -98,9 +103,13 @@ impl Feed {
     /// that was sent takes effect whether or not its answer is read, so it is always seen through.
     async fn feed(&mut self, pause: &mut Duration) -> Result<()> {
         let stop = self.shared.stop_claiming.clone();
-        let session = self.database.session().await?.patient_for(self.shared.patience);
+        let mut session = self.database.session().await?.patient_for(self.shared.patience);
         if let Some(lost) = &self.unanswered {
-            store::worker::unclaim(&session, lost.worker, lost.token, &lost.lanes).await?;
+            let is_all = store::worker::unclaim(&session, lost.by, lost.token, &lost.lanes).await?;
+            self.epoch = lost.by.epoch + 1;
+            if let Some(lost) = self.unanswered.take_if(|_| !is_all) {
+                tokio::spawn(give_back(self.database.clone(), lost, stop.clone()));
+            }
             self.unanswered = None;
         }
         loop {
@@ -119,7 +128,7 @@ impl Feed {
             let is_due = Instant::now() >= self.look_at;
             let puts_off_look = std::mem::take(&mut self.claim_first) && is_due;
             if is_due && !puts_off_look {
-                self.look(&session).await?;
+                self.look(&mut session).await?;
             }
             let claimed = self.claim(&session, free.min(MOST)).await?;
             *pause = Duration::from_millis(50);
@@ -169,7 +178,7 @@ impl Feed {
         running.free(ahead)
     }
 
-    async fn look(&mut self, session: &Session) -> Result<()> {
+    async fn look(&mut self, session: &mut Session) -> Result<()> {
         let began = Instant::now();
         let lanes =
             store::worker::active_lanes(session, &self.shared.keys, self.shared.queues.as_deref()).await?;
@@ -188,9 +197,10 @@ impl Feed {
             return Ok(0);
         }
         let Some(turn) = self.lines.deal(reserved.count(), began) else { return Ok(0) };
-        let (worker, token) = (self.shared.lease.worker(), Uuid::new_v4());
-        self.unanswered = Some(Unanswered { worker, token, lanes: turn.wanted.lanes.clone() });
-        let claimed = store::worker::claim(session, worker, token, &turn.wanted, self.lines.keys()).await?;
+        let (by, token) =
+            (Claimant { worker: self.shared.lease.worker(), epoch: self.epoch }, Uuid::new_v4());
+        self.unanswered = Some(Unanswered { by, token, lanes: turn.wanted.lanes.clone() });
+        let claimed = store::worker::claim(session, by, token, &turn.wanted, self.lines.keys()).await?;
         self.unanswered = None;
         let now = Instant::now();
         self.last_claim = now;
@@ -218,8 +228,8 @@ impl Feed {
     async fn say_waiting(&mut self, session: &Session) -> Result<()> {
         let worker = self.shared.lease.worker();
         if self.waits_as != Some(worker) && self.shared.listens {
-            store::worker::set_waiting(session, worker, true).await?;
-            self.waits_as = Some(worker);
+            let is_rung_for = store::worker::set_waiting(session, worker, true).await?;
+            self.waits_as = is_rung_for.then_some(worker);
             self.idle_rounds = 0;
         }
         Ok(())
@@ -265,6 +275,11 @@ impl Feed {
                     self.look_now();
                 }
             }
+            Ok(Wake::Room(room)) => {
+                if !self.lines.wake_room(*room, Instant::now()) {
+                    self.look_now();
+                }
+            }
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => self.look_now(),
             Ok(Wake::Duty(_)) => {}
             // The worker keeps a sender, so this is the end of the worker.
@@ -275,5 +290,21 @@ impl Feed {
     fn look_now(&mut self) {
         self.look_at = Instant::now();
         self.claim_first = false;
+    }
+}
+
+/// Gives back, beside the claims, what another transaction held when the rest of its claim was given back. A worker that stops leaves
+/// it to the reaper.
+async fn give_back(database: Database, lost: Unanswered, stop: CancellationToken) {
+    const EVERY: Duration = Duration::from_secs(1);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        let Ok(session) = database.session().await else { continue };
+        if let Ok(true) = store::worker::unclaim(&session, lost.by, lost.token, &lost.lanes).await {
+            return;
+        }
     }
 }

@@ -50,6 +50,9 @@ pub trait BatchHandler: Send + Sync + 'static {
     }
 }
 
+/// How many jobs one completion may enqueue. They are written in the same transaction as the completion, and it must stay short.
+pub(crate) const MOST_NEXT: usize = 1000;
+
 /// A run that did not fail: success, with what it leaves behind, or a wish to be run again later.
 #[derive(Debug, Default)]
 pub struct Done {
@@ -81,7 +84,8 @@ impl Done {
         self
     }
 
-    /// A job to enqueue in the same statement that records this success: both or neither.
+    /// A job to enqueue in the same statement that records this success: both or neither. One success may enqueue up to 1,000
+    /// jobs; with more, or if one of them is refused (the tenant's quota is full, the definition is gone), the attempt fails.
     #[must_use]
     pub fn then(mut self, job: NewJob) -> Self {
         self.next.push(job);
@@ -96,6 +100,11 @@ impl Done {
 
     /// A job that should follow and cannot be is an error of this run, not something to leave out.
     pub(crate) fn check(&self) -> crate::Result<()> {
+        if self.next.len() > MOST_NEXT {
+            let message =
+                format!("a job may be followed by at most {MOST_NEXT} others, not {}", self.next.len());
+            return Err(crate::Error::refused("next", message));
+        }
         self.next.iter().try_for_each(|job| job.payload_text().map(drop))
     }
 }
@@ -183,6 +192,12 @@ impl Finish {
     /// Whether there is anything in it that could hold a secret.
     pub(crate) fn has_texts(&self) -> bool {
         self.error.is_some() || self.done.result.is_some() || self.done.artifact.is_some()
+    }
+
+    /// How long its texts are.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let texts = [&self.error, &self.done.result, &self.done.artifact];
+        texts.into_iter().flatten().map(String::len).sum()
     }
 
     /// The same without secrets in its texts. What follows is left as it is: a job whose payload lost a part would run wrong.

@@ -57,15 +57,11 @@ impl Kind {
 }
 
 impl Known {
-    /// As it stands in the database now. Rules that have not changed since `before` are not compiled again.
-    pub(crate) async fn read(database: &Database, key: &str, before: Option<&Self>) -> Result<Self> {
+    /// As it stands in the database now.
+    pub(crate) async fn read(database: &Database, key: &str) -> Result<Self> {
         let policies = store::definition::policies(database, key).await?;
         let validator = definition::validator(&policies.arg_schema.to_string())?;
-        let same = before.filter(|before| before.policies.redaction == policies.redaction);
-        let rules = match same {
-            Some(before) => before.rules.clone(),
-            None => Arc::new(Rules::new(&policies.redaction)?),
-        };
+        let rules = Rules::of(&policies.redaction)?;
         Ok(Self { policies: Arc::new(policies), validator, rules })
     }
 

@@ -158,8 +158,8 @@ impl Keeper {
                     let words = if news.is_quiet { "to take nothing new" } else { "to take jobs again" };
                     tracing::info!(worker_id = %self.me.worker_id, "an operator asked this worker {words}");
                 }
-                for (_, job) in &news.canceled {
-                    self.running.cancel(job);
+                for (tenant, job) in news.canceled {
+                    self.running.cancel(tenant, job);
                 }
             }
             None => {

@@ -22,13 +22,39 @@ pub(crate) struct Lines {
     fair: Fair,
     lanes: HashMap<i32, Line>,
     keys: HashMap<i32, Arc<str>>,
-    /// Lanes that were rung but turned out not to be ours, and until when to believe that.
-    foreign: HashMap<i32, Instant>,
+    foreign: Foreign,
+    foreign_rooms: Foreign,
     started: Instant,
     sweep_cost: Duration,
 }
 
+/// Numbers that were rung but turned out not to be ours, and until when to believe that.
+#[derive(Default)]
+pub(crate) struct Foreign(HashMap<i32, Instant>);
+
+impl Foreign {
+    /// Forgets all of them: what was nobody's may be somebody's now.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Whether this number is known not to be ours. If not, it counts as such from now on: the caller looks it up.
+    pub(crate) fn is_believed(&mut self, number: i32, now: Instant) -> bool {
+        if self.0.len() > 10_000 {
+            self.0.clear();
+        }
+        let until = self.0.entry(number).or_insert(now);
+        let is_believed = now < *until;
+        if !is_believed {
+            *until = now + FOREIGN_FOR;
+        }
+        is_believed
+    }
+}
+
 struct Line {
+    /// The running limits that it is under.
+    rooms: Vec<i32>,
     after_seq: i64,
     sweep_at: Instant,
     warm_until: Instant,
@@ -47,7 +73,8 @@ impl Lines {
             fair: Fair::new(),
             lanes: HashMap::new(),
             keys: HashMap::new(),
-            foreign: HashMap::new(),
+            foreign: Foreign::default(),
+            foreign_rooms: Foreign::default(),
             started,
             sweep_cost: Duration::ZERO,
         }
@@ -71,9 +98,10 @@ impl Lines {
             let id = found.id;
             self.fair.set_lane(Lane { id, tenant: found.tenant, priority: found.priority }, found.weight);
             self.fair.activate(id);
-            self.foreign.remove(&id);
+            self.foreign.0.remove(&id);
             self.keys.entry(id).or_insert_with(|| found.definition_key.into());
-            self.lanes.entry(id).or_insert(Line { after_seq: 0, sweep_at: now, warm_until: now });
+            let new = || Line { rooms: Vec::new(), after_seq: 0, sweep_at: now, warm_until: now };
+            self.lanes.entry(id).or_insert_with(new).rooms = found.rooms;
         }
     }
 
@@ -84,15 +112,21 @@ impl Lines {
             self.fair.activate(lane);
             return true;
         }
-        if self.foreign.len() > 10_000 {
-            self.foreign.clear();
+        self.foreign.is_believed(lane, now)
+    }
+
+    /// There is room again under this running limit: lanes that a claim left because of it are asked again. False if lanes are
+    /// known and none is under it: the limit may be newer than the last look. Lanes that are not known hold nothing, or their own
+    /// bell has told of them.
+    pub(crate) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
+        let mut is_known = self.lanes.is_empty();
+        for (id, line) in &self.lanes {
+            if line.rooms.contains(&room) {
+                self.fair.activate(*id);
+                is_known = true;
+            }
         }
-        let until = self.foreign.entry(lane).or_insert(now);
-        let is_believed = now < *until;
-        if !is_believed {
-            *until = now + FOREIGN_FOR;
-        }
-        is_believed
+        is_known || self.foreign_rooms.is_believed(room, now)
     }
 
     /// Asks the lanes again that gave something a moment ago. False if there are none.

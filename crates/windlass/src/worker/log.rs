@@ -10,7 +10,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use crate::job::claimed::Fence;
 use crate::log::LogStream;
@@ -34,7 +33,8 @@ const KEPT_BYTES: usize = 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct LogSink {
     database: Database,
-    runs: Mutex<HashMap<Uuid, Entry>>,
+    /// By fence, never by job: two tenants may give their jobs the same id.
+    runs: Mutex<HashMap<Fence, Entry>>,
     is_used: AtomicBool,
     /// One write at a time, so that the chunks of a run arrive in order.
     writing: tokio::sync::Mutex<()>,
@@ -57,7 +57,7 @@ impl LogSink {
         }
         self.is_used.store(true, Ordering::Release);
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.entry(fence.job).or_insert_with(|| Entry::new(*fence)).append(stream, text);
+        runs.entry(*fence).or_insert_with(|| Entry::new(*fence)).append(stream, text);
     }
 
     /// The end of a run: writes what it has not written yet, unless it was short and its tails hold all of it.
@@ -66,7 +66,7 @@ impl LogSink {
             return;
         }
         // Not while a write is under way: it may hold earlier chunks of this run.
-        let entry = self.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence.job);
+        let entry = self.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(fence);
         let Some(mut entry) = entry else { return };
         if has_tails && entry.is_in_tails() && entry.began.elapsed() < SHORT {
             return;
@@ -82,7 +82,7 @@ impl LogSink {
             return;
         }
         let _turn = self.writing.lock().await;
-        let chunks = match self.runs.lock().unwrap_or_else(PoisonError::into_inner).get_mut(&fence.job) {
+        let chunks = match self.runs.lock().unwrap_or_else(PoisonError::into_inner).get_mut(fence) {
             Some(entry) => entry.take(PENDING_BYTES),
             None => return,
         };
@@ -233,6 +233,8 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     fn entry() -> Entry {

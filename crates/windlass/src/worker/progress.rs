@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use crate::job::claimed::Fence;
 use crate::store;
@@ -24,7 +23,8 @@ const EVERY: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub(crate) struct ProgressSink {
     database: Database,
-    said: Mutex<HashMap<Uuid, Word>>,
+    /// By fence, never by job: two tenants may give their jobs the same id.
+    said: Mutex<HashMap<Fence, Word>>,
     is_used: AtomicBool,
     news: Notify,
     /// Held while words are being written, so that none can arrive after a later one.
@@ -51,7 +51,7 @@ impl ProgressSink {
     pub(crate) fn tell(&self, report: Report) {
         self.is_used.store(true, Ordering::Release);
         let word = Word { report, is_written: false };
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(word.report.fence.job, word);
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(word.report.fence, word);
         self.news.notify_one();
     }
 
@@ -60,7 +60,7 @@ impl ProgressSink {
         if !self.is_used.load(Ordering::Acquire) {
             return None;
         }
-        let word = self.said.lock().unwrap_or_else(PoisonError::into_inner).remove(&fence.job)?;
+        let word = self.said.lock().unwrap_or_else(PoisonError::into_inner).remove(fence)?;
         // An earlier word may be in the write that is under way.
         drop(self.writing.lock().await);
         Some(word.report)

@@ -7,6 +7,8 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use crate::job::claimed::Fence;
+
 /// Why a run was told to stop. A later reason does not replace an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
@@ -128,7 +130,7 @@ pub(crate) struct Running {
 
 #[derive(Debug, Default)]
 struct Slots {
-    places: Vec<Option<(Uuid, Switch)>>,
+    places: Vec<Option<(Fence, Switch)>>,
     free: Vec<usize>,
 }
 
@@ -200,14 +202,14 @@ impl Running {
     /// Takes a slot for each job, in a place that was reserved for it.
     pub(crate) fn start(
         &self,
-        jobs: impl Iterator<Item = Uuid>,
+        jobs: impl Iterator<Item = Fence>,
         reserved: &mut Reserved,
     ) -> Vec<(Slot, Switch)> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         let started: Vec<_> = jobs
-            .map(|job| {
+            .map(|fence| {
                 let switch = Switch::default();
-                let taken = Some((job, switch.clone()));
+                let taken = Some((fence, switch.clone()));
                 let slot = if let Some(slot) = slots.free.pop() {
                     slots.places[slot] = taken;
                     slot
@@ -237,18 +239,19 @@ impl Running {
         self.places.free(count);
     }
 
-    pub(crate) fn cancel(&self, job: &Uuid) {
-        self.stop_where(Stop::Canceled, |running| running == job);
+    /// Only the tenant's own: another's job may have the same id.
+    pub(crate) fn cancel(&self, tenant: Uuid, job: Uuid) {
+        self.stop_where(Stop::Canceled, |running| running.tenant == tenant && running.job == job);
     }
 
     pub(crate) fn stop_all(&self, why: Stop) {
         self.stop_where(why, |_| true);
     }
 
-    fn stop_where(&self, why: Stop, is_meant: impl Fn(&Uuid) -> bool) {
+    fn stop_where(&self, why: Stop, is_meant: impl Fn(&Fence) -> bool) {
         let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        for (job, switch) in slots.places.iter().flatten() {
-            if is_meant(job) {
+        for (fence, switch) in slots.places.iter().flatten() {
+            if is_meant(fence) {
                 switch.stop(why);
             }
         }

@@ -1,6 +1,9 @@
 //! Writes the ends of attempts. Those that arrive while one batch is being written form the next; a lone one is written
 //! at once. A sick database is tried again until the worker is told to give up; a text the database will not take is
-//! dropped rather than the ending. How it stops: when every sender is gone and the last batch is written.
+//! dropped rather than the ending. What an open transaction of an application holds is set aside ([`aside`]), and the rest is written.
+//! How it stops: when every sender is gone and the last batch is written.
+
+mod aside;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
+use self::aside::Aside;
 use super::ending;
 use super::handler::Finish;
 use super::running::{Running, Slot};
@@ -29,9 +33,11 @@ const LINGER_AHEAD: Duration = Duration::from_millis(5);
 const COMPANY: usize = 64;
 /// Bytes of details per statement. A message of a gigabyte breaks the connection, and five hundred large results are one.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// After so many endings of a batch had to wait for a lock in vain, the others are set aside: each may wait for as long.
+const MOST_WAITS: usize = 3;
 
 /// One ended attempt on its way to the database.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ended {
     pub(crate) claimed: Arc<Claimed>,
     slot: Slot,
@@ -65,6 +71,11 @@ impl Ended {
         let (ending, outcome, next) = ending::decide(&claimed, &policies, &finish, ran);
         Self { claimed, slot, policies, ending, outcome, next, ran, meters, is_settled }
     }
+
+    /// Whether other jobs are enqueued with it, which may have to wait for a transaction of its tenant.
+    fn has_chain(&self) -> bool {
+        self.ending.detail.as_deref().is_some_and(|detail| detail.contains(r#""chain":"#))
+    }
 }
 
 pub(crate) struct Settler {
@@ -80,7 +91,12 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
-    pub(crate) async fn run(self, mut ended: mpsc::UnboundedReceiver<Ended>) {
+    pub(crate) async fn run(self, ended: mpsc::UnboundedReceiver<Ended>) {
+        let (aside, set_aside) = Aside::new();
+        tokio::join!(self.write_all(ended, aside), self.write_aside(set_aside));
+    }
+
+    async fn write_all(&self, mut ended: mpsc::UnboundedReceiver<Ended>, aside: Aside) {
         let mut session = None;
         let mut batch = Vec::with_capacity(MOST);
         let mut last_write = Instant::now();
@@ -97,51 +113,79 @@ impl Settler {
                 }
             }
             batch.sort_unstable_by_key(|one| (one.claimed.fence.tenant, one.claimed.fence.job));
+            // Whatever is set aside has ended too: its slot is free, or a tenant could occupy the worker with them.
+            let slots: Vec<Slot> = batch.iter().map(|one| one.slot).collect();
+            aside.take_with_its_tenant(&mut batch);
             let mut rest = &batch[..];
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(fitting(rest));
-                self.write(&mut session, now).await;
+                self.write(&mut session, now, &aside).await;
                 rest = later;
             }
-            self.running.finish(batch.iter().map(|one| one.slot));
+            self.running.finish(slots.into_iter());
             batch.clear();
             last_write = Instant::now();
         }
     }
 
-    /// Writes the batch, however long the database takes; only `give_up` ends the trying.
-    async fn write(&self, session: &mut Option<Session>, batch: &[Ended]) {
+    /// Writes the batch, however long the database takes; only `give_up` ends the trying. Answers whether it gave up waiting for a lock.
+    async fn write(&self, session: &mut Option<Session>, batch: &[Ended], aside: &Aside) -> bool {
         let endings: Vec<Ending> = batch.iter().map(|one| one.ending.clone()).collect();
         match self.insist(session, &endings).await {
-            Some(Ok(settled)) => self.tell(batch, &settled),
-            Some(Err(_)) if batch.len() > 1 => {
-                // Something in it is refused: find out what, one by one.
-                for one in batch.chunks(1) {
-                    Box::pin(self.write(session, one)).await;
+            Some(Ok(settled)) => {
+                aside.put(settled.busy.iter().map(|&position| batch[position].clone()));
+                self.tell(batch, &settled);
+            }
+            Some(Err(error)) if error.is_lock_timeout() && batch.iter().any(Ended::has_chain) => {
+                // What is chained to one of them waits for a transaction; each may, so each is tried beside the others.
+                let (chained, plain): (Vec<Ended>, Vec<Ended>) =
+                    batch.iter().cloned().partition(Ended::has_chain);
+                aside.put(chained);
+                if !plain.is_empty() {
+                    Box::pin(self.write(session, &plain, aside)).await;
                 }
+            }
+            Some(Err(_)) if batch.len() > 1 => {
+                // Something in it is refused, or held by another transaction: find out what, one by one.
+                let mut waits = 0;
+                for (position, one) in batch.chunks(1).enumerate() {
+                    if waits == MOST_WAITS {
+                        aside.put(batch[position..].iter().cloned());
+                        break;
+                    }
+                    waits += usize::from(Box::pin(self.write(session, one, aside)).await);
+                }
+            }
+            Some(Err(error)) if error.is_lock_timeout() => {
+                aside.put([batch[0].clone()]);
+                return true;
             }
             Some(Err(error)) => self.write_refused(session, &batch[0], &error).await,
             None => {}
         }
+        false
     }
 
     /// One ending that the database refused. If it asked for chained jobs these are the likely cause, and a success whose
     /// next job cannot be enqueued is no success; else its texts are dropped. Neither form can be refused for its contents.
     async fn write_refused(&self, session: &mut Option<Session>, one: &Ended, error: &Error) {
         tracing::error!(job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant, %error, "an ending was refused");
-        let has_chain = one.ending.detail.as_deref().is_some_and(|detail| detail.contains(r#""chain":"#));
-        let plain = if has_chain {
+        let plain = if one.has_chain() {
             let error = format!("the jobs that should follow could not be enqueued: {error}");
             ending::as_failure(&one.claimed, &one.policies, &error, one.ending.ran_ms)
         } else {
             ending::without_texts(&one.ending)
         };
-        if let Some(Err(error)) = self.insist(session, std::slice::from_ref(&plain)).await {
-            tracing::error!(job_id = %one.claimed.fence.job, %error, "an ending cannot be written; trying it now and then");
-            tokio::spawn(keep_trying(self.database.clone(), plain, self.give_up.clone()));
-        }
+        let problem = match self.insist(session, std::slice::from_ref(&plain)).await {
+            Some(Err(error)) => error.to_string(),
+            Some(Ok(settled)) if !settled.busy.is_empty() => "another transaction holds the job".to_owned(),
+            Some(Ok(_)) | None => return,
+        };
+        tracing::error!(job_id = %one.claimed.fence.job, problem, "an ending cannot be written; trying it now and then");
+        tokio::spawn(keep_trying(self.database.clone(), plain, self.give_up.clone()));
     }
 
+    /// Answers what the database says, once it says something that another try would not change soon.
     async fn insist(
         &self,
         session: &mut Option<Session>,
@@ -160,7 +204,9 @@ impl Settler {
             }
             .await;
             match answer {
-                Err(error) if error.is_transient() || error.is_lost_statement() => {
+                Err(error)
+                    if (error.is_transient() && !error.is_lock_timeout()) || error.is_lost_statement() =>
+                {
                     *session = None;
                     telemetry::database_error("settler", &error);
                     tokio::select! {
@@ -182,6 +228,9 @@ impl Settler {
         }
         let is_heard = self.events.is_heard();
         for (position, one) in batch.iter().enumerate() {
+            if answer.busy.contains(&position) {
+                continue;
+            }
             if !is_settled[position] && !one.is_settled {
                 metrics::counter!("windlass_lease_lost_total").increment(1);
                 tracing::info!(
@@ -241,7 +290,8 @@ async fn keep_trying(database: Database, ending: Ending, give_up: CancellationTo
         }
         let Ok(session) = database.session().await else { continue };
         let session = session.patient_for(EVERY);
-        if store::job::settle(&session, std::slice::from_ref(&ending)).await.is_ok() {
+        let answer = store::job::settle(&session, std::slice::from_ref(&ending)).await;
+        if answer.is_ok_and(|settled| settled.busy.is_empty()) {
             return;
         }
     }

@@ -220,6 +220,8 @@ impl WorkerBuilder {
         if self.runs_commands {
             super::command::check_program()?;
         }
+        let roles = ["windlass_worker", "windlass_keeper"];
+        self.queue.require_roles(if self.keeper.is_some() { &roles } else { &roles[..1] }).await?;
         let kinds = self.define().await?;
         let keys: Vec<String> = kinds.keys().map(ToString::to_string).collect();
         let settings = self.queue.settings().clone();
@@ -242,7 +244,8 @@ impl WorkerBuilder {
         let events = Events::default();
         let give_up = CancellationToken::new();
         // A pool of its own, so that an application that uses up the queue's cannot keep a worker from its work.
-        let database = Database::new(&settings.config, 3, settings.prepared)?;
+        // One connection each for the feed, the settler, the endings that it set aside, and everybody else.
+        let database = Database::new(&settings.config, 4, settings.prepared)?;
         let logs = Arc::new(LogSink::new(database.clone()));
         let progress = Arc::new(ProgressSink::new(database.clone()));
         let shared = Arc::new(Shared {
@@ -332,7 +335,7 @@ impl WorkerBuilder {
             let definition = handler.definition();
             definition.check()?;
             store::definition::define(database, &definition).await?;
-            let known = Known::read(database, definition.key(), None).await?;
+            let known = Known::read(database, definition.key()).await?;
             let key: Arc<str> = definition.key().into();
             let kind = Kind {
                 handler: handler.clone(),
@@ -363,7 +366,7 @@ async fn refresh(shared: Arc<Shared>, database: Database) {
         }
         metrics::gauge!("windlass_running").set(shared.running.running() as f64);
         for (key, kind) in &shared.kinds {
-            match Known::read(&database, key, Some(&kind.kit().known)).await {
+            match Known::read(&database, key).await {
                 Ok(known) => {
                     *kind.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known);
                 }

@@ -1,8 +1,13 @@
 //! Who may do what, tried as the roles that deployments log in as: none of them owns anything here.
 
 mod callers;
+mod calls;
 mod hijack;
-mod roles;
+mod hostile;
+mod installation;
+mod logins;
+mod matrix;
+pub(crate) mod roles;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,23 +22,35 @@ use windlass::{
 };
 use windlass_testing::{TestQueue, eventually, settings};
 
-use roles::{Role, refusal};
+pub(crate) use roles::Role;
+use roles::refusal;
 
 /// What everyone's row-level security lets through.
-async fn in_force(client: &Client, tenant: Option<Uuid>) {
+pub(crate) async fn in_force(client: &Client, tenant: Option<Uuid>) {
     let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
     client.execute("select set_config('windlass.tenant_id', $1, false)", &[&tenant]).await.unwrap();
 }
 
+/// Every role that a deployment may grant.
+const GROUPS: [&str; 6] = [
+    "windlass_app",
+    "windlass_worker",
+    "windlass_keeper",
+    "windlass_server",
+    "windlass_admin",
+    "windlass_reader",
+];
+
 /// Tables that hold no tenant's rows, each by decision.
-const NOBODYS: [&str; 8] = [
+const NOBODYS: [&str; 9] = [
     "installed_functions",
     "job_definitions",
-    "job_workers",
     "keeper_mark",
     "leader",
     "migration",
+    "prune_mark",
     "queues",
+    "unblock_mark",
     "waiting",
 ];
 
@@ -155,7 +172,7 @@ async fn a_tenant_sees_its_own_rows_and_nobody_elses() {
     let admin = queue.client().await;
     let relations = relations(&admin).await;
 
-    for group in ["windlass_api", "windlass_reader"] {
+    for group in ["windlass_app", "windlass_reader", "windlass_server"] {
         let role = Role::create(&queue, Some(group)).await;
         let client = role.client().await;
         let mut readable = 0;
@@ -190,23 +207,23 @@ async fn a_tenant_sees_its_own_rows_and_nobody_elses() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_worker_role_runs_jobs_and_reads_no_table() {
     let queue = TestQueue::create().await;
-    let (api, worker) = (
-        Role::create(&queue, Some("windlass_api")).await,
-        Role::create(&queue, Some("windlass_worker")).await,
+    let (app, worker) = (
+        Role::create(&queue, Some("windlass_app")).await,
+        Role::create(&queue, Some("windlass_worker, windlass_keeper")).await,
     );
     let tenant = queue.tenant("a").await;
 
     // A whole life through functions alone: registered, claimed, settled, kept.
     let workers_queue = Queue::connect(settings(worker.url())).await.unwrap();
     let running = Worker::builder(&workers_queue).handler(Talk).start().await.unwrap();
-    let apis_queue = Queue::connect(settings(api.url())).await.unwrap();
-    let job = apis_queue.enqueue(&NewJob::new("talk").tenant(tenant)).await.unwrap().id;
+    let apps_queue = Queue::connect(settings(app.url())).await.unwrap();
+    let job = apps_queue.enqueue(&NewJob::new("talk").tenant(tenant)).await.unwrap().id;
     eventually("the job has run", async || {
-        apis_queue.job(tenant, job).await.unwrap().is_some_and(|job| job.status == State::Succeeded)
+        apps_queue.job(tenant, job).await.unwrap().is_some_and(|job| job.status == State::Succeeded)
     })
     .await;
-    let listed = apis_queue.list(&Filter::new(tenant).state(State::Succeeded)).await.unwrap().jobs;
-    assert_eq!(listed.len(), 1, "the api role lists through row-level security");
+    let listed = apps_queue.list(&Filter::new(tenant).state(State::Succeeded)).await.unwrap().jobs;
+    assert_eq!(listed.len(), 1, "an application lists through row-level security");
     running.stop().await.unwrap();
 
     let client = worker.client().await;
@@ -217,15 +234,15 @@ async fn the_worker_role_runs_jobs_and_reads_no_table() {
     }
     let denied = workers_queue.list(&Filter::new(tenant)).await.unwrap_err();
     assert!(matches!(&denied, Error::Database(error) if error.code().unwrap().code() == "42501"), "{denied}");
-    drop((workers_queue, apis_queue, client));
-    api.drop().await;
+    drop((workers_queue, apps_queue, client));
+    app.drop().await;
     worker.drop().await;
 }
 
 #[tokio::test]
 async fn no_role_writes_a_table_of_jobs() {
     let queue = TestQueue::create().await;
-    for group in ["windlass_api", "windlass_worker", "windlass_reader", "windlass_admin"] {
+    for group in GROUPS {
         let role = Role::create(&queue, Some(group)).await;
         let client = role.client().await;
         in_force(&client, Some(windlass::DEFAULT_TENANT)).await;
@@ -300,7 +317,7 @@ async fn a_tenant_in_force_cannot_act_for_another() {
     queue.define(&Definition::new("a")).await.unwrap();
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let job = queue.enqueue(&NewJob::new("a").tenant(b).subject("s", "1")).await.unwrap().id;
-    let role = Role::create(&queue, Some("windlass_api")).await;
+    let role = Role::create(&queue, Some("windlass_server")).await;
     let client = role.client().await;
     in_force(&client, Some(a)).await;
     for call in [
@@ -333,7 +350,7 @@ async fn the_hot_way_in_refuses_another_tenant_than_the_one_in_force() {
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let query = "select lane from windlass.route_of($1, 'a', null, null)";
     let lane: i32 = queue.client().await.query_one(query, &[&b]).await.unwrap().get(0);
-    let role = Role::create(&queue, Some("windlass_api")).await;
+    let role = Role::create(&queue, Some("windlass_app")).await;
     let client = role.client().await;
     in_force(&client, Some(a)).await;
     let one = "select windlass.enqueue_routed($1, gen_random_uuid(), $2, 3::smallint, '{}', null)";
@@ -353,8 +370,7 @@ async fn each_role_has_exactly_the_privileges_written_down() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let query = "
-        with roles (short, role) as (values ('api', 'windlass_api'), ('worker', 'windlass_worker'), ('reader', 'windlass_reader'),
-            ('admin', 'windlass_admin')),
+        with roles (short, role) as (select r, 'windlass_' || r from unnest(array['app', 'worker', 'keeper', 'server', 'admin', 'reader']) r),
         relations as (
           select 'relation ' || c.relname as object, r.short, string_agg(p.privilege, '+') as held
             from pg_class c cross join roles r

@@ -137,6 +137,40 @@ async fn status_of_worker(queue: &TestQueue, id: &str) -> String {
     workers.into_iter().find(|worker| worker.worker_id == id).unwrap().status
 }
 
+/// An answer to a claim that was lost: the worker renews its lease for ever, and nobody runs the job.
+#[tokio::test]
+async fn a_run_that_its_worker_does_not_know_is_found() {
+    let queue = TestQueue::create().await;
+    let hand = support::Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    for _ in 0..2 {
+        hand.enqueue("'held'").await;
+    }
+    assert_eq!(hand.claim_all().await.len(), 2);
+    hand.client.batch_execute("update windlass.job_workers set lease_seconds = 60").await.unwrap();
+    let says = async |running: i32, claimed_ago: &str| {
+        let say = format!(
+            "update windlass.job_workers set running_count = {running}, last_seen_at = now(), lease_expires_at = now() + interval '1 min';
+             update windlass.live set claimed_at = now() - interval '{claimed_ago}'"
+        );
+        hand.client.batch_execute(&say).await.unwrap();
+        found(&queue, "stuck jobs")
+            .await
+            .into_iter()
+            .filter(|(_, found)| found.contains("more than it says"))
+            .collect::<Vec<_>>()
+    };
+    let unknown = says(1, "10 min").await;
+    assert!(
+        unknown.len() == 1 && unknown[0].0 == Severity::Warning && unknown[0].1.contains("holds 1 jobs more"),
+        "{unknown:?}"
+    );
+    assert_eq!(says(2, "10 min").await, [], "it knows both");
+    assert_eq!(says(0, "1 s").await, [], "it has not had the time to say so");
+    hand.client.batch_execute("update windlass.job_workers set lease_seconds = 3600").await.unwrap();
+    assert_eq!(says(0, "10 min").await, [], "its lease is longer than that");
+}
+
 #[tokio::test]
 async fn settings_of_the_database_bloat_and_the_oldest_transaction_are_found() {
     let queue = TestQueue::create().await;

@@ -153,11 +153,11 @@ async fn the_documented_sql_functions_have_these_arguments() {
 async fn the_documented_functions_are_those_that_applications_may_call() {
     let queue = TestQueue::create().await;
     let query = "select p.proname::text, pg_get_function_identity_arguments(p.oid),
-            (select string_agg(r, ', ' order by r) from unnest(array['admin', 'api', 'reader', 'worker']) r
+            (select string_agg(r, ', ' order by r) from unnest(array['admin', 'app', 'keeper', 'reader', 'server', 'worker']) r
               where has_function_privilege('windlass_' || r, p.oid, 'execute'))
         from pg_proc p
        where p.pronamespace = 'windlass'::regnamespace
-         and (has_function_privilege('windlass_api', p.oid, 'execute') or has_function_privilege('windlass_reader', p.oid, 'execute')
+         and (has_function_privilege('windlass_app', p.oid, 'execute') or has_function_privilege('windlass_reader', p.oid, 'execute')
            or has_function_privilege('windlass_admin', p.oid, 'execute'))
        order by 1, 2";
     let mut expected = String::from("| function | arguments | roles |\n|---|---|---|\n");
@@ -188,12 +188,12 @@ async fn the_functions_that_are_explained_take_what_is_said() {
         let call = row.split('`').nth(1).unwrap().strip_prefix("windlass.").unwrap();
         let (name, given) = call.trim_end_matches(')').split_once('(').unwrap();
         let query = "select (p.pronargs - p.pronargdefaults)::integer, p.pronargs::integer,
-                has_function_privilege('windlass_api', p.oid, 'execute')
+                has_function_privilege('windlass_app', p.oid, 'execute') or has_function_privilege('windlass_server', p.oid, 'execute')
             from pg_proc p where p.pronamespace = 'windlass'::regnamespace and p.proname = $1";
         let row = client.query_one(query, &[&name]).await.unwrap_or_else(|error| panic!("{call}: {error}"));
         let given = i32::try_from(given.split(", ").count()).unwrap();
         assert!((row.get::<_, i32>(0)..=row.get::<_, i32>(1)).contains(&given), "{call}");
-        assert!(row.get::<_, bool>(2), "{call} is not for applications");
+        assert!(row.get::<_, bool>(2), "{call} is neither for applications nor for operators");
         seen += 1;
     }
     assert!(seen >= 7, "found only {seen}");

@@ -1,5 +1,6 @@
 //! The embedded Postgres: it starts from nothing, is shared, survives kills and refuses what is not its own.
 
+mod access;
 pub(crate) mod scratch;
 
 use std::fs;
@@ -20,7 +21,7 @@ async fn starts_from_nothing_with_its_safety_on() {
     let postgres = Postgres::start(&scratch.options()).await.unwrap();
 
     assert_eq!(single(&postgres.url(), "select '1'").await, "1");
-    assert_eq!(single(&postgres.tcp_url(), "select current_user::text").await, "windlass");
+    assert_eq!(single(&postgres.url(), "select current_user::text").await, "windlass");
     assert_eq!(
         single(&postgres.database_url("template1"), "select current_database()::text").await,
         "template1"
@@ -32,7 +33,7 @@ async fn starts_from_nothing_with_its_safety_on() {
             "{setting}"
         );
     }
-    assert_eq!(single(&postgres.url(), "select current_setting('listen_addresses')").await, "127.0.0.1");
+    assert_eq!(single(&postgres.url(), "select current_setting('listen_addresses')").await, "");
     let server_version = single(&postgres.url(), "select current_setting('server_version_num')").await;
     assert!(server_version.starts_with(&postgres.major_version().to_string()));
     assert!(postgres.bin_dir().join("postgres").is_file());
@@ -132,7 +133,7 @@ async fn a_pid_file_that_names_another_program_does_not_block_a_start() {
     let other = other.spawn().unwrap();
     // As a killed server would have left them, had its number been given to this program since.
     let (id, data_dir) = (other.id().unwrap(), scratch.data_dir());
-    let text = format!("{id}\n{0}\n1700000000\n{port}\n{0}\n127.0.0.1\n", data_dir.display());
+    let text = format!("{id}\n{0}\n1700000000\n{port}\n{0}\n\n", data_dir.display());
     for name in ["postmaster.pid".to_owned(), format!(".s.PGSQL.{port}.lock")] {
         fs::write(data_dir.join(&name), &text).unwrap();
         chown(data_dir.join(&name), Some(owner.uid()), Some(owner.gid())).unwrap();

@@ -1,6 +1,7 @@
 //! Events: written with what happened, dispatched once, and never lost.
 
 mod door;
+mod fair;
 mod once;
 mod rpc;
 

@@ -48,7 +48,7 @@ async fn a_job_is_sent_signed_and_its_answer_is_the_result() {
     let requests = server.requests();
     let [request] = &requests[..] else { panic!("called {} times", requests.len()) };
     assert_eq!((request.method.as_str(), request.path.as_str()), ("POST", "/tag?x=1"));
-    let name = format!("{id}:1");
+    let name = format!("{DEFAULT_TENANT}:{id}:1");
     assert_eq!(
         (request.header("idempotency-key"), request.header("webhook-id")),
         (name.as_str(), name.as_str())

@@ -347,3 +347,31 @@ async fn a_search_finds_what_a_payload_says_however_it_was_written() {
         assert_eq!(found.len(), 5, "{words}");
     }
 }
+
+/// Jobs of one batch stand in one row of the line; taking one out of its middle must not move the others under a reader.
+#[tokio::test]
+async fn a_cancel_in_the_middle_of_a_batch_repeats_and_skips_no_job_of_the_next_page() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("unserved")).await.unwrap();
+    let new: Vec<NewJob> = (0..20).map(|_| NewJob::new("unserved")).collect();
+    let jobs: Vec<Uuid> = queue.enqueue_many(&new).await.unwrap().iter().map(|one| one.id).collect();
+    let filter = Filter::new(DEFAULT_TENANT).state(State::Queued).limit(4);
+    let mut seen: Vec<Uuid> = Vec::new();
+    let mut next = None;
+    // Before each further page one is canceled that was shown, one that was not, and the first in line.
+    for canceled in [[18, 2, 0], [13, 3, 1], [9, 4, 5]] {
+        let page =
+            queue.list(&next.map_or(filter.clone(), |next| filter.clone().older_than(next))).await.unwrap();
+        seen.extend(page.jobs.iter().map(|job| job.id));
+        next = page.next;
+        for position in canceled {
+            queue.cancel(DEFAULT_TENANT, jobs[position]).await.unwrap();
+        }
+    }
+    let page = queue.list(&filter.older_than(next.unwrap())).await.unwrap();
+    seen.extend(page.jobs.iter().map(|job| job.id));
+    let gone: BTreeSet<usize> = [2, 0, 3, 1, 4, 5].into();
+    let wanted: Vec<Uuid> = (0..20).rev().filter(|n| !gone.contains(n)).map(|n| jobs[n]).collect();
+    assert_eq!(seen.iter().filter(|id| wanted.contains(id)).copied().collect::<Vec<_>>(), wanted);
+    assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), seen.len(), "none is shown twice");
+}

@@ -331,7 +331,7 @@ async fn nothing_enters_a_tenant_that_is_being_deleted() {
     assert!(matches!(gone, Err(Error::TenantRefused { .. })), "{gone:?}");
 
     // Once nobody can know of its lanes any more, nobody pays for the looking.
-    let looks = async || count(&client, "select count(*) from windlass.waiting").await;
+    let looks = async || count(&client, "select last_value from windlass.tenants_watched").await;
     keeper(&queue).run_once(Duty::PurgeTenants).await.unwrap();
     assert_eq!(looks().await, 1);
     let later =

@@ -1,5 +1,8 @@
 //! Jobs that wait for other jobs: named ones, and those before them with the same ordering key.
 
+mod canceled;
+mod circle;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

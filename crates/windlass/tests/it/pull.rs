@@ -2,6 +2,7 @@
 
 mod lease;
 mod many;
+mod neighbour;
 mod redaction;
 mod scope;
 
@@ -168,7 +169,7 @@ async fn a_payload_that_does_not_fit_is_never_handed_out() {
         .unwrap()
         .get(0);
     assert_eq!(take_one(&pull).await.id, good);
-    assert_eq!(status(&client, bad).await, "failed");
+    eventually("the other is refused", async || status(&client, bad).await == "failed").await;
     pull.stop().await;
 }
 

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use windlass::{Actor, Definition, Error, NewJob, Reach};
+use windlass::{Actor, Definition, Done, Error, NewJob, Reach, State};
 use windlass_testing::TestQueue;
+
+use crate::support::{Held, attempts, until, worker};
 
 async fn limited(queue: &TestQueue, most: i64) -> Uuid {
     queue.define(&Definition::new("a")).await.unwrap();
@@ -70,7 +72,68 @@ async fn a_place_that_comes_free_can_be_taken_and_a_retry_needs_one() {
     let actor = Actor { name: "me".to_owned(), ..Actor::default() };
     let statement = "update windlass.tenants set max_queued = 3 where id = $1";
     queue.client().await.execute(statement, &[&tenant]).await.unwrap();
+    let job = new();
+    let jobs = [queue.check_job(&job).await.unwrap(), queue.check_job(&job).await.unwrap()];
     let acting = queue.act(Reach::Tenant(tenant), &actor).await.unwrap();
-    let placed = acting.enqueue_each(&[new(), new()]).await.unwrap();
+    let placed = acting.enqueue_each(&jobs).await.unwrap();
     assert!(placed[0].is_ok() && matches!(placed[1], Err(Error::QuotaReached { .. })), "{placed:?}");
+}
+
+/// A parent was a way around the quota: 20,004 jobs where five were allowed.
+#[tokio::test]
+async fn a_job_that_names_a_parent_counts_like_any_other() {
+    let queue = TestQueue::create().await;
+    let tenant = limited(&queue, 2).await;
+    let client = queue.client().await;
+    let parent = queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap().id;
+    let child = "select id from windlass.enqueue('a', tenant_id => $1, parent_id => $2)";
+    client.query_one(child, &[&tenant, &parent]).await.unwrap();
+    let refused = client.query_one(child, &[&tenant, &parent]).await.unwrap_err();
+    assert_eq!(refused.code().map(|code| code.code().to_owned()).as_deref(), Some("WL010"));
+    assert_eq!(unended(&queue, tenant).await, 2);
+}
+
+/// The completion is not lost: the attempt fails with the reason, nothing of the chain is enqueued, and a retry that finds room
+/// completes.
+#[tokio::test(flavor = "multi_thread")]
+async fn next_jobs_that_do_not_fit_fail_the_attempt_and_one_that_takes_the_place_of_its_parent_fits() {
+    let queue = TestQueue::create().await;
+    let tenant = limited(&queue, 1).await;
+    let client = queue.client().await;
+    let (held, mut desk) = Held::new();
+    let worker = worker(&queue).handler(held).start().await.unwrap();
+    let first = queue.enqueue(&NewJob::new("held").tenant(tenant)).await.unwrap().id;
+    let next = || NewJob::new("a").delay(Duration::from_secs(3600));
+    desk.next().await.end(Ok(Done::new().then(next()).then(next())));
+    let again = desk.next().await;
+    assert_eq!(again.job, first);
+    assert_eq!(attempts(&client, first).await, ["failed", "running"]);
+    let query = "select error_text from windlass.history where job_id = $1";
+    let error: String = client.query_one(query, &[&first]).await.unwrap().get(0);
+    assert!(error.contains("could not be enqueued") && error.contains("may have 1 jobs"), "{error}");
+    assert_eq!(unended(&queue, tenant).await, 1, "nothing of the chain is there");
+    again.end(Ok(Done::new().then(next())));
+    until(&client, first, State::Succeeded.as_str()).await;
+    assert_eq!(unended(&queue, tenant).await, 1, "the one that followed");
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_completion_enqueues_at_most_a_thousand_jobs() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let client = queue.client().await;
+    let (held, mut desk) = Held::new();
+    let worker = worker(&queue).handler(held).start().await.unwrap();
+    let job = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    let followed_by = |many: usize| (0..many).fold(Done::new(), |done, _| done.then(NewJob::new("a")));
+    desk.next().await.end(Ok(followed_by(1001)));
+    let again = desk.next().await;
+    let query = "select error_text from windlass.history where job_id = $1";
+    let error: String = client.query_one(query, &[&job]).await.unwrap().get(0);
+    assert!(error.contains("at most 1000 others, not 1001"), "{error}");
+    again.end(Ok(followed_by(1000)));
+    until(&client, job, State::Succeeded.as_str()).await;
+    assert_eq!(unended(&queue, windlass::DEFAULT_TENANT).await, 1000);
+    worker.stop().await.unwrap();
 }

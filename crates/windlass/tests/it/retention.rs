@@ -1,6 +1,9 @@
 //! How what is finished goes: by definition and status, a tenant's own rule, legal hold, and artifacts first.
 
+mod changed;
+mod holding;
 mod progress;
+mod skipped;
 
 use std::time::Duration;
 

@@ -180,7 +180,7 @@ async fn a_job_past_its_deadline_never_reaches_its_handler() {
     let id = queue.enqueue(&late).await.unwrap().id;
     let (held, desk) = Held::new();
     let worker = worker(&queue).handler(held).without_keeper().start().await.unwrap();
-    assert_eq!(until(&client, id, "dead_letter").await["reason"], "deadline_passed");
+    assert_eq!(until(&client, id, "failed").await["reason"], "expired");
     assert!(desk.is_empty(), "its handler ran");
     worker.stop().await.unwrap();
 }

@@ -323,6 +323,7 @@ async fn a_row_of_a_wrong_shape_cannot_be_written() {
     let done = hand.enqueue("'held'").await;
     hand.cancel(done).await;
     hand.claim_one().await;
+    hand.enqueue("'held'").await;
     for column in ["token", "worker", "claimed_at"] {
         let forget = format!("update windlass.live set {column} = null");
         let error = hand.client.execute(&forget, &[]).await.unwrap_err();
@@ -336,6 +337,13 @@ async fn a_row_of_a_wrong_shape_cannot_be_written() {
             "history_artifact_needs_success",
         ),
         ("update windlass.job set source = 9", "job_source_known"),
+        ("update windlass.line set ids = '{}'", "line_ids"),
+        ("update windlass.line set ids = array[ids, ids]", "line_ids"),
+        ("update windlass.line set ids = ids || null::uuid", "line_ids"),
+        (
+            "update windlass.line set ids = array(select gen_random_uuid() from generate_series(1, 65))",
+            "line_ids",
+        ),
     ];
     for (statement, constraint) in wrong {
         let error = hand.client.execute(statement, &[]).await.unwrap_err();

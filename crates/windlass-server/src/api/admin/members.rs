@@ -1,31 +1,16 @@
-//! Members: people with a role in a tenant.
+//! Members: people with a role in a tenant. They come by invitations, which are in `invitations.rs`.
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::ToSchema;
-use windlass::{Act, Member};
+use windlass::Member;
 
 use crate::api::schema;
-use crate::auth::{Caller, MemberRole, Secret, member_fields};
-use crate::http::{App, Body, Id, IdempotencyKey, PageQuery, Problem, Query, keep, replay};
-
-/// A person to be let in, or to be given another role.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct MemberBody {
-    #[schema(max_length = 320, format = Email, example = "ada@example.com")]
-    email: String,
-    #[schema(max_length = 200)]
-    name: Option<String>,
-    role: MemberRole,
-    /// For somebody who is not known here yet; the password of somebody who is stays theirs.
-    #[schema(value_type = Option<String>, min_length = 12, max_length = 200, format = Password)]
-    password: Option<Secret>,
-}
+use crate::auth::{Caller, MemberRole, accounts};
+use crate::http::{App, Body, Id, LinkUrl, PageQuery, Problem, Query};
 
 /// The members of the tenant.
 #[derive(Debug, Serialize, ToSchema)]
@@ -50,35 +35,70 @@ pub(crate) async fn list(
     Ok(Json(Members { members, next_cursor }))
 }
 
-/// Add a member, or change their role
-#[utoipa::path(post, path = "/api/v1/admin/members", tag = "members", request_body = MemberBody, responses((status = 201, body = schema::Member)))]
-pub(crate) async fn put(
+/// What to change of a member.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemberChange {
+    role: MemberRole,
+}
+
+/// Change a member's role
+///
+/// You cannot give a role that may do more than you may, nor change a member who may.
+#[utoipa::path(patch, path = "/api/v1/admin/members/{user_id}", tag = "members", params(("user_id" = Uuid, Path)), request_body = MemberChange, responses((status = 200, body = schema::Member)))]
+pub(crate) async fn change(
     State(app): State<App>,
     caller: Caller,
-    key: IdempotencyKey,
-    body: Body<MemberBody>,
-) -> Result<Response, Problem> {
-    let new = body.value;
-    let fields = member_fields(&new.email, new.name, new.role, new.password).await?;
-    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
-    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
-        return Ok(again);
-    }
-    let member = acting.put_member(caller.tenant(), &fields).await?;
-    keep(&acting, &key, StatusCode::CREATED, &json!(member)).await?;
-    acting.commit(&Act::new("member.put", member.user_id).after(&member)).await?;
-    Ok((StatusCode::CREATED, Json(member)).into_response())
+    Id(user): Id,
+    body: Body<MemberChange>,
+) -> Result<Json<Member>, Problem> {
+    Ok(Json(accounts::set_role(&app, &caller, user, body.value.role).await?))
 }
 
 /// Remove a member
+///
+/// You cannot remove a member who may do more than you may.
 #[utoipa::path(delete, path = "/api/v1/admin/members/{user_id}", tag = "members", params(("user_id" = Uuid, Path)), responses((status = 200, body = schema::Member)))]
 pub(crate) async fn remove(
     State(app): State<App>,
     caller: Caller,
     Id(user): Id,
 ) -> Result<Json<Member>, Problem> {
-    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
-    let removed = acting.remove_member(caller.tenant(), user).await?;
-    acting.commit(&Act::new("member.remove", user).before(&removed)).await?;
-    Ok(Json(removed))
+    Ok(Json(accounts::remove(&app, &caller, user).await?))
+}
+
+/// Whose password is to be set anew.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResetBody {
+    #[schema(max_length = 320, format = Email, example = "ada@example.com")]
+    email: String,
+}
+
+/// A link with which a person sets a new password: give it to them, it is not shown again.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ResetLink {
+    user_id: uuid::Uuid,
+    /// The link ends a day after it was made, or when it is used.
+    #[schema(value_type = String, format = DateTime)]
+    expires_at: jiff::Timestamp,
+    #[schema(example = "…/ui/password-resets/…")]
+    link: String,
+}
+
+/// Make a link that resets a password
+///
+/// A super-admin may for every account. A tenant's administrator may for a member of the tenant who is a member of no other
+/// tenant and may not do more than the administrator. Using the link ends every session of the account.
+#[utoipa::path(post, path = "/api/v1/admin/password-resets", tag = "members", request_body = ResetBody, responses((status = 201, body = ResetLink)))]
+pub(crate) async fn reset_password(
+    State(app): State<App>,
+    caller: Caller,
+    LinkUrl(base): LinkUrl,
+    body: Body<ResetBody>,
+) -> Result<Response, Problem> {
+    let (made, secret) = accounts::create_reset(&app, &caller, &body.value.email).await?;
+    let link = format!("{base}/ui/password-resets/{}", secret.expose());
+    let answer = ResetLink { user_id: made.user_id, expires_at: made.expires_at, link };
+    Ok((StatusCode::CREATED, Json(answer)).into_response())
 }

@@ -1,17 +1,17 @@
 //! Queues, workers, limits, and the summary across tenants.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
 use windlass::{Act, Tenant, WorkerRecord};
 
-use super::tenants::{apply, check_limits, given, object};
+use super::tenants::{apply, check_counts, check_limits, given, given_limits};
 use crate::api::schema;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, PageQuery, Problem, Query};
+use crate::http::{App, Body, Id, PageQuery, Problem, Query, Segment};
 
 /// A queue and what waits in it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -67,7 +67,7 @@ pub(crate) struct QueueState {
 pub(crate) async fn pause(
     app: State<App>,
     caller: Caller,
-    name: Path<String>,
+    name: Segment,
 ) -> Result<Json<QueueState>, Problem> {
     set_paused(app, caller, name, true).await
 }
@@ -77,7 +77,7 @@ pub(crate) async fn pause(
 pub(crate) async fn resume(
     app: State<App>,
     caller: Caller,
-    name: Path<String>,
+    name: Segment,
 ) -> Result<Json<QueueState>, Problem> {
     set_paused(app, caller, name, false).await
 }
@@ -85,7 +85,7 @@ pub(crate) async fn resume(
 async fn set_paused(
     State(app): State<App>,
     caller: Caller,
-    Path(name): Path<String>,
+    Segment(name): Segment,
     is_paused: bool,
 ) -> Result<Json<QueueState>, Problem> {
     let mut letters = name.bytes();
@@ -139,7 +139,7 @@ pub(crate) struct WorkerState {
 pub(crate) async fn quiet(
     app: State<App>,
     caller: Caller,
-    id: Path<String>,
+    id: Segment,
 ) -> Result<Json<WorkerState>, Problem> {
     set_quiet(app, caller, id, true).await
 }
@@ -149,7 +149,7 @@ pub(crate) async fn quiet(
 pub(crate) async fn unquiet(
     app: State<App>,
     caller: Caller,
-    id: Path<String>,
+    id: Segment,
 ) -> Result<Json<WorkerState>, Problem> {
     set_quiet(app, caller, id, false).await
 }
@@ -157,7 +157,7 @@ pub(crate) async fn unquiet(
 async fn set_quiet(
     State(app): State<App>,
     caller: Caller,
-    Path(worker_id): Path<String>,
+    Segment(worker_id): Segment,
     is_quiet: bool,
 ) -> Result<Json<WorkerState>, Problem> {
     if worker_id.contains('\0') {
@@ -180,6 +180,12 @@ pub(crate) struct TenantLimits {
     /// The most of its jobs that run at the same time; none is no limit.
     max_running: Option<i32>,
     requests_per_minute: Option<i32>,
+    /// The most combinations of definition, queue and priority that its jobs may use.
+    max_lanes: i32,
+    /// The most queue names that its jobs may use.
+    max_queue_names: i32,
+    /// The most triggers that it may have.
+    max_triggers: i32,
 }
 
 /// What holds for everyone, and what for each tenant.
@@ -217,13 +223,16 @@ pub(crate) async fn limits(
                 max_queued: tenant.max_queued,
                 max_running: tenant.max_running,
                 requests_per_minute: tenant.requests_per_minute,
+                max_lanes: tenant.max_lanes,
+                max_queue_names: tenant.max_queue_names,
+                max_triggers: tenant.max_triggers,
             })
             .collect(),
         next_cursor,
     }))
 }
 
-/// A tenant's limits; null takes one away, and what is not given stays.
+/// A tenant's limits; null takes one away or sets it back to its default, and what is not given stays.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LimitsChange {
@@ -236,6 +245,15 @@ pub(crate) struct LimitsChange {
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 10_000_000, value_type = Option<u32>)]
     requests_per_minute: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
+    max_lanes: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
+    max_queue_names: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
+    max_triggers: Option<Option<u32>>,
 }
 
 /// Change a tenant's limits
@@ -252,16 +270,19 @@ pub(crate) async fn change_limits(
         change.max_running.flatten(),
         change.requests_per_minute.flatten(),
     )?;
-    let mut fields = object(json!({}));
-    if let Some(limit) = change.max_queued {
-        fields.insert("max_queued".to_owned(), json!(limit));
-    }
-    if let Some(limit) = change.max_running {
-        fields.insert("max_running".to_owned(), json!(limit));
-    }
-    if let Some(limit) = change.requests_per_minute {
-        fields.insert("requests_per_minute".to_owned(), json!(limit));
-    }
+    check_counts([
+        ("/max_lanes", change.max_lanes.flatten()),
+        ("/max_queue_names", change.max_queue_names.flatten()),
+        ("/max_triggers", change.max_triggers.flatten()),
+    ])?;
+    let fields = given_limits([
+        ("max_queued", change.max_queued),
+        ("max_running", change.max_running),
+        ("requests_per_minute", change.requests_per_minute),
+        ("max_lanes", change.max_lanes),
+        ("max_queue_names", change.max_queue_names),
+        ("max_triggers", change.max_triggers),
+    ]);
     apply(&app, &caller, id, "tenant.limits", &fields).await
 }
 

@@ -38,9 +38,18 @@ pub(crate) struct NewTenant {
     /// Of all its credentials together.
     #[schema(minimum = 1, maximum = 10_000_000)]
     requests_per_minute: Option<u32>,
+    /// The most combinations of definition, queue and priority that its jobs may use; 1000 if not given.
+    #[schema(minimum = 1, maximum = 100_000)]
+    max_lanes: Option<u32>,
+    /// The most queue names that its jobs may use; 200 if not given.
+    #[schema(minimum = 1, maximum = 100_000)]
+    max_queue_names: Option<u32>,
+    /// The most triggers that it may have; 1000 if not given.
+    #[schema(minimum = 1, maximum = 100_000)]
+    max_triggers: Option<u32>,
 }
 
-/// What to change. A limit that is given as null is taken away.
+/// What to change. A limit that is given as null is taken away, or set back to its default if it has one.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TenantChange {
@@ -61,6 +70,15 @@ pub(crate) struct TenantChange {
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 10_000_000, value_type = Option<u32>)]
     requests_per_minute: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
+    max_lanes: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
+    max_queue_names: Option<Option<u32>>,
+    #[serde(deserialize_with = "given")]
+    #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
+    max_triggers: Option<Option<u32>>,
 }
 
 /// A suspended tenant takes no new jobs.
@@ -125,9 +143,15 @@ pub(crate) async fn create(
     let new = body.value;
     check(Some(&new.name), Some(&new.slug), new.weight, new.timezone.as_deref())?;
     check_limits(new.max_queued, new.max_running, new.requests_per_minute)?;
+    check_counts([
+        ("/max_lanes", new.max_lanes),
+        ("/max_queue_names", new.max_queue_names),
+        ("/max_triggers", new.max_triggers),
+    ])?;
     let fields = object(json!({
         "name": new.name, "slug": new.slug, "weight": new.weight, "timezone": new.timezone,
         "max_queued": new.max_queued, "max_running": new.max_running, "requests_per_minute": new.requests_per_minute,
+        "max_lanes": new.max_lanes, "max_queue_names": new.max_queue_names, "max_triggers": new.max_triggers,
     }));
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
@@ -154,19 +178,24 @@ pub(crate) async fn change(
         change.max_running.flatten(),
         change.requests_per_minute.flatten(),
     )?;
+    check_counts([
+        ("/max_lanes", change.max_lanes.flatten()),
+        ("/max_queue_names", change.max_queue_names.flatten()),
+        ("/max_triggers", change.max_triggers.flatten()),
+    ])?;
     let mut fields = object(json!({
         "name": change.name, "slug": change.slug, "status": change.status, "weight": change.weight, "timezone": change.timezone,
     }));
     fields.retain(|_, value| !value.is_null());
-    if let Some(limit) = change.max_queued {
-        fields.insert("max_queued".to_owned(), json!(limit));
-    }
-    if let Some(limit) = change.max_running {
-        fields.insert("max_running".to_owned(), json!(limit));
-    }
-    if let Some(limit) = change.requests_per_minute {
-        fields.insert("requests_per_minute".to_owned(), json!(limit));
-    }
+    let limits = [
+        ("max_queued", change.max_queued),
+        ("max_running", change.max_running),
+        ("requests_per_minute", change.requests_per_minute),
+        ("max_lanes", change.max_lanes),
+        ("max_queue_names", change.max_queue_names),
+        ("max_triggers", change.max_triggers),
+    ];
+    fields.extend(given_limits(limits));
     apply(&app, &caller, id, "tenant.change", &fields).await
 }
 
@@ -243,6 +272,21 @@ pub(crate) fn check_limits(
         return Err(Problem::invalid("/requests_per_minute", "must be between 1 and 10000000"));
     }
     Ok(())
+}
+
+/// How many of something a tenant may have, each with the place where the request says so.
+pub(crate) fn check_counts<const N: usize>(limits: [(&str, Option<u32>); N]) -> Result<(), Problem> {
+    for (pointer, most) in limits {
+        if most.is_some_and(|most| !(1..=100_000).contains(&most)) {
+            return Err(Problem::invalid(pointer, "must be between 1 and 100000"));
+        }
+    }
+    Ok(())
+}
+
+/// The limits that a request names, null included.
+pub(crate) fn given_limits<const N: usize>(limits: [(&str, Option<Option<u32>>); N]) -> Fields {
+    limits.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), json!(limit?)))).collect()
 }
 
 pub(crate) fn object(value: Value) -> Fields {

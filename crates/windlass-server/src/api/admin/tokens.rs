@@ -1,18 +1,19 @@
 //! API tokens: shown once when they are made, and never again.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use uuid::Uuid;
-use windlass::{Act, Acting, INSTALLATION, NewToken, Reach, Token};
+use windlass::{Act, Acting, INSTALLATION, NewToken, Token};
 
 use crate::api::schema;
 use crate::auth::{Caller, Kind, Permission, Role, TokenSecret};
-use crate::http::{App, Body, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, Time, keep, replay};
+use crate::http::{
+    App, Body, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, Segment, Time, keep, replay,
+};
 
 const MOST_SCOPES: usize = 20;
 
@@ -85,19 +86,17 @@ pub(crate) async fn create(
         return Err(Problem::invalid("/scopes", format!("are at most {MOST_SCOPES}")));
     }
     for (at, scope) in scopes.iter().enumerate() {
-        let known = Permission::from_scope(scope);
-        if known.is_none_or(|permission| !new.role.may(permission)) {
+        if Permission::from_scope(scope).is_none_or(|permission| !new.role.may(permission)) {
             return Err(Problem::invalid(
                 format!("/scopes/{at}"),
                 format!("is nothing that {} may do", new.role),
             ));
         }
-        // Nobody gives away what they do not have.
-        if known.is_some_and(|permission| !caller.may(permission)) {
-            return Err(Problem::of(ProblemKind::Forbidden, format!("you may not grant {scope}")));
-        }
     }
-    check_role(&caller, new.role, new.scopes.is_some())?;
+    check_scoped(&caller, new.scopes.is_some())?;
+    caller.check_grant(new.role, new.scopes.as_deref())?;
+    let expires_at = new.expires_at.map(|at| at.0);
+    caller.check_expiry(expires_at)?;
     let (tenant, kind) = match new.role {
         Role::SuperAdmin => (INSTALLATION, Kind::Admin),
         Role::Worker if caller.role == Role::SuperAdmin && caller.tenant.is_none() => {
@@ -114,9 +113,9 @@ pub(crate) async fn create(
         role: new.role.to_string(),
         scopes: new.scopes,
         created_by: caller.name(),
-        expires_at: new.expires_at.map(|at| at.0),
+        expires_at,
     };
-    let acting = app.queue().act(reach_of(&caller, tenant), &caller.actor()).await?;
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);
     }
@@ -124,20 +123,12 @@ pub(crate) async fn create(
     finish(acting, &key, "token.create", None, shown, &secret).await
 }
 
-/// A super-admin's own tokens are made by super-admins, and a token cannot make one that may do more than itself.
-fn check_role(caller: &Caller, role: Role, is_scoped: bool) -> Result<(), Problem> {
-    let is_super = matches!(role, Role::SuperAdmin);
-    if is_super && caller.role != Role::SuperAdmin {
-        return Err(Problem::of(ProblemKind::Forbidden, "only a super-admin makes tokens of super-admins"));
-    }
+/// For whoever forgot the scopes: that some permission cannot be granted would say less.
+fn check_scoped(caller: &Caller, is_scoped: bool) -> Result<(), Problem> {
     if caller.scopes.is_some() && !is_scoped {
         return Err(Problem::invalid("/scopes", "a token with scopes can only make tokens with scopes"));
     }
     Ok(())
-}
-
-fn reach_of(caller: &Caller, tenant: Uuid) -> Reach {
-    if caller.role == Role::SuperAdmin { Reach::Everything } else { Reach::Tenant(tenant) }
 }
 
 async fn finish(
@@ -166,18 +157,20 @@ pub(crate) struct Rotation {
     /// How long the old one goes on: an hour, if not given.
     #[schema(minimum = 0, maximum = 2_592_000, example = 3600)]
     overlap_seconds: Option<u32>,
+    /// When the new one expires: when the old one does, if not given.
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Time>,
 }
 
 /// Replace a token
 ///
-/// Makes a new one with the same role and scopes; the old one goes on for the overlap and then ends.
+/// Makes a new one with the same role, scopes and expiry; the old one goes on for the overlap and then ends. You cannot
+/// replace a token that may do more than you may.
 #[utoipa::path(post, path = "/api/v1/admin/tokens/{token_id}/rotate", tag = "tokens", params(("token_id" = String, Path)), request_body = Rotation, responses((status = 201, body = TokenCreated)))]
 pub(crate) async fn rotate(
     State(app): State<App>,
     caller: Caller,
-    Path(id): Path<String>,
+    Segment(id): Segment,
     key: IdempotencyKey,
     body: Body<Rotation>,
 ) -> Result<Response, Problem> {
@@ -186,12 +179,20 @@ pub(crate) async fn rotate(
         return Err(Problem::invalid("/overlap_seconds", "must be at most 2592000, which is thirty days"));
     }
     let acting = app.queue().act(caller.wide_reach(), &caller.actor()).await?;
+    let old = acting.token(&id).await?;
+    let key = IdempotencyKey { tenant: Some(old.tenant_id), ..key };
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);
     }
-    let old = find(&acting, &id).await?;
     let role: Role = old.role.parse().map_err(|()| Problem::not_found("token"))?;
-    check_role(&caller, role, old.scopes.is_some())?;
+    check_scoped(&caller, old.scopes.is_some())?;
+    caller.check_grant(role, old.scopes.as_deref())?;
+    // The old one's, unless another one is asked for that the caller may give.
+    let expires_at = match body.value.expires_at {
+        Some(asked) => Some(asked.0),
+        None => old.expires_at,
+    };
+    caller.check_expiry(expires_at)?;
     let kind = match role {
         Role::SuperAdmin => Kind::Admin,
         Role::Worker => Kind::Worker,
@@ -205,7 +206,7 @@ pub(crate) async fn rotate(
         role: old.role.clone(),
         scopes: old.scopes.clone(),
         created_by: caller.name(),
-        expires_at: body.value.expires_at.map(|at| at.0),
+        expires_at,
     };
     let rotated = acting.rotate_token(&old, overlap, &new, &secret.hash()).await;
     let shown = rotated.map_err(|error| match error {
@@ -224,18 +225,12 @@ pub(crate) async fn rotate(
 pub(crate) async fn revoke(
     State(app): State<App>,
     caller: Caller,
-    Path(id): Path<String>,
+    Segment(id): Segment,
 ) -> Result<Json<Token>, Problem> {
     let acting = app.queue().act(caller.wide_reach(), &caller.actor()).await?;
-    let before = find(&acting, &id).await?;
+    let before = acting.token(&id).await?;
     let after = acting.revoke_token(before.tenant_id, &id).await?;
     acting.commit(&Act::new("token.revoke", &id).before(&before).after(&after)).await?;
     app.authenticator().forget(&id);
     Ok(Json(after))
-}
-
-/// One of the tokens that this transaction may see.
-async fn find(acting: &Acting, id: &str) -> Result<Token, Problem> {
-    let found = acting.tokens(None).await?.into_iter().find(|token| token.id == id);
-    found.ok_or_else(|| Problem::not_found("token"))
 }

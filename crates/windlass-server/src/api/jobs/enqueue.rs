@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use std::time::Duration;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Act, IfUnmet, NewJob, Placed, State as JobState, Unique};
+use windlass::{Act, CheckedJob, IfUnmet, NewJob, Placed, Queue, State as JobState, Unique};
 
 use crate::auth::Caller;
 use crate::http::{App, Body, Fault, IdempotencyKey, Problem, Time, keep, parse, replay};
@@ -171,16 +171,19 @@ pub(crate) async fn enqueue(
     let definition_key = body.value.definition_key.clone();
     let job = body.value.job(&caller)?;
     let tenant = caller.tenant();
-    if key.0.is_none() {
+    if key.key.is_none() {
         let placed = app.queue().enqueue_as(tenant, &caller.actor(), &job).await?;
         let created = created(&app, &caller, definition_key, placed).await?;
         return answer(status_of(&placed), &created);
     }
+    // Before the transaction, which holds the request's one connection. What was answered before is answered so again, also if
+    // the job would be refused now.
+    let checked = app.queue().check_job(&job).await;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);
     }
-    let placed = acting.enqueue(&job).await?;
+    let placed = acting.enqueue(&checked?).await?;
     let mut created = JobCreated::of(tenant, definition_key, placed);
     if placed.enqueued.is_duplicate
         && let Some(known) = acting.job(created.id).await?
@@ -289,10 +292,6 @@ pub(crate) async fn enqueue_many(
     if let Some(at) = body.value.jobs.iter().position(|job| !job.get().starts_with('{')) {
         return Err(Problem::invalid(format!("/jobs/{at}"), "must be an object"));
     }
-    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
-    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
-        return Ok(again);
-    }
     let read = |raw: &RawValue| {
         let body: NewJobBody = parse(raw.get())?;
         Ok((body.definition_key.clone(), body.job(&caller)?))
@@ -306,13 +305,19 @@ pub(crate) async fn enqueue_many(
             Err(problem) => (String::new(), Err(problem)),
         })
         .unzip();
-    let valid: Vec<NewJob> = jobs.iter().filter_map(|job| job.as_ref().ok().cloned()).collect();
+    let (valid, refusals) = check_each(app.queue(), &jobs).await?;
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
+        return Ok(again);
+    }
     let mut placed = acting.enqueue_each(&valid).await?.into_iter();
-    let results: Vec<JobResult> = jobs
+    let results: Vec<JobResult> = refusals
         .into_iter()
         .zip(keys)
-        .map(|(job, key)| {
-            match job.and_then(|_| placed.next().map_or_else(lost, |one| one.map_err(Problem::from))) {
+        .map(|(refusal, key)| {
+            let one = refusal
+                .map_or_else(|| placed.next().map_or_else(lost, |one| one.map_err(Problem::from)), Err);
+            match one {
                 Ok(placed) => JobResult {
                     status: status_of(&placed).as_u16(),
                     job: Some(JobCreated::of(caller.tenant(), key, placed)),
@@ -330,6 +335,30 @@ pub(crate) async fn enqueue_many(
         .commit(&Act::new("job.enqueue_many", created).after(&serde_json::json!({"created": created})))
         .await?;
     Ok(Json(answer).into_response())
+}
+
+/// Those that can be enqueued, and of each why it cannot, if so. Done before the transaction begins: see [`windlass::CheckedJob`].
+async fn check_each<'a>(
+    queue: &Queue,
+    jobs: &'a [Result<NewJob, Problem>],
+) -> Result<(Vec<CheckedJob<'a>>, Vec<Option<Problem>>), Problem> {
+    let mut valid = Vec::with_capacity(jobs.len());
+    let mut refusals = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let refusal = match job {
+            Err(problem) => Some(problem.clone()),
+            Ok(job) => match queue.check_job(job).await {
+                Ok(checked) => {
+                    valid.push(checked);
+                    None
+                }
+                Err(error) if error.is_transient() => return Err(error.into()),
+                Err(error) => Some(error.into()),
+            },
+        };
+        refusals.push(refusal);
+    }
+    Ok((valid, refusals))
 }
 
 fn lost() -> Result<Placed, Problem> {

@@ -69,7 +69,8 @@ pub(crate) struct ListQuery {
     correlation_id: Option<String>,
     /// Held at this moment by the worker with this id.
     worker: Option<String>,
-    /// An id, or text to look for in subjects, keys, tags and payloads of the newest jobs.
+    /// An id, or a text to search for in subjects, keys, tags and payloads, as far as they are shown. A request searches
+    /// at most 5000 jobs; `next_cursor` goes on from there. A tenant has at most 2 searches at a time.
     q: Option<String>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_after: Option<Time>,

@@ -16,11 +16,16 @@ use crate::http::{App, Problem, Query};
 pub(crate) struct JobPage {
     #[schema(value_type = Vec<schema::Job>)]
     jobs: Vec<windlass::Job>,
-    /// For the next page; none after the last.
+    /// For the next page; none after the last. A search may find fewer jobs than fit a page, or none, and still have one.
     next_cursor: Option<Uuid>,
+    /// With `q`: how many jobs this request searched, from the newest or from the cursor on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    searched: Option<usize>,
 }
 
 /// List jobs, newest first
+///
+/// A page ends after `limit` jobs or about 4 MiB, whichever comes first; `next_cursor` goes on from there.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(ListQuery), responses((status = 200, body = JobPage)))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -28,10 +33,16 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Json<JobPage>, Problem> {
     let filter = query.filter(&caller)?;
-    let looking = app.queue().look(caller.reach()).await?;
-    let page = looking.list(&filter).await?;
-    looking.end().await?;
-    Ok(Json(JobPage { jobs: page.jobs, next_cursor: page.next }))
+    let page = if filter.is_search() {
+        let _turn = app.searches().turn(caller.tenant()).await?;
+        app.queue().search(caller.reach(), &filter).await?
+    } else {
+        let looking = app.queue().look(caller.reach()).await?;
+        let page = looking.list(&filter).await?;
+        looking.end().await?;
+        page
+    };
+    Ok(Json(JobPage { jobs: page.jobs, next_cursor: page.next, searched: page.searched }))
 }
 
 /// How the tenant's jobs stand

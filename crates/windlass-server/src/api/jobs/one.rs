@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use windlass::{Act, Canceled};
 
 use crate::api::schema;
 use crate::auth::Caller;
-use crate::http::{App, Id, Problem};
+use crate::http::{App, Id, Problem, Query, page_limit};
 
 /// Read a job
 #[utoipa::path(get, path = "/api/v1/jobs/{job_id}", tag = "jobs", params(("job_id" = uuid::Uuid, Path)), responses((status = 200, body = schema::Job)))]
@@ -28,20 +28,43 @@ pub(crate) async fn read(
 pub(crate) struct Attempts {
     #[schema(value_type = Vec<schema::Attempt>)]
     attempts: Vec<windlass::Attempt>,
+    /// For the next page; none after the last.
+    next_cursor: Option<i32>,
+}
+
+/// Which attempts.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AttemptsQuery {
+    /// Attempts per page: 1000, if not given.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u16>,
+    /// `next_cursor` of the page before.
+    cursor: Option<i32>,
 }
 
 /// Read a job's attempts
-#[utoipa::path(get, path = "/api/v1/jobs/{job_id}/attempts", tag = "jobs", params(("job_id" = uuid::Uuid, Path)), responses((status = 200, body = Attempts)))]
+///
+/// A page ends after `limit` attempts or about 4 MiB, whichever comes first; `next_cursor` goes on from there.
+#[utoipa::path(get, path = "/api/v1/jobs/{job_id}/attempts", tag = "jobs", params(("job_id" = uuid::Uuid, Path), AttemptsQuery), responses((status = 200, body = Attempts)))]
 pub(crate) async fn attempts(
     State(app): State<App>,
     caller: Caller,
     Id(id): Id,
+    Query(query): Query<AttemptsQuery>,
 ) -> Result<Json<Attempts>, Problem> {
+    let limit = page_limit(query.limit, 1000, 1000)?;
     let looking = app.queue().look(caller.reach()).await?;
     let is_there = looking.job(caller.tenant(), id).await?.is_some();
-    let attempts = looking.attempts(caller.tenant(), id).await?;
+    let after = query.cursor.unwrap_or(0);
+    let (attempts, has_more) = looking.attempts_after(caller.tenant(), id, after, limit).await?;
     looking.end().await?;
-    if is_there { Ok(Json(Attempts { attempts })) } else { Err(Problem::not_found("job")) }
+    if !is_there {
+        return Err(Problem::not_found("job"));
+    }
+    let next_cursor = attempts.last().filter(|_| has_more).map(|attempt| attempt.attempt_no);
+    Ok(Json(Attempts { attempts, next_cursor }))
 }
 
 /// Ask why a job is not running

@@ -97,7 +97,7 @@ fn in_words(cron: Option<&str>) -> Option<String> {
 pub(crate) struct FiresQuery {
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u16>,
-    /// Only instants before this one: the last of the page before.
+    /// Only instants before this one: `next_cursor` of the page before.
     #[param(value_type = Option<String>, format = DateTime)]
     before: Option<Time>,
 }
@@ -107,6 +107,9 @@ pub(crate) struct FiresQuery {
 pub(crate) struct Fires {
     #[schema(value_type = Vec<schema::Fire>)]
     fires: Vec<Fire>,
+    /// For the next page, as its `before`; none after the last.
+    #[schema(format = DateTime)]
+    next_cursor: Option<String>,
 }
 
 /// Every instant of a trigger with what was done about it
@@ -125,7 +128,9 @@ pub(crate) async fn fires(
     }
     let fires = looking.fires(id, query.before.map(|at| at.0), limit).await?;
     looking.end().await?;
-    Ok(Json(Fires { fires }))
+    let is_full = fires.len() == usize::from(limit);
+    let next_cursor = fires.last().filter(|_| is_full).map(|fire| fire.due_at.to_string());
+    Ok(Json(Fires { fires, next_cursor }))
 }
 
 /// What to run it with.
@@ -225,7 +230,7 @@ pub(crate) async fn dry_run(
     let DryRunBody { name, payload } = body.value;
     let event = NewEvent::new(name).payload(&payload.unwrap_or_else(|| json!({})));
     let looking = app.queue().look(caller.reach()).await?;
-    let triggers = looking.dry_run(app.queue(), &event).await?;
+    let triggers = looking.dry_run(&event).await?;
     looking.end().await?;
     Ok(Json(DryRun { triggers }))
 }

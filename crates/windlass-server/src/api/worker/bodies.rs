@@ -140,7 +140,9 @@ pub(crate) struct HeartbeatBody {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProgressBody {
     /// Held to 0 and 100.
-    percent: Option<f32>,
+    // Read as f64, so that no number is out of range.
+    #[schema(value_type = Option<f32>)]
+    percent: Option<f64>,
     message: Option<String>,
 }
 
@@ -155,6 +157,7 @@ impl HeartbeatBody {
     pub(crate) fn read(self) -> Result<(String, Beat), Problem> {
         let (percent, message) =
             self.progress.map_or((None, None), |progress| (progress.percent, progress.message));
+        let percent = percent.map(|percent| percent.clamp(0.0, 100.0) as f32);
         let log = match self.log {
             None => Vec::new(),
             Some(LogLines::One(text)) => vec![text],

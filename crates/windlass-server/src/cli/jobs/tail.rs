@@ -33,6 +33,11 @@ impl Tail {
             if name == "end" {
                 return Ok(Exit::Success);
             }
+            if name == "revoked" {
+                let about: Value = serde_json::from_str(&data).unwrap_or_default();
+                let detail = about["detail"].as_str().unwrap_or("the credential is no longer valid");
+                return Err(Failure::new(Exit::Denied, format!("the log is no longer shown: {detail}")));
+            }
             if global.json {
                 print::line(&data)?;
                 continue;

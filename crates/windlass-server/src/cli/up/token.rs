@@ -5,9 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use axum::http::{HeaderMap, HeaderValue, header};
-
-use crate::auth::{Role, create_admin_token};
+use crate::auth::{Role, TokenSecret, create_admin_token};
 use crate::cli::exit::Failure;
 use crate::http::App;
 
@@ -28,10 +26,9 @@ pub(super) async fn ensure(app: &App, directory: &Path) -> Result<PathBuf, Failu
 }
 
 async fn is_valid(app: &App, token: &str) -> bool {
-    let mut headers = HeaderMap::new();
-    let Ok(value) = HeaderValue::from_str(&format!("Bearer {token}")) else { return false };
-    headers.insert(header::AUTHORIZATION, value);
-    app.authenticator().authenticate(&headers).await.is_ok_and(|known| known.caller.role == Role::SuperAdmin)
+    let Some(token) = TokenSecret::parse(token) else { return false };
+    let known = app.authenticator().by_token(&token, None).await;
+    known.is_ok_and(|known| known.caller.role == Role::SuperAdmin)
 }
 
 /// Made with its mode, so that at no moment anybody else can read it; and anew, so that an older file's mode does not count.

@@ -1,6 +1,6 @@
 //! One trigger: its form, its next runs in its own zone, and what it did.
 
-use axum::extract::{Query, State as FromState};
+use axum::extract::State as FromState;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -17,7 +17,8 @@ use super::super::when::When;
 use super::capital;
 use super::next_runs::next_runs;
 use crate::auth::Permission;
-use crate::http::{App, Id, Problem};
+use crate::http::{App, Problem};
+use crate::web::asked::{Id, Query};
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Kind {
@@ -287,7 +288,7 @@ async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &Po
                     format!("Saved the trigger {}.", saved.fields.label),
                 ));
             }
-            Err(problem) if problem.kind.status().is_client_error() => (typed, sentence(&problem.detail)),
+            Err(problem) if problem.kind.is_correctable() => (typed, sentence(&problem.detail)),
             Err(problem) => return Err(problem.into()),
         },
     };

@@ -8,7 +8,7 @@ use windlass_testing::{TestQueue, migrated};
 use super::run;
 
 /// Every command below this one, with the words to reach it.
-pub(super) fn commands(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
+pub(crate) fn commands(command: &Command, words: &[String]) -> Vec<(Vec<String>, Command)> {
     let mut found = Vec::new();
     for child in command.get_subcommands().filter(|child| child.get_name() != "help" && !child.is_hide_set())
     {

@@ -296,12 +296,32 @@ async fn a_server_that_fails_ends_with_its_own_code_and_a_changed_trail_with_1()
         database.query_one(query, &[]).await.unwrap().get(0)
     })
     .await;
+    let audit = async |arguments: &[&str]| {
+        let all = [&["audit"], arguments, &["--database-url", shop.server.queue.url()]].concat();
+        Ran::of(windlass(&all).output().await.unwrap())
+    };
+    let kept = audit(&["head"]).await.expect(0).out;
+    let file = std::env::temp_dir().join(format!("checkpoint-{}", Uuid::now_v7()));
+    std::fs::write(&file, format!("# kept\n{kept}")).unwrap();
+    for checkpoint in [kept.as_str(), file.to_str().unwrap()] {
+        audit(&["verify", "--checkpoint", checkpoint]).await.expect(0);
+    }
+    std::fs::write(&file, "nothing of ours").unwrap();
+    let wrong = audit(&["verify", "--checkpoint", file.to_str().unwrap()]).await.expect(2);
+    assert!(wrong.err.contains("windlass-audit-1"), "{}", wrong.err);
+    assert!(audit(&["verify", "--checkpoint", "/nowhere"]).await.expect(2).err.contains("neither"));
+    std::fs::remove_file(&file).unwrap();
+    // The whole chain, and the head that was kept of it in the database: only the checkpoint is left to tell.
+    let emptied = "begin; set local session_replication_role = replica; delete from windlass.audit_seals;
+        delete from windlass.audit_heads; delete from windlass.audit; commit";
     let tamper =
         "begin; set local session_replication_role = replica; update windlass.audit set actor = 'x'; commit";
     database.batch_execute(tamper).await.unwrap();
-    let ran =
-        windlass(&["audit", "verify", "--database-url", shop.server.queue.url()]).output().await.unwrap();
-    assert!(Ran::of(ran).expect(1).out.contains("was changed"));
+    assert!(audit(&["verify"]).await.expect(1).out.contains("was changed"));
+    database.batch_execute(emptied).await.unwrap();
+    audit(&["verify"]).await.expect(0);
+    let found = audit(&["verify", "--checkpoint", &kept]).await.expect(1);
+    assert!(found.out.contains("the chain does not reach it"), "{}", found.out);
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ pub(super) struct State {
 }
 
 /// Tables, and what changes in them by itself.
-const TABLES: [(&str, &str); 23] = [
+const TABLES: [(&str, &str); 25] = [
     ("job", ""),
     ("live", ""),
     ("line", ""),
@@ -33,6 +33,8 @@ const TABLES: [(&str, &str); 23] = [
     ("retention", ""),
     ("legal_hold", ""),
     ("members", ""),
+    ("invitations", ""),
+    ("password_resets", ""),
     ("tenants", ""),
     ("job_definitions", ""),
     ("users", ""),
@@ -40,7 +42,7 @@ const TABLES: [(&str, &str); 23] = [
 ];
 
 /// Those that belong to nobody in particular.
-const OF_NO_TENANT: [&str; 3] = ["job_definitions", "users", "queues"];
+const OF_NO_TENANT: [&str; 4] = ["job_definitions", "users", "password_resets", "queues"];
 
 impl State {
     pub(super) async fn of(database: &tokio_postgres::Client, theirs: Uuid) -> Self {

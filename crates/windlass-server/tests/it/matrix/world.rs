@@ -26,6 +26,7 @@ impl Ids {
             "event_id",
             "user_id",
             "hold_id",
+            "invitation_id",
         ];
         let mut ids: HashMap<_, _> = names.into_iter().map(|name| (name, ABSENT.to_owned())).collect();
         ids.insert("token_id", "ffffffffffffffff".to_owned());
@@ -33,6 +34,7 @@ impl Ids {
         ids.insert("worker_id", "nobody".to_owned());
         ids.insert("hook", "nowhere".to_owned());
         ids.insert("fence", "no fence".to_owned());
+        ids.insert("email", "nobody@example.com".to_owned());
         Self(ids)
     }
 
@@ -54,8 +56,10 @@ impl Ids {
         let job = server.queue.enqueue(&NewJob::new("a").tenant(tenant).subject("s", "1")).await.unwrap();
         let token = json!({"name": "t", "role": "viewer"});
         let token = admin.post("/api/v1/admin/tokens", &token).await.expect(201);
-        let member = json!({"email": format!("{}@example.com", Uuid::now_v7()), "role": "viewer"});
-        let member = admin.post("/api/v1/admin/members", &member).await.expect(201);
+        let email = format!("{}@example.com", Uuid::now_v7());
+        let member = server.member(tenant, &email, "viewer").await;
+        let invitation = json!({"email": format!("{}@example.com", Uuid::now_v7()), "role": "viewer"});
+        let invitation = admin.post("/api/v1/admin/invitations", &invitation).await.expect(201);
         let trigger = json!({"label": "nightly", "trigger_type": "schedule", "cron_expr": "0 2 * * *", "timezone": "UTC", "definition_key": "a"});
         let trigger = admin.post("/api/v1/jobs/triggers", &trigger).await.expect(201);
         let hold = json!({"subject_type": "user", "subject_id": "7", "reason": "r"});
@@ -73,7 +77,9 @@ impl Ids {
         ids.0.extend([
             ("job_id", job.id.to_string()),
             ("token_id", text(&token["id"])),
-            ("user_id", text(&member["user_id"])),
+            ("user_id", member.to_string()),
+            ("email", email),
+            ("invitation_id", text(&invitation["id"])),
             ("trigger_id", text(&trigger["id"])),
             ("event_id", text(&event["id"])),
             ("hold_id", text(&hold["id"])),
@@ -150,7 +156,12 @@ pub(super) fn body(route: &Route, ids: &Ids) -> Value {
         (&Method::PATCH, "/api/v1/admin/tenants/{tenant_id}") => json!({"name": new}),
         (_, "/api/v1/admin/limits/{tenant_id}") => json!({"max_queued": 4000}),
         (_, "/api/v1/admin/tokens") => json!({"name": "t", "role": "viewer"}),
-        (_, "/api/v1/admin/members") => json!({"email": format!("{new}@example.com"), "role": "viewer"}),
+        (_, "/api/v1/admin/invitations") => json!({"email": format!("{new}@example.com"), "role": "viewer"}),
+        (_, "/api/v1/admin/members/{user_id}") => json!({"role": "operator"}),
+        (_, "/api/v1/admin/password-resets") => json!({"email": ids.get("email")}),
+        (_, "/api/v1/me/password") => {
+            json!({"current_password": "a current password", "new_password": "another password"})
+        }
         (_, "/api/v1/worker/jobs/claim") => json!({"definition_keys": ["claimed"], "wait_seconds": 20}),
         (_, "/api/v1/worker/jobs/{job_id}/fail") => json!({"fence": fence, "error": "e"}),
         (_, "/api/v1/worker/jobs/{job_id}/snooze") => json!({"fence": fence, "delay_seconds": 1}),

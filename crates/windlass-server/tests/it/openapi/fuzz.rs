@@ -7,6 +7,7 @@ use std::process::Stdio;
 
 use serde_json::json;
 use windlass_server::http::Options;
+use windlass_testing::times;
 
 use crate::support::TestServer;
 
@@ -31,6 +32,7 @@ const MAY_REFUSE: &[(&str, &[u16], &str)] = &[
         &[412, 422],
         "the same, and If-Match names the version that is there or none",
     ),
+    ("GET /api/v1/jobs/triggers/{trigger_id}/preview", &[422], "only a schedule has runs to come"),
     ("DELETE /api/v1/jobs/triggers/{trigger_id}", &[412], "If-Match names the version that is there or none"),
     (
         "POST /api/v1/jobs/triggers/preview",
@@ -62,6 +64,16 @@ const MAY_REFUSE: &[(&str, &[u16], &str)] = &[
         "a whole number is written without a point, which is one to a schema",
     ),
     (
+        "POST /api/v1/admin/invitations",
+        &[422],
+        "a whole number is written without a point, which is one to a schema",
+    ),
+    (
+        "POST /api/v1/admin/audit/verify",
+        &[422],
+        "a whole number is written without a point, which is one to a schema",
+    ),
+    (
         "POST /api/v1/admin/tokens/{token_id}/rotate",
         &[422],
         "a whole number is written without a point, which is one to a schema",
@@ -80,7 +92,7 @@ async fn schemathesis_finds_nothing() {
     let options = Options { requests_per_minute: 10_000_000, ..Options::default() };
     let server = TestServer::start_with(options).await;
     server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "sync-dropbox"})).await.expect(201);
-    let examples = std::env::var("WINDLASS_FUZZ_EXAMPLES").unwrap_or_else(|_| "20".to_owned());
+    let examples = std::env::var("WINDLASS_FUZZ_EXAMPLES").unwrap_or_else(|_| times("8", "20").to_owned());
     let scratch = Path::new(env!("CARGO_TARGET_TMPDIR")).join("schemathesis");
     std::fs::create_dir_all(&scratch).unwrap();
     let config = scratch.join("schemathesis.toml");

@@ -65,6 +65,32 @@ async fn pages(world: &World) -> Vec<(&'static str, String)> {
     pages
 }
 
+/// The pages of whoever has not signed in: by name and address.
+async fn open_pages(world: &World) -> Vec<(&'static str, String)> {
+    world.server.member(world.acme, "forgetful@acme.example", "viewer").await;
+    vec![
+        ("sign-in", "/ui/sign-in".to_owned()),
+        ("invitation", world.invite("new@acme.example", "operator").await),
+        ("invitation-gone", "/ui/invitations/none".to_owned()),
+        ("password-reset", world.reset_link("forgetful@acme.example").await),
+    ]
+}
+
+/// A person's own: their account, an invitation for them and one for somebody else, and the choice of a tenant when theirs is
+/// gone. Signs them in.
+async fn personal_pages(world: &World, chrome: &chrome::Chrome) -> Vec<(&'static str, String)> {
+    let of_another = world.invite("somebody@else.example", "viewer").await;
+    world.server.member(world.globex, "two@tenants.example", "viewer").await;
+    let own = world.invite("two@tenants.example", "tenant_admin").await;
+    chrome.enter("two@tenants.example").await;
+    vec![
+        ("account", "/ui/account".to_owned()),
+        ("invitation-accept", own),
+        ("invitation-other", of_another),
+        ("tenant-choice", "/ui/tenant".to_owned()),
+    ]
+}
+
 /// What a tenant sees that has just begun.
 const NOTHING_THERE: [&str; 4] = ["/ui/jobs", "/ui/triggers", "/ui/dead-letters", "/ui/members"];
 

@@ -36,7 +36,9 @@ async fn up_on_an_empty_directory_runs_jobs_and_leaves_nothing_behind() {
     let failed = up.ask(&failing).await.expect(1);
     assert!(failed.out.contains("has no pictures to train on"), "{failed:?}");
 
-    let metrics = reqwest::get(format!("{}/metrics", up.address)).await.unwrap().text().await.unwrap();
+    let metrics = reqwest::Client::new().get(format!("{}/metrics", up.address));
+    let metrics = metrics.bearer_auth(fs::read_to_string(&token).unwrap().trim());
+    let metrics = metrics.send().await.unwrap().text().await.unwrap();
     assert!(metrics.contains("windlass_jobs{queue=\"default\",status=\"succeeded\"}"), "{metrics}");
 
     let code = up.interrupt().await;

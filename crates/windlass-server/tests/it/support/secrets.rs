@@ -18,7 +18,9 @@ const SHORTEST: usize = 12;
 
 /// Remembers a secret; of a token, the part that nobody may know.
 pub(crate) fn issued(secret: &str) {
-    let hidden = secret.rsplit('_').next().unwrap_or_default();
+    // Of a link's secret the whole: it may have that letter too.
+    let hidden =
+        if secret.starts_with("wl_") { secret.rsplit('_').next().unwrap_or_default() } else { secret };
     if hidden.len() >= SHORTEST {
         ISSUED.lock().unwrap_or_else(PoisonError::into_inner).insert(hidden.to_owned());
     }
@@ -26,10 +28,13 @@ pub(crate) fn issued(secret: &str) {
 
 /// Remembers what is secret in a request or an answer: what its own fields say, not what a payload happens to hold.
 pub(super) fn noticed(body: &Value) {
-    for name in ["token", "password"] {
+    for name in ["token", "password", "current_password", "new_password"] {
         if let Some(secret) = body[name].as_str() {
             issued(secret);
         }
+    }
+    if let Some(secret) = body["link"].as_str().and_then(|link| link.rsplit('/').next()) {
+        issued(secret);
     }
 }
 
@@ -56,6 +61,13 @@ impl Write for Logged {
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
     }
+}
+
+/// The lines logged so far that hold this text.
+pub(crate) fn logged(text: &str) -> Vec<String> {
+    let logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    let logged = String::from_utf8_lossy(&logged);
+    logged.lines().filter(|line| line.contains(text)).map(str::to_owned).collect()
 }
 
 /// Fails if a secret is in the database, or was logged.

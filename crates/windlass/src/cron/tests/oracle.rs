@@ -10,6 +10,8 @@ use jiff::civil::DateTime;
 use jiff::tz::{TimeZone, db};
 use jiff::{SignedDuration, Timestamp};
 
+use windlass_testing::{is_full, sample};
+
 use super::super::Schedule;
 
 const EXPRESSIONS: [&str; 60] = [
@@ -79,7 +81,7 @@ const AROUND: SignedDuration = SignedDuration::from_hours(3);
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
 #[test]
-fn every_change_of_the_clocks_in_every_zone_agrees_with_a_look_at_every_minute() {
+fn changes_of_the_clocks_agree_with_a_look_at_every_minute() {
     let (from, until): (Timestamp, Timestamp) =
         ("2020-01-01T00:00:00Z".parse().unwrap(), "2038-01-01T00:00:00Z".parse().unwrap());
     let fields: Vec<Fields> = EXPRESSIONS.iter().map(|text| Fields::read(text)).collect();
@@ -95,13 +97,15 @@ fn every_change_of_the_clocks_in_every_zone_agrees_with_a_look_at_every_minute()
         zones.entry(table).or_insert_with(|| name.as_str().to_owned());
     }
     assert!(names > 400 && zones.len() > 60, "{names} names, {} zones", zones.len());
+    zones.retain(|table, _| table.len() > 1);
 
     // What happens around a change depends on the local time, the change and nothing else, so the look at every minute is
     // done once for each such case. The code under test is asked in every zone.
     let mut known: BTreeMap<(DateTime, i32), Vec<Vec<i64>>> = BTreeMap::new();
     let mut seen = HashSet::new();
     let mut compared = 0;
-    for (table, name) in &zones {
+    for (table, name) in sample(zones.into_iter().collect(), 20) {
+        let name = name.as_str();
         let schedules: Vec<Schedule> =
             EXPRESSIONS.iter().map(|text| Schedule::new(text, name).unwrap()).collect();
         for (position, &(change, offset)) in table.iter().enumerate().skip(1) {
@@ -129,49 +133,68 @@ fn every_change_of_the_clocks_in_every_zone_agrees_with_a_look_at_every_minute()
             }
         }
     }
-    assert!(
-        known.len() > 200 && seen.len() > 1000 && compared > 100_000,
-        "{} {} {compared}",
-        known.len(),
-        seen.len()
-    );
+    if is_full() {
+        assert!(
+            known.len() > 200 && seen.len() > 1000 && compared > 100_000,
+            "{} {} {compared}",
+            known.len(),
+            seen.len()
+        );
+    }
+    assert!(compared > 0);
+}
+
+/// A minute of the local clock.
+struct Minute {
+    from_change: i64,
+    local: DateTime,
+    is_repeated: bool,
+    /// The minutes before it that the clock left out.
+    skipped: Vec<DateTime>,
+}
+
+fn minutes_around(zone: &TimeZone, change: Timestamp) -> Vec<Minute> {
+    let around = AROUND.as_mins();
+    let local = |from_change: i64| {
+        let at = change + MINUTE * i32::try_from(from_change).unwrap();
+        zone.to_offset(at).to_datetime(at)
+    };
+    let mut seen: HashSet<DateTime> = (-2 * around..=-around).map(local).collect();
+    (1 - around..=around)
+        .map(|from_change| {
+            let (before, now) = (local(from_change - 1), local(from_change));
+            let skipped = std::iter::successors(Some(before + MINUTE), |minute| Some(*minute + MINUTE));
+            let skipped = skipped.take_while(|minute| *minute < now).collect();
+            Minute { from_change, local: now, is_repeated: !seen.insert(now), skipped }
+        })
+        .collect()
 }
 
 /// Minutes from the change at which each expression is due.
 fn look_at_every_minute(zone: &TimeZone, change: Timestamp, fields: &[Fields]) -> Vec<Vec<i64>> {
-    let local = |at: Timestamp| zone.to_offset(at).to_datetime(at);
-    let minutes: Vec<(i64, DateTime)> = {
-        let first = change - AROUND * 2;
-        (0..=AROUND.as_mins() * 3)
-            .map(|n| (n - AROUND.as_mins() * 2, local(first + MINUTE * n as i32)))
-            .collect()
-    };
-    let inside = |n: i64| n > -AROUND.as_mins() && n <= AROUND.as_mins();
-    let due = |fields: &Fields| {
-        let mut due = Vec::new();
-        for (position, &(n, now)) in minutes.iter().enumerate().skip(1).filter(|(_, (n, _))| inside(*n)) {
-            let is_due = if fields.is_interval() {
-                fields.hold(now)
-            } else {
-                let is_repeated = minutes[..position].iter().any(|&(_, before)| before == now);
-                let mut skipped = minutes[position - 1].1 + MINUTE;
-                let mut skips_one = false;
-                while skipped < now {
-                    skips_one |= fields.hold(skipped);
-                    skipped += MINUTE;
-                }
-                skips_one || fields.hold(now) && !is_repeated
-            };
-            if is_due {
-                due.push(n);
-            }
+    let minutes = minutes_around(zone, change);
+    let is_due = |fields: &Fields, minute: &Minute| {
+        if fields.is_interval() {
+            fields.hold(minute.local)
+        } else {
+            minute.skipped.iter().any(|skipped| fields.hold(*skipped))
+                || fields.hold(minute.local) && !minute.is_repeated
         }
-        due
+    };
+    let due = |fields: &Fields| {
+        let due = minutes.iter().filter(|minute| is_due(fields, minute));
+        due.map(|minute| minute.from_change).collect()
     };
     fields.iter().map(due).collect()
 }
 
-struct Fields([String; 5]);
+struct Fields {
+    text: [String; 5],
+    /// The fields that depend on nothing else, by value.
+    minutes: [bool; 60],
+    hours: [bool; 24],
+    months: [bool; 13],
+}
 
 impl Fields {
     fn read(text: &str) -> Self {
@@ -183,17 +206,29 @@ impl Fields {
             text = text.replace(month, number);
         }
         let parts: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        Self(parts.try_into().unwrap())
+        let text: [String; 5] = parts.try_into().unwrap();
+        let plain = |part: &str, value: usize, first: i8| {
+            part.split(',').any(|item| holds(item, i8::try_from(value).unwrap(), first))
+        };
+        Self {
+            minutes: std::array::from_fn(|minute| plain(&text[0], minute, 0)),
+            hours: std::array::from_fn(|hour| plain(&text[1], hour, 0)),
+            months: std::array::from_fn(|month| plain(&text[3], month, 1)),
+            text,
+        }
     }
 
     fn is_interval(&self) -> bool {
-        self.0[0].contains('*') || self.0[1].contains('*')
+        self.text[0].contains('*') || self.text[1].contains('*')
     }
 
     fn hold(&self, at: DateTime) -> bool {
-        let [minute, hour, day, month, weekday] = &self.0;
-        let plain = |part: &str, value: i8, first: i8| part.split(',').any(|item| holds(item, value, first));
-        if !(plain(minute, at.minute(), 0) && plain(hour, at.hour(), 0) && plain(month, at.month(), 1)) {
+        let [.., day, _, weekday] = &self.text;
+        let value = |field: i8| usize::try_from(field).unwrap();
+        if !(self.minutes[value(at.minute())]
+            && self.hours[value(at.hour())]
+            && self.months[value(at.month())])
+        {
             return false;
         }
         let last = at.date().days_in_month();

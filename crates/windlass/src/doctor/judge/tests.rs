@@ -16,7 +16,18 @@ fn everything_but_fine_says_what_to_do() {
     let mut facts = healthy();
     facts.server.settings = vec![("fsync".into(), "off".into()), ("autovacuum".into(), "off".into())];
     facts.server.connections = 95;
-    for kind in ["promote", "expire", "fold", "reap", "partition", "paused", "unknown key"] {
+    for kind in [
+        "promote",
+        "expire",
+        "fold",
+        "reap",
+        "unblock",
+        "unknown run",
+        "tenant",
+        "partition",
+        "paused",
+        "unknown key",
+    ] {
         facts.stuck.push(Stuck { kind: kind.into(), name: "x".into(), jobs: 1, age_seconds: 9 });
     }
     let findings = judge(&facts);

@@ -12,11 +12,10 @@ use serde_json::value::RawValue;
 
 use crate::json::{self, JsonLimits};
 use crate::new_job::NewJob;
-use crate::worker::handler::Done;
+use crate::worker::handler::{Done, MOST_NEXT};
 
 /// The longest line.
 const LINE_BYTES: usize = 1024 * 1024 + 4096;
-const MOST_NEXT: usize = 1000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Reports {

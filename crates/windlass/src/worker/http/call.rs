@@ -1,7 +1,8 @@
 //! Makes a call: to an address that is allowed, within its time, and reading no more than is allowed.
 //!
 //! The address that was checked is the one that is connected to, because the check is in the resolver that the connection
-//! uses; a name that resolves to another address a moment later gains nothing. A redirect is a new call with the same checks.
+//! uses; a name that resolves to another address a moment later gains nothing. A redirect is a new call with the same checks,
+//! and it is followed only within the endpoint's own origin: payload, signature and credentials go nowhere else.
 //! Proxies of the environment are not used: they would connect in our place.
 
 use std::error::Error as _;
@@ -70,7 +71,7 @@ impl Caller {
                 Ok(client) => client,
                 Err(fault) => return Heard::Fault(fault),
             };
-            let headers = self.headers(&url, id, trace, &body);
+            let headers = self.headers(id, trace, &body);
             let request =
                 client.request(self.settings.method.clone(), url.clone()).headers(headers).body(body.clone());
             let response = match request.send().await {
@@ -99,10 +100,8 @@ impl Caller {
         }
     }
 
-    fn headers(&self, url: &Url, id: &str, trace: &str, body: &[u8]) -> HeaderMap {
-        // Credentials go to the endpoint that they are for, and not where it points.
-        let is_own = place(url) == place(&self.settings.url);
-        let mut headers = if is_own { self.settings.headers.clone() } else { HeaderMap::new() };
+    fn headers(&self, id: &str, trace: &str, body: &[u8]) -> HeaderMap {
+        let mut headers = self.settings.headers.clone();
         let timestamp = Timestamp::now().as_second();
         let mut set = |name: &'static str, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
@@ -146,7 +145,7 @@ impl Caller {
     }
 }
 
-/// Where a redirect leads, if the same request may be made there.
+/// Where a redirect leads, if the same request may be made there: scheme, host and port must stay the same.
 fn redirected(from: &Url, response: &Response) -> Result<Url, Fault> {
     let status = response.status();
     if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
@@ -156,9 +155,13 @@ fn redirected(from: &Url, response: &Response) -> Result<Url, Fault> {
     let next = location
         .and_then(|location| from.join(location).ok())
         .ok_or_else(|| Fault::Redirect("no address to go to".to_owned()))?;
-    let is_weaker = from.scheme() == "https" && next.scheme() != "https";
-    if !matches!(next.scheme(), "http" | "https") || next.host_str().is_none() || is_weaker {
-        return Err(Fault::Redirect("an address that is not as safe as the first".to_owned()));
+    if next.origin() != from.origin() || next.username() != "" || next.password().is_some() {
+        // Only the origin is told: the rest of an address may hold a secret.
+        let to = next.origin().ascii_serialization();
+        return Err(Fault::Redirect(format!(
+            "{status} to another origin ({to}), which gets neither payload nor credentials; \
+             configure the address that the endpoint has now"
+        )));
     }
     Ok(next)
 }

@@ -68,9 +68,10 @@ fn job(context: &Context) -> Job<'_> {
     }
 }
 
-/// Names the call, and is the same for nothing else: a job's attempt, or the attempts of a batch.
+/// Names the call, and is the same for nothing else: a job's attempt, or the attempts of a batch. With the tenant, because two tenants may
+/// give their jobs the same id.
 pub(super) fn id(jobs: &[Context]) -> String {
-    let name = |job: &Context| format!("{}:{}", job.job_id(), job.attempt());
+    let name = |job: &Context| format!("{}:{}:{}", job.tenant_id(), job.job_id(), job.attempt());
     match jobs {
         [only] => name(only),
         several => {

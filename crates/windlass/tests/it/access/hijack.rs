@@ -27,7 +27,7 @@ async fn shadows_of_names_and_operators_are_never_used() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let tenant = queue.tenant("a").await;
-    let role = Role::create(&queue, Some("windlass_api")).await;
+    let role = Role::create(&queue, Some("windlass_server")).await;
     let admin = queue.client().await;
     admin.batch_execute(&format!("create schema shadow authorization {}", role.name)).await.unwrap();
     let client = role.client().await;

@@ -12,7 +12,7 @@ use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 use windlass::embedded::{Options, SOURCE_VARIABLE};
 
-const NOBODY: u32 = 65534;
+pub(crate) const NOBODY: u32 = 65534;
 
 /// Removed when dropped, after killing what still runs on it.
 pub(crate) struct Scratch {
@@ -49,6 +49,16 @@ impl Scratch {
         let mut command = Command::new(holder_program());
         command.arg(self.data_dir());
         command
+    }
+
+    /// Whether a process of this user can connect.
+    pub(crate) async fn lets_in(url: &str, user: Option<u32>) -> bool {
+        let mut command = Command::new(holder_program());
+        command.arg(url).stderr(Stdio::null());
+        if let Some(user) = user {
+            command.uid(user).gid(user);
+        }
+        command.status().await.unwrap().success()
     }
 
     pub(crate) async fn hold(&self) -> Holder {

@@ -97,7 +97,7 @@ async fn rpc_under_a_jwt_role_may_emit_and_enqueue_and_an_anonymous_one_may_not(
     admin
         .batch_execute(&format!(
             "create role {authenticator} login noinherit; create role {user} nologin; create role {anon} nologin;
-             grant {user}, {anon} to {authenticator}; grant windlass_api to {user}"
+             grant {user}, {anon} to {authenticator}; grant windlass_app to {user}"
         ))
         .await
         .unwrap();

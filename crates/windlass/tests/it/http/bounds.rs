@@ -36,14 +36,17 @@ async fn a_call_without_an_answer_ends_with_its_time() {
     worker.stop().await.unwrap();
 }
 
-/// Followed while the request stays the same, and its credentials stay at home.
+/// Followed while request and origin stay the same: another host, port or scheme gets nothing at all.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redirect_is_followed_a_few_times_and_takes_no_credentials_along() {
+async fn a_redirect_is_followed_a_few_times_and_never_to_another_origin() {
     let other = Server::start(|_| Reply::json(200, &json!("there"))).await;
-    let there = other.url("/there");
+    let there = other.url("/there?token=hush-hush");
     let server = Server::start(move |request: &Request| match request.path.as_str() {
         "/away" => Reply::redirect(307, &there),
-        "/see-other" => Reply::redirect(303, &there),
+        "/https" => Reply::redirect(308, &there.replacen("http:", "https:", 1)),
+        "/near" => Reply::redirect(307, "/here"),
+        "/here" => Reply::json(200, &json!("here")),
+        "/see-other" => Reply::redirect(303, "/here"),
         _ => Reply::redirect(308, "/round"),
     })
     .await;
@@ -55,16 +58,24 @@ async fn a_redirect_is_followed_a_few_times_and_takes_no_credentials_along() {
         ..endpoint(&server, path)
     };
     let mut building = worker(&queue);
-    for (key, path) in [("away", "/away"), ("round", "/round"), ("see-other", "/see-other")] {
-        building = building.http(key, &to(path)).unwrap();
+    let keys = ["near", "round", "see-other", "away", "https"];
+    for key in keys {
+        building = building.http(key, &to(&format!("/{key}"))).unwrap();
     }
     let worker = building.start().await.unwrap();
-    let ids = queue.enqueue_many(&["away", "round", "see-other"].map(NewJob::new)).await.unwrap();
+    let ids = queue.enqueue_many(&keys.map(NewJob::new)).await.unwrap();
     let row = until(&client, ids[0].id, "succeeded").await;
-    assert_eq!(row["result"], json!("there"));
-    let [moved] = &other.requests()[..] else { panic!("only one leads there") };
-    assert_eq!((moved.header("authorization"), moved.method.as_str()), ("", "POST"));
+    assert_eq!(row["result"], json!("here"));
+    let seen = server.requests();
+    let moved = seen.iter().find(|request| request.path == "/here").unwrap();
+    assert_eq!((moved.header("authorization"), moved.method.as_str()), ("Bearer sesame-open", "POST"));
     assert_eq!(moved.json()["id"], json!(ids[0].id), "with the same body");
+    for away in &ids[3..] {
+        let row = until(&client, away.id, "failed").await;
+        let error = row["last_error"].as_str().unwrap();
+        assert!(error.contains("to another origin (http") && !error.contains("hush-hush"), "{error}");
+    }
+    assert_eq!(other.requests().len(), 0, "nothing arrives at another origin");
     let row = until(&client, ids[1].id, "failed").await;
     assert_eq!(row["last_error"], json!("the endpoint redirects: more than 3 redirects"));
     let row = until(&client, ids[2].id, "failed").await;

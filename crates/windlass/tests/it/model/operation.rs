@@ -17,12 +17,17 @@ pub(super) enum Operation {
     Enqueue(Request),
     Claim {
         worker: usize,
+        is_late: bool,
         most: [usize; LANES],
     },
     Settle {
         run: usize,
         is_forged: bool,
         ending: Ending,
+    },
+    /// The worker got no answer to a claim, which took nothing.
+    GiveUp {
+        worker: usize,
     },
     CompleteAll {
         worker: usize,
@@ -94,6 +99,7 @@ pub(super) fn any(reference: &Reference) -> BoxedStrategy<Operation> {
     let mut choices = vec![
         (10, request(reference.jobs.len()).prop_map(Operation::Enqueue).boxed()),
         (8, claim().boxed()),
+        (1, worker.clone().prop_map(|worker| Operation::GiveUp { worker }).boxed()),
         (1, worker.clone().prop_map(|worker| Operation::CompleteAll { worker }).boxed()),
         (1, worker.clone().prop_map(|worker| Operation::Heartbeat { worker }).boxed()),
         (2, worker.clone().prop_map(|worker| Operation::Silence { worker }).boxed()),
@@ -167,8 +173,8 @@ fn request(jobs: usize) -> impl Strategy<Value = Request> {
 }
 
 fn claim() -> impl Strategy<Value = Operation> {
-    (0..WORKERS, prop::array::uniform4(0..3usize))
-        .prop_map(|(worker, most)| Operation::Claim { worker, most })
+    (0..WORKERS, prop::bool::weighted(0.1), prop::array::uniform4(0..3usize))
+        .prop_map(|(worker, is_late, most)| Operation::Claim { worker, is_late, most })
 }
 
 fn settle(run: BoxedStrategy<usize>) -> impl Strategy<Value = Operation> {

@@ -37,7 +37,7 @@ fn claim(track: &Track, count: usize) -> String {
 }
 
 const PROMOTE: &str = "select promoted::text from windlass.promote(100)";
-const EXPIRE: &str = "select windlass.expire(100)::text";
+const EXPIRE: &str = "select looked::text from windlass.expire(100)";
 const CLOSE: &str = "select count(*)::text from windlass.lost_jobs(100)";
 const FOLD: &str = "select windlass.fold_tallies(5)::text";
 
@@ -257,19 +257,17 @@ race!(a_purge_leaves_nothing_of_a_job_that_is_being_canceled, |track, round| {
     assert_eq!(answers[1], "1");
 });
 
-race!(a_job_expires_or_starts, |track, round| {
+race!(a_late_job_is_ended_once_by_a_claim_or_the_keeper, |track, round| {
     let job = track.enqueue(", deadline => now() - interval '1 s'").await;
     let answers = track.race(round, &[EXPIRE.to_owned(), claim(&track, 1)]).await;
-    match [&*answers[1], &*track.state(job).await] {
-        ["0", "failed"] | ["1", "running"] => {}
-        other => panic!("{other:?}"),
-    }
+    assert_eq!([&*answers[1], &*track.state(job).await], ["0", "failed"]);
 });
 
 race!(a_job_expires_though_it_is_being_promoted, |track, round| {
     let job = track.enqueue(&format!("{LATER}, deadline => now() - interval '1 s'")).await;
     track.ask("update windlass.deferred set due_at = now() - interval '1 s' returning ''").await;
     track.race(round, &[EXPIRE.to_owned(), PROMOTE.to_owned()]).await;
+    track.ask(EXPIRE).await; // one that was locked is passed over until the next round
     assert_eq!(track.state(job).await, "failed");
 });
 

@@ -104,6 +104,8 @@ pub(super) struct Reference {
     pub(super) claims: u128,
     /// Per worker: how often it was started, and its lease.
     pub(super) workers: [(u32, Lease); WORKERS],
+    /// How often each gave up a claim.
+    pub(super) epochs: [i32; WORKERS],
     pub(super) dedupe: BTreeMap<Key, Slot>,
     pub(super) expiry: BTreeMap<(usize, bool), i64>,
     /// (needed, waiting). Those of a job that ended while it waited stay, as long as what it waited for holds its
@@ -152,7 +154,11 @@ impl Reference {
     pub(super) fn apply(&mut self, operation: &Operation) {
         self.answer = match operation {
             Operation::Enqueue(request) => self.enqueue(self.jobs.len(), request),
-            Operation::Claim { worker, most } => self.claim(*worker, most),
+            Operation::Claim { worker, is_late, most } => self.claim(*worker, *is_late, most),
+            Operation::GiveUp { worker } => {
+                self.epochs[*worker] += 1;
+                String::new()
+            }
             Operation::Settle { run, is_forged, ending } => self.settle(*run, *is_forged, ending),
             Operation::CompleteAll { worker } => self.complete_all(*worker),
             Operation::Heartbeat { worker } => self.heartbeat(*worker),
@@ -166,6 +172,7 @@ impl Reference {
             Operation::Restart { worker } => {
                 if self.workers[*worker].1 == Lease::Closed {
                     self.workers[*worker] = (self.workers[*worker].0 + 1, Lease::Valid);
+                    self.epochs[*worker] = 0;
                 }
                 String::new()
             }
@@ -222,7 +229,13 @@ impl Reference {
         }
         let previous = request.ordering.and_then(|key| self.ordering.insert((tenant, key), id));
         let waits = |previous| request.if_unmet != Some(IfUnmet::Run) || self.holds_key(previous);
-        if let Some(previous) = previous.filter(|&previous| waits(previous)) {
+        let before = match previous {
+            // One that was purged leaves us what it waited for.
+            Some(previous) if self.jobs[previous].place == Place::Nowhere => self.needs_of(previous),
+            Some(previous) if waits(previous) => BTreeSet::from([previous]),
+            _ => BTreeSet::new(),
+        };
+        for previous in before {
             self.needs.insert((previous, id), request.if_unmet.unwrap_or(IfUnmet::Wait));
         }
         for need in needs {
@@ -243,14 +256,20 @@ impl Reference {
         self.named("enqueued", id)
     }
 
-    fn claim(&mut self, worker: usize, most: &[usize; LANES]) -> String {
+    /// A late one was sent before its worker gave it up, if it ever gave one up.
+    fn claim(&mut self, worker: usize, is_late: bool, most: &[usize; LANES]) -> String {
         self.claims += 1;
         let mut answer = "claimed".to_owned();
-        if self.workers[worker].1 != Lease::Valid {
+        if self.workers[worker].1 != Lease::Valid || (is_late && self.epochs[worker] > 0) {
             return answer;
         }
+        let mut late = BTreeSet::new();
         for (lane, &most) in most.iter().enumerate() {
             for job in self.in_line(lane).into_iter().take(most) {
+                if self.is_late(job) {
+                    late.insert(job);
+                    continue;
+                }
                 let (token, claimed_at) = (self.claims, self.now);
                 self.jobs[job].attempt += 1;
                 self.put(job, Place::Running { worker, token, is_canceled: false });
@@ -259,6 +278,7 @@ impl Reference {
                 answer += &format!(" {job}#{attempt}");
             }
         }
+        self.fail_late(late);
         answer
     }
 

@@ -44,6 +44,16 @@ select format('%s jobs of ordering key %s at once', count(*), b.ordering_key)
  where b.ordering_key is not null and p.state in ('queued', 'running', 'scheduled')
  group by b.tenant_id, b.ordering_key having count(*) > 1
 union all
+select format('job %s waits for itself', c.job_id)
+  from (with recursive path (tenant_id, job_id, needs_job_id) as (
+          select d.tenant_id, d.job_id, d.needs_job_id from windlass.dependency d
+          union
+          select p.tenant_id, p.job_id, d.needs_job_id from path p join windlass.dependency d on d.tenant_id = p.tenant_id and d.job_id = p.needs_job_id)
+        select p.job_id from path p where p.job_id = p.needs_job_id) c
+union all
+select format('worker %s is closed and waits', w.worker)
+  from windlass.waiting w join windlass.job_workers j on j.id = w.worker where j.stopped_at is not null
+union all
 select format('job %s says it holds its dedupe key and does not', p.job_id) from place p
  where p.holds_dedupe and not exists (select from windlass.dedupe d
    where d.tenant_id = p.tenant_id and d.job_id = p.job_id and d.released_at_end)

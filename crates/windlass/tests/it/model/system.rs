@@ -117,7 +117,14 @@ impl System {
     pub(super) fn apply(&self, case: &mut Case, reference: &Reference, operation: &Operation) {
         let answer = match operation {
             Operation::Enqueue(request) => self.enqueue(case.jobs, request),
-            Operation::Claim { worker, most } => self.claim(case, reference, *worker, most),
+            Operation::Claim { worker, is_late, most } => {
+                self.claim(case, reference, (*worker, *is_late), most)
+            }
+            Operation::GiveUp { worker } => {
+                let query = "select '' || left(windlass.unclaim($1, gen_random_uuid(), $2, $3)::text, 0)";
+                let ended = reference.epochs[*worker] - 1;
+                self.word(query, &[&case.workers[*worker], &self.lanes, &ended])
+            }
             Operation::Settle { run, is_forged, ending } => {
                 self.settle(case, reference, *run, *is_forged, ending)
             }
@@ -141,14 +148,16 @@ impl System {
             Operation::Promote => {
                 self.word("select 'promoted ' || promoted from windlass.promote(1000)", &[])
             }
-            Operation::Expire => self.word("select 'looked at ' || windlass.expire(1000)", &[]),
+            Operation::Expire => self.word("select 'looked at ' || looked from windlass.expire(1000)", &[]),
             Operation::Cancel { job } => {
                 self.word("select windlass.cancel($1, $2)", &[&self.tenant(*job), &id_of(*job)])
             }
             Operation::Retry { job } => self.retry(*job),
             Operation::Purge { job, keeps_promises } => self.purge(*job, *keeps_promises),
             Operation::Fold => self.word("select '' || left(windlass.fold_tallies(1000)::text, 0)", &[]),
-            Operation::UnblockAll => self.word("select 'missed ' || windlass.unblock_all(1000)", &[]),
+            Operation::UnblockAll => {
+                self.word("select 'missed ' || decided from windlass.unblock_all(1000)", &[])
+            }
         };
         case.jobs = reference.jobs.len();
         let answer = answer.unwrap_or_else(|error| match error.code() {
@@ -189,14 +198,17 @@ impl System {
         &self,
         case: &mut Case,
         reference: &Reference,
-        worker: usize,
+        (worker, is_late): (usize, bool),
         most: &[usize; LANES],
     ) -> Result<String, Error> {
         let counts: Vec<i32> = most.iter().map(|&most| i32::try_from(most).unwrap()).collect();
         let (token, after) = (Uuid::from_u128(reference.claims), vec![0i64; LANES]);
         let query = "select tenant_id, job_id, attempt, failures, lost, snoozes, max_attempts, deadline_ms \
-                     from windlass.claim($1, $2, $3, $4, $5)";
-        let rows = self.ask(worker, query, &[&case.workers[worker], &token, &self.lanes, &after, &counts])?;
+                     from windlass.claim($1, $2, $3, $4, $5, $6)";
+        let epoch = (reference.epochs[worker] - i32::from(is_late)).max(0);
+        let params: [&(dyn ToSql + Sync); 6] =
+            [&case.workers[worker], &token, &self.lanes, &after, &counts, &epoch];
+        let rows = self.ask(worker, query, &params)?;
         let mut answer = "claimed".to_owned();
         for row in &rows {
             answer += &format!(" {}#{}", self.number(row), row.get::<_, i32>(2));
@@ -295,7 +307,7 @@ impl System {
 
     /// Time passes by moving every instant back.
     fn pass(&self, ticks: i64) -> Result<String, Error> {
-        let columns = "deferred.due_at blocked.scheduled_for job.scheduled_for job.deadline dedupe.until expiry.expires_at";
+        let columns = "deferred.due_at blocked.scheduled_for job.scheduled_for job.deadline job.start_by dedupe.until expiry.expires_at";
         let shift = columns.split(' ').filter_map(|name| name.split_once('.')).map(|(table, column)| {
             format!("update windlass.{table} set {column} = {column} - interval '{ticks} hours';")
         });

@@ -98,6 +98,17 @@ impl Plan {
             .sum()
     }
 
+    /// Whether every look into an index of the bodies says which tenant: those indexes begin with it, and without it a look reads
+    /// one from end to end.
+    pub(crate) fn names_the_tenant_of_a_body(&self) -> bool {
+        let is_body = |node: &&Value| {
+            node["Relation Name"].as_str().is_some_and(|name| name.starts_with("job") && grows(name))
+        };
+        let conditions =
+            self.nodes().into_iter().filter(is_body).filter_map(|node| node["Index Cond"].as_str());
+        conditions.into_iter().all(|condition| condition.contains("tenant_id"))
+    }
+
     pub(crate) fn uses_index(&self, part_of_name: &str) -> bool {
         self.nodes()
             .iter()

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::Host;
-use windlass_testing::{TestQueue, TestServer, eventually};
+use windlass_testing::{TestQueue, eventually};
 
-use super::accounting::{make_effect_table, settle_accounts};
+use super::accounting::{make_effect_table, number, settle_accounts};
 use super::fleet::Fleet;
 use super::load::send_many;
 
@@ -51,12 +52,39 @@ async fn a_silent_connection_does_not_cost_the_lease() {
     assert_eq!((proxy.left.load(Ordering::SeqCst), books.lost, books.overlaps), (0, 0, 0), "{books:?}");
 }
 
+/// Invariant 11: a claim is held up on the way until its worker has given it up and goes on over another connection. Were it to take
+/// jobs then, they would run for ever under a worker that lives and does not know of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_whose_bytes_arrive_after_it_was_given_up_takes_no_job() {
+    let (queue, fleet) = (TestQueue::create().await, Fleet::new());
+    let client = queue.client().await;
+    let proxy = Proxy::start(queue.url(), Fault::Late, "windlass.claim(", 1).await;
+    let flags =
+        [("--pooled", "true"), ("--concurrency", "1"), ("--lease-ms", "3000"), ("--heartbeat-ms", "500")];
+    let worker = fleet.spawn(&proxy.url, &flags).await;
+    let acked = send_many(&queue, "work", 1_000, 4).await;
+    let given_up = "select count(*) from windlass.job_workers where epoch = 1";
+    eventually("the claim is given up", async || number(&client, given_up).await == 1).await;
+    proxy.gate.open.notify_one();
+    proxy.gate.answered.notified().await;
+    settle_accounts(&client, &fleet, &acked, &acked).await;
+    worker.finish().await;
+}
+
 #[derive(Clone, Copy)]
 enum Fault {
     /// The connection ends before the answer is passed on.
     Cut,
     /// The connection stays, and nothing is passed on any more.
     Silence,
+    /// The statement is held up until the gate is opened, and reaches the server then; its answer goes nowhere.
+    Late,
+}
+
+#[derive(Default)]
+struct Gate {
+    open: Notify,
+    answered: Notify,
 }
 
 /// Passes everything on, but breaks a connection after the server has answered a statement with these words in it, as
@@ -64,6 +92,7 @@ enum Fault {
 struct Proxy {
     url: String,
     left: Arc<AtomicUsize>,
+    gate: Arc<Gate>,
     accepting: JoinHandle<()>,
 }
 
@@ -76,35 +105,36 @@ impl Drop for Proxy {
 impl Proxy {
     async fn start(url: &str, fault: Fault, words: &'static str, times: usize) -> Self {
         let config: tokio_postgres::Config = url.parse().unwrap();
-        let tcp: tokio_postgres::Config = TestServer::shared().await.postgres().tcp_url().parse().unwrap();
-        let (Host::Tcp(host), port) = (&tcp.get_hosts()[0], tcp.get_ports()[0]) else { panic!("not TCP") };
-        let upstream = (host.clone(), port);
+        let [Host::Unix(directory)] = config.get_hosts() else { panic!("tests use the socket") };
+        let upstream = directory.join(format!(".s.PGSQL.{}", config.get_ports()[0]));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (user, database) = (config.get_user().unwrap(), config.get_dbname().unwrap());
         let port = listener.local_addr().unwrap().port();
         let url = format!("postgresql://{user}@127.0.0.1:{port}/{database}?sslmode=disable");
         let left = Arc::new(AtomicUsize::new(times));
         let remaining = left.clone();
+        let gate = Arc::<Gate>::default();
+        let passing = gate.clone();
         let accepting = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (upstream, left) = (upstream.clone(), remaining.clone());
+                let (upstream, left, gate) = (upstream.clone(), remaining.clone(), passing.clone());
                 tokio::spawn(async move {
-                    if let Ok(server) = TcpStream::connect(&upstream).await {
-                        pass_on(client, server, fault, words, &left).await;
+                    if let Ok(server) = UnixStream::connect(&upstream).await {
+                        pass_on((client, server), fault, words, &left, &gate).await;
                     }
                 });
             }
         });
-        Self { url, left, accepting }
+        Self { url, left, gate, accepting }
     }
 }
 
 async fn pass_on(
-    mut client: TcpStream,
-    mut server: TcpStream,
+    (mut client, mut server): (TcpStream, UnixStream),
     fault: Fault,
     words: &str,
     left: &AtomicUsize,
+    gate: &Gate,
 ) {
     let (mut from_client, mut from_server) = (vec![0; 1 << 16], vec![0; 1 << 16]);
     let mut cuts = false;
@@ -115,6 +145,13 @@ async fn pass_on(
                 let sent = &from_client[..count];
                 cuts |= sent.windows(words.len()).any(|window| window == words.as_bytes())
                     && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+                if cuts && matches!(fault, Fault::Late) {
+                    // Its client is gone by then.
+                    gate.open.notified().await;
+                    server.write_all(sent).await.unwrap();
+                    assert!(server.read(&mut from_server).await.unwrap() > 0, "the server answers");
+                    return gate.answered.notify_one();
+                }
                 if server.write_all(sent).await.is_err() { return }
             }
             read = server.read(&mut from_server) => {

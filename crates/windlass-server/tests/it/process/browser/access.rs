@@ -75,6 +75,7 @@ async fn one_tenant_sees_nothing_of_another() {
     chrome.until_text("main", "404").await;
     let dead = world.in_state(State::DeadLetter).await;
     let before = world.server.queue.job(world.acme, dead).await.unwrap();
+    chrome.go("/ui/jobs").await;
     assert_eq!(chrome.post("/ui/jobs/act", &format!("retry={dead}")).await, 200);
     assert_eq!(world.server.queue.job(world.acme, dead).await.unwrap(), before, "nothing happened to it");
     chrome.close().await;
@@ -102,7 +103,7 @@ async fn a_super_admin_finds_a_silent_worker_and_switches_tenants() {
     chrome.go("/ui/jobs").await;
     chrome.click(".tenant summary").await;
     chrome.click(&format!("button[value='{}']", world.globex)).await;
-    chrome.until_text("#toasts", "You look at Globex Archive now").await;
+    chrome.until_text("#toasts", "You are looking at Globex Archive now").await;
     chrome
         .until("one job is there", async || {
             chrome.text("tbody[data-rows]").await.matches("sync-dropbox").count() == 1

@@ -8,7 +8,7 @@ use windlass_server::auth::Role;
 
 use super::chrome::Chrome;
 use super::world::World;
-use super::{NOTHING_THERE, pages};
+use super::{NOTHING_THERE, open_pages, pages, personal_pages};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn axe_finds_no_violation_on_any_page() {
@@ -24,7 +24,9 @@ async fn axe_finds_no_violation_on_any_page() {
             found.extend(violations(&chrome, &axe, &format!("{name} {theme}")).await);
         }
     };
-    look("sign-in", "/ui/sign-in").await;
+    for (name, path) in open_pages(&world).await {
+        look(name, &path).await;
+    }
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
     chrome.choose(world.acme).await;
     let pages = pages(&world).await;
@@ -42,6 +44,9 @@ async fn axe_finds_no_violation_on_any_page() {
     }
     chrome.sign_in(&world.token(world.acme, Role::Viewer).await).await;
     look("forbidden", "/ui/workers").await;
+    for (name, path) in personal_pages(&world, &chrome).await {
+        look(name, &path).await;
+    }
     assert!(found.is_empty(), "{found:#?}");
     chrome.close().await;
     world.end().await;

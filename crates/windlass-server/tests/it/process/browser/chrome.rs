@@ -61,6 +61,16 @@ impl Chrome {
         self.until("somebody is signed in", async || self.path().await.starts_with("/ui/jobs")).await;
     }
 
+    /// Signs in with an address and a password, as a person does.
+    pub(crate) async fn enter(&self, email: &str) {
+        self.driver.delete_all_cookies().await.unwrap();
+        self.go("/ui/sign-in").await;
+        self.fill("#email", email).await;
+        self.fill("#password", crate::support::people::PASSWORD).await;
+        self.click("form button.main").await;
+        self.until("somebody is signed in", async || self.path().await != "/ui/sign-in").await;
+    }
+
     /// Looks at a tenant, as a super-admin may.
     pub(crate) async fn choose(&self, tenant: uuid::Uuid) {
         assert_eq!(self.post("/ui/tenant", &format!("tenant={tenant}")).await, 200);
@@ -68,8 +78,9 @@ impl Chrome {
 
     /// Sends a form from the page that is open, and answers with the status at the end of the way.
     pub(crate) async fn post(&self, path: &str, form: &str) -> u64 {
-        let script = "const done = arguments[2]; \
-            fetch(arguments[0], {method: 'POST', body: new URLSearchParams(arguments[1])}).then(r => done(r.status), e => done(String(e)));";
+        let script = "const done = arguments[2]; const body = new URLSearchParams(arguments[1]); \
+            const stamp = document.querySelector('input[name=acting_for]'); if (stamp) body.append('acting_for', stamp.value); \
+            fetch(arguments[0], {method: 'POST', body}).then(r => done(r.status), e => done(String(e)));";
         let answer = self.driver.execute_async(script, vec![json!(path), json!(form)]).await.unwrap();
         answer.json().as_u64().unwrap_or_else(|| panic!("{path}: {}", answer.json()))
     }

@@ -64,7 +64,7 @@ async fn ten_thousand_tenants_come_in_pages_and_each_is_found() {
     chrome.fill("#tenant-q", "TENANT 07654").await;
     chrome.until("the one is found", async || listed().await == 1).await;
     chrome.click("#tenant-list .item").await;
-    chrome.until_text("#toasts", "You look at Tenant 07654 now").await;
+    chrome.until_text("#toasts", "You are looking at Tenant 07654 now").await;
     chrome.until_text(".tenant summary", "Tenant 07654").await;
 
     // The overview: those with most work first, the others behind them.

@@ -1,13 +1,15 @@
-//! Members: who may let people in, what they may do then, and that a person of several tenants can change between them.
+//! Members: who may invite people, how those accept, what they may do then, and that a person of several tenants can change
+//! between them.
 
 use serde_json::json;
 use windlass_server::auth::Role;
 
 use super::chrome::Chrome;
-use super::world::{PASSWORD, World};
+use super::world::World;
+use crate::support::people::PASSWORD;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_admin_adds_a_member_changes_their_role_and_removes_them() {
+async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_and_removed() {
     let world = World::quiet().await;
     let admin = world.server.client(world.acme, Role::TenantAdmin).await;
     let chrome = Chrome::open(&world.server.base).await;
@@ -16,16 +18,53 @@ async fn a_tenant_admin_adds_a_member_changes_their_role_and_removes_them() {
     chrome.until_text("main", "No members").await;
     chrome.click("main a[href='/ui/members/new']").await;
     // What is wrong is said, and what was typed is still there.
+    chrome.fill("#f-email", "ada@acme").await;
+    chrome.script("document.querySelector('#f-email').type = 'text'; document.querySelector('#f-email').value = 'ada at acme'").await;
+    chrome.click("button[value=save]").await;
+    chrome.until_text("main .note", "must be an e-mail address").await;
+    assert_eq!(chrome.find("#f-email").await.value().await.unwrap().as_deref(), Some("ada at acme"));
     chrome.fill("#f-email", "ada@acme.example").await;
-    chrome.fill("#f-name", "Ada Byron").await;
-    chrome.fill("#f-password", "short").await;
     chrome.click("button[value=save]").await;
-    chrome.until_text("main .note", "assword").await;
-    assert_eq!(chrome.find("#f-email").await.value().await.unwrap().as_deref(), Some("ada@acme.example"));
-    chrome.fill("#f-password", PASSWORD).await;
-    chrome.click("button[value=save]").await;
-    chrome.until_text("#toasts", "ada@acme.example is a member now").await;
+    chrome.until_text("main", "It is not shown again").await;
+    let link = chrome.text("#secret").await;
+    crate::support::secrets::issued(link.rsplit('/').next().unwrap());
+    let path = link.trim_start_matches(&world.server.base).to_owned();
+    chrome.go("/ui/members").await;
+    chrome.until_text("main", "Open invitations").await;
+    chrome.until_text("main", "ada@acme.example").await;
 
+    // Whoever is signed in as somebody else is told so, and signs out there.
+    chrome.go(&path).await;
+    chrome.until_text("main", "This invitation is for ada@acme.example").await;
+    chrome.click("button[value=sign-out]").await;
+    chrome.until_text("main", "I am new here").await;
+    chrome.fill("#name", "Ada Byron").await;
+    chrome.script("document.querySelector('#new').removeAttribute('minlength')").await;
+    chrome.fill("#new", "short").await;
+    chrome.click("button[value=create]").await;
+    chrome.until_text("#wrong", "assword").await;
+    assert_eq!(chrome.find("#name").await.value().await.unwrap().as_deref(), Some("Ada Byron"));
+    chrome.fill("#new", PASSWORD).await;
+    chrome.click("button[value=create]").await;
+    chrome.until_text("#toasts", "You are a member of Acme Photos now").await;
+    chrome.go(&path).await;
+    chrome.until_text("main", "This invitation is not valid").await;
+
+    // They change their password.
+    chrome.go("/ui/jobs").await;
+    chrome.click(".who summary").await;
+    chrome.click(".who a[href='/ui/account']").await;
+    chrome.fill("#current", "wrong horse battery").await;
+    chrome.fill("#new", "another good password").await;
+    chrome.click("main button.main").await;
+    chrome.until_text("main .note", "is not your password").await;
+    chrome.fill("#current", PASSWORD).await;
+    chrome.fill("#new", "another good password").await;
+    chrome.click("main button.main").await;
+    chrome.until_text("#toasts", "Your password was changed").await;
+
+    chrome.sign_in(&admin.token.clone().unwrap()).await;
+    chrome.go("/ui/members").await;
     chrome.script("document.querySelector('tbody select').value = 'operator'").await;
     chrome.click("tbody button[value=role]").await;
     chrome.until_text("#toasts", "ada@acme.example is operator now").await;
@@ -33,14 +72,29 @@ async fn a_tenant_admin_adds_a_member_changes_their_role_and_removes_them() {
     assert_eq!(roles["members"][0]["role"], "operator");
     assert_eq!(roles["members"][0]["name"], "Ada Byron", "a new role leaves the rest");
 
+    // A link to reset the password, which works once.
+    chrome.click("tbody button[name=reset]").await;
+    chrome.until_text("main", "It is not shown again").await;
+    let link = chrome.text("#secret").await;
+    crate::support::secrets::issued(link.rsplit('/').next().unwrap());
+    chrome.go(link.trim_start_matches(&world.server.base)).await;
+    chrome.fill("#new", "a third good password").await;
+    chrome.click("main button.main").await;
+    chrome.until_text("main", "Password changed").await;
+
+    chrome.go("/ui/members").await;
     chrome.click("tbody button[name=remove]").await;
-    chrome.until_text("#confirm", "ada@acme.example loses sight of this tenant").await;
+    chrome.until_text("#confirm", "ada@acme.example loses access to this tenant").await;
     chrome.click("#confirm button.yes").await;
     chrome.until_text("#toasts", "Removed ada@acme.example").await;
     chrome.until_text("main", "No members").await;
     assert_eq!(admin.get("/api/v1/admin/members").await.expect(200)["members"], json!([]));
     let acts = admin.get("/api/v1/admin/audit").await.expect(200).to_string();
-    assert!(acts.contains("member.put") && acts.contains("member.remove"), "{acts}");
+    for act in
+        ["invitation.create", "invitation.accept", "member.role", "password.reset_link", "member.remove"]
+    {
+        assert!(acts.contains(act), "{act}: {acts}");
+    }
     chrome.close().await;
     world.end().await;
 }
@@ -49,9 +103,7 @@ async fn a_tenant_admin_adds_a_member_changes_their_role_and_removes_them() {
 async fn a_person_of_two_tenants_signs_in_and_changes_between_them() {
     let world = World::busy().await;
     for (tenant, role) in [(world.acme, "viewer"), (world.globex, "tenant_admin")] {
-        let admin = world.server.client(tenant, Role::TenantAdmin).await;
-        let member = json!({"email": "ada@example.test", "role": role, "password": PASSWORD});
-        admin.post("/api/v1/admin/members", &member).await.expect(201);
+        world.server.member(tenant, "ada@example.test", role).await;
     }
     let chrome = Chrome::open(&world.server.base).await;
     chrome.go("/ui/sign-in").await;
@@ -70,9 +122,16 @@ async fn a_person_of_two_tenants_signs_in_and_changes_between_them() {
     look_at(world.acme, "Acme Photos").await;
     assert!(!chrome.has("a[href='/ui/jobs/new']").await, "a viewer here");
     // A tenant they are no member of stays closed, whatever they send.
-    assert_eq!(chrome.post("/ui/tenant", &format!("tenant={}", world.initech)).await, 200);
+    assert_eq!(chrome.post("/ui/tenant", &format!("tenant={}", world.initech)).await, 403);
     chrome.go("/ui/jobs").await;
-    assert!(!chrome.text(".tenant summary").await.contains("Initech"));
+    assert!(chrome.text(".tenant summary").await.contains("Acme Photos"));
+    // Removed from the one they look at, they choose again, and nothing was done elsewhere.
+    let remove = "delete from windlass.members where tenant_id = $1";
+    world.server.queue.client().await.execute(remove, &[&world.acme]).await.unwrap();
+    chrome.go("/ui/jobs").await;
+    chrome.until_text("main", "You are no longer a member of the tenant").await;
+    chrome.click(&format!("button[value='{}']", world.globex)).await;
+    chrome.until_text(".tenant", "Globex Archive").await;
     chrome.close().await;
     world.end().await;
 }

@@ -6,7 +6,7 @@ use windlass_server::auth::Role;
 
 use super::chrome::Chrome;
 use super::world::World;
-use super::{NOTHING_THERE, pages};
+use super::{NOTHING_THERE, open_pages, pages, personal_pages};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_pictured_in_both_themes_and_breaks_no_rule() {
@@ -14,8 +14,9 @@ async fn every_page_is_pictured_in_both_themes_and_breaks_no_rule() {
     let chrome = Chrome::open(&world.server.base).await;
     chrome.watch_complaints().await;
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
-    chrome.go("/ui/sign-in").await;
-    pictures(&chrome, &folder, "sign-in", "/ui/sign-in").await;
+    for (name, path) in open_pages(&world).await {
+        pictures(&chrome, &folder, name, &path).await;
+    }
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
     chrome.choose(world.acme).await;
     let mut heavy = Vec::new();
@@ -36,6 +37,9 @@ async fn every_page_is_pictured_in_both_themes_and_breaks_no_rule() {
     }
     chrome.sign_in(&world.token(world.acme, Role::Viewer).await).await;
     pictures(&chrome, &folder, "forbidden", "/ui/workers").await;
+    for (name, path) in personal_pages(&world, &chrome).await {
+        pictures(&chrome, &folder, name, &path).await;
+    }
     chrome.close().await;
     world.end().await;
 }

@@ -105,9 +105,6 @@ fn definition(which: usize) -> Definition {
         .backoff(Backoff { base_seconds: 900.0, cap_seconds: 900.0, jitter: 0.0, ..Backoff::default() })
 }
 
-/// Of those who have one.
-pub(crate) const PASSWORD: &str = "correct horse battery";
-
 pub(crate) const PROVIDER: &str = "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09";
 
 pub(crate) fn job(which: usize, tenant: Uuid, path: &str) -> NewJob {
@@ -263,20 +260,35 @@ impl World {
         id
     }
 
-    /// People of Acme's.
+    /// People of Acme's, and one who is invited.
     pub(crate) async fn people(&self) {
-        let client = self.server.client(self.acme, Role::TenantAdmin).await;
         for (email, name, role) in [
             ("ada@acme.example", "Ada Byron", "tenant_admin"),
             ("grace@acme.example", "Grace Hopper", "operator"),
             ("edsger@acme.example", "", "viewer"),
         ] {
-            let mut member = json!({"email": email, "name": name, "role": role});
-            if role == "tenant_admin" {
-                member["password"] = json!(PASSWORD);
-            }
-            client.post("/api/v1/admin/members", &member).await.expect(201);
+            let id = self.server.member(self.acme, email, role).await;
+            let named = "update windlass.users set name = $2 where id = $1";
+            self.server.queue.client().await.execute(named, &[&id, &name]).await.unwrap();
         }
+        self.invite("barbara@acme.example", "operator").await;
+    }
+
+    /// The path of the link that invites an address to Acme.
+    pub(crate) async fn invite(&self, email: &str, role: &str) -> String {
+        let client = self.server.client(self.acme, Role::TenantAdmin).await;
+        let body = json!({"email": email, "role": role});
+        let made = client.post("/api/v1/admin/invitations", &body).await.expect(201);
+        let link = made["link"].as_str().unwrap();
+        link[link.find("/ui/").unwrap()..].to_owned()
+    }
+
+    /// The path of a link that resets a password.
+    pub(crate) async fn reset_link(&self, email: &str) -> String {
+        let client = self.server.client(self.acme, Role::TenantAdmin).await;
+        let made = client.post("/api/v1/admin/password-resets", &json!({"email": email})).await.expect(201);
+        let link = made["link"].as_str().unwrap();
+        link[link.find("/ui/").unwrap()..].to_owned()
     }
 
     pub(crate) async fn definition_id(&self, key: &str) -> Uuid {

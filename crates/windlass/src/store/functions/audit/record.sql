@@ -7,9 +7,7 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  if for_tenant <> '00000000-0000-0000-0000-000000000000' then
-    perform windlass.tenant_for(for_tenant);
-  end if;
+  perform windlass.tenant_for(for_tenant);
   insert into windlass.audit (tenant_id, actor, role, from_address, request_id, action, target, outcome, before, after)
     values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 end
@@ -37,7 +35,16 @@ begin
   raise exception 'the audit trail is append-only' using errcode = 'WL003', detail = tg_table_name;
 end
 $$;
-create or replace trigger append_only before update or delete or truncate on windlass.audit
-  for each statement execute function windlass.refuse_change();
-create or replace trigger append_only before update or delete or truncate on windlass.audit_seals
-  for each statement execute function windlass.refuse_change();
+-- Only where it is missing, because making a trigger locks the table against all who write it.
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['audit', 'audit_seals'] loop
+    if not exists (select from pg_trigger t where t.tgrelid = format('windlass.%I', name)::regclass and t.tgname = 'append_only') then
+      execute format('create trigger append_only before update or delete or truncate on windlass.%I
+                      for each statement execute function windlass.refuse_change()', name);
+    end if;
+  end loop;
+end
+$$;

@@ -2,7 +2,15 @@
 -- Off the way of the acts themselves: a chain written with each act would make all of a tenant's acts wait for each other.
 -- In the order of (xid, id), below the oldest transaction still at work: nothing can come before what is chained. A
 -- transaction that writes and stays open holds the chain back as long as it does.
--- Index: audit_by_xid, audit_seals_by_xid, audit_seals_pkey. One sealer at a time.
+--
+-- Transaction ids order rows of one cluster only. In a database that was restored into another cluster, old rows have ids
+-- that the new one may not reach for years, and new rows smaller ones than what is chained. So the identifier of the cluster
+-- is kept with the mark. When it is another one, every row that is not chained is looked for once: all that can be seen are
+-- committed, and only those of transactions still at work are left for the rounds after.
+--
+-- A row that is too large to be hashed as one text, or cannot be read, is chained in another form (see audit_link) and noted: it keeps no other
+-- row from the chain.
+-- Index: audit_by_xid, audit_seals_by_xid, audit_heads_pkey. One sealer at a time.
 create or replace function windlass.seal_audit(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -10,36 +18,113 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  last record;
+  now_running pg_snapshot := pg_current_snapshot();
+  this_cluster bigint := (select c.system_identifier from pg_control_system() c);
+  mark record;
   entry windlass.audit;
   chain uuid;
   reached bigint;
   link bytea;
+  form smallint;
   sealed integer := 0;
 begin
-  if not pg_try_advisory_xact_lock(hashtext('windlass.seal_audit')) then
+  -- Most rounds find nothing. They end here and write nothing, not even a lock.
+  select m.cluster = this_cluster as is_here, m.xid into mark from windlass.audit_sealer m;
+  if (mark.is_here and not exists (select from windlass.unsealed_audit(mark.xid, now_running, 1))) or not windlass.try_gate('seal') then
     return 0;
   end if;
-  select s.xid, s.audit_id into last from windlass.audit_seals s order by s.xid desc, s.audit_id desc limit 1;
+  select m.cluster = this_cluster as is_here, m.xid into mark from windlass.audit_sealer m;
   for entry in
-    select b.* from (
-      select a.* from windlass.audit a
-       where (last.xid is null or (a.xid, a.id) > (last.xid, last.audit_id))
-         and a.xid < pg_snapshot_xmin(pg_current_snapshot())
-       order by a.xid, a.id limit most) b
-     order by b.tenant_id, b.xid, b.id
+    select b.* from windlass.unsealed_audit(case when mark.is_here then mark.xid end, now_running, most) b order by b.tenant_id, b.xid, b.id
   loop
     if entry.tenant_id is distinct from chain then
+      if chain is not null then
+        perform windlass.remember_head(chain, reached, link);
+      end if;
       chain := entry.tenant_id;
-      select s.position, s.hash into reached, link from windlass.audit_seals s
-       where s.tenant_id = chain order by s.position desc limit 1;
+      -- From the head: where links were removed, a gap stays. If it is the head that was removed, from the last link.
+      select e.position, e.hash into reached, link
+        from (select h.position, h.hash from windlass.audit_heads h where h.tenant_id = chain
+              union all
+              (select s.position, s.hash from windlass.audit_seals s where s.tenant_id = chain order by s.position desc limit 1)) e
+       order by e.position desc limit 1;
     end if;
     reached := coalesce(reached, 0) + 1;
-    link := windlass.audit_hash(coalesce(link, ''), entry);
-    insert into windlass.audit_seals (tenant_id, position, audit_id, xid, hash) values (chain, reached, entry.id, entry.xid, link);
+    begin
+      form := 1;
+      link := windlass.audit_hash(coalesce(link, ''), entry);
+    exception when others then
+      select o.link, o.form into link, form from windlass.other_audit_link(coalesce(link, ''), entry, sqlstate, sqlerrm) o;
+    end;
+    insert into windlass.audit_seals (tenant_id, position, audit_id, xid, hash, form) values (chain, reached, entry.id, entry.xid, link, form);
     sealed := sealed + 1;
   end loop;
+  if chain is not null then
+    perform windlass.remember_head(chain, reached, link);
+  end if;
+  if sealed < most then
+    insert into windlass.audit_sealer as m (cluster, xid) values (this_cluster, pg_snapshot_xmin(now_running))
+      on conflict (is_only) do update set cluster = excluded.cluster, xid = excluded.xid
+      where (m.cluster, m.xid) is distinct from (excluded.cluster, excluded.xid);
+  end if;
   return sealed;
+end
+$$;
+
+-- Rows to be chained next. `above`: everything below it is chained; null if that is not known of this cluster. A row that
+-- can be seen and has an id that this cluster has not given out yet is another cluster's.
+create or replace function windlass.unsealed_audit(above xid8, now_running pg_snapshot, most integer) returns setof windlass.audit
+language plpgsql stable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  if above is not null then
+    return query select a.* from windlass.audit a
+      where a.xid >= above and a.xid < pg_snapshot_xmin(now_running)
+        and not exists (select from windlass.audit_seals s where s.xid = a.xid and s.audit_id = a.id)
+      order by a.xid, a.id limit most;
+  else
+    return query select a.* from windlass.audit a
+      where (a.xid < pg_snapshot_xmin(now_running) or a.xid >= pg_snapshot_xmax(now_running))
+        and not exists (select from windlass.audit_seals s where s.xid = a.xid and s.audit_id = a.id)
+      order by a.xid, a.id limit most;
+  end if;
+end
+$$;
+
+-- Keeps the end of a chain outside the chain.
+create or replace function windlass.remember_head(of_tenant uuid, reached bigint, link bytea) returns void
+language sql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  insert into windlass.audit_heads as h (tenant_id, position, hash) values (of_tenant, reached, link)
+    on conflict (tenant_id) do update set position = excluded.position, hash = excluded.hash, sealed_at = now()
+    where h.position < excluded.position
+$$;
+
+-- A head only moves forward, whoever asks.
+create or replace function windlass.refuse_backward() returns trigger
+language plpgsql
+as $$
+begin
+  if tg_op operator(pg_catalog.=) 'UPDATE' and new.tenant_id operator(pg_catalog.=) old.tenant_id
+      and new.position operator(pg_catalog.>) old.position then
+    return new;
+  end if;
+  raise exception 'the head of an audit chain only moves forward' using errcode = 'WL003', detail = old.tenant_id;
+end
+$$;
+-- Only where they are missing: making a trigger waits for everybody who has so much as prepared a statement that writes the table.
+do $$
+begin
+  if not exists (select from pg_trigger t where t.tgrelid = 'windlass.audit_heads'::regclass and t.tgname = 'only_forward') then
+    create trigger only_forward before update or delete on windlass.audit_heads
+      for each row execute function windlass.refuse_backward();
+  end if;
+  if not exists (select from pg_trigger t where t.tgrelid = 'windlass.audit_heads'::regclass and t.tgname = 'append_only') then
+    create trigger append_only before truncate on windlass.audit_heads
+      for each statement execute function windlass.refuse_change();
+  end if;
 end
 $$;
 

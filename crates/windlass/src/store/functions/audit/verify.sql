@@ -1,5 +1,6 @@
 -- Walks each tenant's chain and says what is wrong with it: a row that was changed, a row that is gone, a place that is
--- missing, a row that was never chained although later ones are. No row: all is well. Reads everything, so it costs by its size.
+-- missing, an end that is missing, a row that was never chained although later ones are. No row: all is well. Reads
+-- everything, so it costs by its size. With a tenant in force, that one's chain only.
 create or replace function windlass.verify_audit()
 returns table (tenant_id uuid, place bigint, audit_id bigint, problem text)
 language plpgsql security definer
@@ -8,14 +9,17 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
+  only_of constant uuid := windlass.current_tenant();
   link record;
   chain uuid;
   previous bytea;
   reached bigint;
+  wanted bytea;
 begin
   for link in
-    select s.tenant_id, s.position, s.audit_id, s.hash, a as entry
+    select s.tenant_id, s.position, s.audit_id, s.hash, s.form, a as entry
       from windlass.audit_seals s left join windlass.audit a on a.tenant_id = s.tenant_id and a.id = s.audit_id
+     where only_of is null or s.tenant_id = only_of
      order by s.tenant_id, s.position
   loop
     if link.tenant_id is distinct from chain then
@@ -27,16 +31,68 @@ begin
       return query select chain, reached + 1, null::bigint, 'a place of the chain is missing';
     elsif (link.entry).id is null then
       return query select chain, link.position, link.audit_id, 'the row is gone';
-    elsif windlass.audit_hash(previous, link.entry) <> link.hash then
-      return query select chain, link.position, link.audit_id, 'the row, or the one before it, was changed';
+    else
+      begin
+        wanted := case link.form when 1 then windlass.audit_hash(previous, link.entry) else windlass.audit_link(previous, link.entry, link.form) end;
+      exception when data_exception or program_limit_exceeded or internal_error then
+        wanted := ''; -- a row that was chained can be hashed
+      end;
+      if wanted <> link.hash then
+        return query select chain, link.position, link.audit_id, 'the row, or the one before it, was changed';
+      elsif link.form = 3 then
+        return query select chain, link.position, link.audit_id, 'the row could not be read when it was chained, so nothing proves what it says';
+      end if;
     end if;
     previous := link.hash;
     reached := link.position;
   end loop;
   return query
+    select h.tenant_id, h.position, null::bigint, 'the chain ended here, and no longer reaches it'
+      from windlass.audit_heads h
+     where (only_of is null or h.tenant_id = only_of)
+       and not exists (select from windlass.audit_seals s where s.tenant_id = h.tenant_id and s.position = h.position and s.hash = h.hash);
+  return query
     select a.tenant_id, null::bigint, a.id, 'the row is not in the chain'
-      from windlass.audit a
-     where (a.xid, a.id) < (select s.xid, s.audit_id from windlass.audit_seals s order by s.xid desc, s.audit_id desc limit 1)
+      from windlass.audit a, windlass.audit_sealer m
+     where (only_of is null or a.tenant_id = only_of) and m.cluster = (select c.system_identifier from pg_control_system() c) and a.xid < m.xid
        and not exists (select from windlass.audit_seals s where s.xid = a.xid and s.audit_id = a.id);
+end
+$$;
+
+-- Whether the chains still hold what a checkpoint says: for each chain a position and the hash there. Since each hash
+-- includes the one before it, nothing up to that position can have been changed. No row: they do.
+create or replace function windlass.verify_checkpoint(tenants uuid[], positions bigint[], hashes bytea[])
+returns table (tenant_id uuid, place bigint, audit_id bigint, problem text)
+language plpgsql stable security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform windlass.tenants_for(tenants);
+  return query
+    select c.tenant, c.place, s.audit_id,
+           case when s.hash is null then 'the checkpoint has this place and the chain does not reach it'
+                else 'the checkpoint has another hash at this place' end
+      from unnest(tenants, positions, hashes) c (tenant, place, hash)
+      left join windlass.audit_seals s on s.tenant_id = c.tenant and s.position = c.place
+     where s.hash is distinct from c.hash;
+end
+$$;
+
+-- The last link of a tenant's chain, or of every chain where no tenant is in force and none is named: a checkpoint.
+create or replace function windlass.heads_of(of_tenant uuid) returns setof jsonb
+language plpgsql stable security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  if of_tenant is not null then
+    perform windlass.tenant_for(of_tenant);
+  else
+    of_tenant := windlass.current_tenant();
+  end if;
+  return query
+    select jsonb_build_object('tenant_id', h.tenant_id, 'position', h.position, 'hash', encode(h.hash, 'hex'), 'sealed_at', h.sealed_at)
+      from windlass.audit_heads h where of_tenant is null or h.tenant_id = of_tenant order by h.tenant_id;
 end
 $$;

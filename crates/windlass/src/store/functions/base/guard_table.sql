@@ -1,13 +1,35 @@
--- Row-level security for one table: forced, and everything allowed to the owner, as whom the functions run.
--- Whoever else may see rows gets a policy of its own; a partition has none, so it is reached only through its parent.
-create or replace function windlass.guard_table(name text) returns void
+-- Row-level security for one table: forced, and everything allowed to the owner, as whom the functions run. `reads` names the
+-- column that holds the tenant, for tables whose rows roles may read: those of the tenant in force, or of all for the admin.
+-- A partition has no such policies, so it is reached only through its parent.
+-- Whatever is as it should be is left alone: every one of these statements locks the table against all who use it. A policy is
+-- compared by its name and its roles, so one whose condition changes must get a new name.
+create or replace function windlass.guard_table(name text, reads text default null) returns void
 language plpgsql
+set search_path = pg_catalog, pg_temp
 as $$
+declare
+  guarded regclass := format('windlass.%I', name)::regclass;
+  wanted record;
 begin
-  execute format('alter table windlass.%I enable row level security', name);
-  execute format('alter table windlass.%I force row level security', name);
-  if not exists (select from pg_policy p where p.polrelid = format('windlass.%I', name)::regclass and p.polname = 'owner_moves_jobs') then
-    execute format('create policy owner_moves_jobs on windlass.%I to windlass_owner using (true) with check (true)', name);
+  if not (select c.relrowsecurity from pg_class c where c.oid = guarded) then
+    execute format('alter table windlass.%I enable row level security', name);
   end if;
+  if not (select c.relforcerowsecurity from pg_class c where c.oid = guarded) then
+    execute format('alter table windlass.%I force row level security', name);
+  end if;
+  for wanted in
+    select w.policy, w.roles, w.rule from (values
+        ('owner_moves_jobs', array['windlass_owner'], 'using (true) with check (true)', true),
+        ('tenant_reads', array['windlass_app', 'windlass_reader', 'windlass_server'],
+          format('using (%I = (select windlass.current_tenant()))', coalesce(reads, '')), reads is not null),
+        ('admin_reads', array['windlass_admin'], 'using (true)', reads is not null)) w (policy, roles, rule, is_wanted)
+     where w.is_wanted
+       and not exists (select from pg_policy p where p.polrelid = guarded and p.polname = w.policy
+             and array(select r::regrole::text from unnest(p.polroles) r order by 1) = array(select r from unnest(w.roles) r order by 1))
+  loop
+    execute format('drop policy if exists %I on windlass.%I', wanted.policy, name);
+    execute format('create policy %I on windlass.%I for %s to %s %s', wanted.policy, name,
+      case when wanted.policy = 'owner_moves_jobs' then 'all' else 'select' end, array_to_string(wanted.roles, ', '), wanted.rule);
+  end loop;
 end
 $$;

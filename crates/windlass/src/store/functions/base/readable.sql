@@ -10,13 +10,3 @@ exception when data_exception or program_limit_exceeded then
   return pg_catalog.to_jsonb(payload::pg_catalog.text);
 end
 $$;
-
--- A payload as it is searched: in small letters and without the spaces that separate, since they depend on who wrote it. Where
--- letters may be written as escapes, or lines are indented, what is searched is the readable form, which takes longer to make.
-create or replace function windlass.searchable(payload json) returns text
-language sql immutable
-as $$
-  select replace(replace(lower(case
-    when strpos(payload::text, '\u') > 0 or strpos(payload::text, e'\n') > 0 or strpos(payload::text, '  ') > 0 then windlass.readable(payload)::text
-    else payload::text end), ': ', ':'), ', ', ',')
-$$;

@@ -16,7 +16,7 @@ create or replace function windlass.ring(lane integer) returns void
 language plpgsql
 as $$
 begin
-  if exists (select from windlass.waiting) then
+  if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 then
     perform pg_notify('windlass', coalesce(lane::text, 'all'));
   end if;
 end

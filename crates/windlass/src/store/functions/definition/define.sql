@@ -1,4 +1,5 @@
--- Creates or updates a definition from code. Fields that are absent keep their value, or take the default. A definition
+-- Creates or updates a definition from code. Refuses fields that are unknown or cannot be used (see refuse_definition).
+-- Fields that are absent keep their value, or take the default. A definition
 -- that is already as asked is not written, so that a fleet which starts at once does not queue on one row. Compared field
 -- by field: by containment a schema that asks for less than the old one would count as the same.
 create or replace function windlass.define(definition jsonb) returns uuid
@@ -11,12 +12,19 @@ declare
   new_id uuid;
   wanted jsonb;
 begin
+  perform windlass.refuse_definition(definition);
   select d.id, to_jsonb(d) as fields into old from windlass.job_definitions d where d.key = definition ->> 'key';
   if found and not exists (select from jsonb_each(definition) n where old.fields -> n.key is distinct from n.value) then
     return old.id;
   end if;
   insert into windlass.job_definitions (key) values (definition ->> 'key') on conflict (key) do nothing;
   select to_jsonb(d) || definition into wanted from windlass.job_definitions d where d.key = definition ->> 'key' for update;
+  if not ((wanted -> 'min_priority')::integer <= (wanted -> 'priority')::integer
+          and (wanted -> 'priority')::integer <= (wanted -> 'max_priority')::integer) then
+    raise exception 'priority must lie between min_priority and max_priority' using errcode = 'WL007', column = 'priority';
+  elsif wanted ->> 'on_purge' = wanted ->> 'key' then
+    raise exception 'on_purge must be the key of another definition' using errcode = 'WL007', column = 'on_purge';
+  end if;
   update windlass.job_definitions d
      set description = n.description, arg_schema = n.arg_schema, timeout_seconds = n.timeout_seconds, max_attempts = n.max_attempts,
          is_active = n.is_active, queue = n.queue, priority = n.priority, min_priority = n.min_priority, max_priority = n.max_priority,
@@ -27,6 +35,9 @@ begin
     from jsonb_populate_record(null::windlass.job_definitions, wanted) n
    where d.key = n.key
   returning d.id into new_id;
+  if wanted ->> 'max_running' is not null then
+    perform windlass.count_running(new_id);
+  end if;
   return new_id;
 end
 $$;

@@ -15,6 +15,7 @@ as $$
 declare
   made uuid;
 begin
+  perform windlass.refuse_definition(definition); -- before the key is used
   insert into windlass.job_definitions (key) values (definition ->> 'key');
   made := windlass.define(definition); -- a statement of its own, so that the next one sees what it did
   return windlass.shown_definition(made);
@@ -31,6 +32,9 @@ as $$
 declare
   its_key text;
 begin
+  if jsonb_typeof(fields) is distinct from 'object' then
+    raise exception 'fields must be a JSON object' using errcode = 'WL007', column = 'fields';
+  end if;
   select d.key into its_key from windlass.job_definitions d where d.id = of_id for update;
   if not found then
     return null;

@@ -1,16 +1,21 @@
 -- Applies what the dispatcher decided about a batch of events, in one transaction: the events leave the outbox, and each
 -- trigger that an event matched gets one row and, unless it could not be rendered, one job. ords: which event a match is of.
+-- afters: how far through its triggers each event had come when that was decided; untils: how far it comes now. Null is none
+-- of them, and all of them: an event with an until stays in the outbox for the rest.
 -- An event with a match of an older generation stays in the outbox and is decided again. What another dispatcher holds or
 -- has done is left alone.
+-- What would have to wait for an open transaction of its tenant (the quota, a key, the first use of a lane) fails the call after 200 ms
+-- with lock_not_available; the dispatcher then finds out whose it is (see apply.rs).
 -- Lock order: triggers by key, shared, so that an edit waits for us or we see it; then the outbox by seq.
 create or replace function windlass.dispatch_events(
   tenants uuid[], events uuid[],
   ords integer[], triggers uuid[], generations integer[], reasons text[], jobs uuid[], keys text[], payloads jsonb[],
-  dedupe_keys text[], windows integer[],
+  dedupe_keys text[], windows integer[], afters uuid[] default null, untils uuid[] default null,
   out dispatched integer, out fired integer)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '200ms'
 as $$
 #variable_conflict use_column
 declare
@@ -18,6 +23,7 @@ declare
   won integer[];
   item record;
 begin
+  perform windlass.tenants_for(tenants);
   perform windlass.stay_durable();
   perform from windlass.job_triggers t
     join (select distinct tenants[i.ord] as tenant, i.trigger from unnest(ords, triggers) i (ord, trigger)) m
@@ -28,12 +34,17 @@ begin
      where not exists (select from windlass.job_triggers t where t.tenant_id = tenants[i.ord] and t.id = i.trigger
                           and t.generation = i.generation and t.is_enabled and t.deleted_at is null));
   with mine as materialized (
-    select p.tenant_id, p.event_id, n.ord from windlass.event_pending p
+    select p.tenant_id, p.event_id, n.ord, untils[n.ord] as until from windlass.event_pending p
       join unnest(tenants, events) with ordinality n (tenant, event, ord) on p.tenant_id = n.tenant and p.event_id = n.event
-     where n.ord <> all (stale) order by p.seq for update of p skip locked),
+     where n.ord <> all (stale) and p.after_trigger is not distinct from afters[n.ord]
+     order by p.seq for update of p skip locked),
   gone as (
-    delete from windlass.event_pending p using mine m where p.tenant_id = m.tenant_id and p.event_id = m.event_id returning m.ord)
-  select coalesce(array_agg(g.ord), '{}') into won from gone g;
+    delete from windlass.event_pending p using mine m
+     where m.until is null and p.tenant_id = m.tenant_id and p.event_id = m.event_id returning m.ord),
+  moved as (
+    update windlass.event_pending p set after_trigger = m.until from mine m
+     where m.until is not null and p.tenant_id = m.tenant_id and p.event_id = m.event_id returning m.ord)
+  select coalesce(array_agg(g.ord), '{}') into won from (select ord from gone union all select ord from moved) g;
   dispatched := cardinality(won);
 
   insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason)

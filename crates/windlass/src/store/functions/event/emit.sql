@@ -11,12 +11,9 @@ as $$
 #variable_conflict use_column
 declare
   tenant uuid := windlass.tenant_for(emit.tenant_id);
-  tenant_status text := (select t.status from windlass.tenants t where t.id = tenant);
   too_long text;
 begin
-  if tenant_status is distinct from 'active' then
-    raise exception 'the tenant % is %', tenant, coalesce(tenant_status, 'unknown') using errcode = 'WL003', detail = tenant::text;
-  elsif emit.name is null or length(emit.name) > 200 or emit.name !~ '^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$' then
+  if emit.name is null or length(emit.name) > 200 or emit.name !~ '^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$' then
     raise exception 'name must be words of letters, digits, _ and - with dots between, up to 200 characters'
       using errcode = 'WL007', column = 'name';
   elsif emit.payload is null then
@@ -41,7 +38,8 @@ begin
       return;
     end if; -- pruned between the two statements: try again
   end loop;
-  insert into windlass.event_pending (tenant_id, event_id) values (tenant, emit.id);
+  insert into windlass.event_pending (tenant_id, event_id, bytes) values (tenant, emit.id, octet_length(emit.payload::text));
+  perform windlass.refuse_tenant(array[tenant]); -- only now that whoever deletes the tenant knows of this transaction
   if exists (select from windlass.leader l where l.duty = 'dispatch' and l.rings_until > clock_timestamp()) then
     perform pg_notify('windlass', 'events');
   end if;

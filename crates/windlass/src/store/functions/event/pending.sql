@@ -1,21 +1,61 @@
--- Events that nobody has dispatched, oldest first, without a lock: dispatch_events guards what is done about them.
+-- Events that nobody has dispatched, without a lock: dispatch_events guards what is done about them. Tenants take turns:
+-- up to most_tenants of them, from after_tenant on, each with an equal share of most events and most_bytes of payload, and
+-- with at least one event. Within a tenant the oldest come first; all of them have come equally far through the triggers.
 -- late_ms: as in due_triggers. When there is nothing the dispatcher asks to be rung for, for as long as ring_ms.
--- Index: event_pending_in_line, in its own order.
-create or replace function windlass.pending_events(late_ms integer, most integer, ring_ms integer)
-returns table (tenant_id uuid, id uuid, name text, payload jsonb, emitted_at timestamptz)
+-- Index: event_pending_of_tenant, one probe per tenant.
+create or replace function windlass.pending_events(
+  late_ms integer, most integer, ring_ms integer, most_bytes bigint, most_tenants integer, after_tenant uuid)
+returns table (tenant_id uuid, id uuid, name text, payload jsonb, emitted_at timestamptz, after_trigger uuid, has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
 set jit = off
 as $$
 #variable_conflict use_column
+declare
+  tenants uuid[] := '{}';
+  last uuid := after_tenant;
+  found_tenant uuid;
+  is_around boolean := false;
+  turns integer;
 begin
+  update windlass.event_pending p set retry_at = null
+    from (select h.tenant_id, h.event_id from windlass.event_pending h where h.retry_at <= clock_timestamp()
+           order by h.retry_at limit most for update skip locked) due
+   where p.tenant_id = due.tenant_id and p.event_id = due.event_id;
+
+  while cardinality(tenants) < most_tenants loop
+    select p.tenant_id into found_tenant from windlass.event_pending p
+     where p.tenant_id > last and p.retry_at is null order by p.tenant_id limit 1;
+    if not found then
+      exit when is_around;
+      is_around := true;
+      last := '00000000-0000-0000-0000-000000000000';
+      continue;
+    end if;
+    exit when is_around and found_tenant > after_tenant;
+    tenants := tenants || found_tenant;
+    last := found_tenant;
+  end loop;
+
+  turns := greatest(1, cardinality(tenants));
   return query
-    select e.tenant_id, e.id, e.name, e.payload, e.emitted_at
-      from (select p.* from windlass.event_pending p order by p.seq limit most) p
-      join windlass.event e on e.tenant_id = p.tenant_id and e.id = p.event_id
+    with share as (
+      select w.tenant, w.turn, p.* from unnest(tenants) with ordinality w (tenant, turn) cross join lateral (
+        select p.event_id, p.seq, p.after_trigger, row_number() over line as nth, sum(p.bytes) over line as so_far,
+               first_value(p.after_trigger) over line as first_after
+          from (select p.* from windlass.event_pending p where p.tenant_id = w.tenant and p.retry_at is null
+                 order by p.seq limit greatest(1, most / turns)) p
+        window line as (order by p.seq)) p),
+    batch as materialized (
+      select s.* from share s
+       where s.nth = 1 or s.so_far <= most_bytes / turns and s.after_trigger is not distinct from s.first_after)
+    select e.tenant_id, e.id, e.name, e.payload, e.emitted_at, b.after_trigger,
+           (select count(*) from (select from windlass.event_pending p where p.retry_at is null limit most + 1) p)
+             > (select count(*) from batch)
+      from batch b join windlass.event e on e.tenant_id = b.tenant and e.id = b.event_id
      where e.emitted_at <= clock_timestamp() - make_interval(secs => late_ms / 1000.0)
-     order by p.seq;
+     order by b.turn, b.seq;
   if not found then
     -- Skipped when another has the row: it is writing the same.
     update windlass.leader l set rings_until = clock_timestamp() + make_interval(secs => ring_ms / 1000.0)
@@ -24,14 +64,55 @@ begin
 end
 $$;
 
--- The triggers that wait for events, of these tenants. Read after the events, so that a trigger which was there when an
--- event was committed is never missed.
-create or replace function windlass.event_triggers(tenants uuid[]) returns setof jsonb
-language sql stable security definer
+-- The triggers that wait for events, of these tenants, by id from afters on: of each tenant at most `most`, and at most
+-- most_bytes but at least one. A row without a trigger says that these were the last ones of its tenant. Read after the
+-- events, so that a trigger which was there when an event was committed is never missed.
+create or replace function windlass.event_triggers(tenants uuid[], afters uuid[], most integer, most_bytes integer)
+returns table (tenant_id uuid, trigger_id uuid, fields jsonb)
+language plpgsql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(t) || jsonb_build_object('definition_key', d.key)
-    from windlass.job_triggers t join windlass.job_definitions d on d.id = t.definition_id
-   where t.tenant_id = any (tenants) and t.is_enabled and t.trigger_type = 'event' and t.deleted_at is null
-   order by t.tenant_id, t.id
+#variable_conflict use_column
+declare
+  so_far bigint;
+  is_whole boolean;
+  item record;
+begin
+  perform windlass.tenants_for(tenants);
+  for i in 1 .. cardinality(tenants) loop
+    tenant_id := tenants[i];
+    so_far := 0;
+    is_whole := true;
+    for item in
+      select t as row, d.key, row_number() over (order by t.id) as nth
+        from windlass.job_triggers t join windlass.job_definitions d on d.id = t.definition_id
+       where t.tenant_id = tenants[i] and t.id > afters[i]
+         and t.is_enabled and t.trigger_type = 'event' and t.deleted_at is null
+       order by t.id limit most + 1
+    loop
+      fields := windlass.trigger_fields(item.row, item.key);
+      so_far := so_far + octet_length(fields::text);
+      is_whole := item.nth <= most and (item.nth = 1 or so_far <= most_bytes);
+      exit when not is_whole;
+      trigger_id := (item.row).id;
+      return next;
+    end loop;
+    if is_whole then
+      trigger_id := null;
+      fields := null;
+      return next;
+    end if;
+  end loop;
+end
+$$;
+
+-- An event that could not be dispatched, for this reason, waits for a while and is in nobody's way.
+create or replace function windlass.hold_event_back(tenant uuid, event uuid, problem text, for_seconds integer) returns void
+language sql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  select windlass.tenant_for(tenant);
+  update windlass.event_pending p
+     set problem = left(hold_event_back.problem, 500), retry_at = clock_timestamp() + make_interval(secs => for_seconds)
+   where p.tenant_id = tenant and p.event_id = event
 $$;

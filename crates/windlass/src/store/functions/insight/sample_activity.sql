@@ -1,7 +1,7 @@
 -- Adds up what ended since the last round, per slot, tenant and queue, and notes how deep each queue is. One sampler at a
 -- time. Returns how many rows it wrote.
 --
--- Index: history_by_time (BRIN), so it reads about what ended in the meantime and nothing older.
+-- Index: history_by_time, so it reads what ended in the meantime and nothing older.
 -- Trap: a settlement stamps its rows before it commits. The newest two seconds are left for the next round, so that a
 -- commit that takes its time is still counted; one that takes longer is missing in the chart and nowhere else.
 create or replace function windlass.sample_activity(slot_seconds integer) returns integer
@@ -18,7 +18,7 @@ declare
   since timestamptz;
   written integer;
 begin
-  if not pg_try_advisory_xact_lock(hashtext('windlass.sample_activity')) then
+  if exists (select from windlass.keeper_mark m where m.duty = 'activity' and m.reached >= upto) or not windlass.try_gate('sample') then
     return 0;
   end if;
   select greatest(m.reached, upto - interval '10 minutes') into since from windlass.keeper_mark m where m.duty = 'activity';

@@ -34,7 +34,7 @@ as $$
 declare
   tenant uuid := windlass.tenant_for(enqueue.tenant_id);
   at timestamptz := clock_timestamp();
-  starts_at timestamptz := coalesce(at + enqueue.delay, enqueue.scheduled_for);
+  starts_at timestamptz;
   route record;
   attempts smallint;
   line_seq bigint;
@@ -44,10 +44,18 @@ begin
     enqueue.uniqueness, enqueue.tags,
     array[enqueue.dedupe_key, enqueue.idempotency_key, enqueue.ordering_key, enqueue.subject_type, enqueue.subject_id,
           enqueue.correlation_id, enqueue.source_ref, enqueue.trace]);
-  if not isfinite(enqueue.scheduled_for) or not isfinite(enqueue.deadline) then
-    -- Infinity can be stored but not reckoned with: it would stop every claim or promotion that meets it.
-    raise exception 'scheduled_for and deadline must be finite' using errcode = 'WL007', column = 'deadline';
+  if cardinality(enqueue.depends_on) > 100 then
+    raise exception 'depends_on names % jobs, the most is 100', cardinality(enqueue.depends_on) using errcode = 'WL007', column = 'depends_on';
   end if;
+  perform windlass.refuse_instant('scheduled_for', enqueue.scheduled_for);
+  perform windlass.refuse_instant('deadline', enqueue.deadline);
+  if enqueue.job_id is not null then
+    perform windlass.refuse_ids(array[enqueue.job_id]);
+  end if;
+  if enqueue.delay not between interval '-36500 days' and interval '36500 days' then
+    raise exception 'delay must be at most 36500 days' using errcode = 'WL007', column = 'delay';
+  end if;
+  starts_at := coalesce(at + enqueue.delay, enqueue.scheduled_for);
   perform windlass.stay_durable();
   select * into route from windlass.route(tenant, enqueue.definition_key, enqueue.queue, enqueue.priority);
   attempts := coalesce(enqueue.max_attempts, route.max_attempts);
@@ -71,23 +79,27 @@ begin
       enqueue.dedupe_key, enqueue.idempotency_key, request, enqueue.ordering_key, enqueue.depends_on, enqueue.if_unmet) g;
   if is_duplicate then
     return;
-  elsif enqueue.parent_id is null then
-    -- A job that another one asks for takes its place, and must not keep it from ending.
-    perform windlass.hold_to_quota(tenant);
   end if;
+  -- Jobs that other jobs ask for count too, or a parent would be a way around the quota. One that completes has given up its own
+  -- place by then, so a chain of one after the other always fits.
+  perform windlass.hold_to_quota(tenant);
 
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, scheduled_for, deadline,
-      created_by, parent_id, source_ref, dedupe_key, ordering_key, correlation_id, subject_type, subject_id, trace, tags)
+      start_by, created_by, parent_id, source_ref, dedupe_key, ordering_key, correlation_id, subject_type, subject_id, trace, tags)
     values (tenant, id, at, route.lane, windlass.source_code(enqueue.source), attempts, line_seq, enqueue.payload, starts_at,
-      enqueue.deadline, enqueue.created_by, enqueue.parent_id, enqueue.source_ref, enqueue.dedupe_key, enqueue.ordering_key,
+      enqueue.deadline, coalesce(starts_at, at) + make_interval(secs => route.start_deadline_seconds), enqueue.created_by, enqueue.parent_id, enqueue.source_ref, enqueue.dedupe_key, enqueue.ordering_key,
       enqueue.correlation_id, enqueue.subject_type, enqueue.subject_id, enqueue.trace, enqueue.tags);
+  if enqueue.job_id is not null and exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = enqueue.job_id) then
+    -- Of a job that was deleted: those who wait for it would wait for this one, which may wait for them.
+    raise exception 'job_id is that of a deleted job for which others still wait' using errcode = 'WL007', column = 'job_id';
+  end if;
   perform windlass.refuse_tenant(array[tenant]);
   if status = 'queued' then
     perform windlass.ring(route.lane);
   elsif status = 'blocked' then
     -- What it waits for may have ended before we wrote that we wait.
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d
-                                            where d.tenant_id = tenant and d.job_id = enqueue.id));
+                                            where d.tenant_id = tenant and d.job_id = enqueue.id), array[id]);
     status := windlass.state_of(tenant, id);
   end if;
 end

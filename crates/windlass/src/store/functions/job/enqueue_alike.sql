@@ -10,10 +10,12 @@ as $$
 #variable_conflict use_column
 declare
   n integer := cardinality(jobs);
-  seqs bigint[] := array(select nextval('windlass.line_seq') from generate_series(1, (n + 63) / 64));
-  places bigint[] := array(select seqs[(g + 63) / 64] from generate_series(1, n) g);
+  seqs bigint[];
+  places bigint[];
 begin
-  perform windlass.tenant_for(tenant);
+  perform windlass.refuse_routed(array[tenant], jobs, array[in_lane], array[enqueue_alike.max_attempts], null, payloads, null);
+  seqs := array(select nextval('windlass.line_seq') from generate_series(1, (n + 63) / 64));
+  places := array(select seqs[(g + 63) / 64] from generate_series(1, n) g);
   perform windlass.stay_durable();
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload)
     select tenant, unnest(jobs), statement_timestamp(), in_lane, 1, enqueue_alike.max_attempts, unnest(places), unnest(payloads);
@@ -21,6 +23,7 @@ begin
     select tenant, seqs[g], in_lane, enqueue_alike.max_attempts, jobs[64 * g - 63 : 64 * g] from generate_subscripts(seqs, 1) g;
   insert into windlass.tally (tenant_id, lane, queued) values (tenant, in_lane, n);
   perform windlass.refuse_tenant(array[tenant]);
+  perform windlass.hold_to_quota(tenant);
   perform windlass.ring(in_lane);
 end
 $$;

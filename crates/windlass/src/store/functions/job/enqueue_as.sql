@@ -1,4 +1,4 @@
--- The hot way in for a caller of the API, within a transaction of the api's role for the tenant: enqueues (which refuses another tenant's job),
+-- The hot way in for a caller of the API, within a transaction of the server's role for the tenant: enqueues (which refuses another tenant's job),
 -- writes the audit row, and answers since when the job is there. Nothing has to be looked up after it, which in a partitioned table
 -- cost 190 of the 790 us that an enqueue by single steps took of the server's CPU (the plain one 315; pgbench, 8 clients, medians of 5).
 create or replace function windlass.enqueue_as(

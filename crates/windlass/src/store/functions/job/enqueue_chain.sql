@@ -1,6 +1,8 @@
 -- One job that a finishing job asked for: the named arguments of enqueue as JSON, in the parent's tenant and with the
 -- parent's correlation unless it has its own. Runs inside the parent's settlement, so it commits with it or not at all.
 -- The payload is taken by `->`, since a record makes NULL of JSON's null.
+-- A refusal (a quota, an unknown definition) fails the whole settlement: the worker then writes the attempt as failed, with the
+-- refusal as its error, so that a retry can still start what should follow.
 create or replace function windlass.enqueue_chain(tenant uuid, parent uuid, link jsonb) returns void
 language plpgsql
 as $$

@@ -1,7 +1,8 @@
 -- Places a new job: in line, deferred or blocked, or finds that it is a duplicate. The body is the caller's to insert, with
 -- the line_seq that is answered. `request` is the fingerprint of all that was asked for under an idempotency key. A duplicate
 -- of a job that was purged has no status: its key outlives it, as it was promised.
--- Order of locks: idempotency row, dedupe row, ordering row; batches call in key order (invariants 21 to 24, 31).
+-- Order of locks: idempotency row, dedupe row (see take_dedupe_key), ordering row, the bodies of the jobs it waits for (so that none is deleted before
+-- everybody sees that it is waited for); batches call in key order (invariants 21 to 24, 31).
 create or replace function windlass.enqueue_guarded(
   tenant uuid, new_id uuid, at timestamptz, lane integer, max_attempts smallint, uniqueness jsonb,
   start_deadline_seconds integer, starts_at timestamptz, deadline timestamptz,
@@ -37,27 +38,21 @@ begin
   end if;
 
   if dedupe_key is not null then
+    if not windlass.is_uniqueness(uniqueness) then
+      uniqueness := '"active"'; -- stored before it was checked; the doctor reports it
+    end if;
     holds := uniqueness = '"active"';
-    loop
-      -- A conflicting row of an unfinished transaction is waited for: if that one rolls back, ours is inserted.
-      insert into windlass.dedupe as slot (tenant_id, dedupe_key, job_id, until, released_at_end)
-        values (tenant, enqueue_guarded.dedupe_key, new_id,
-                coalesce(at + make_interval(secs => (uniqueness ->> 'window_seconds')::double precision), 'infinity'), holds)
-        on conflict (tenant_id, dedupe_key) do update
-          set job_id = excluded.job_id, until = excluded.until, released_at_end = excluded.released_at_end
-          where slot.until <= at;
-      exit when found;
-      select d.job_id into held from windlass.dedupe d where d.tenant_id = tenant and d.dedupe_key = enqueue_guarded.dedupe_key;
-      if found then
-        -- The request is answered by another job: its idempotency key must lead there too.
-        update windlass.idempotency i set job_id = held.job_id
-         where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key;
-        id := held.job_id;
-        status := windlass.state_of(tenant, id);
-        is_duplicate := true;
-        return;
-      end if; -- released between the two statements: try again
-    end loop;
+    select k.holder into held from windlass.take_dedupe_key(tenant, enqueue_guarded.dedupe_key, new_id,
+      coalesce(at + make_interval(secs => (uniqueness ->> 'window_seconds')::double precision), 'infinity'), holds, at) k;
+    if held.holder is not null then
+      -- The request is answered by another job: its idempotency key must lead there too.
+      update windlass.idempotency i set job_id = held.holder
+       where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key;
+      id := held.holder;
+      status := windlass.state_of(tenant, id);
+      is_duplicate := true;
+      return;
+    end if;
   end if;
 
   if ordering_key is not null then
@@ -72,7 +67,14 @@ begin
     if previous is not null then
       update windlass.ordering o set last_job_id = new_id
        where o.tenant_id = tenant and o.ordering_key = enqueue_guarded.ordering_key;
-      if enqueue_guarded.if_unmet is distinct from 'run' or windlass.holds_ordering_key(tenant, previous) then
+      perform from windlass.job b where b.tenant_id = tenant and b.id = previous for key share;
+      if not found then
+        -- Purged: what it waited for itself still comes before us.
+        insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
+          select tenant, d.needs_job_id, new_id, coalesce(enqueue_guarded.if_unmet, 'wait') from windlass.dependency d
+           where d.tenant_id = tenant and d.job_id = previous;
+        previous := case when found then previous end;
+      elsif enqueue_guarded.if_unmet is distinct from 'run' or windlass.holds_ordering_key(tenant, previous) then
         insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
           values (tenant, previous, new_id, coalesce(enqueue_guarded.if_unmet, 'wait'));
       else
@@ -82,6 +84,7 @@ begin
   end if;
 
   if depends_on <> '{}' then
+    perform from windlass.job b where b.tenant_id = tenant and b.id = any (depends_on) order by b.id for key share;
     if exists (select from unnest(depends_on) n where not exists (select from windlass.job b where b.tenant_id = tenant and b.id = n)) then
       raise exception 'depends_on names a job that is not there' using errcode = 'WL008', column = 'depends_on';
     end if;
@@ -92,7 +95,7 @@ begin
 
   insert into windlass.expiry (tenant_id, job_id, expires_at, only_unstarted)
     select tenant, new_id, e.expires_at, e.only_unstarted
-      from (values (deadline, false),
+      from (values (case when deadline < at then at else deadline end, false), -- one that has passed comes before no other
                    (coalesce(starts_at, at) + make_interval(secs => start_deadline_seconds), true)) e (expires_at, only_unstarted)
      where e.expires_at is not null;
 
@@ -112,5 +115,31 @@ begin
     insert into windlass.tally (tenant_id, lane, queued) values (tenant, lane, 1);
     status := 'queued';
   end if;
+end
+$$;
+
+-- Takes a dedupe key for a job, or answers which job holds it and until when. A row that an unfinished transaction writes is waited for:
+-- if that one rolls back, ours is inserted. A key that another job holds is only read and not locked: the caller's transaction may stay
+-- open for minutes, and the holder's end, which releases the key, must not wait for it.
+create or replace function windlass.take_dedupe_key(
+  tenant uuid, key text, job uuid, holds_until timestamptz, is_released_at_end boolean, at timestamptz, out holder uuid, out held_until timestamptz)
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  loop
+    insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end) values (tenant, key, job, holds_until, is_released_at_end)
+      on conflict do nothing;
+    exit when found;
+    select d.job_id, d.until into holder, held_until from windlass.dedupe d where d.tenant_id = tenant and d.dedupe_key = key;
+    if found and held_until > at then
+      return;
+    end if;
+    update windlass.dedupe d set job_id = job, until = holds_until, released_at_end = is_released_at_end
+     where d.tenant_id = tenant and d.dedupe_key = key and d.until <= at;
+    exit when found; -- otherwise released, or taken, between the statements: try again
+  end loop;
+  holder := null;
+  held_until := null;
 end
 $$;

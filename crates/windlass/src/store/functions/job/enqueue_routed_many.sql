@@ -9,11 +9,10 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 declare
-  seqs bigint[] := array(select nextval('windlass.line_seq') from generate_series(1, (select max(p) from unnest(parts) p)));
+  seqs bigint[];
 begin
-  if windlass.current_tenant() <> any (tenants) then
-    perform windlass.tenant_for(t) from unnest(tenants) t; -- refuses
-  end if;
+  perform windlass.refuse_routed(tenants, jobs, lanes, enqueue_routed_many.max_attempts, parts, payloads, extras);
+  seqs := array(select nextval('windlass.line_seq') from generate_series(1, (select max(p) from unnest(parts) p)));
   perform windlass.stay_durable();
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, created_by, parent_id,
       source_ref, correlation_id, subject_type, subject_id, trace, tags)
@@ -30,7 +29,8 @@ begin
   insert into windlass.tally (tenant_id, lane, queued)
     select n.tenant, n.lane, count(*) from unnest(tenants, lanes) n (tenant, lane) group by n.tenant, n.lane;
   perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t));
-  if exists (select from windlass.waiting) then
+  perform windlass.hold_to_quota(n.t) from (select distinct unnest(tenants) as t order by 1) n; -- it locks, so in one order
+  if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 then
     perform pg_notify('windlass', n.lane::text) from (select distinct unnest(lanes) as lane limit 64) n;
   end if;
 end

@@ -4,6 +4,7 @@
 -- The first part of a key is looked for by = any for the reason told in settle.sql.
 -- Locks: the rows of the line in the order of their key. A claim that is taking one of them is waited for, and only the
 -- second statement sees what it left.
+-- The others keep their places (offsets), so that a list which is being paged through neither repeats nor skips one.
 create or replace function windlass.leave_line(tenant uuid, jobs uuid[])
 returns table (job_id uuid, lane integer, holds_dedupe boolean)
 language plpgsql
@@ -31,14 +32,16 @@ begin
   return query
     with place as materialized (
       select l.lane, l.seq, l.ids, l.holds_dedupe,
-             array(select i.id from unnest(l.ids) with ordinality i (id, ord) where i.id <> all (jobs) order by i.ord) as stay
+             array(select i.id from unnest(l.ids) with ordinality i (id, ord) where i.id <> all (jobs) order by i.ord) as stay,
+             array(select coalesce(l.offsets[i.ord], l.taken + i.ord - 1)::smallint from unnest(l.ids) with ordinality i (id, ord)
+                    where i.id <> all (jobs) order by i.ord) as stay_at
         from unnest(lanes, seqs) s (lane, seq)
         join windlass.line l on l.lane = any (array[s.lane]) and l.seq = s.seq and l.tenant_id = tenant),
     emptied as (
       delete from windlass.line l using place p
        where p.stay = '{}' and l.lane = any (array[p.lane]) and l.seq = p.seq and l.tenant_id = tenant),
     shortened as (
-      update windlass.line l set ids = p.stay from place p
+      update windlass.line l set ids = p.stay, offsets = p.stay_at from place p
        where p.stay <> '{}' and l.lane = any (array[p.lane]) and l.seq = p.seq and l.tenant_id = tenant)
     select i.id, p.lane, p.holds_dedupe from place p cross join lateral unnest(p.ids) i (id) where i.id = any (jobs);
 end

@@ -13,3 +13,40 @@ as $$
   select coalesce(windlass.state_code(windlass.state_of(tenant, job)) > 4, false)
       or exists (select from windlass.dependency d where d.tenant_id = tenant and d.job_id = job)
 $$;
+
+-- The jobs that wait for this one, directly or through others, whether or not they have ended: a link of an ended job is handed on
+-- (see unblock). Costs by how many those are; most jobs have none. One retry at a time looks for them in a tenant: two that each
+-- add what the other does not see could close a circle together.
+create or replace function windlass.waiting_behind(tenant uuid, job uuid) returns uuid[]
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  -- Before the look: a retry under way may be about to add the first one.
+  perform windlass.take_turn(tenant, 'circle');
+  if not exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = job) then
+    return '{}';
+  end if;
+  return array(
+    with recursive behind (job_id) as (
+      select d.job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = job
+      union
+      select d.job_id from behind b join windlass.dependency d on d.tenant_id = tenant and d.needs_job_id = b.job_id)
+    select b.job_id from behind b);
+end
+$$;
+
+-- The jobs of its ordering key that a retried job must wait for, given those that wait for it: the last of the key, or, as far as that
+-- waits for the job itself or was purged, whichever come before it in the key.
+create or replace function windlass.places_before(tenant uuid, job uuid, last_of_key uuid, behind uuid[]) returns table (job_id uuid)
+language sql
+as $$
+  with recursive chain (job_id) as (
+    select last_of_key
+    union
+    select d.needs_job_id from chain c join windlass.dependency d on d.tenant_id = tenant and d.job_id = c.job_id
+     where c.job_id = any (behind) or not exists (select from windlass.job b where b.tenant_id = tenant and b.id = c.job_id))
+  select c.job_id from chain c
+   where c.job_id <> all (behind) and c.job_id <> job
+     and windlass.share_ordering_key(tenant, c.job_id, job) and windlass.holds_ordering_key(tenant, c.job_id)
+$$;

@@ -5,6 +5,7 @@ create or replace function windlass.report_progress(
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
+  select windlass.tenants_for(tenants);
   with told as (
     insert into windlass.progress as p (tenant_id, job_id, attempt, percent, message, updated_at)
       select i.tenant, i.job, i.attempt, i.percent, i.message, clock_timestamp()

@@ -1,6 +1,8 @@
 -- Deletes jobs whole, in whatever state: bodies, history, places in line, keys. A run that is under way loses its lease.
--- Counters follow. keep_promises leaves the keys that are promised for ever or for a window that is open, as retention
--- must. Returns how many bodies went. Callers pass batches, so no transaction is long.
+-- Counters follow. A blocked job that waits for one of them is decided as if that one had been canceled.
+-- keep_promises is for retention, whose jobs have ended: it leaves the keys that are promised for ever or for a window that is
+-- open, and leaves jobs that a blocked job waits for. Returns how many bodies went. Callers pass batches, so no transaction is long.
+-- Locks: what moves the jobs, dedupe rows, ordering rows, bodies; an enqueue takes the last three in the same order.
 create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -13,13 +15,25 @@ declare
   ordering_keys text[];
   held uuid[];
 begin
+  perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
-  perform pg_advisory_xact_lock_shared(hashtext('windlass.hold')); -- a hold that is being placed comes first
+  perform windlass.share_gate(tenant, 'hold'); -- a hold that is being placed comes first
   held := windlass.held_jobs(tenant, jobs);
   if held <> '{}' then
     raise exception 'job % is under legal hold', held[1] using errcode = 'WL020', detail = held[1]::text;
   end if;
   perform windlass.stay_durable();
+  if keep_promises then
+    held := windlass.needed_jobs(tenant, jobs);
+    jobs := array(select j from unnest(jobs) j where j <> all (held));
+  else
+    -- Whoever waits for one that has ended is decided by how it ended, and now: later nobody knows how.
+    perform from windlass.blocked b
+      where b.tenant_id = tenant and b.job_id in (select d.job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs))
+      order by b.job_id for update;
+    perform windlass.unblock(tenant, array(select distinct d.needs_job_id from windlass.dependency d
+      where d.tenant_id = tenant and d.needs_job_id = any (jobs)), null, 1000000);
+  end if;
   -- A job that somebody moves while we delete is at its new place in our next look.
   loop
     with from_line as materialized (select l.lane, 5 as state from windlass.leave_line(tenant, jobs) l),
@@ -41,19 +55,24 @@ begin
       union all select from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)
       union all select from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs));
   end loop;
-  needed := array(select distinct d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs));
-  with unkeyed as (delete from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs)
-      and (d.until <= clock_timestamp() or not keep_promises)),
-  unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)
+  delete from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs) and (d.until <= clock_timestamp() or not keep_promises);
+  perform from windlass.ordering o
+    where o.tenant_id = tenant and o.last_job_id = any (jobs)
+      and o.ordering_key in (select b.ordering_key from windlass.job b where b.tenant_id = tenant and b.id = any (jobs))
+    order by o.ordering_key for update;
+  with unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)
       and not windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id)),
   unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
   uncleaned as (delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = any (jobs)),
+  unpassed as (delete from windlass.prune_passed p where p.tenant_id = tenant and p.job_id = any (jobs)),
   unreported as (delete from windlass.progress p where p.tenant_id = tenant and p.job_id = any (jobs)),
   unlogged as (delete from windlass.job_log o where o.tenant_id = tenant and o.job_id = any (jobs)),
   unasked as (delete from windlass.cancel_request c where c.tenant_id = tenant and c.job_id = any (jobs)),
   bodies as (delete from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) returning b.ordering_key)
   select count(*), array_agg(distinct b.ordering_key) filter (where b.ordering_key is not null)
     into purged, ordering_keys from bodies b;
+  -- Only now: an enqueue that began to wait for one of them holds a lock on its body.
+  needed := array(select distinct d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs));
   perform windlass.unblock(tenant, needed);
   if ordering_keys is not null then
     -- The last of a key is gone, and nothing before it is waited for: the next one may begin the key anew. In the order of
@@ -66,6 +85,41 @@ begin
      where o.tenant_id = tenant and o.ordering_key = gone.ordering_key;
   end if;
   return purged;
+end
+$$;
+
+-- Those of these finished jobs that a blocked job waits for, and those that somebody else holds: an open transaction may enqueue under a
+-- key of theirs, or be about to wait for one. The others stay locked, so that no enqueue begins to wait for one of them before the caller
+-- has deleted it. Locks: dedupe rows, ordering rows, bodies, as an enqueue does, skipping locked ones.
+create or replace function windlass.needed_jobs(tenant uuid, jobs uuid[]) returns uuid[]
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  needed uuid[];
+begin
+  with mine as materialized (
+    select d.dedupe_key from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs) order by d.dedupe_key for update skip locked)
+  select array_agg(d.job_id) into needed from windlass.dedupe d
+   where d.tenant_id = tenant and d.job_id = any (jobs) and d.dedupe_key not in (select m.dedupe_key from mine m);
+  with last as materialized (
+    select o.ordering_key, o.last_job_id from windlass.ordering o
+     where o.tenant_id = tenant and o.last_job_id = any (jobs)
+       and o.ordering_key in (select b.ordering_key from windlass.job b where b.tenant_id = tenant and b.id = any (jobs))),
+  mine as materialized (
+    select o.ordering_key from windlass.ordering o where o.tenant_id = tenant and o.ordering_key in (select l.ordering_key from last l)
+     order by o.ordering_key for update skip locked)
+  select needed || array_agg(l.last_job_id) into needed from last l where l.ordering_key not in (select m.ordering_key from mine m);
+  with mine as materialized (
+    select b.id from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) order by b.id for update skip locked)
+  select needed || array_agg(b.id) into needed from windlass.job b
+   where b.tenant_id = tenant and b.id = any (jobs) and b.id not in (select m.id from mine m);
+  return array(
+    select n from unnest(needed) n
+    union
+    select d.needs_job_id from windlass.dependency d
+      join windlass.blocked b on b.tenant_id = d.tenant_id and b.job_id = d.job_id
+     where d.tenant_id = tenant and d.needs_job_id = any (jobs));
 end
 $$;
 

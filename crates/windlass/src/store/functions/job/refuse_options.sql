@@ -21,13 +21,12 @@ begin
   if if_unmet not in ('cancel', 'run', 'wait') then
     raise exception 'if_unmet % is not one of cancel, run, wait', quote_literal(if_unmet) using errcode = 'WL007', column = 'if_unmet';
   end if;
-  if not (uniqueness in ('"active"', '"forever"')
-          or jsonb_path_exists(uniqueness, '$.window_seconds ? (@.type() == "number" && @ > 0 && @ <= 316224000)')) then
+  if not windlass.is_uniqueness(uniqueness) then
     raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}, n above 0 and at most 316224000 (10 years)'
       using errcode = 'WL007', column = 'uniqueness';
   end if;
-  if cardinality(tags) > 20 or exists (select from unnest(tags) t where t is null or octet_length(t) not between 1 and 100) then
-    raise exception 'tags are at most 20 texts of 1 to 100 bytes' using errcode = 'WL007', column = 'tags';
+  if cardinality(tags) > 20 or array_ndims(tags) > 1 or exists (select from unnest(tags) t where t is null or octet_length(t) not between 1 and 100) then
+    raise exception 'tags are a list of at most 20 texts of 1 to 100 bytes' using errcode = 'WL007', column = 'tags';
   end if;
   select (array['dedupe_key', 'idempotency_key', 'ordering_key', 'subject_type', 'subject_id', 'correlation_id', 'source_ref',
                 'trace'])[t.ord] into refused

@@ -1,7 +1,11 @@
--- An operator runs a finished job once more, with a fresh budget. Answers queued or blocked, or not_finished, missing,
--- or duplicate with the job that holds its dedupe slot. The attempt numbers go on rising. The final status is cleared
--- in history, because the job is no longer final; every attempt stays.
-create or replace function windlass.retry(tenant uuid, job uuid, actor text, out answer text, out holder uuid)
+-- Runs a finished job once more, with a fresh budget. Answers queued or blocked, or not_finished, missing, or duplicate with
+-- the job that holds its dedupe slot; and the status in which the job had ended. The attempt numbers go on rising. The final
+-- status is cleared in history, because the job is no longer final; every attempt stays.
+-- If retention was about to delete the job, that is off: it no longer waits for its clean-up, and the clean-up is canceled,
+-- because it might remove what this run is going to make.
+-- Locks: the job's final history row (a deletion locks it too), then as an enqueue.
+-- For the server, which writes its own audit row in the same transaction. Everyone else calls `retry`, which writes one.
+create or replace function windlass.retry_unaudited(tenant uuid, job uuid, out answer text, out holder uuid, out was text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -12,6 +16,8 @@ declare
   slot record;
   holds boolean := false;
   last_of_key uuid;
+  behind uuid[];
+  clean_up uuid;
 begin
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
@@ -24,43 +30,36 @@ begin
   select h.attempt, h.job_status, h.lane into ended from windlass.history h
    where h.tenant_id = tenant and h.job_id = job and h.job_status is not null for update;
   if not found then
-    answer := 'not_finished';
+    -- Deleted while we waited for the row, or it has not ended.
+    answer := case when exists (select from windlass.job b where b.tenant_id = tenant and b.id = job) then 'not_finished' else 'missing' end;
     return;
   end if;
   -- A key with an end counts when a job is accepted, and a retry accepts none; a key held for ever by this job is its own.
-  while body.dedupe_key is not null loop
-    insert into windlass.dedupe as slot (tenant_id, dedupe_key, job_id, until, released_at_end)
-      values (tenant, body.dedupe_key, job, 'infinity', true)
-      on conflict (tenant_id, dedupe_key) do update
-        set job_id = excluded.job_id, until = excluded.until, released_at_end = excluded.released_at_end
-        where slot.until <= clock_timestamp();
-    holds := found;
-    exit when holds;
-    select d.job_id, d.until into slot from windlass.dedupe d where d.tenant_id = tenant and d.dedupe_key = body.dedupe_key;
-    if found and slot.until = 'infinity' and slot.job_id <> job then
-      holder := slot.job_id;
+  if body.dedupe_key is not null then
+    select k.holder, k.held_until into slot from windlass.take_dedupe_key(tenant, body.dedupe_key, job, 'infinity', true, clock_timestamp()) k;
+    holds := slot.holder is null;
+    if slot.held_until = 'infinity' and slot.holder <> job then
+      holder := slot.holder;
       answer := 'duplicate';
       return;
     end if;
-    exit when found;
-  end loop;
+  end if;
 
-  -- It takes its place behind the last of its key, unless jobs of the key wait for it: then it is the first of them.
-  -- The key's row is locked before looking: an enqueue that is about to wait for this job would close a circle.
+  -- It takes its place behind the last of its key. Where the last of the key waits for this job, directly or through others, that
+  -- would close a circle: then this job goes before those that wait for it and behind the nearest one that does not.
+  -- The key's row is locked before looking, or an enqueue could begin to wait for this job meanwhile.
   -- A key whose row went with its last job begins anew with this one.
   if body.ordering_key is not null then
     insert into windlass.ordering (tenant_id, ordering_key, last_job_id) values (tenant, body.ordering_key, job) on conflict do nothing;
-  end if;
-  select o.last_job_id into last_of_key from windlass.ordering o
-   where o.tenant_id = tenant and o.ordering_key = body.ordering_key for update;
-  if found and not exists (
-      select from windlass.dependency d join windlass.blocked b on b.tenant_id = tenant and b.job_id = d.job_id
-       where d.tenant_id = tenant and d.needs_job_id = job and windlass.share_ordering_key(tenant, job, d.job_id)) then
-    if last_of_key <> job and windlass.holds_ordering_key(tenant, last_of_key) then
-      insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet) values (tenant, last_of_key, job, 'run')
-        on conflict do nothing;
+    select o.last_job_id into last_of_key from windlass.ordering o
+     where o.tenant_id = tenant and o.ordering_key = body.ordering_key for update;
+    behind := windlass.waiting_behind(tenant, job);
+    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
+      select tenant, p.job_id, job, 'run' from windlass.places_before(tenant, job, last_of_key, behind) p
+      on conflict do nothing;
+    if last_of_key <> all (behind) then
+      update windlass.ordering o set last_job_id = job where o.tenant_id = tenant and o.ordering_key = body.ordering_key;
     end if;
-    update windlass.ordering o set last_job_id = job where o.tenant_id = tenant and o.ordering_key = body.ordering_key;
   end if;
   -- What it waited for when it was ended may still be there as well.
   perform from windlass.dependency d where d.tenant_id = tenant and d.job_id = job for update;
@@ -79,16 +78,20 @@ begin
       values (tenant, job, body.lane, windlass.last_attempt(tenant, job), body.max_attempts, holds, array[job]);
     perform windlass.ring(body.lane);
   end if;
+  delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = job returning w.cleanup_job_id into clean_up;
+  if found then
+    perform windlass.cancel(tenant, clean_up);
+  end if;
+  delete from windlass.prune_passed p where p.tenant_id = tenant and p.job_id = job;
+  delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = job and e.expires_at <= clock_timestamp(); -- it shall run
   insert into windlass.tally (tenant_id, lane, queued, blocked, succeeded, failed, dead_letter, canceled)
     values (tenant, body.lane, (answer = 'queued')::integer, (answer = 'blocked')::integer, -(ended.job_status = 1)::integer,
             -(ended.job_status = 2)::integer, -(ended.job_status = 3)::integer, -(ended.job_status = 4)::integer);
   perform windlass.hold_to_quota(tenant);
-  if coalesce(current_setting('windlass.audited', true), '') <> 'on' then -- otherwise the caller writes its own row
-    insert into windlass.audit (tenant_id, actor, action, target, detail)
-      values (tenant, actor, 'job.retry', job::text, jsonb_build_object('from', windlass.state_name(ended.job_status), 'to', answer));
-  end if;
+  was := windlass.state_name(ended.job_status);
   if answer = 'blocked' then
-    perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.job_id = retry.job));
+    perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d
+      where d.tenant_id = tenant and d.job_id = retry_unaudited.job), array[job]);
     answer := windlass.state_of(tenant, job);
   end if;
 end

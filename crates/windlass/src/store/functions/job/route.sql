@@ -36,6 +36,9 @@ begin
       raise exception 'queue % is not a name: letters, digits and . _ : - up to 100', quote_literal(found_definition.queue)
         using errcode = 'WL007', column = 'queue';
     end if;
+    if for_queue is not null or for_priority is not null then
+      perform windlass.hold_to_lanes(for_tenant, found_definition.queue, case when for_queue is null then 'priority' else 'queue' end);
+    end if;
     -- Two first users of a lane meet here; the loser reads the winner's row in a fresh snapshot.
     insert into windlass.lane (tenant_id, definition_id, queue, priority)
       values (for_tenant, found_definition.id, found_definition.queue, found_definition.priority)
@@ -46,5 +49,39 @@ begin
          and l.queue = found_definition.queue and l.priority = found_definition.priority;
     end if;
   end if;
+end
+$$;
+
+-- Refuses (WL014) a new lane that the caller's choice of queue or priority asks for when the tenant has all the lanes, or all the
+-- queue names, that it may have. `field` is what the caller chose. A job that leaves both to its definition is never refused: there
+-- are as many such lanes as definitions, and tenants do not make those.
+-- Index: lane's primary key, whose first column is the tenant; read only when a lane is made.
+-- From a tenth of the limit on, those who make lanes for one tenant wait for each other, so the limit is exceeded by no more than
+-- what simultaneous transactions make below that tenth. Below it nobody waits: an open transaction must not hold up a tenant's
+-- first use of another queue. A transaction with one snapshot throughout cannot tell where the tenant is now, so it always waits,
+-- and fails (40001) if others passed here since.
+create or replace function windlass.hold_to_lanes(tenant uuid, new_queue text, field text) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  most record;
+  has record;
+begin
+  select t.max_lanes, t.max_queue_names into most from windlass.tenants t where t.id = tenant;
+  for look in 1..2 loop
+    select count(*) as lanes, count(distinct n.queue) as queues, coalesce(bool_or(n.queue = new_queue), false) as is_known
+      into has from windlass.lane n where n.tenant_id = tenant;
+    if has.lanes >= most.max_lanes then
+      raise exception 'the tenant uses % combinations of definition, queue and priority, and may use % (max_lanes)', has.lanes, most.max_lanes
+        using errcode = 'WL014', column = field, detail = most.max_lanes::text;
+    elsif has.queues >= most.max_queue_names and not has.is_known then
+      raise exception 'the tenant uses % queue names, and may use % (max_queue_names)', has.queues, most.max_queue_names
+        using errcode = 'WL014', column = field, detail = most.max_queue_names::text;
+    end if;
+    exit when look = 2 or (has.lanes < most.max_lanes / 10 and has.queues < most.max_queue_names / 10
+                           and current_setting('transaction_isolation') = 'read committed');
+    perform windlass.take_turn(tenant, 'lanes');
+  end loop;
 end
 $$;

@@ -1,4 +1,5 @@
--- Moves those of the given jobs that are blocked and wait for nothing any more into line, or on to their start time.
+-- Moves those of the given jobs that are blocked and wait for nothing any more into line, or on to their start time. A job that
+-- stands there already is set aside: it must not keep the others, nor the job they waited for, from going on.
 create or replace function windlass.start_unblocked(tenant uuid, jobs uuid[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -6,7 +7,20 @@ as $$
 #variable_conflict use_column
 declare
   lanes integer[];
+  stuck uuid[];
 begin
+  if jobs is null or jobs = '{}' then
+    return;
+  end if;
+  stuck := array(
+    select l.job_id from windlass.line l where l.tenant_id = tenant and l.job_id = any (jobs)
+    union all
+    select d.job_id from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs));
+  if stuck <> '{}' then
+    jobs := array(select j from unnest(jobs) j where j <> all (stuck));
+    perform windlass.note_trouble('unblock', tenant, s::text, 'the job waits for nothing any more and cannot be released: it stands in line already')
+       from unnest(stuck) s;
+  end if;
   with ready as (
     delete from windlass.blocked b
      where b.tenant_id = tenant and b.job_id = any (jobs)

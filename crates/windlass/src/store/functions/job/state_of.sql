@@ -10,3 +10,21 @@ as $$
     (select windlass.state_name(h.job_status) from windlass.history h
       where h.tenant_id = tenant and h.job_id = job and h.job_status is not null))
 $$;
+
+-- The states of several jobs, in their order, where one that is gone counts as canceled. One call each and planned for its values: within
+-- the generic plan of a larger statement, which opens every partition, the same look takes 0.35 ms instead of 0.03.
+create or replace function windlass.states_of(tenant uuid, jobs uuid[]) returns text[]
+language plpgsql
+set plan_cache_mode = auto
+set enable_seqscan = on
+as $$
+declare
+  job uuid;
+  states text[] := '{}';
+begin
+  foreach job in array coalesce(jobs, '{}') loop
+    states := states || coalesce(windlass.state_of(tenant, job), 'canceled');
+  end loop;
+  return states;
+end
+$$;

@@ -1,61 +1,156 @@
--- Looks again at the jobs that wait for any of the given ones. A need is met when its job succeeded, is gone, was
--- canceled (for a 'wait'), or ended in any way (for a 'run'); an unmet 'cancel' cancels the waiting job. Either may in
--- turn decide others, hence the loop: a met need that ended while it waited for others of its ordering key leaves those
--- to whoever waited for it. Locks the blocked rows first: two needs that end at once would otherwise each see the other
--- still open, and the job would wait for ever. Where a need failed, all that its fall may reach is locked at once, by id:
--- level by level, two falls that meet in a diamond would take the same rows in opposite order.
-create or replace function windlass.unblock(tenant uuid, needs uuid[]) returns void
+-- Looks again at the jobs that wait for any of the given ones, of which those that have not ended are passed over. A need is met
+-- when its job succeeded, was canceled (for a 'wait'), or ended in any way (for a 'run'); an unmet 'cancel' cancels the waiting
+-- job. A job that is gone counts as canceled: only an operator's purge deletes a job that a blocked one waits for. Either decision
+-- may decide others, hence the loop.
+-- only_jobs: looks at these waiting jobs only (an enqueue looks at its own), and at what falls with them.
+-- Decides about the first `most` jobs; if there are more, the keeper is rung and moves the rest in batches, so that a settlement
+-- stays short however many wait for its jobs. Answers how many waits were decided.
+--
+-- Locks the blocked rows first: two needs that end at once would otherwise each see the other still open, and the job
+-- would wait for ever. All that the decision may reach is locked at once, by id: level by level, two failures that meet in a
+-- diamond would take the same rows in opposite order. A job that begins to wait meanwhile is not among them; the keeper looks
+-- at every new wait (see unblock_all). A row that somebody else holds for long, as an open transaction that cancels the job does, is
+-- not waited for but left to the keeper as well (see lock_blocked): whoever settles many tenants' jobs comes through here.
+-- Ends whatever the rows say: no wait is decided twice, so a circle of them is left behind, and after a hundred steps the keeper goes on.
+create or replace function windlass.unblock(tenant uuid, needs uuid[], only_jobs uuid[] default null, most integer default 100) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set plan_cache_mode = force_generic_plan
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set jit = off
 as $$
 #variable_conflict use_column
 declare
-  decided uuid[];
-  canceled uuid[];
-  deeper uuid[];
-  failed uuid[] := array(select n from unnest(needs) n where windlass.state_of(tenant, n) in ('failed', 'dead_letter', 'canceled'));
+  ended record;
+  reached uuid[];
+  busy uuid[];
+  jobs uuid[];
+  seen uuid[];
+  wave record;
+  done_needs uuid[];
+  done_jobs uuid[];
+  decided integer := 0;
+  steps integer := 0;
 begin
-  if failed <> '{}' then
-    perform from windlass.blocked b
-      where b.tenant_id = tenant and b.job_id in (
-        with recursive falling (job_id) as (
-          select unnest(failed)
-          union
-          select d.job_id from falling f join windlass.dependency d on d.tenant_id = tenant and d.needs_job_id = f.job_id
-           where d.if_unmet = 'cancel')
-        select d.job_id from windlass.dependency d
-         where d.tenant_id = tenant and d.needs_job_id in (select f.job_id from falling f union all select unnest(needs)))
-      order by b.job_id for update;
+  select array_agg(s.id) as ids, array_agg(s.id) filter (where s.state in ('failed', 'dead_letter')) as failed,
+         array_agg(s.id) filter (where s.state in ('failed', 'dead_letter', 'canceled')) as unmet
+    into ended
+    from unnest(needs, windlass.states_of(tenant, needs)) s (id, state)
+   where windlass.state_code(s.state) <= 4;
+  if ended.ids is null then
+    return 0;
   end if;
-  while needs <> '{}' loop
-    perform from windlass.blocked b
-      where b.tenant_id = tenant
-        and b.job_id in (select d.job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (needs))
-      order by b.job_id for update;
-
-    with verdict as materialized (
-      select d.needs_job_id, d.job_id, d.if_unmet, windlass.state_of(tenant, d.needs_job_id) as state
-        from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (needs)),
-    known as (
-      select v.*, v.state is null or v.state = 'succeeded' or v.if_unmet = 'run' or (v.if_unmet = 'wait' and v.state = 'canceled') as met
-        from verdict v where v.state is null or windlass.state_code(v.state) <= 4),
-    done as (
-      delete from windlass.dependency d using known k
-       where (k.met or k.if_unmet = 'cancel') and d.tenant_id = tenant and d.needs_job_id = k.needs_job_id and d.job_id = k.job_id),
-    left_behind as (
-      select d.needs_job_id, k.job_id, k.if_unmet
-        from known k join windlass.dependency d on d.tenant_id = tenant and d.job_id = k.needs_job_id
-       where k.met and d.needs_job_id <> k.job_id),
-    handed_on as (
-      insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
-        select tenant, l.needs_job_id, l.job_id, l.if_unmet from left_behind l on conflict do nothing)
-    select array_agg(distinct k.job_id), array_agg(distinct k.job_id) filter (where not k.met and k.if_unmet = 'cancel'),
-           (select array_agg(distinct l.needs_job_id) from left_behind l)
-      into decided, canceled, deeper from known k;
-
-    perform windlass.finish_waiting(tenant, canceled, 4::smallint, 'dependency');
-    perform windlass.start_unblocked(tenant, decided);
-    needs := canceled || deeper;
+  -- Waits for a failed job that are to go on are left out: they would take the places of those that can be decided.
+  with recursive reach (job_id, falls) as (
+    select d.job_id, d.if_unmet = 'cancel' and d.needs_job_id = any (ended.unmet) from (
+      select d.* from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (ended.ids) and only_jobs is null
+      union all -- and not one condition with OR, which would read all that wait for the need
+      select d.* from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (ended.ids) and d.job_id = any (only_jobs)) d
+     where not (d.if_unmet = 'wait' and d.needs_job_id = any (coalesce(ended.failed, '{}')))
+    union
+    select d.job_id, d.if_unmet = 'cancel' from reach r
+      join windlass.dependency d on d.tenant_id = tenant and d.needs_job_id = r.job_id
+     where r.falls)
+  select array_agg(distinct r.job_id) into reached from (select r.job_id from reach r limit most + 1) r;
+  if reached is null then
+    return 0;
+  end if;
+  busy := windlass.lock_blocked(tenant, reached[:most]);
+  jobs := array(select j from unnest(reached[:most]) j where j <> all (busy));
+  seen := ended.ids;
+  needs := ended.ids;
+  while needs <> '{}' and steps < 100 loop
+    select * into wave from windlass.unblock_wave(tenant, needs, jobs, done_needs, done_jobs);
+    done_needs := wave.done_needs;
+    done_jobs := wave.done_jobs;
+    decided := decided + wave.decided;
+    needs := wave.next;
+    seen := seen || wave.next;
+    steps := steps + 1;
   end loop;
+  if cardinality(reached) > most or busy <> '{}' or needs <> '{}' then
+    insert into windlass.unblock_due (tenant_id, needs_job_id)
+      select distinct tenant, s.id from unnest(seen) s (id)
+       where exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = s.id)
+       order by 2
+      on conflict do nothing;
+    perform pg_notify('windlass', 'unblock');
+  end if;
+  return decided;
+end
+$$;
+
+-- Locks the blocked rows of these jobs, by id, and answers those that somebody else holds. Most holders settle a job beside us and are
+-- done within milliseconds, so they are waited for, but briefly, and only while the tenant has nothing that is left to the keeper: a
+-- transaction that stays open is met by one wait and not by one for each settlement.
+create or replace function windlass.lock_blocked(tenant uuid, jobs uuid[]) returns uuid[]
+language plpgsql
+set lock_timeout = '200ms'
+set enable_hashjoin = on
+as $$
+#variable_conflict use_column
+declare
+  busy uuid[];
+begin
+  with mine as materialized (
+    select b.job_id from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) order by b.job_id for update skip locked)
+  select coalesce(array_agg(b.job_id), '{}') into busy from windlass.blocked b
+   where b.tenant_id = tenant and b.job_id = any (jobs) and not exists (select from mine m where m.job_id = b.job_id);
+  if busy <> '{}' and not exists (select from windlass.unblock_due u where u.tenant_id = tenant) then
+    begin
+      perform from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (busy) order by b.job_id for update;
+      busy := '{}';
+    exception when lock_not_available or deadlock_detected then
+      null; -- they stay with the keeper
+    end;
+  end if;
+  return busy;
+end
+$$;
+
+-- Decides the waits of these jobs for these needs; their blocked rows are locked. Answers how many, and the needs to look at next: jobs
+-- that were canceled by it, and what a need that ended while it waited for others of its ordering key left to whoever waits for it.
+-- done_needs, done_jobs: the waits that were decided so far, which are not handed on again.
+create or replace function windlass.unblock_wave(
+  tenant uuid, needs uuid[], jobs uuid[], inout done_needs uuid[], inout done_jobs uuid[], out decided integer, out next uuid[])
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  settled uuid[];
+  canceled uuid[];
+  now_needs uuid[];
+  now_jobs uuid[];
+begin
+  with need as materialized (
+    select n.id, n.state from unnest(needs, windlass.states_of(tenant, needs)) n (id, state)),
+  known as materialized (
+    select d.needs_job_id, d.job_id, d.if_unmet,
+           n.state = 'succeeded' or d.if_unmet = 'run' or (d.if_unmet = 'wait' and n.state = 'canceled') as met
+      from need n join windlass.dependency d on d.tenant_id = tenant and d.needs_job_id = n.id
+     where windlass.state_code(n.state) <= 4 and d.job_id = any (jobs)),
+  done as (
+    delete from windlass.dependency d using known k
+     where (k.met or k.if_unmet = 'cancel') and d.tenant_id = tenant and d.needs_job_id = k.needs_job_id and d.job_id = k.job_id),
+  left_behind as (
+    select d.needs_job_id, k.job_id, k.if_unmet
+      from known k join windlass.dependency d on d.tenant_id = tenant and d.job_id = k.needs_job_id
+     where (k.met or k.if_unmet = 'cancel') and d.needs_job_id <> k.job_id
+       and not exists (select from unnest(done_needs, done_jobs) o (need, job) where o.need = d.needs_job_id and o.job = k.job_id)
+       and not exists (select from known o where o.needs_job_id = d.needs_job_id and o.job_id = k.job_id and (o.met or o.if_unmet = 'cancel'))),
+  handed_on as (
+    insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
+      select tenant, l.needs_job_id, l.job_id, l.if_unmet from left_behind l on conflict do nothing)
+  select count(*) filter (where k.met or k.if_unmet = 'cancel'), array_agg(distinct k.job_id),
+         array_agg(distinct k.job_id) filter (where not k.met and k.if_unmet = 'cancel'),
+         array(select distinct l.needs_job_id from left_behind l), array_agg(k.needs_job_id), array_agg(k.job_id)
+    into decided, settled, canceled, next, now_needs, now_jobs from known k;
+  done_needs := done_needs || now_needs;
+  done_jobs := done_jobs || now_jobs;
+  perform windlass.finish_waiting(tenant, canceled, 4::smallint, 'dependency');
+  perform windlass.start_unblocked(tenant, settled);
+  next := coalesce(canceled, '{}') || next;
 end
 $$;

@@ -1,5 +1,6 @@
 -- Folds counter differences into totals. One transaction, so that totals plus what is left is exact in every snapshot;
--- one folder at a time, or two would wait for each other's rows.
+-- one folder at a time, or two would wait for each other's rows. Rows that somebody else holds are left for the next round, and a
+-- lane whose differences cannot be added is set aside: the others are folded.
 create or replace function windlass.fold_tallies(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -7,13 +8,42 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  folded integer;
+  has_trouble boolean := exists (select from windlass.trouble t where t.duty = 'fold');
+  places tid[];
+  folded integer := 0;
+  part record;
 begin
-  if not pg_try_advisory_xact_lock(hashtext('windlass.fold_tallies')) then
+  if not exists (select from windlass.tally) or not windlass.try_gate('fold') then
     return 0;
   end if;
+  begin
+    places := array(select t.ctid from windlass.tally t
+                     where not (has_trouble and windlass.is_set_aside('fold', t.tenant_id, t.lane::text)) limit most for update skip locked);
+    return windlass.fold_these(places);
+  exception when others then
+    perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+    for part in select t.tenant_id, t.lane, array_agg(t.ctid) as places from windlass.tally t where t.ctid = any (places) group by 1, 2 loop
+      begin
+        folded := folded + windlass.fold_these(part.places);
+      exception when others then
+        perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+        perform windlass.note_trouble('fold', part.tenant_id, part.lane::text, 'the counters of this lane cannot be added: ' || sqlerrm);
+      end;
+    end loop;
+    return folded;
+  end;
+end
+$$;
+
+create or replace function windlass.fold_these(places tid[]) returns integer
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  folded integer;
+begin
   with taken as (
-    delete from windlass.tally where ctid = any (array(select t.ctid from windlass.tally t limit most)) returning *),
+    delete from windlass.tally t where t.ctid = any (places) returning *),
   merged as (
     insert into windlass.total as t (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled, purged)
       select n.tenant_id, n.lane, sum(n.queued), sum(n.running), sum(n.scheduled), sum(n.blocked), sum(n.succeeded), sum(n.failed),

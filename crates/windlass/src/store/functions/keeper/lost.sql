@@ -1,5 +1,7 @@
 -- Jobs held by workers whose lease has run out: what the reaper decides about. Looks at live rows only when a worker
--- is overdue, and walks live's primary key, which is as short as the runs under way.
+-- is overdue, and walks live's primary key, which is as short as the runs under way. A job whose body or definition is gone is taken
+-- back as well, under no key. Tenants take turns. What somebody else holds locked is passed over, so that it never fills a round. Also removes the waiting
+-- rows of workers that are closed, of which there should be none: while there is a row, every enqueue rings.
 create or replace function windlass.lost_jobs(most integer)
 returns table (worker integer, tenant_id uuid, job_id uuid, lane integer, attempt integer, token uuid, failures smallint, lost smallint,
   snoozes smallint, max_attempts smallint, cancel_requested boolean, deadline_ms bigint, definition_key text)
@@ -16,19 +18,33 @@ as $$
 declare
   overdue integer[] := array(select w.id from windlass.job_workers w where w.stopped_at is null and w.lease_expires_at <= clock_timestamp());
   holding integer[];
+  has_trouble boolean;
+  leaked integer[];
 begin
+  leaked := array(select w.worker from windlass.waiting w
+    where not exists (select from windlass.job_workers j where j.id = w.worker and j.stopped_at is null));
+  if leaked <> '{}' then
+    perform windlass.end_waiting(leaked);
+  end if;
   if overdue = '{}' then
     return;
   end if;
+  perform windlass.need_read_committed();
+  has_trouble := exists (select from windlass.trouble t where t.duty = 'reap');
   return query
-    with held as materialized (
-      select l.* from windlass.live l where l.worker = any (overdue) order by l.tenant_id, l.job_id limit most)
+    with lost as materialized (
+      select l.tenant_id, l.job_id, row_number() over (partition by l.tenant_id order by l.job_id) as turn from windlass.live l
+       where l.worker = any (overdue) and not (has_trouble and windlass.is_set_aside('reap', l.tenant_id, l.job_id::text))),
+    turns as materialized (select t.tenant_id, t.job_id from lost t order by t.turn, t.tenant_id),
+    held as materialized (
+      select l.* from turns t join windlass.live l on l.tenant_id = t.tenant_id and l.job_id = t.job_id and l.worker = any (overdue)
+       limit most for update of l skip locked)
     select l.worker, l.tenant_id, l.job_id, l.lane, l.attempt, l.token, l.failures, l.lost, l.snoozes, l.max_attempts,
-           l.cancel_requested_at is not null, (extract(epoch from b.deadline - clock_timestamp()) * 1000)::bigint, d.key
+           l.cancel_requested_at is not null, windlass.milliseconds_until(b.deadline, clock_timestamp()), coalesce(d.key, '')
       from held l
-      join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id
-      join windlass.lane n on n.id = l.lane
-      join windlass.job_definitions d on d.id = n.definition_id;
+      left join windlass.job b on b.tenant_id = l.tenant_id and b.id = l.job_id
+      left join windlass.lane n on n.id = l.lane
+      left join windlass.job_definitions d on d.id = n.definition_id;
   if not found then
     -- Nothing left of them: closed, under their row locks, so that a late heartbeat finds itself declared dead and no
     -- claim of theirs is under way. Only then is it certain that they hold nothing, hence the second look.
@@ -42,7 +58,9 @@ begin
        set stopped_at = clock_timestamp(), running_count = 0,
            ended = coalesce(w.ended, case when strpos(w.worker_id, '@') > 0 then 'stopped' else 'lost' end)
      where w.id = any (overdue);
-    delete from windlass.waiting w where w.worker = any (overdue);
+    if overdue <> '{}' then
+      perform windlass.end_waiting(overdue);
+    end if;
   end if;
 end
 $$;

@@ -1,7 +1,9 @@
 -- Moves deferred jobs whose time has come into line, at most `most` of them, each with a fresh place in line.
--- Returns how many, and the milliseconds until the next one is due (null: none).
--- Index: deferred_by_due, read in its own order. Locks: deferred rows, skipping locked ones.
-create or replace function windlass.promote(most integer, out promoted integer, out next_due_ms bigint)
+-- Returns how many, whether there may be more, and the milliseconds until the next one is due (null: none). A row that cannot be moved is
+-- set aside, and the others are moved. Tenants take turns (see tenants_in_turn).
+-- Index: deferred_by_due to see who is due, deferred_of_tenant, read in its own order. Locks: deferred rows, skipping locked ones; within the block that deletes them, because a
+-- row that is locked outside and deleted inside a block makes a multixact.
+create or replace function windlass.promote(most integer, out promoted integer, out has_more boolean, out next_due_ms bigint)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -14,26 +16,70 @@ as $$
 #variable_conflict use_column
 declare
   at timestamptz := clock_timestamp();
-  lanes integer[];
+  has_trouble boolean := exists (select from windlass.trouble t where t.duty = 'promote');
+  turns uuid[];
+  tenants uuid[];
+  jobs uuid[];
 begin
   perform windlass.stay_durable();
-  with due as materialized (
-    select d.ctid as place from windlass.deferred d where d.due_at <= at order by d.due_at limit most for update skip locked),
-  gone as (
-    delete from windlass.deferred d using due where d.ctid = due.place
-    returning d.tenant_id, d.job_id, d.due_at, d.lane, d.attempt, d.failures, d.lost, d.snoozes, d.max_attempts, d.holds_dedupe),
+  promoted := 0;
+  select count(*) >= most, array_agg(distinct d.tenant_id) into has_more, turns
+    from (select d.tenant_id from windlass.deferred d where d.due_at <= at order by d.due_at limit most) d;
+  if has_more then
+    turns := windlass.tenants_in_turn('deferred', 'due_at', at, most);
+  end if;
+  begin
+    select array_agg(d.tenant_id), array_agg(d.job_id) into tenants, jobs
+      from unnest(turns) t (id) cross join lateral (
+        select d.tenant_id, d.job_id from windlass.deferred d
+         where d.tenant_id = t.id and d.due_at <= at
+           and not (has_trouble and windlass.is_set_aside('promote', d.tenant_id, d.job_id::text))
+         order by d.due_at limit greatest(1, most / cardinality(turns)) for update skip locked) d;
+    if jobs is not null then
+      promoted := windlass.promote_these(tenants, jobs);
+    end if;
+  exception when others then
+    perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+    for i in 1 .. cardinality(jobs) loop
+      begin
+        promoted := promoted + windlass.promote_these(array[tenants[i]], array[jobs[i]]);
+      exception when others then
+        perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+        perform windlass.note_trouble('promote', tenants[i], jobs[i]::text, 'the job cannot be put in line: ' || sqlerrm);
+      end;
+    end loop;
+  end;
+  has_more := has_more and promoted > 0;
+  if has_trouble and jobs is not null then
+    perform windlass.clear_trouble('promote', tenants, jobs, at);
+  end if;
+  select greatest(0, windlass.milliseconds_until(d.due_at, clock_timestamp())) into next_due_ms
+    from windlass.deferred d where d.due_at > at order by d.due_at limit 1;
+end
+$$;
+
+-- Moves these deferred jobs into line in the order given. Answers how many.
+create or replace function windlass.promote_these(tenants uuid[], jobs uuid[]) returns integer
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  lanes integer[];
+  moved integer;
+begin
+  with gone as (
+    delete from windlass.deferred d using unnest(tenants, jobs) with ordinality n (tenant, job, ord)
+     where d.tenant_id = any (array[n.tenant]) and d.job_id = n.job
+    returning n.ord, d.tenant_id, d.job_id, d.lane, d.attempt, d.failures, d.lost, d.snoozes, d.max_attempts, d.holds_dedupe),
   placed as (
     insert into windlass.line (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe, ids)
       select g.tenant_id, g.job_id, g.lane, g.attempt, g.failures, g.lost, g.snoozes, g.max_attempts, g.holds_dedupe, array[g.job_id]
-        from gone g order by g.due_at, g.job_id),
+        from gone g order by g.ord),
   counted as (
     insert into windlass.tally (tenant_id, lane, scheduled, queued)
       select g.tenant_id, g.lane, -count(*), count(*) from gone g group by g.tenant_id, g.lane)
-  select count(*), array_agg(distinct g.lane) into promoted, lanes from gone g;
-  if lanes is not null then
-    perform windlass.ring(l) from unnest(lanes) l limit 64;
-  end if;
-  select greatest(0, extract(epoch from d.due_at - clock_timestamp()) * 1000)::bigint into next_due_ms
-    from windlass.deferred d order by d.due_at limit 1;
+  select count(*), array_agg(distinct g.lane) into moved, lanes from gone g;
+  perform windlass.ring(l) from (select unnest(lanes) as l limit 64) r;
+  return moved;
 end
 $$;

@@ -1,6 +1,7 @@
 -- Applies what the reaper decided. Locks the workers and re-checks that each is still overdue, so a heartbeat either
 -- came first (and its jobs are spared) or comes after (and finds them taken); settle re-checks attempt and token.
--- Whoever left jobs behind without a goodbye is marked as lost.
+-- Whoever left jobs behind without a goodbye is marked as lost. A job that cannot be settled is set aside, and the others are. One that
+-- somebody else holds locked is left for the next round.
 create or replace function windlass.reap(
   workers integer[], tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], details jsonb[],
   out settled integer[], out overruled integer[])
@@ -8,16 +9,41 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 declare
+  at timestamptz := clock_timestamp();
   overdue integer[];
+  one record;
 begin
+  perform windlass.need_read_committed();
+  perform windlass.tenants_for(tenants);
   select array_agg(o.id) into overdue from (
     select w.id from windlass.job_workers w
      where w.id = any (workers) and w.lease_expires_at <= clock_timestamp()
      order by w.id for update skip locked) o;
-  if overdue is not null then
-    select s.settled, s.overruled into settled, overruled
-      from windlass.settle(tenants, jobs, attempts, tokens, array_fill(null::integer, array[cardinality(jobs)]), details, overdue) s;
-    update windlass.job_workers w set ended = 'lost' where w.id = any (overdue) and w.ended is null;
+  if overdue is null then
+    return;
   end if;
+  begin
+    select s.settled, s.overruled into settled, overruled
+      from windlass.settle(tenants, jobs, attempts, tokens, array_fill(null::integer, array[cardinality(jobs)]), details, overdue, true) s;
+  exception when others then
+    perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+    settled := '{}';
+    overruled := '{}';
+    for i in 1 .. cardinality(jobs) loop
+      begin
+        select s.settled, s.overruled into one
+          from windlass.settle(array[tenants[i]], array[jobs[i]], array[attempts[i]], array[tokens[i]], array[null::integer], array[details[i]], overdue, true) s;
+        settled := settled || case when one.settled is not null then i end;
+        overruled := overruled || case when one.overruled is not null then i end;
+      exception when others then
+        perform windlass.raise_server_trouble(sqlstate, sqlerrm);
+        perform windlass.note_trouble('reap', tenants[i], jobs[i]::text, 'the job cannot be taken back from its worker: ' || sqlerrm);
+      end;
+    end loop;
+    settled := array_remove(settled, null);
+    overruled := nullif(array_remove(overruled, null), '{}');
+  end;
+  perform windlass.clear_trouble('reap', tenants, jobs, at);
+  update windlass.job_workers w set ended = 'lost' where w.id = any (overdue) and w.ended is null;
 end
 $$;

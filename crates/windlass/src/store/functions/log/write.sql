@@ -15,6 +15,7 @@ as $$
 declare
   taken integer;
 begin
+  perform windlass.tenants_for(tenants);
   with held as materialized (
     select i.* from unnest(tenants, jobs, attempts, tokens, chunks, streams, texts, keep_from)
         i (tenant, job, attempt, token, chunk, stream, text, keep_from)

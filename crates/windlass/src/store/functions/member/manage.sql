@@ -3,28 +3,33 @@ create or replace function windlass.shown_member(of_tenant uuid, of_user uuid) r
 language sql stable
 as $$
   select jsonb_build_object('tenant_id', m.tenant_id, 'user_id', m.user_id, 'email', u.email, 'name', u.name, 'role', m.role,
-           'is_active', u.is_active, 'has_password', u.password_hash is not null, 'created_at', m.created_at)
+           'is_active', u.is_active, 'created_at', m.created_at)
     from windlass.members m join windlass.users u on u.id = m.user_id where m.tenant_id = of_tenant and m.user_id = of_user
 $$;
 
--- Makes a person a member, or changes their role. A person who is not known yet is made, with the name and the password
--- given; those of somebody who is known are theirs and stay. Locks the user's row, then the member's.
-create or replace function windlass.put_member(of_tenant uuid, fields jsonb) returns jsonb
+-- One member, locked: what is decided by their role holds until the transaction ends. Null if there is none.
+create or replace function windlass.lock_member(of_tenant uuid, of_user uuid) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
-declare
-  person uuid;
 begin
   perform windlass.tenant_for(of_tenant);
-  insert into windlass.users (email, name, password_hash)
-    values (lower(fields ->> 'email'), coalesce(fields ->> 'name', ''), fields ->> 'password_hash')
-    on conflict (email) do nothing;
-  select u.id into person from windlass.users u where u.email = lower(fields ->> 'email');
-  insert into windlass.members as m (tenant_id, user_id, role) values (of_tenant, person, fields ->> 'role')
-    on conflict (tenant_id, user_id) do update set role = excluded.role, updated_at = now();
-  return windlass.shown_member(of_tenant, person);
+  perform from windlass.members m where m.tenant_id = of_tenant and m.user_id = of_user for update;
+  return windlass.shown_member(of_tenant, of_user);
+end
+$$;
+
+-- Gives a member another role. Answers the member, or null if there is none.
+create or replace function windlass.set_member_role(of_tenant uuid, of_user uuid, new_role text) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform windlass.tenant_for(of_tenant);
+  update windlass.members m set role = new_role, updated_at = now() where m.tenant_id = of_tenant and m.user_id = of_user;
+  return windlass.shown_member(of_tenant, of_user);
 end
 $$;
 

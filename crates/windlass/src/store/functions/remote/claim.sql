@@ -7,7 +7,7 @@
 -- A row at a time: the claim's own update of the live row must be over before the second one.
 create or replace function windlass.claim_remote(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[],
-  workers integer[], lease_seconds integer[], tokens uuid[], seconds_present integer)
+  workers integer[], lease_seconds integer[], tokens uuid[], seconds_present integer, in_epoch integer default 0)
 returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
   snoozes smallint, max_attempts smallint, payload json, queued_ms bigint, deadline_ms bigint, extra jsonb,
   slot integer, lease_expires_at timestamptz, times_out_at timestamptz)
@@ -23,7 +23,7 @@ declare
 begin
   perform from windlass.job_workers w where w.id = any (workers) order by w.id for no key update;
   slot := 0;
-  for got in select * from windlass.claim(by_worker, with_token, lanes, after_seqs, counts) loop
+  for got in select * from windlass.claim(by_worker, with_token, lanes, after_seqs, counts, in_epoch) loop
     slot := slot + 1;
     select least(at + d.timeout_seconds * interval '1 s', at + got.deadline_ms * interval '1 ms') into times_out_at
       from windlass.lane n join windlass.job_definitions d on d.id = n.definition_id where n.id = got.lane;

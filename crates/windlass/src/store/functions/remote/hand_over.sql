@@ -13,6 +13,7 @@ declare
   at timestamptz;
   held record;
 begin
+  perform windlass.tenant_for(tenant);
   perform from windlass.job_workers w where w.id = to_worker for no key update;
   at := clock_timestamp();
   update windlass.live l set worker = to_worker

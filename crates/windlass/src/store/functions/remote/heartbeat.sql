@@ -16,6 +16,7 @@ declare
   at timestamptz;
   held record;
 begin
+  perform windlass.tenant_for(tenant);
   select l.worker, r.job_id is not null as is_remote into held
     from windlass.live l
     left join windlass.remote_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.token = l.token

@@ -10,6 +10,7 @@ as $$
 declare
   done record;
 begin
+  perform windlass.tenant_for(tenant);
   perform from windlass.remote_lease r where r.tenant_id = tenant and r.job_id = job for update;
   select s.settled, s.overruled into done
     from windlass.settle(array[tenant], array[job], array[with_attempt], array[with_token], array[null::integer], array[detail]) s;

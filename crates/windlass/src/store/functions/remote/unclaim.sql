@@ -1,7 +1,9 @@
--- Gives back, uncharged, what a remote claim took whose answer never came: nobody knows the fences of these jobs.
+-- Gives back, uncharged, what a remote claim took whose answer never came: nobody knows the fences of these jobs. What somebody else holds
+-- locked is left to the reaper, since its lease runs out. Ends the epoch of
+-- that claim, so that it takes nothing if it is executed only after this (see unclaim).
 -- Index: none, a walk over the leases in force, which happens once per broken connection. Locks: the dispatcher's row
 -- first, in a mode that waits for the claim if that is still under way; then as settle_remote.
-create or replace function windlass.unclaim_remote(by_worker integer, tokens uuid[]) returns integer
+create or replace function windlass.unclaim_remote(by_worker integer, tokens uuid[], of_epoch integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -10,10 +12,12 @@ declare
   held record;
   given integer := 0;
 begin
-  perform from windlass.job_workers w where w.id = by_worker for update;
+  perform windlass.need_read_committed();
+  perform windlass.end_epoch(by_worker, of_epoch);
   for held in
-    select r.tenant_id, r.job_id, r.attempt, r.token from windlass.remote_lease r where r.token = any (tokens)
-     order by r.tenant_id, r.job_id for update
+    select r.tenant_id, r.job_id, r.attempt, r.token from windlass.remote_lease r
+      join windlass.live l on l.tenant_id = r.tenant_id and l.job_id = r.job_id
+     where r.token = any (tokens) order by r.tenant_id, r.job_id for update of r, l skip locked
   loop
     perform windlass.settle_remote(held.tenant_id, held.job_id, held.attempt, held.token,
       '{"outcome": 7, "next": 5, "error": "the answer to the claim was lost"}');

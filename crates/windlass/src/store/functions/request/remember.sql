@@ -9,9 +9,7 @@ as $$
 declare
   known record;
 begin
-  if for_tenant <> '00000000-0000-0000-0000-000000000000' then
-    perform windlass.tenant_for(for_tenant);
-  end if;
+  perform windlass.tenant_for(for_tenant);
   loop
     insert into windlass.request_keys (tenant_id, request_key, fingerprint) values (for_tenant, with_key, with_fingerprint)
       on conflict do nothing;
@@ -35,9 +33,7 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
-  if for_tenant <> '00000000-0000-0000-0000-000000000000' then
-    perform windlass.tenant_for(for_tenant);
-  end if;
+  perform windlass.tenant_for(for_tenant);
   update windlass.request_keys k set status = with_status, answer = with_answer
    where k.tenant_id = for_tenant and k.request_key = with_key;
 end

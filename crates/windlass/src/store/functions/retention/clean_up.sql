@@ -25,9 +25,7 @@ begin
         tenant, source => 'system', source_ref => item.job_id::text, parent_id => item.job_id,
         subject_type => item.subject_type, subject_id => item.subject_id) q;
     exception when others then
-      if sqlstate !~ '^(WL|22|23)' then
-        raise;
-      end if;
+      perform windlass.raise_server_trouble(sqlstate, sqlerrm);
       cleanup := '00000000-0000-0000-0000-000000000000';
       raise warning 'the artifact of job % cannot be removed yet: %', item.job_id, sqlerrm;
     end;
@@ -39,27 +37,45 @@ begin
 end
 $$;
 
--- Deletes what waited for its artifact and need not any more; where the job that removes it is gone itself, it is made anew.
+-- Deletes what waited for its artifact and need not any more; where the job that removes it is gone itself, it is made anew. What was
+-- decided may be long ago, so the job must still be finished, and stay so until we commit: a retry locks its final history row.
+-- One that is no longer finished is not to be deleted any more, and one that a blocked job waits for is left for later. Those that were
+-- looked at longest ago come first: what cannot be finished (nobody can enqueue its clean-up, say) holds up no other. Tenants take turns.
+-- Index: purge_wait_of_tenant.
 create or replace function windlass.finish_clean_ups(most integer) returns integer
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
   batch record;
+  has_holds boolean := exists (select from windlass.legal_hold);
+  turns uuid[] := windlass.tenants_in_turn('purge_wait', 'looked_at', clock_timestamp(), most);
+  ended uuid[];
   gone integer := 0;
 begin
   for batch in
-    select w.tenant_id, array_agg(w.job_id) filter (where w.state = 'succeeded') as done, array_agg(w.job_id) filter (where w.state is null) as lost
-      from (select p.tenant_id, p.job_id, windlass.state_of(p.tenant_id, p.cleanup_job_id) as state from windlass.purge_wait p
-             where coalesce(windlass.state_of(p.tenant_id, p.cleanup_job_id), 'succeeded') = 'succeeded' limit most) w
+    select w.tenant_id, array_agg(w.job_id) filter (where w.state = 'succeeded') as done, array_agg(w.job_id) filter (where w.state is null) as lost,
+           array_agg(w.job_id) as jobs
+      from unnest(turns) t (id) cross join lateral (
+            select p.tenant_id, p.job_id, windlass.state_of(p.tenant_id, p.cleanup_job_id) as state from windlass.purge_wait p
+             where p.tenant_id = t.id and coalesce(windlass.state_of(p.tenant_id, p.cleanup_job_id), 'succeeded') = 'succeeded'
+               and not (has_holds and p.job_id = any (windlass.held_jobs(p.tenant_id, array[p.job_id])))
+               and not windlass.is_set_aside('prune', p.tenant_id, p.job_id::text)
+             order by p.looked_at limit greatest(1, most / cardinality(turns)) for update skip locked) w
      group by w.tenant_id
   loop
-    if batch.lost is not null then
-      perform windlass.clean_up_first(batch.tenant_id, batch.lost);
-    end if;
-    batch.done := array(select j from unnest(batch.done) j where j <> all (windlass.held_jobs(batch.tenant_id, batch.done)));
+    update windlass.purge_wait w set looked_at = clock_timestamp() where w.tenant_id = batch.tenant_id and w.job_id = any (batch.jobs);
+    ended := array(
+      select h.job_id from windlass.history h
+       where h.tenant_id = batch.tenant_id and h.job_id = any (batch.jobs) and h.job_status is not null
+       order by h.job_id for update skip locked);
+    delete from windlass.purge_wait w
+     where w.tenant_id = batch.tenant_id and w.job_id = any (batch.jobs) and w.job_id <> all (ended)
+       and windlass.state_code(windlass.state_of(w.tenant_id, w.job_id)) > 4;
+    perform windlass.clean_up_first(batch.tenant_id, array(select j from unnest(batch.lost) j where j = any (ended)));
+    batch.done := array(select j from unnest(batch.done) j where j = any (ended));
     if batch.done <> '{}' then
-      gone := gone + windlass.purge(batch.tenant_id, batch.done, true);
+      gone := gone + (select p.gone from windlass.purge_or_set_aside(batch.tenant_id, batch.done) p);
     end if;
   end loop;
   return gone;

@@ -8,8 +8,9 @@ as $$
 declare
   new_id uuid;
 begin
+  perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
-  perform pg_advisory_xact_lock(hashtext('windlass.hold'));
+  perform windlass.lock_gate(tenant, 'hold');
   insert into windlass.legal_hold (tenant_id, job_id, subject_type, subject_id, reason, created_by)
     values (tenant, on_job, on_type, on_id, why, by_actor) returning id into new_id;
   return new_id;
@@ -28,7 +29,7 @@ begin
   if not found then
     return false;
   end if;
-  update windlass.keeper_mark m set reached = '-infinity' where m.duty like 'prune %';
+  insert into windlass.prune_again (tenant_id) values (tenant);
   return true;
 end
 $$;

@@ -1,14 +1,23 @@
 -- What is kept how long: each definition's own rule for its statuses, for all tenants that have none of their own, and each
 -- tenant's, of which one that names the definition comes before one for all. Rules that keep for ever are left out.
--- duty is the name under which a rule's progress is kept.
+-- duty is the name under which a rule's progress is kept. For a tenant whose history is read once more, a definition's rule is also listed as
+-- the tenant's, until that has come as far: the mark that is everybody's stays where it is.
 create or replace function windlass.retention_rules()
 returns table (duty text, tenant_id uuid, definition_id uuid, definition_key text, status text, keep interval)
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select 'prune ' || d.id || ' ' || r.key, null::uuid, d.id, d.key, r.key, make_interval(secs => r.value::double precision)
-    from windlass.job_definitions d cross join lateral jsonb_each_text(d.retention) r
-   where r.value is not null and windlass.state_code(r.key) <= 4
+  with common as (
+    select d.id, d.key, r.key as status, make_interval(secs => case when windlass.is_whole(r.value, 0, 3162240000) then r.value::double precision end) as keep
+      from windlass.job_definitions d cross join lateral jsonb_each(case jsonb_typeof(d.retention) when 'object' then d.retention else '{}' end) r
+     where windlass.is_whole(r.value, 0, 3162240000) and windlass.state_code(r.key) <= 4) -- a rule that cannot be read is not applied
+  select 'prune ' || c.id || ' ' || c.status, null::uuid, c.id, c.key, c.status, c.keep from common c
+  union all
+  select distinct 'prune ' || c.id || ' ' || c.status || ' ' || a.tenant_id, a.tenant_id, c.id, c.key, c.status, c.keep
+    from windlass.prune_again a
+    join common c on coalesce(a.definition_key, c.key) = c.key and coalesce(a.status, c.status) = c.status
+   where not exists (select from windlass.retention o
+                      where o.tenant_id = a.tenant_id and o.status = c.status and o.definition_key in (c.key, '*'))
   union all
   select 'prune ' || o.definition_id || ' ' || o.status || ' ' || o.tenant_id, o.tenant_id, o.definition_id, o.key, o.status,
          make_interval(secs => o.keep_seconds)
@@ -35,7 +44,7 @@ as $$
 $$;
 
 -- Sets or, with is_cleared, takes away a tenant's own rule; answers whether there was one to take. keep null is for ever. A mark that a rule has passed must
--- not hide what the new rule means, so the marks of the definition begin anew: history is read once more.
+-- not hide what the new rule means, so the tenant's history is read once more (see begin_anew).
 create or replace function windlass.set_retention(tenant uuid, for_key text, for_status text, keep bigint, is_cleared boolean) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -43,7 +52,14 @@ as $$
 #variable_conflict use_column
 begin
   perform windlass.tenant_for(tenant);
-  if for_key <> '*' and not exists (select from windlass.job_definitions d where d.key = for_key) then
+  if coalesce(for_status not in ('succeeded', 'failed', 'dead_letter', 'canceled', 'event'), true) then
+    raise exception 'status must be succeeded, failed, dead_letter, canceled or event' using errcode = 'WL007', column = 'status';
+  elsif for_status = 'event' and for_key <> '*' then
+    raise exception 'events are kept for all definitions alike: definition_key must be *' using errcode = 'WL007', column = 'definition_key';
+  elsif keep not between 0 and 3162240000 then
+    raise exception 'keep_seconds must be between 0 and 3162240000 (100 years)' using errcode = 'WL007', column = 'keep_seconds';
+  end if;
+  if for_key is distinct from '*' and not exists (select from windlass.job_definitions d where d.key = for_key) then
     raise exception 'there is no definition with key %', quote_literal(for_key) using errcode = 'WL001', detail = for_key;
   end if;
   if is_cleared then
@@ -55,8 +71,7 @@ begin
     insert into windlass.retention (tenant_id, definition_key, status, keep_seconds) values (tenant, for_key, for_status, keep)
       on conflict (tenant_id, definition_key, status) do update set keep_seconds = excluded.keep_seconds, updated_at = now();
   end if;
-  update windlass.keeper_mark m set reached = '-infinity'
-   where m.duty in (select r.duty from windlass.retention_rules() r where r.status = for_status and for_key in (r.definition_key, '*'));
+  insert into windlass.prune_again (tenant_id, definition_key, status) values (tenant, nullif(for_key, '*'), for_status);
   return true;
 end
 $$;

@@ -1,14 +1,36 @@
--- Begins a session of a browser. Old ones are swept with it, so that nobody has to.
+-- Begins a session of a browser and ends the one that the browser had. A person's begins only if the password that was compared is
+-- still theirs: the account is locked, so a change of the password either is seen here or sees this session and ends it. At most
+-- fifty of one person or token: the oldest ends. Sessions that have expired are swept, so that nobody has to. A person's looks at
+-- the tenant that they have been a member of for longest, until they choose another; a super-admin's at none. False: it did not begin.
 create or replace function windlass.create_session(
-  hash bytea, of_user uuid, of_token text, seconds integer, from_address text, user_agent text) returns void
+  hash bytea, of_user uuid, of_token text, compared_hash text, replaced bytea, seconds integer, from_address text, user_agent text)
+returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
-  delete from windlass.sessions s where s.expires_at < now();
-  insert into windlass.sessions (secret_hash, user_id, token_id, expires_at, from_address, user_agent)
-    values (hash, of_user, of_token, clock_timestamp() + make_interval(secs => seconds), create_session.from_address, create_session.user_agent);
+  perform windlass.need_read_committed();
+  if of_user is not null then
+    perform from windlass.users u where u.id = of_user and u.is_active and u.password_hash = compared_hash for no key update;
+  else
+    perform from windlass.api_tokens t where t.id = of_token and t.revoked_at is null for no key update;
+  end if;
+  if not found then
+    return false;
+  end if;
+  delete from windlass.sessions s where s.secret_hash = any (array(
+    select x.secret_hash from windlass.sessions x where x.expires_at < now() limit 1000 for update skip locked));
+  delete from windlass.sessions s where s.secret_hash = replaced or s.secret_hash = any (array(
+    select x.secret_hash from windlass.sessions x where x.user_id = of_user or x.token_id = of_token
+     order by x.created_at desc, x.secret_hash offset 49));
+  insert into windlass.sessions (secret_hash, user_id, token_id, created_at, expires_at, from_address, user_agent, chosen_tenant)
+    values (hash, of_user, of_token, clock_timestamp(), clock_timestamp() + make_interval(secs => seconds), create_session.from_address,
+      create_session.user_agent,
+      (select m.tenant_id from windlass.members m join windlass.tenants t on t.id = m.tenant_id and t.status <> 'deleting'
+         join windlass.users u on u.id = m.user_id and not u.is_super_admin
+        where m.user_id = of_user order by m.created_at, m.tenant_id limit 1));
+  return true;
 end
 $$;
 
@@ -28,15 +50,20 @@ as $$
 $$;
 
 create or replace function windlass.choose_tenant(hash bytea, tenant uuid) returns void
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  update windlass.sessions s set chosen_tenant = tenant where s.secret_hash = hash
+begin
+  perform windlass.tenant_for(tenant);
+  update windlass.sessions s set chosen_tenant = tenant where s.secret_hash = hash;
+end
 $$;
 
-create or replace function windlass.end_session(hash bytea) returns void
+-- Answers whether there was one.
+create or replace function windlass.end_session(hash bytea) returns boolean
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  delete from windlass.sessions s where s.secret_hash = hash
+  with ended as (delete from windlass.sessions s where s.secret_hash = hash returning true)
+  select exists (select from ended)
 $$;

@@ -7,11 +7,50 @@ as $$
 declare
   made uuid;
 begin
-  insert into windlass.tenants (slug, name, weight, timezone, max_queued, max_running, requests_per_minute)
-    select n.slug, n.name, coalesce(n.weight, 1), coalesce(n.timezone, 'UTC'), n.max_queued, n.max_running, n.requests_per_minute
-      from jsonb_to_record(fields) n (slug text, name text, weight integer, timezone text, max_queued bigint, max_running integer, requests_per_minute integer)
+  -- What is not given is refused as what is empty.
+  perform windlass.refuse_tenant_fields('{"name": "", "slug": ""}' || fields);
+  insert into windlass.tenants (slug, name, weight, timezone, max_queued, max_running, requests_per_minute,
+      max_lanes, max_queue_names, max_triggers)
+    select n.slug, n.name, coalesce(n.weight, 1), coalesce(n.timezone, 'UTC'), n.max_queued, n.max_running, n.requests_per_minute,
+           coalesce(n.max_lanes, 1000), coalesce(n.max_queue_names, 200), coalesce(n.max_triggers, 1000)
+      from jsonb_to_record(fields) n (slug text, name text, weight integer, timezone text, max_queued bigint, max_running integer,
+        requests_per_minute integer, max_lanes integer, max_queue_names integer, max_triggers integer)
   returning id into made;
+  if fields ->> 'max_queued' is not null then
+    perform windlass.watch_tenants();
+  end if;
   return windlass.shown_tenant(made);
+end
+$$;
+
+-- Refuses (WL007) fields of a tenant that nobody knows or could use, by the field's name.
+create or replace function windlass.refuse_tenant_fields(fields jsonb) returns void
+language plpgsql stable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  refused record;
+begin
+  if jsonb_typeof(fields) is distinct from 'object' then
+    raise exception 'a tenant must be a JSON object' using errcode = 'WL007', column = 'fields';
+  end if;
+  select f.* into refused from jsonb_each(fields) f where not case f.key
+      when 'slug' then f.value #>> '{}' ~ '^[a-z0-9][a-z0-9_-]{0,62}$' and jsonb_typeof(f.value) = 'string'
+      when 'name' then jsonb_typeof(f.value) = 'string' and octet_length(f.value #>> '{}') between 1 and 500
+      when 'status' then f.value in ('"active"', '"suspended"', '"deleting"')
+      when 'weight' then f.value = 'null' or windlass.is_whole(f.value, 1, 1000)
+      when 'timezone' then f.value = 'null' or jsonb_typeof(f.value) = 'string' and windlass.is_time_zone(f.value #>> '{}')
+      when 'max_queued' then f.value = 'null' or windlass.is_whole(f.value, 0, 1000000000)
+      when 'max_running' then f.value = 'null' or windlass.is_whole(f.value, 1, 1000000)
+      when 'max_lanes' then f.value = 'null' or windlass.is_whole(f.value, 1, 100000)
+      when 'max_queue_names' then f.value = 'null' or windlass.is_whole(f.value, 1, 100000)
+      when 'max_triggers' then f.value = 'null' or windlass.is_whole(f.value, 1, 100000)
+      when 'requests_per_minute' then f.value = 'null' or windlass.is_whole(f.value, 1, 10000000)
+      else false end
+    limit 1;
+  if found then
+    raise exception '% cannot be %', refused.key, left(refused.value::text, 100) using errcode = 'WL007', column = left(refused.key, 100);
+  end if;
 end
 $$;
 
@@ -19,10 +58,10 @@ create or replace function windlass.shown_tenant(of_id uuid) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(t) - 'purge_barrier' from windlass.tenants t where t.id = of_id
+  select to_jsonb(t) - 'purge_barrier' - 'purge_looked_at' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
 $$;
 
--- Changes the fields given; a limit that is given as null is taken away. A tenant that is being deleted stays so. Answers null
+-- Changes the fields given; a limit that is given as null is taken away, or set back to its default if it has one. A tenant that is being deleted stays so. Answers null
 -- if there is none.
 create or replace function windlass.change_tenant(of_id uuid, fields jsonb) returns jsonb
 language plpgsql security definer
@@ -30,12 +69,18 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  perform windlass.tenant_for(of_id);
+  perform windlass.refuse_tenant_fields(fields);
   update windlass.tenants t
      set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued, max_running = n.max_running,
-         requests_per_minute = n.requests_per_minute, updated_at = now(),
+         requests_per_minute = n.requests_per_minute, max_lanes = coalesce(n.max_lanes, 1000),
+         max_queue_names = coalesce(n.max_queue_names, 200), max_triggers = coalesce(n.max_triggers, 1000), updated_at = now(),
          status = case when t.status = 'deleting' then t.status else n.status end
     from (select p.* from windlass.tenants o cross join lateral jsonb_populate_record(o, fields) p where o.id = of_id) n
    where t.id = of_id;
+  if fields ->> 'max_queued' is not null or fields ->> 'status' <> 'active' then
+    perform windlass.watch_tenants();
+  end if;
   return windlass.shown_tenant(of_id);
 end
 $$;
@@ -47,36 +92,56 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  perform windlass.tenant_for(of_id);
   if of_id = '00000000-0000-7000-8000-000000000001' then
     raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = of_id::text;
   end if;
   update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = of_id;
-  insert into windlass.waiting (worker) values (-1) on conflict do nothing; -- see enqueue_routed
+  perform windlass.watch_tenants();
   return windlass.shown_tenant(of_id);
 end
 $$;
 
--- One batch of one tenant that is being deleted; how many jobs went, or -1 if no tenant is being deleted. A minute after the
--- last one nobody can know of its lanes any more, and the quick door need not look.
+-- One batch of one tenant that is being deleted; how many jobs went, or -1 if there is none that can go on. They take turns, so one
+-- that waits or fails does not hold up the others. Why one cannot go on is written at it: something of it is under legal hold, or the
+-- error that it met, after which it rests for a minute. What an open transaction holds is not waited for.
 create or replace function windlass.purge_deleted_tenants(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '200ms'
 as $$
 #variable_conflict use_column
 declare
+  held constant text := 'something of it is under legal hold';
   tenant uuid;
-  step record;
+  purged integer := 0;
+  blocked text;
 begin
-  select t.id into tenant from windlass.tenants t where t.status = 'deleting' order by t.updated_at limit 1 for update skip locked;
+  perform windlass.need_read_committed();
+  update windlass.tenants t set purge_blocked = held
+   where t.id = any (array(
+     select d.id from windlass.tenants d
+      where d.status = 'deleting' and d.purge_blocked is distinct from held
+        and exists (select from windlass.legal_hold h where h.tenant_id = d.id) for update skip locked));
+  select t.id into tenant from windlass.tenants t
+   where t.status = 'deleting' and not exists (select from windlass.legal_hold h where h.tenant_id = t.id)
+     and (t.purge_blocked is null or t.purge_blocked = held or t.purge_looked_at < clock_timestamp() - interval '1 min')
+   order by t.purge_looked_at nulls first, t.id limit 1 for update skip locked;
   if not found then
-    if not exists (select from windlass.tenants t where t.status = 'deleting') then
-      delete from windlass.waiting w where w.worker = -1
-        and not exists (select from windlass.keeper_mark m where m.duty = 'tenant deleted' and m.reached > clock_timestamp() - interval '1 min');
-    end if;
+    perform windlass.unwatch_tenants();
     return -1;
   end if;
-  select * into step from windlass.purge_tenant(tenant, most);
-  update windlass.tenants t set purged_jobs = t.purged_jobs + step.purged where t.id = tenant;
-  return step.purged;
+  begin
+    select p.purged into purged from windlass.purge_tenant(tenant, most) p;
+  exception when lock_not_available then
+    null; -- a transaction of the tenant is open: at its next turn
+  when others then
+    raise warning 'the tenant % cannot be deleted: %', tenant, sqlerrm;
+    blocked := sqlerrm;
+  end;
+  update windlass.tenants t
+     set purged_jobs = t.purged_jobs + purged, purge_looked_at = clock_timestamp(), purge_blocked = blocked
+   where t.id = tenant;
+  return purged;
 end
 $$;

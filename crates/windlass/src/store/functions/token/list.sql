@@ -1,5 +1,5 @@
--- The tokens of a tenant, newest first, or of everyone where no tenant is in force and none is named.
-create or replace function windlass.tokens_of(of_tenant uuid) returns setof jsonb
+-- The tokens of a tenant, newest first, or of everyone where no tenant is in force and none is named; or the one with an id.
+create or replace function windlass.tokens_of(of_tenant uuid, of_id text) returns setof jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -11,6 +11,6 @@ begin
     of_tenant := windlass.current_tenant();
   end if;
   return query select windlass.shown_token(t.tenant_id, t.id) from windlass.api_tokens t
-    where of_tenant is null or t.tenant_id = of_tenant order by t.created_at desc, t.id;
+    where (of_tenant is null or t.tenant_id = of_tenant) and (of_id is null or t.id = of_id) order by t.created_at desc, t.id;
 end
 $$;

@@ -1,4 +1,4 @@
--- Makes a trigger from fields that were checked in Rust; next_due is its first instant, null for one that waits for events
+-- Makes a trigger from fields that were checked in Rust, as far as SQL can once more; next_due is its first instant, null for one that waits for events
 -- or is off. Rings the scheduler, since the instant may be nearer than its next look.
 create or replace function windlass.create_trigger(tenant uuid, fields jsonb, next_due timestamptz) returns uuid
 language plpgsql security definer
@@ -9,6 +9,8 @@ declare
   new_id uuid;
 begin
   perform windlass.tenant_for(tenant);
+  perform windlass.refuse_trigger(fields, next_due);
+  perform windlass.hold_to_triggers(tenant);
   perform windlass.route(tenant, fields ->> 'definition_key', null, null); -- refuses what is not there or not active
   insert into windlass.job_triggers (tenant_id, label, is_enabled, trigger_type, event_name, conditions, cron_expr, timezone,
       definition_id, payload_template, dedupe_window_seconds, created_by, misfire, misfire_max, misfire_window_seconds,
@@ -26,5 +28,21 @@ begin
     perform pg_notify('windlass', 'schedule');
   end if;
   return new_id;
+end
+$$;
+
+-- Refuses (WL015) when the tenant has all the triggers it may have. Those who make triggers for one tenant wait for each other here, by the lock
+-- on its row, so the limit is exact.
+create or replace function windlass.hold_to_triggers(tenant uuid) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  most integer;
+begin
+  select t.max_triggers into most from windlass.tenants t where t.id = tenant for no key update;
+  if (select count(*) from windlass.job_triggers t where t.tenant_id = tenant and t.deleted_at is null) >= most then
+    raise exception 'the tenant has all the triggers it may have, which is % (max_triggers)', most using errcode = 'WL015', detail = most::text;
+  end if;
 end
 $$;

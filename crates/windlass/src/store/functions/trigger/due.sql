@@ -1,16 +1,45 @@
 -- Triggers whose instant has come, with what is needed to decide about them, and the database's time. Takes no lock: the
 -- decision is made outside and applied by fire_triggers under its own guard, so a scheduler that freezes holds nobody up.
 -- late_ms: whoever is not the leader looks only at what the leader should have done by now.
--- Index: job_triggers_due, read in its own order.
-create or replace function windlass.due_triggers(late_ms integer, most integer, out fields jsonb, out at timestamptz)
-returns setof record
-language sql volatile security definer
+-- A trigger that a keeper could not read is passed over for a minute, so that such ones never fill a round; for the same reason all of a
+-- tenant are, for two seconds, if its open transactions keep them from being fired.
+-- Tenants take turns (see tenants_in_turn), each with an equal share of most triggers and of most_bytes, and with at least one. The first one
+-- of every tenant comes before the second one of any, so that a caller who stops before the end has served all tenants alike.
+-- Index: job_triggers_due to see who is due, job_triggers_due_of_tenant.
+create or replace function windlass.due_triggers(late_ms integer, most integer, most_bytes integer)
+returns table (fields jsonb, at timestamptz)
+language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set enable_seqscan = off
+set jit = off
 as $$
-  select to_jsonb(t) || jsonb_build_object('definition_key', d.key), clock_timestamp()
-    from windlass.job_triggers t join windlass.job_definitions d on d.id = t.definition_id
-   where t.next_due_at <= clock_timestamp() - make_interval(secs => late_ms / 1000.0)
-   order by t.next_due_at limit most
+#variable_conflict use_column
+declare
+  late timestamptz := clock_timestamp() - make_interval(secs => late_ms / 1000.0);
+  has_trouble boolean := exists (select from windlass.trouble x where x.duty = 'schedule');
+  is_full boolean;
+  turns uuid[];
+begin
+  select count(*) >= most, array_agg(distinct t.tenant_id) into is_full, turns
+    from (select t.tenant_id from windlass.job_triggers t where t.next_due_at <= late order by t.next_due_at limit most) t;
+  if is_full then
+    turns := windlass.tenants_in_turn('job_triggers', 'next_due_at', late, most);
+  end if;
+  return query
+    select windlass.trigger_fields(t, d.key), clock_timestamp()
+      from unnest(turns) u (id) cross join lateral (
+        select s.id, row_number() over line as nth, sum(s.bytes) over line as so_far
+          from (select t.id, t.next_due_at, octet_length(t.payload_template::text) as bytes from windlass.job_triggers t
+                 where t.tenant_id = u.id and t.next_due_at <= late
+                   and not (has_trouble and (windlass.is_set_aside('schedule', t.tenant_id, t.id::text)
+                                             or windlass.is_set_aside('schedule', t.tenant_id, t.tenant_id::text)))
+                 order by t.next_due_at limit greatest(1, most / cardinality(turns))) s
+        window line as (order by s.next_due_at, s.id)) s
+      join windlass.job_triggers t on t.tenant_id = u.id and t.id = s.id
+      join windlass.job_definitions d on d.id = t.definition_id
+     where s.nth = 1 or s.so_far <= most_bytes / cardinality(turns)
+     order by s.nth, t.next_due_at;
+end
 $$;
 
 -- Milliseconds until the next instant of any schedule, null if there is none.
@@ -18,8 +47,12 @@ create or replace function windlass.next_due_ms() returns bigint
 language sql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select greatest(0, ceil(extract(epoch from t.next_due_at - clock_timestamp()) * 1000))::bigint
-    from windlass.job_triggers t where t.next_due_at is not null order by t.next_due_at limit 1
+  select greatest(0, windlass.milliseconds_until(t.next_due_at, clock_timestamp()) + 1)
+    from windlass.job_triggers t
+   where t.next_due_at is not null
+     and not (exists (select from windlass.trouble x where x.duty = 'schedule')
+          and (windlass.is_set_aside('schedule', t.tenant_id, t.id::text) or windlass.is_set_aside('schedule', t.tenant_id, t.tenant_id::text)))
+   order by t.next_due_at limit 1
 $$;
 
 -- Takes or keeps the lead of a duty. Answers the epoch while this holder leads, else null. Written only when half of the

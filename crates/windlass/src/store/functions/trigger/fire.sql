@@ -2,6 +2,8 @@
 -- that generation and at that instant (else somebody was quicker, or it was edited, and nothing of it is done), and with it
 -- come the rows of its instants and their jobs. ords: which trigger an instant is of. reasons: null fires.
 -- lanes: null for a job that has guards (overlap, jitter, a start deadline), which enters through the SQL door.
+-- A trigger that somebody else holds is left for the next round, and so is one whose job would have to wait for an open transaction of its
+-- tenant (the quota, a key, the first use of a lane): one open transaction must not stop the others' schedules.
 -- Lock order: triggers by key. The primary key of fire is the last guard: whatever went wrong before, one instant is one row.
 create or replace function windlass.fire_triggers(
   tenants uuid[], triggers uuid[], generations integer[], expected timestamptz[], next_dues timestamptz[],
@@ -11,22 +13,82 @@ create or replace function windlass.fire_triggers(
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
+set lock_timeout = '200ms'
 as $$
 #variable_conflict use_column
 declare
+  locked constant text := 'another transaction holds what its job needs: ';
+  part record;
+  made record;
+  waits integer;
+begin
+  perform windlass.tenants_for(tenants);
+  perform windlass.stay_durable();
+  begin
+    select f.* into fired, skipped from windlass.fire_these(tenants, triggers, generations, expected, next_dues, ords, dues, reasons, jobs,
+      lanes, attempts, keys, payloads, delays, null) f;
+    return;
+  exception when lock_not_available then
+    fired := 0;
+    skipped := 0;
+  end;
+  for part in select n.tenant, array_agg(n.ord::integer) as ords from unnest(tenants) with ordinality n (tenant, ord) group by n.tenant loop
+    begin
+      select f.* into made from windlass.fire_these(tenants, triggers, generations, expected, next_dues, ords, dues, reasons, jobs,
+        lanes, attempts, keys, payloads, delays, part.ords) f;
+      fired := fired + made.fired;
+      skipped := skipped + made.skipped;
+      continue;
+    exception when lock_not_available then
+      waits := 0;
+    end;
+    for i in 1 .. cardinality(part.ords) loop
+      begin
+        select f.* into made from windlass.fire_these(tenants, triggers, generations, expected, next_dues, ords, dues, reasons, jobs,
+          lanes, attempts, keys, payloads, delays, part.ords[i:i]) f;
+        fired := fired + made.fired;
+        skipped := skipped + made.skipped;
+      exception when lock_not_available then
+        waits := waits + 1;
+        perform windlass.note_locked('schedule', part.tenant, triggers[part.ords[i]]::text, locked || sqlerrm);
+      end;
+      if waits = 3 then
+        -- All of its schedules rest: each would wait for as long, and in a round there is room for so many.
+        perform windlass.note_locked('schedule', part.tenant, part.tenant::text, locked || 'too many of its schedules wait');
+        exit;
+      end if;
+    end loop;
+  end loop;
+end
+$$;
+
+-- The same for those triggers of the batch that only_ords names (null: all). Fails whole when one of them has to wait for too long.
+create or replace function windlass.fire_these(
+  tenants uuid[], triggers uuid[], generations integer[], expected timestamptz[], next_dues timestamptz[],
+  ords integer[], dues timestamptz[], reasons text[], jobs uuid[], lanes integer[], attempts smallint[], keys text[],
+  payloads jsonb[], delays double precision[], only_ords integer[],
+  out fired integer, out skipped integer)
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  locked bigint[];
   won integer[];
   plain uuid[];
   item record;
 begin
-  perform windlass.stay_durable();
-  perform from windlass.job_triggers t join unnest(tenants, triggers) n (tenant, id) on t.tenant_id = n.tenant and t.id = n.id
-    order by t.tenant_id, t.id for update of t;
+  locked := array(
+    select n.ord from windlass.job_triggers t join unnest(tenants, triggers) with ordinality n (tenant, id, ord) on t.tenant_id = n.tenant and t.id = n.id
+     where only_ords is null or n.ord = any (only_ords)
+     order by t.tenant_id, t.id for update of t skip locked);
   with moved as (
     update windlass.job_triggers t set next_due_at = n.next_due
       from unnest(tenants, triggers, generations, expected, next_dues) with ordinality n (tenant, id, generation, due, next_due, ord)
-     where t.tenant_id = n.tenant and t.id = n.id and t.generation = n.generation and t.next_due_at = n.due
+     where t.tenant_id = n.tenant and t.id = n.id and t.generation = n.generation and t.next_due_at = n.due and n.ord = any (locked)
     returning n.ord)
   select coalesce(array_agg(m.ord), '{}') into won from moved m;
+  perform windlass.clear_trouble('schedule', array_agg(tenants[o.ord]), array_agg(s.subject), clock_timestamp())
+     from unnest(won) o (ord) cross join lateral unnest(array[triggers[o.ord], tenants[o.ord]]) s (subject);
 
   with decided as (
     insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason, job_id)

@@ -15,6 +15,8 @@ declare
   old record;
 begin
   perform windlass.tenant_for(tenant);
+  perform windlass.refuse_trigger(fields, next_due);
+  perform windlass.refuse_instant('missed', m) from unnest(missed) m;
   perform windlass.route(tenant, fields ->> 'definition_key', null, null);
   select t.overlap into old from windlass.job_triggers t
    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
@@ -58,6 +60,7 @@ as $$
 #variable_conflict use_column
 begin
   perform windlass.tenant_for(tenant);
+  perform windlass.refuse_instant('missed', m) from unnest(missed) m;
   update windlass.job_triggers t
      set deleted_at = now(), updated_at = now(), is_enabled = false, next_due_at = null, generation = t.generation + 1
    where t.tenant_id = tenant and t.id = trigger and t.deleted_at is null and t.generation = seen;

@@ -1,6 +1,6 @@
 -- The read surface: one row per job, with the status it has now. security_invoker, so the row-level security of the
 -- tables below holds for whoever reads.
-create or replace view windlass.jobs with (security_invoker = true) as
+select windlass.keep_view('jobs', $view$
 select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as source, b.source_ref,
        case when l.job_id is not null then 'running'
             when q.attempt is not null then 'queued'
@@ -8,7 +8,7 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
             when k.job_id is not null then 'blocked'
             else windlass.state_name(f.job_status) end as status,
        n.priority::integer as priority, windlass.readable(b.payload) as payload, b.dedupe_key, b.correlation_id,
-       coalesce(d.due_at, b.scheduled_for, b.created_at) as scheduled_for,
+       windlass.shown_instant(coalesce(d.due_at, b.scheduled_for, b.created_at)) as scheduled_for,
        b.created_at as queued_at,
        coalesce(a.first_started_at, l.claimed_at) as started_at,
        f.finished_at,
@@ -18,7 +18,7 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
        case when f.job_status is distinct from 1 then a.last_error end as last_error,
        b.created_by,
        n.queue, j.key as definition_key, f.result, f.artifact, p.percent as progress_percent, p.message as progress_message,
-       b.subject_type, b.subject_id, b.tags, b.trace, b.parent_id, b.ordering_key, b.deadline, l.cancel_requested_at,
+       b.subject_type, b.subject_id, b.tags, b.trace, b.parent_id, b.ordering_key, windlass.shown_instant(b.deadline) as deadline, l.cancel_requested_at,
        coalesce(l.claimed_at, a.last_started_at) as last_started_at, f.reason
   from windlass.job b
   join windlass.lane n on n.tenant_id = b.tenant_id and n.id = b.lane
@@ -41,10 +41,10 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
   left join lateral (
     select max(h.attempt) as attempts, min(h.started_at) as first_started_at, max(h.started_at) as last_started_at,
            (array_agg(h.error_text order by h.attempt desc) filter (where h.error_text is not null))[1] as last_error
-      from windlass.history h where h.tenant_id = b.tenant_id and h.job_id = b.id and h.attempt > 0) a on true;
+      from windlass.history h where h.tenant_id = b.tenant_id and h.job_id = b.id and h.attempt > 0) a on true$view$);
 
 -- One row per attempt, the one under way included.
-create or replace view windlass.job_attempts with (security_invoker = true) as
+select windlass.keep_view('job_attempts', $view$
 select h.tenant_id, h.job_id, h.attempt as attempt_no, coalesce(w.worker_id, h.worker::text) as worker_id, h.pid, h.started_at,
        h.finished_at, h.exit_code, windlass.outcome_name(h.outcome) as status, h.stdout_tail, h.stderr_tail, h.error_text, h.reason,
        md5(h.tenant_id::text || h.job_id || h.attempt)::uuid as id, h.signal, h.max_rss_kb,
@@ -55,13 +55,13 @@ union all
 select l.tenant_id, l.job_id, l.attempt, w.worker_id, null, l.claimed_at, null, null, 'running', null, null, null, null,
        md5(l.tenant_id::text || l.job_id || l.attempt)::uuid, null, null, p.percent, p.message
   from windlass.live l join windlass.job_workers w on w.id = l.worker
-  left join windlass.progress p on p.tenant_id = l.tenant_id and p.job_id = l.job_id and p.attempt = l.attempt;
+  left join windlass.progress p on p.tenant_id = l.tenant_id and p.job_id = l.job_id and p.attempt = l.attempt$view$);
 
 -- Jobs per tenant, queue, definition and status, exact: the folded totals and what is not folded yet. purged: those that are gone.
-create or replace view windlass.job_counts with (security_invoker = true) as
+select windlass.keep_view('job_counts', $view$
 select c.tenant_id, n.queue, n.definition_id, sum(c.queued) as queued, sum(c.running) as running, sum(c.scheduled) as scheduled,
        sum(c.blocked) as blocked, sum(c.succeeded) as succeeded, sum(c.failed) as failed, sum(c.dead_letter) as dead_letter,
        sum(c.canceled) as canceled, sum(c.purged) as purged
   from (select * from windlass.total union all select * from windlass.tally) c
   join windlass.lane n on n.tenant_id = c.tenant_id and n.id = c.lane
- group by c.tenant_id, n.queue, n.definition_id;
+ group by c.tenant_id, n.queue, n.definition_id$view$);

@@ -1,10 +1,10 @@
 -- Jobs that stand in line, one row each: those that came straight into it, found by their bodies, and those that came back.
 -- `place` is a job's own place, in the order in which its lane is taken.
-create or replace view windlass.standing with (security_invoker = true) as
-select b.tenant_id, b.id as job_id, l.lane, l.seq + l.taken + array_position(l.ids, b.id) - 1 as place, l.attempt, l.failures, l.lost,
+select windlass.keep_view('standing', $view$
+select b.tenant_id, b.id as job_id, l.lane, l.seq + coalesce(l.offsets[array_position(l.ids, b.id)], l.taken + array_position(l.ids, b.id) - 1) as place, l.attempt, l.failures, l.lost,
        l.snoozes, l.max_attempts, l.holds_dedupe
   from windlass.job b join windlass.line l on l.lane = b.lane and l.seq = b.line_seq and l.tenant_id = b.tenant_id
  where b.id = any (l.ids)
 union all
 select l.tenant_id, l.job_id, l.lane, l.seq, l.attempt, l.failures, l.lost, l.snoozes, l.max_attempts, l.holds_dedupe
-  from windlass.line l where l.job_id is not null;
+  from windlass.line l where l.job_id is not null$view$);

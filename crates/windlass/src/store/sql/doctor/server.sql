@@ -11,4 +11,5 @@ select current_setting('server_version_num')::integer as version, current_settin
        pg_notification_queue_usage() as notification_queue,
        (select age(d.datfrozenxid)::bigint from pg_catalog.pg_database d where d.datname = current_database()) as transaction_age,
        to_regclass('windlass.migration') is not null as has_schema,
+       not pg_has_role('pg_read_all_stats', 'usage') as is_blind,
        (extract(epoch from clock_timestamp()) * 1000)::bigint as clock_ms

@@ -1,5 +1,6 @@
 -- Work that somebody should have moved by now, one row per kind: the keeper's duties that are overdue, and jobs in line that
 -- no live worker knows how to run. Counters and small tables only; it reads no job's body.
+-- unknown run: a live worker last said how many jobs it has, and holds more that it took at least a lease before that.
 select 'promote' as kind, '' as name, count(*) as jobs, coalesce(extract(epoch from clock_timestamp() - min(d.due_at))::bigint, 0) as age_seconds
   from windlass.deferred d where d.due_at < clock_timestamp() - interval '30 s'
 having count(*) > 0
@@ -13,6 +14,21 @@ union all
 select 'reap', w.worker_id, w.running_count, extract(epoch from clock_timestamp() - w.lease_expires_at)::bigint
   from windlass.job_workers w
  where w.stopped_at is null and w.running_count > 0 and w.lease_expires_at < clock_timestamp() - interval '60 s'
+union all
+select 'unblock', '', count(*), extract(epoch from clock_timestamp() - min(u.since))::bigint
+  from windlass.unblock_due u where u.since < clock_timestamp() - interval '60 s'
+having count(*) > 0
+union all
+select 'unknown run', w.worker_id, count(*) - w.running_count, extract(epoch from clock_timestamp() - min(l.claimed_at))::bigint
+  from windlass.job_workers w
+  join windlass.live l on l.worker = w.id and l.claimed_at < w.last_seen_at - w.lease_seconds * interval '1 s'
+ where w.stopped_at is null and w.lease_expires_at > clock_timestamp()
+   and not exists (select from windlass.remote_lease r where r.tenant_id = l.tenant_id and r.job_id = l.job_id)
+ group by w.id, w.worker_id, w.running_count
+having count(*) > w.running_count
+union all
+select 'tenant', t.slug || ': ' || t.purge_blocked, 0, extract(epoch from clock_timestamp() - t.updated_at)::bigint
+  from windlass.tenants t where t.status = 'deleting' and t.purge_blocked is not null
 union all
 select 'unknown key', d.key, sum(c.queued)::bigint, 0
   from windlass.job_counts c join windlass.job_definitions d on d.id = c.definition_id

@@ -13,7 +13,7 @@ heads as (
    cross join lateral (select l.ids[1] as job_id from windlass.line l where l.lane = n.id order by l.seq limit 1) s
    where n.tenant_id = $1),
 waits as materialized (
-  select n.tenant_id, n.queue, (select coalesce(b.scheduled_for, b.created_at) from windlass.job b
+  select n.tenant_id, n.queue, (select windlass.shown_instant(coalesce(b.scheduled_for, b.created_at)) from windlass.job b
                                  where b.tenant_id = n.tenant_id and b.id = h.job_id) as since
     from heads h join windlass.lane n on n.id = h.lane)
 select w.tenant_id, w.queue, min(w.since) as since from waits w where w.since is not null group by w.tenant_id, w.queue

@@ -5,9 +5,9 @@ select j.id, j.place
   from windlass.lane n
   join windlass.job_definitions d on d.id = n.definition_id
  cross join lateral (
-   select l.ids[i.ord] as id, l.seq + l.taken + i.ord - 1 as place
+   select l.ids[i.ord] as id, l.seq + coalesce(l.offsets[i.ord], l.taken + i.ord - 1) as place
      from windlass.line l cross join lateral generate_series(cardinality(l.ids), 1, -1) i (ord)
-    where l.lane = n.id and l.tenant_id = $1 and l.seq < $10::bigint and l.seq + l.taken + i.ord - 1 < $10
+    where l.lane = n.id and l.tenant_id = $1 and l.seq < $10::bigint and l.seq + coalesce(l.offsets[i.ord], l.taken + i.ord - 1) < $10
       and l.ids[i.ord] < $2 and l.ids[i.ord] >= $3
       and ($7::timestamptz is null and $8::timestamptz is null and $9::smallint is null or exists (
         select from windlass.job b where b.tenant_id = l.tenant_id and b.id = l.ids[i.ord]

@@ -1,26 +1,32 @@
 -- Everything that keeps one job from running, as facts: the rules are why.rs's. Numbers that would cost by the size of a
--- backlog are counted up to a thousand.
+-- backlog are counted up to a thousand. A worker of a tenant has a name that ends with @ and the tenant's id; only those of
+-- the job's own tenant and of the installation are named, because no other one runs it.
 -- Index: the primary keys of each table, line_by_job, dependency_by_job.
 select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, d.is_active, n.queue,
        coalesce(q.is_paused, false) as queue_is_paused, t.status as tenant_status, t.weight,
-       f.due_at, clock_timestamp() as now, l.cancel_requested_at, w.worker_id, w.lease_expires_at, b.deadline,
+       windlass.shown_instant(f.due_at) as due_at, clock_timestamp() as now, l.cancel_requested_at, w.worker_id, w.lease_expires_at, windlass.shown_instant(b.deadline) as deadline,
        coalesce(f.failures, l.failures, s.failures, 0::smallint) as failures, b.max_attempts,
        array(select p.needs_job_id from windlass.dependency p where p.tenant_id = b.tenant_id and p.job_id = b.id
               order by p.needs_job_id limit 20) as waits_for,
        array(select coalesce(windlass.state_of(b.tenant_id, p.needs_job_id), 'gone') from windlass.dependency p
               where p.tenant_id = b.tenant_id and p.job_id = b.id order by p.needs_job_id limit 20) as their_states,
-       array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys) and k.stopped_at is null
+       array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
+                and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text) and k.stopped_at is null
                 and k.lease_expires_at > clock_timestamp() and not k.is_quiet
                 and (k.queues = '{}' or n.queue = any (k.queues)) order by k.worker_id limit 20) as able_workers,
-       array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys) and k.stopped_at is null
+       array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
+                and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text) and k.stopped_at is null
                 and k.lease_expires_at > clock_timestamp() and not k.is_quiet
                 and not (k.queues = '{}' or n.queue = any (k.queues)) order by k.worker_id limit 20) as workers_of_other_queues,
-       array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys) and k.stopped_at is null
+       array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
+                and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text) and k.stopped_at is null
                 and k.lease_expires_at > clock_timestamp() and k.is_quiet order by k.worker_id limit 20) as quiet_workers,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
+                and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text)
                 and (k.stopped_at is not null or k.lease_expires_at <= clock_timestamp()) order by k.last_seen_at desc limit 5) as gone_workers,
        (select least(coalesce(sum(o.jobs), 0), 1000)::bigint from (
-          select least(cardinality(o.ids), s.place - o.seq - o.taken) as jobs from windlass.line o
+          select case when o.offsets is null then least(cardinality(o.ids), s.place - o.seq - o.taken)
+                      else (select count(*) from unnest(o.offsets) f where o.seq + f < s.place) end as jobs from windlass.line o
            where s.job_id is not null and o.lane = s.lane and o.seq <= s.place order by o.seq limit 1000) o) as ahead_in_lane,
        (select least(coalesce(sum(o.jobs), 0), 1000)::bigint from (
           select cardinality(o.ids) as jobs from windlass.lane m join windlass.line o on o.lane = m.id

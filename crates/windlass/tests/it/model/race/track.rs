@@ -119,7 +119,7 @@ impl Track {
 
     /// Repairs what the keeper would.
     pub(super) async fn unblock(&self) {
-        self.ask("select windlass.unblock_all(100)::text").await;
+        self.ask("select decided::text from windlass.unblock_all(100)").await;
     }
 
     /// Runs the acts against each other and gives their answers. An error of any is a failure, a deadlock above all.

@@ -19,8 +19,9 @@ impl Reference {
             for (&(need, job), &if_unmet) in before.iter().filter(|((need, _), _)| ended.contains(need)) {
                 let met = match (self.jobs[need].place.state(), if_unmet) {
                     (Some(state), _) if !state.is_terminal() => continue,
-                    (None | Some(State::Succeeded), _) | (_, IfUnmet::Run) => true,
-                    (state, IfUnmet::Wait) => state == Some(State::Canceled),
+                    (Some(State::Succeeded), _) | (_, IfUnmet::Run) => true,
+                    // A purge of a job that is waited for counts as a cancel.
+                    (state, IfUnmet::Wait) => matches!(state, None | Some(State::Canceled)),
                     (_, IfUnmet::Cancel) => false,
                 };
                 waiting.insert(job);
@@ -154,6 +155,36 @@ impl Reference {
     pub(super) fn share_key(&self, one: usize, other: usize) -> bool {
         let key = |job: usize| self.jobs[job].request.ordering;
         key(one).is_some() && key(one) == key(other)
+    }
+
+    /// Whoever waits for it, directly or through others.
+    pub(super) fn waiting_behind(&self, job: usize) -> BTreeSet<usize> {
+        let (mut behind, mut next) = (BTreeSet::new(), vec![job]);
+        while let Some(needed) = next.pop() {
+            let waiting = self.needs.keys().filter(|(need, _)| *need == needed).map(|(_, waiting)| *waiting);
+            next.extend(waiting.filter(|waiting| behind.insert(*waiting)));
+        }
+        behind
+    }
+
+    /// Those of its ordering key that a retried job must wait for: the last one, or what comes before that as far as it waits for
+    /// the job itself or is gone.
+    pub(super) fn places_before(&self, job: usize, last: usize, behind: &BTreeSet<usize>) -> BTreeSet<usize> {
+        let (mut chain, mut next) = (BTreeSet::from([last]), vec![last]);
+        while let Some(link) = next.pop() {
+            if behind.contains(&link) || self.jobs[link].place == Place::Nowhere {
+                next.extend(self.needs_of(link).into_iter().filter(|need| chain.insert(*need)));
+            }
+        }
+        let is_there = |link: &usize| self.jobs[*link].place != Place::Nowhere;
+        chain.retain(|link| {
+            *link != job
+                && !behind.contains(link)
+                && is_there(link)
+                && self.share_key(*link, job)
+                && self.holds_key(*link)
+        });
+        chain
     }
 
     /// Whether the next job of its ordering key must wait for it, or for what it waits for.

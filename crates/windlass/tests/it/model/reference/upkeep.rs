@@ -20,16 +20,40 @@ impl Reference {
     }
 
     pub(super) fn expire(&mut self) -> String {
-        let passed: Vec<(usize, bool)> =
-            self.expiry.iter().filter(|(_, at)| **at <= self.now).map(|(key, _)| *key).collect();
-        self.expiry.retain(|_, at| *at > self.now);
+        // A running job keeps its deadline: its worker may give it back.
+        let is_kept = |job: usize, only_unstarted: bool| {
+            !only_unstarted && matches!(self.jobs[job].place, Place::Running { .. })
+        };
+        let passed: Vec<(usize, bool)> = self
+            .expiry
+            .iter()
+            .filter(|&(&(job, only_unstarted), at)| *at <= self.now && !is_kept(job, only_unstarted))
+            .map(|(key, _)| *key)
+            .collect();
+        self.expiry.retain(|key, _| !passed.contains(key));
         let is_concerned =
             |&(job, only_unstarted): &(usize, bool)| !only_unstarted || self.jobs[job].outcomes.is_empty();
-        let looked: Vec<usize> = passed.into_iter().filter(is_concerned).map(|(job, _)| job).collect();
-        let mut ended: BTreeSet<usize> = looked.iter().copied().collect();
+        let looked = passed.len();
+        let mut ended: BTreeSet<usize> =
+            passed.into_iter().filter(is_concerned).map(|(job, _)| job).collect();
         ended.retain(|&job| self.end_waiting(job, State::Failed, "expired"));
         self.unblock(ended);
-        format!("looked at {}", looked.len())
+        format!("looked at {looked}")
+    }
+
+    /// Whether a job in line must not start any more, by an instant that the keeper has not dealt with.
+    pub(super) fn is_late(&self, job: usize) -> bool {
+        self.expiry.iter().any(|(&(of, only_unstarted), &at)| {
+            of == job && at <= self.now && (!only_unstarted || self.jobs[job].attempt == 0)
+        })
+    }
+
+    /// What a claim does with the late jobs that it meets.
+    pub(super) fn fail_late(&mut self, mut late: BTreeSet<usize>) {
+        let now = self.now;
+        self.expiry.retain(|(job, _), at| *at > now || !late.contains(job));
+        late.retain(|&job| self.end_waiting(job, State::Failed, "expired"));
+        self.unblock(late);
     }
 
     pub(super) fn cancel(&mut self, job: usize) -> &'static str {
@@ -55,6 +79,7 @@ impl Reference {
             _ => return "not_finished".to_owned(),
         }
         let tenant = tenant_of(job);
+        let now = self.now;
         let request = self.jobs[job].request.clone();
         if let Some((key, _)) = request.dedupe {
             match (self.holder((tenant, key)), self.dedupe.get(&(tenant, key))) {
@@ -70,16 +95,16 @@ impl Reference {
             }
         }
         if let Some(key) = request.ordering {
-            let is_blocked = |job: usize| self.jobs[job].place.state() == Some(State::Blocked);
-            let mut waiting = self.needs.keys().filter(|(need, _)| *need == job).map(|(_, waiting)| *waiting);
-            let is_head = waiting.any(|waiting| self.share_key(job, waiting) && is_blocked(waiting));
-            if !is_head {
-                let last = self.ordering.insert((tenant, key), job);
-                if let Some(last) = last.filter(|&last| last != job && self.holds_key(last)) {
-                    self.needs.entry((last, job)).or_insert(IfUnmet::Run);
-                }
+            let last = *self.ordering.entry((tenant, key)).or_insert(job);
+            let behind = self.waiting_behind(job);
+            for need in self.places_before(job, last, &behind) {
+                self.needs.entry((need, job)).or_insert(IfUnmet::Run);
+            }
+            if !behind.contains(&last) {
+                self.ordering.insert((tenant, key), job);
             }
         }
+        self.expiry.retain(|&(of, _), at| of != job || *at > now); // it is to run, though its time has passed
         let fresh = &mut self.jobs[job];
         (fresh.failures, fresh.lost, fresh.snoozes) = (0, 0, 0);
         if self.needs_of(job).is_empty() {
@@ -96,6 +121,10 @@ impl Reference {
             return "purged 0".to_owned();
         }
         let keeps_promises = keeps_promises && matches!(self.jobs[job].place, Place::Ended { .. });
+        let is_blocked = |job: usize| matches!(self.jobs[job].place, Place::Blocked(_));
+        if keeps_promises && self.needs.keys().any(|&(need, waiting)| need == job && is_blocked(waiting)) {
+            return "purged 0".to_owned();
+        }
         let is_open = |until: Option<i64>| until.is_none_or(|until| until > self.now);
         self.dedupe.retain(|_, slot| slot.job != job || (keeps_promises && is_open(slot.until)));
         self.expiry.retain(|(of, _), _| *of != job);

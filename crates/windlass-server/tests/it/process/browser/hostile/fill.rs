@@ -22,6 +22,7 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
     let queue = &world.server.queue;
     queue.define(&Definition::new("unserved")).await.unwrap();
     let admin = world.server.client(tenant, Role::TenantAdmin).await;
+    let database = queue.client().await;
     let mut filled =
         Filled { canceled: Vec::new(), dead: Vec::new(), given: Vec::new(), triggers: Vec::new() };
     for (number, text) in texts.iter().enumerate() {
@@ -48,9 +49,12 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
         admin.post("/api/v1/admin/tokens", &json!({"name": text, "role": "viewer"})).await.expect(201);
         let address: String =
             text.chars().filter(|c| !c.is_whitespace() && !c.is_control() && *c != '@').collect();
-        let member =
-            json!({"email": format!("{address}{number}@{tenant}.test"), "name": text, "role": "viewer"});
-        admin.post("/api/v1/admin/members", &member).await.expect(201);
+        let person = world.server.member(tenant, &format!("{address}{number}@{tenant}.test"), "viewer").await;
+        let named = "update windlass.users set name = $2 where id = $1";
+        let name = windlass::text::storable(text.as_bytes(), 1000);
+        database.execute(named, &[&person, &name]).await.unwrap();
+        let invited = json!({"email": format!("{address}{number}@{tenant}.invited.test"), "role": "viewer"});
+        admin.post("/api/v1/admin/invitations", &invited).await.expect(201);
     }
     for (ids, state) in [(&filled.dead, State::DeadLetter), (&filled.given, State::Succeeded)] {
         for id in ids {

@@ -1,0 +1,107 @@
+//! The tenant that is measured: it does one thing after the other, and notes how long each took.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio_postgres::Client;
+use uuid::Uuid;
+use windlass::{Filter, Queue};
+
+use crate::Result;
+use crate::api::Connection;
+use crate::noop;
+
+/// Between two rounds.
+const PAUSE: Duration = Duration::from_millis(10);
+/// A job that has not begun by then is stuck.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+pub(super) struct Ordinary {
+    queue: Queue,
+    tenant: Uuid,
+    connection: Connection,
+    token: String,
+    /// The jobs of this tenant that began, and when.
+    starts: UnboundedReceiver<(Uuid, Instant)>,
+    times: BTreeMap<&'static str, Vec<f64>>,
+    refused: u64,
+    /// For what is not windlass's work.
+    raw: Client,
+}
+
+impl Ordinary {
+    pub(super) async fn new(
+        queue: Queue,
+        tenant: Uuid,
+        address: &str,
+        token: String,
+        starts: UnboundedReceiver<(Uuid, Instant)>,
+        raw: Client,
+    ) -> Result<Self> {
+        let connection = Connection::open(address).await?;
+        Ok(Self { queue, tenant, connection, token, starts, times: BTreeMap::new(), refused: 0, raw })
+    }
+
+    /// Works for this long, at least one round; answers the milliseconds of each operation, and how many requests were refused.
+    pub(super) async fn work(&mut self, lasts: Duration) -> Result<(BTreeMap<&'static str, Vec<f64>>, u64)> {
+        let began = Instant::now();
+        let payload = noop::payload();
+        loop {
+            self.round(&payload).await?;
+            if began.elapsed() >= lasts {
+                return Ok((std::mem::take(&mut self.times), std::mem::take(&mut self.refused)));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn round(&mut self, payload: &str) -> Result<()> {
+        let began = Instant::now();
+        self.raw.execute("select 1", &[]).await?;
+        self.note("raw_select", began.elapsed());
+        self.ask("http_live", "GET", "/health/live", "").await?;
+        let began = Instant::now();
+        let job = self.queue.enqueue(&noop::new_job(payload, Some(self.tenant))).await?.id;
+        let acked = Instant::now();
+        self.note("enqueue", acked - began);
+        let started = self.start_of(job).await?;
+        self.note("run", started.saturating_duration_since(acked));
+        let began = Instant::now();
+        self.queue.list(&Filter::new(self.tenant).mentions("work work").limit(20)).await?;
+        self.note("search", began.elapsed());
+        let body = format!("{{\"definition_key\":\"{}\",\"payload\":{payload}}}", noop::KEY);
+        self.ask("http_enqueue", "POST", "/api/v1/jobs", &body).await?;
+        self.ask("http_job", "GET", &format!("/api/v1/jobs/{job}"), "").await?;
+        self.ask("http_list", "GET", "/api/v1/jobs?limit=20", "").await?;
+        self.ask("http_summary", "GET", "/api/v1/jobs/summary", "").await
+    }
+
+    async fn start_of(&mut self, job: Uuid) -> Result<Instant> {
+        let arrives = async {
+            while let Some((id, at)) = self.starts.recv().await {
+                if id == job {
+                    return Ok(at);
+                }
+            }
+            Err("the worker is gone".into())
+        };
+        let waited = tokio::time::timeout(LONGEST_WAIT, arrives).await;
+        waited.map_err(|_| format!("job {job} did not begin within {} s", LONGEST_WAIT.as_secs()))?
+    }
+
+    async fn ask(&mut self, name: &'static str, method: &str, path: &str, body: &str) -> Result<()> {
+        let began = Instant::now();
+        let (status, _) = self.connection.ask(method, path, &self.token, body).await?;
+        if (200..300).contains(&status) {
+            self.note(name, began.elapsed());
+        } else {
+            self.refused += 1;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, name: &'static str, took: Duration) {
+        self.times.entry(name).or_default().push(took.as_secs_f64() * 1000.0);
+    }
+}

@@ -1,0 +1,101 @@
+//! Invitations: a tenant offers an e-mail address a membership, and the account of that address accepts it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::ToSchema;
+use windlass::{Act, Invitation};
+
+use crate::api::schema;
+use crate::auth::{Caller, MemberRole, accounts};
+use crate::http::{App, Body, Id, IdempotencyKey, LinkUrl, PageQuery, Problem, Query, keep, replay};
+
+/// A person to be invited.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct InvitationBody {
+    #[schema(max_length = 320, format = Email, example = "ada@example.com")]
+    email: String,
+    role: MemberRole,
+    /// How long the link is valid: seven days, if not given.
+    #[schema(minimum = 60, maximum = 2_592_000, example = 604_800)]
+    expires_in_seconds: Option<u32>,
+}
+
+/// An invitation with its link: give it to the person, it is not shown again.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct InvitationCreated {
+    #[serde(flatten)]
+    #[schema(inline, value_type = schema::Invitation)]
+    shown: Invitation,
+    /// Null when the request was a repetition: the link was shown the first time.
+    #[schema(example = "…/ui/invitations/…")]
+    link: Option<String>,
+}
+
+/// The open invitations of the tenant.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Invitations {
+    #[schema(value_type = Vec<schema::Invitation>)]
+    invitations: Vec<Invitation>,
+    /// For the next page; none after the last.
+    next_cursor: Option<String>,
+}
+
+/// List open invitations
+#[utoipa::path(get, path = "/api/v1/admin/invitations", tag = "members", params(PageQuery), responses((status = 200, body = Invitations)))]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Query(page): Query<PageQuery>,
+) -> Result<Json<Invitations>, Problem> {
+    let looking = app.queue().look(caller.reach()).await?;
+    let invitations = looking.invitations(caller.tenant()).await?;
+    looking.end().await?;
+    let (invitations, next_cursor) = page.of(invitations, |invitation| invitation.id.to_string())?;
+    Ok(Json(Invitations { invitations, next_cursor }))
+}
+
+/// Invite a person
+///
+/// The answer has a link that is shown once. Whoever opens it signs in to the account of that address, or makes it, and
+/// accepts. The answer is the same whether the address has an account or not. Inviting an address again replaces its open
+/// invitation. You cannot give a role that may do more than you may.
+#[utoipa::path(post, path = "/api/v1/admin/invitations", tag = "members", request_body = InvitationBody, responses((status = 201, body = InvitationCreated)))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    key: IdempotencyKey,
+    LinkUrl(base): LinkUrl,
+    body: Body<InvitationBody>,
+) -> Result<Response, Problem> {
+    let new = body.value;
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
+        return Ok(again);
+    }
+    let seconds = new.expires_in_seconds.unwrap_or(accounts::INVITATION_SECONDS);
+    let (shown, secret) = accounts::invite(&acting, &caller, &new.email, new.role, seconds).await?;
+    // What is kept for a repetition has no secret in it.
+    let kept = json!(InvitationCreated { shown: shown.clone(), link: None });
+    keep(&acting, &key, StatusCode::CREATED, &kept).await?;
+    acting.commit(&Act::new("invitation.create", shown.id).after(&shown)).await?;
+    let link = Some(format!("{base}/ui/invitations/{}", secret.expose()));
+    Ok((StatusCode::CREATED, Json(InvitationCreated { shown, link })).into_response())
+}
+
+/// Revoke an invitation
+#[utoipa::path(delete, path = "/api/v1/admin/invitations/{invitation_id}", tag = "members", params(("invitation_id" = Uuid, Path)), responses((status = 200, body = schema::Invitation)))]
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    caller: Caller,
+    Id(id): Id,
+) -> Result<Json<Invitation>, Problem> {
+    let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
+    let revoked = acting.revoke_invitation(caller.tenant(), id).await?;
+    acting.commit(&Act::new("invitation.revoke", id).before(&revoked)).await?;
+    Ok(Json(revoked))
+}

@@ -1,0 +1,195 @@
+//! Reads the bodies of requests, and bounds how many bytes of them this process holds at once.
+//!
+//! The budget is shared out by one rule: nobody may hold more than what is still free. One holder alone can have half of it,
+//! two a third each, and whoever comes next always finds room for a small body. A holder is a tenant, or a credential without
+//! one, or the network of somebody who is not known; the latter have a quarter of the budget between them all.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::http::{Extensions, header};
+use futures_util::StreamExt as _;
+use uuid::Uuid;
+
+use super::app::App;
+use super::problem::{Problem, ProblemKind};
+use crate::auth::Caller;
+use crate::server::{client_of, network_of};
+
+/// The bytes of bodies in this process.
+#[derive(Debug, Clone)]
+pub(crate) struct Bodies {
+    most: usize,
+    shares: Arc<Mutex<Shares>>,
+}
+
+#[derive(Debug, Default)]
+struct Shares {
+    of_all: usize,
+    of_strangers: usize,
+    by_holder: HashMap<Holder, usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Holder {
+    Tenant(Uuid),
+    Credential(String),
+    /// Nothing is known of a request within this process but that it has no caller.
+    Stranger(Option<IpAddr>),
+}
+
+/// Bytes that are held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    bodies: Bodies,
+    holder: Holder,
+    bytes: usize,
+}
+
+impl Bodies {
+    pub(crate) fn new(most: usize) -> Self {
+        Self { most, shares: Arc::default() }
+    }
+
+    fn hold(&self, holder: Holder) -> Held {
+        Held { bodies: self.clone(), holder, bytes: 0 }
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[cfg(test)]
+    fn of_all(&self) -> usize {
+        self.shares().of_all
+    }
+}
+
+impl Held {
+    /// Takes more of the budget, or refuses.
+    fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
+        let mut shares = self.bodies.shares();
+        let is_stranger = matches!(self.holder, Holder::Stranger(_));
+        let own = shares.by_holder.get(&self.holder).copied().unwrap_or(0) + bytes;
+        let free = self.bodies.most.saturating_sub(shares.of_all + bytes);
+        if own > free || is_stranger && shares.of_strangers + bytes > self.bodies.most / 4 {
+            drop(shares);
+            let detail = "too many request bodies are being read at the moment; try again";
+            return Err(Problem::of(ProblemKind::Unavailable, detail).retry_after(1));
+        }
+        shares.of_all += bytes;
+        shares.of_strangers += if is_stranger { bytes } else { 0 };
+        shares.by_holder.insert(self.holder.clone(), own);
+        drop(shares);
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut shares = self.bodies.shares();
+        shares.of_all -= self.bytes;
+        if matches!(self.holder, Holder::Stranger(_)) {
+            shares.of_strangers -= self.bytes;
+        }
+        if let Some(own) = shares.by_holder.get_mut(&self.holder) {
+            *own -= self.bytes;
+            if *own == 0 {
+                shares.by_holder.remove(&self.holder);
+            }
+        }
+    }
+}
+
+impl Holder {
+    fn of(request: &Extensions) -> Self {
+        match request.get::<Caller>() {
+            Some(Caller { tenant: Some(tenant), .. }) => Self::Tenant(*tenant),
+            Some(caller) => Self::Credential(caller.name()),
+            None => Self::Stranger(client_of(request).map(network_of)),
+        }
+    }
+}
+
+/// The same request with its whole body, which is read once and counted as long as the second half is kept.
+pub(super) async fn whole(request: Request, app: &App) -> Result<(Request, Held), Problem> {
+    let (mut head, body) = request.into_parts();
+    let known = Request::from_parts(head.clone(), body);
+    let (bytes, held) = read(known, app, app.options().max_body_bytes).await?;
+    head.extensions.insert(Counted);
+    Ok((Request::from_parts(head, bytes.into()), held))
+}
+
+/// Says of a request that its body is here and counted.
+#[derive(Debug, Clone, Copy)]
+struct Counted;
+
+/// A whole body of at most so many bytes, within the time that a body has. The second half keeps its share of the budget.
+pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(Bytes, Held), Problem> {
+    let too_large = || Problem::of(ProblemKind::BodyTooLarge, format!("a body has at most {most} bytes"));
+    let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > most) {
+        return Err(too_large());
+    }
+    let is_counted = request.extensions().get::<Counted>().is_some();
+    let mut held = app.bodies().hold(Holder::of(request.extensions()));
+    let mut chunks = request.into_body().into_data_stream();
+    let reading = async {
+        let (mut parts, mut length) = (Vec::new(), 0);
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk
+                .map_err(|_| Problem::of(ProblemKind::BadRequest, "the body ended before it was whole"))?;
+            length += chunk.len();
+            if length > most {
+                return Err(too_large());
+            }
+            if !is_counted {
+                held.grow(chunk.len())?;
+            }
+            parts.push(chunk);
+        }
+        // One that came whole, or was read before, is not copied.
+        Ok(if let [only] = parts.as_slice() { only.clone() } else { parts.concat().into() })
+    };
+    let bytes = tokio::time::timeout(app.options().body_timeout, reading)
+        .await
+        .map_err(|_| Problem::of(ProblemKind::RequestTimeout, "the body did not arrive in time"))??;
+    Ok((bytes, held))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bodies, Holder};
+    use uuid::Uuid;
+
+    fn stranger(last: u8) -> Holder {
+        Holder::Stranger(Some([192, 0, 2, last].into()))
+    }
+
+    #[test]
+    fn nobody_holds_more_than_is_free_and_strangers_a_quarter() {
+        let bodies = Bodies::new(1200);
+        let tenant = |number| bodies.hold(Holder::Tenant(Uuid::from_u128(number)));
+        let (mut one, mut again) = (tenant(1), tenant(1));
+        one.grow(400).unwrap();
+        again.grow(200).unwrap();
+        assert!(again.grow(1).is_err(), "half of it, however many requests");
+        let mut other = tenant(2);
+        other.grow(300).unwrap();
+        assert!(other.grow(1).is_err(), "half of the rest");
+        let mut unknown = bodies.hold(stranger(1));
+        unknown.grow(150).unwrap();
+        assert!(unknown.grow(1).is_err());
+        drop((one, again, other));
+        unknown.grow(150).unwrap();
+        assert!(bodies.hold(stranger(2)).grow(1).is_err(), "a quarter for all strangers together");
+        tenant(3).grow(400).unwrap();
+        drop(unknown);
+        assert_eq!(bodies.of_all(), 0);
+        assert!(bodies.shares().by_holder.is_empty(), "those that hold nothing are forgotten");
+    }
+}

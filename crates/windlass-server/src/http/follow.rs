@@ -1,0 +1,69 @@
+//! The log of a job for one caller, while it is written: for the API's stream and for the page's.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+use windlass::{LogChunk, LogPosition};
+
+use super::app::App;
+use super::problem::{Problem, ProblemKind};
+use super::standing::Standing;
+use crate::auth::Caller;
+
+/// How often a log is looked at.
+const POLL: Duration = Duration::from_millis(250);
+
+/// Reads a job's log for one caller. No connection is held between two looks.
+pub(crate) struct Follower {
+    app: App,
+    caller: Caller,
+    standing: Standing,
+    job: Uuid,
+    after: LogPosition,
+    is_over: bool,
+}
+
+/// What comes next in a log.
+pub(crate) enum More {
+    Chunks(Vec<LogChunk>),
+    /// The job has ended or is gone, or the server stops.
+    Over,
+    Revoked(Problem),
+}
+
+impl Follower {
+    pub(crate) fn new(app: App, caller: Caller, standing: Standing, job: Uuid, after: LogPosition) -> Self {
+        Self { app, caller, standing, job, after, is_over: false }
+    }
+
+    pub(crate) async fn look(&mut self) -> Result<Vec<LogChunk>, Problem> {
+        let looking = self.app.queue().look(self.caller.reach()).await?;
+        let page = looking.read_log(self.caller.tenant(), self.job, self.after).await?;
+        looking.end().await?;
+        self.after = page.next;
+        self.is_over = page.is_over;
+        Ok(page.chunks)
+    }
+
+    /// Waits for more.
+    pub(crate) async fn next(&mut self) -> More {
+        while !self.is_over {
+            tokio::select! {
+                () = tokio::time::sleep(self.standing.pace(POLL)) => {}
+                () = self.app.stopping().cancelled() => return More::Over,
+            }
+            if let Err(problem) = self.standing.renew().await {
+                return More::Revoked(problem);
+            }
+            match self.look().await {
+                Ok(chunks) if chunks.is_empty() => {}
+                Ok(chunks) => return More::Chunks(chunks),
+                // It passes, and the next look is a moment away.
+                Err(problem)
+                    if matches!(problem.kind, ProblemKind::Unavailable | ProblemKind::TooManyRequests) => {}
+                Err(_) => return More::Over,
+            }
+        }
+        More::Over
+    }
+}

@@ -1,0 +1,221 @@
+//! Where a request came from: its connection, or what a proxy that is trusted says of it. Nobody else's word is taken.
+
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+use axum::extract::ConnectInfo;
+use axum::http::{Extensions, HeaderMap, header};
+
+/// The proxies whose word is taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Proxies(Vec<Network>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+/// Whether the client reached us, or the proxy in front of us, over TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OverTls(pub bool);
+
+impl OverTls {
+    /// What the server found out about this request; no, for one within this process.
+    pub(crate) fn of(request: &Extensions) -> bool {
+        request.get::<Self>().is_some_and(|over_tls| over_tls.0)
+    }
+}
+
+/// The client's address, as the server found it out; none for a request within this process.
+pub(crate) fn client_of(request: &Extensions) -> Option<IpAddr> {
+    request.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip())
+}
+
+impl Proxies {
+    pub(super) fn contains(&self, address: IpAddr) -> bool {
+        self.0.iter().any(|network| network.contains(address.to_canonical()))
+    }
+
+    /// The client's address, and whether it speaks TLS, for a request on a connection from `peer`.
+    pub(super) fn origin(&self, peer: IpAddr, is_tls: bool, headers: &HeaderMap) -> (IpAddr, OverTls) {
+        if !self.contains(peer) {
+            return (peer, OverTls(is_tls));
+        }
+        // One header decides: what the proxies write, and not what they let through. Most write X-Forwarded-For.
+        let (nodes, protos) = if headers.contains_key("x-forwarded-for") {
+            (list(headers, "x-forwarded-for"), list(headers, "x-forwarded-proto"))
+        } else if headers.contains_key(header::FORWARDED) {
+            let elements = list(headers, header::FORWARDED.as_str());
+            let of = |name: &'static str| {
+                elements.iter().map(move |element| parameter(element, name).unwrap_or_default())
+            };
+            (of("for").collect(), of("proto").collect())
+        } else {
+            (Vec::new(), list(headers, "x-forwarded-proto"))
+        };
+        // From the last, which the nearest proxy wrote, to the first that is none of ours or that nobody can read: what is before it
+        // anybody may have written.
+        let (mut client, mut hops) = (peer, 0);
+        for node in nodes.iter().rev() {
+            let Some(address) = address(node) else { break };
+            client = address;
+            hops += 1;
+            if !self.contains(address) {
+                break;
+            }
+        }
+        let proto = protos.iter().rev().nth(hops.max(1) - 1).or(protos.first());
+        let is_https = proto.is_some_and(|proto| proto.eq_ignore_ascii_case("https"));
+        (client, OverTls(is_tls || is_https))
+    }
+}
+
+impl Network {
+    fn contains(self, address: IpAddr) -> bool {
+        match (self.address, address) {
+            (IpAddr::V4(net), IpAddr::V4(one)) => {
+                (net.to_bits() ^ one.to_bits()).checked_shr(32 - u32::from(self.bits)).unwrap_or(0) == 0
+            }
+            (IpAddr::V6(net), IpAddr::V6(one)) => {
+                (net.to_bits() ^ one.to_bits()).checked_shr(128 - u32::from(self.bits)).unwrap_or(0) == 0
+            }
+            _ => false,
+        }
+    }
+}
+
+impl FromStr for Proxies {
+    type Err = String;
+
+    /// Addresses and networks, separated by commas.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+        parts.map(network).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+fn network(text: &str) -> Result<Network, String> {
+    let wrong = || format!("{text:?} must be an address or a network, such as 10.0.0.7 or 10.0.0.0/8");
+    let (address, bits) = match text.split_once('/') {
+        Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| wrong())?)),
+        None => (text, None),
+    };
+    let address = address.parse::<IpAddr>().map_err(|_| wrong())?.to_canonical();
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = bits.unwrap_or(most);
+    if bits > most {
+        return Err(wrong());
+    }
+    Ok(Network { address, bits })
+}
+
+/// The elements of a header that lists them. A comma within quotes separates nothing.
+fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
+    let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or_default());
+    lines.flat_map(|line| apart(line, ',')).filter(|part| !part.is_empty()).collect()
+}
+
+/// A parameter of an element of `Forwarded` (RFC 7239), without its quotes.
+fn parameter(element: &str, wanted: &str) -> Option<String> {
+    apart(element, ';').into_iter().find_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        name.trim().eq_ignore_ascii_case(wanted).then(|| unquoted(value.trim()))
+    })
+}
+
+/// The parts between separators that stand outside of quotes.
+fn apart(text: &str, separator: char) -> Vec<String> {
+    let (mut parts, mut is_quoted, mut is_escaped) = (vec![String::new()], false, false);
+    for letter in text.chars() {
+        if letter == separator && !is_quoted {
+            parts.push(String::new());
+            continue;
+        }
+        is_quoted ^= letter == '"' && !is_escaped;
+        is_escaped = is_quoted && letter == '\\' && !is_escaped;
+        if let Some(part) = parts.last_mut() {
+            part.push(letter);
+        }
+    }
+    parts.iter().map(|part| part.trim().to_owned()).collect()
+}
+
+fn unquoted(text: &str) -> String {
+    let Some(inner) = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else {
+        return text.to_owned();
+    };
+    let mut letters = inner.chars();
+    let mut out = String::new();
+    while let Some(letter) = letters.next() {
+        out.extend(if letter == '\\' { letters.next() } else { Some(letter) });
+    }
+    out
+}
+
+/// An address as proxies write it: bare, in brackets, or with a port.
+fn address(text: &str) -> Option<IpAddr> {
+    let bare = text.strip_prefix('[').and_then(|rest| rest.split_once(']')).map_or(text, |(inner, _)| inner);
+    let found =
+        bare.parse().ok().or_else(|| bare.parse::<std::net::SocketAddr>().ok().map(|found| found.ip()));
+    found.map(|found: IpAddr| found.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origin(proxies: &str, peer: &str, headers: &[(&'static str, &str)]) -> (String, bool) {
+        let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()));
+        let headers: HeaderMap = headers.collect();
+        let proxies: Proxies = proxies.parse().unwrap();
+        let (address, tls) = proxies.origin(peer.parse().unwrap(), false, &headers);
+        (address.to_string(), tls.0)
+    }
+
+    #[test]
+    fn only_a_trusted_proxy_is_believed() {
+        let said = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https")];
+        assert_eq!(origin("", "127.0.0.1", &said), ("127.0.0.1".to_owned(), false));
+        assert_eq!(origin("10.0.0.0/8", "192.0.2.1", &said), ("192.0.2.1".to_owned(), false));
+        assert_eq!(origin("10.0.0.0/8, ::1", "10.9.8.7", &said), ("203.0.113.9".to_owned(), true));
+        assert_eq!(origin("::1", "::1", &said), ("203.0.113.9".to_owned(), true));
+    }
+
+    #[test]
+    fn what_a_client_wrote_itself_is_left_out() {
+        let said = [("x-forwarded-for", "1.1.1.1, 203.0.113.9, 10.0.0.2")];
+        assert_eq!(origin("10.0.0.0/8", "10.0.0.1", &said), ("203.0.113.9".to_owned(), false));
+        let said = [("forwarded", "for=1.1.1.1, For=\"[2001:db8::7]:4711\";proto=https;by=10.0.0.2")];
+        assert_eq!(origin("10.0.0.0/8", "10.0.0.1", &said), ("2001:db8::7".to_owned(), true));
+        assert_eq!(origin("10.0.0.0/8", "10.0.0.1", &[]), ("10.0.0.1".to_owned(), false));
+    }
+
+    #[test]
+    fn one_header_decides_and_what_nobody_can_read_ends_the_walk() {
+        let of = |headers: &[(&'static str, &str)]| origin("10.0.0.0/8", "10.0.0.1", headers);
+        let both = [("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=1.1.1.1;proto=https")];
+        assert_eq!(of(&both), ("203.0.113.9".to_owned(), false), "the client wrote the other one");
+        let unreadable = [("x-forwarded-for", "1.1.1.1, unknown, 10.0.0.2")];
+        assert_eq!(of(&unreadable), ("10.0.0.2".to_owned(), false), "what is before it is not believed");
+        let quoted =
+            [("forwarded", "for=1.1.1.1, for=\"203.0.113.9\";ext=\"a, for=2.2.2.2; \\\"\";proto=https")];
+        assert_eq!(of(&quoted), ("203.0.113.9".to_owned(), true));
+        let hidden = [("forwarded", "for=1.1.1.1, for=_hidden")];
+        assert_eq!(of(&hidden), ("10.0.0.1".to_owned(), false));
+        let protos = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https, http")];
+        assert_eq!(of(&protos), ("203.0.113.9".to_owned(), false), "the last one is the proxy's");
+        let chain = [("x-forwarded-for", "203.0.113.9, 10.0.0.2"), ("x-forwarded-proto", "https, http")];
+        assert_eq!(of(&chain), ("203.0.113.9".to_owned(), true), "as the client reached the first proxy");
+        assert_eq!(of(&[("x-forwarded-proto", "https")]), ("10.0.0.1".to_owned(), true));
+    }
+
+    #[test]
+    fn a_network_is_read_or_refused_by_its_text() {
+        for text in ["10.0.0.0/33", "ten", "::/129", "10.0.0.0/x"] {
+            assert!(text.parse::<Proxies>().unwrap_err().contains(text), "{text}");
+        }
+        let all: Proxies = "0.0.0.0/0".parse().unwrap();
+        assert!(all.contains("192.0.2.1".parse().unwrap()) && !all.contains("::1".parse().unwrap()));
+    }
+}

@@ -1,0 +1,62 @@
+//! One's own account: who one is, and a new password.
+
+use askama::Template;
+use axum::extract::State as FromState;
+use axum::http::HeaderMap;
+
+use super::frame::{Frame, Section};
+use super::page::{Page, back, page, refused_form, sentence};
+use super::posted::Posted;
+use super::viewer::Viewer;
+use crate::auth::session::{Secure, session_hash};
+use crate::auth::{Secret, Who, accounts};
+use crate::http::App;
+
+#[derive(Template)]
+#[template(path = "account.html")]
+struct AccountPage {
+    frame: Frame,
+    /// The address of a person; none for whoever signed in with a token.
+    email: Option<String>,
+    wrong: Option<String>,
+}
+
+/// `GET /ui/account`
+pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page {
+    drawn(&app, &viewer, None).await
+}
+
+async fn drawn(app: &App, viewer: &Viewer, wrong: Option<String>) -> Page {
+    let mut frame = viewer.frame(app, Section::Other).await?;
+    // What is typed must not be drawn over.
+    frame.is_live = false;
+    let email = match &viewer.caller.who {
+        Who::User { email, .. } => Some(email.clone()),
+        _ => None,
+    };
+    page(&AccountPage { frame, email, wrong })
+}
+
+/// `POST /ui/account`: changes the password.
+pub(crate) async fn change(
+    FromState(app): FromState<App>,
+    viewer: Viewer,
+    headers: HeaderMap,
+    secure: Secure,
+    posted: Posted,
+) -> Page {
+    let secret = |name: &str| Secret::new(posted.get(name).unwrap_or_default());
+    let session = session_hash(&headers, secure);
+    let (current, new) = (secret("current_password"), secret("new_password"));
+    match accounts::change_password(&app, &viewer.caller, session, current, new).await {
+        Ok(()) => {
+            let words = "Your password was changed. Every other session of yours was signed out.";
+            Ok(back("/ui/account", "succeeded", words))
+        }
+        Err(problem) if problem.kind.is_correctable() => {
+            let answer = drawn(&app, &viewer, Some(sentence(&problem.detail.replace('_', " ")))).await?;
+            Ok(refused_form(answer, &problem))
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}

@@ -1,0 +1,45 @@
+//! What the address of a page asks for: the extractors of the API, which refuse with a page instead of a document.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::page::PageProblem;
+use crate::http;
+
+/// Query parameters. Those that a page does not know are passed over: links are typed and kept by people.
+#[derive(Debug)]
+pub(crate) struct Query<T>(pub(crate) T);
+
+/// The name in a path.
+#[derive(Debug)]
+pub(crate) struct Segment(pub(crate) String);
+
+/// The id in a path.
+#[derive(Debug)]
+pub(crate) struct Id(pub(crate) Uuid);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
+    type Rejection = PageProblem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, PageProblem> {
+        Ok(Self(http::query(&parts.uri)?))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Segment {
+    type Rejection = PageProblem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageProblem> {
+        Ok(Self(http::Segment::from_request_parts(parts, state).await?.0))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = PageProblem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageProblem> {
+        Ok(Self(http::Id::from_request_parts(parts, state).await?.0))
+    }
+}

@@ -1,0 +1,146 @@
+//! The page that an invitation's link opens. Whoever holds the link accepts as the account of the invited address: signed in
+//! already, by signing in here, or by making the account. The page does not say whether the address has one; making the account does.
+
+use askama::Template;
+use axum::extract::State as FromState;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Redirect, Response};
+use uuid::Uuid;
+use windlass::InvitedTo;
+
+use super::assets;
+use super::link::Link;
+use super::members::role_words;
+use super::page::{Page, back, page, refused_form, sentence, without_referrer};
+use super::posted::Posted;
+use super::sign_in::with_cookie;
+use super::viewer::theme;
+use crate::auth::session;
+use crate::auth::{LinkSecret, Secret, accounts};
+use crate::http::{App, Problem};
+
+#[derive(Template)]
+#[template(path = "invitation.html")]
+struct InvitationPage {
+    theme: Option<&'static str>,
+    css: String,
+    tenant: String,
+    role: &'static str,
+    email: String,
+    /// As whom the reader is signed in; an address, or what else it is.
+    signed_in: Option<String>,
+    is_invited: bool,
+    name: String,
+    wrong: Option<String>,
+    /// What is wrong is wrong with the form for a new account.
+    is_new: bool,
+}
+
+/// Who reads the page, if they are signed in.
+struct Reader {
+    who: String,
+    user: Option<Uuid>,
+    hash: [u8; 32],
+}
+
+/// `GET /ui/invitations/{secret}`
+pub(crate) async fn show(
+    FromState(app): FromState<App>,
+    link: Link<InvitedTo>,
+    headers: HeaderMap,
+    from: session::From,
+) -> Page {
+    let reader = reader(&app, &from).await?;
+    drawn(&headers, link.of, reader.as_ref(), (String::new(), None, false))
+}
+
+fn drawn(
+    headers: &HeaderMap,
+    invited: InvitedTo,
+    reader: Option<&Reader>,
+    (name, wrong, is_new): (String, Option<String>, bool),
+) -> Page {
+    let drawn = page(&InvitationPage {
+        theme: theme(headers),
+        css: assets::css_address(),
+        tenant: invited.tenant_name,
+        role: role_words(&invited.role),
+        is_invited: reader.is_some_and(|reader| reader.user.is_some() && reader.who == invited.email),
+        signed_in: reader.map(|reader| reader.who.clone()),
+        email: invited.email,
+        name,
+        wrong,
+        is_new,
+    });
+    drawn.map(without_referrer)
+}
+
+async fn reader(app: &App, from: &session::From) -> Result<Option<Reader>, Problem> {
+    let signed_in = session::signed_in(app, from).await?;
+    Ok(signed_in.map(|(session, hash)| {
+        let who = session.email.unwrap_or_else(|| "the holder of a token".to_owned());
+        Reader { who, user: session.user_id, hash }
+    }))
+}
+
+/// `POST /ui/invitations/{secret}`: accepts, signs in and accepts, makes the account and accepts, or signs out.
+pub(crate) async fn act(
+    FromState(app): FromState<App>,
+    Link { secret, of: invited }: Link<InvitedTo>,
+    headers: HeaderMap,
+    from: session::From,
+    posted: Posted,
+) -> Page {
+    let reader = reader(&app, &from).await?;
+    if posted.get("do") == Some("sign-out") {
+        let cookie = session::sign_out(&app, &from).await?;
+        let again = format!("/ui/invitations/{}", secret.expose());
+        return Ok(without_referrer(with_cookie(Redirect::to(&again).into_response(), cookie)));
+    }
+    match accepted(&app, (&secret, &invited), reader.as_ref(), &posted, &from).await {
+        Ok(answer) => Ok(answer),
+        Err(problem) if problem.kind.is_correctable() => {
+            let name = posted.get("name").unwrap_or_default().to_owned();
+            let is_new = reader.is_none() && posted.get("do") == Some("create");
+            let answer =
+                drawn(&headers, invited, reader.as_ref(), (name, Some(sentence(&problem.detail)), is_new))?;
+            Ok(refused_form(answer, &problem))
+        }
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+async fn accepted(
+    app: &App,
+    (secret, invited): (&LinkSecret, &InvitedTo),
+    reader: Option<&Reader>,
+    posted: &Posted,
+    from: &session::From,
+) -> Result<Response, Problem> {
+    let password = Secret::new(posted.get("password").unwrap_or_default());
+    let name = posted.get("name").unwrap_or_default();
+    let words = format!("You are a member of {} now.", invited.tenant_name);
+    let answer = || back("/ui/jobs", "succeeded", words);
+    match (posted.get("do"), reader) {
+        (Some("accept"), Some(Reader { user: Some(user), hash, .. })) => {
+            accounts::accept(app, (secret, invited), (*user, hash), from).await?;
+            Ok(answer())
+        }
+        (Some("sign-in"), None) => {
+            let begun = session::enter(app, &invited.email, password, from).await?;
+            let signed_in = app.queue().session_of(&begun.hash).await?.and_then(|session| session.user_id);
+            let user = signed_in.ok_or_else(Problem::unauthorized)?;
+            accounts::accept(app, (secret, invited), (user, &begun.hash), from).await?;
+            Ok(with_cookie(answer(), begun.cookie))
+        }
+        (Some("create"), None) => {
+            let begun = accounts::accept_as_new(app, (secret, invited), name, password, from).await?;
+            Ok(with_cookie(answer(), begun.cookie))
+        }
+        _ => {
+            let detail =
+                "you are signed in as somebody else than when this page was opened; nothing was changed";
+            Err(Problem::invalid("", detail))
+        }
+    }
+}

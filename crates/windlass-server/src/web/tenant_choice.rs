@@ -1,0 +1,86 @@
+//! Choosing the tenant to look at: from the bar of every page, and here for whoever's session looks at none of theirs.
+
+use askama::Template;
+use axum::extract::State as FromState;
+use axum::http::HeaderMap;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Redirect};
+use uuid::Uuid;
+use windlass::Reach;
+
+use super::assets;
+use super::frame::TenantName;
+use super::page::{Page, back, page};
+use super::posted::Posted;
+use super::viewer::theme;
+use crate::auth::Role;
+use crate::auth::session;
+use crate::http::{App, Problem, ProblemKind};
+
+#[derive(Template)]
+#[template(path = "tenant_choice.html")]
+struct ChoicePage {
+    theme: Option<&'static str>,
+    css: String,
+    who: String,
+    /// They looked at a tenant that they are no member of any more.
+    was_lost: bool,
+    tenants: Vec<TenantName>,
+}
+
+/// `GET /ui/tenant`
+pub(crate) async fn show(FromState(app): FromState<App>, headers: HeaderMap, from: session::From) -> Page {
+    let Some((session, _)) = session::signed_in(&app, &from).await? else {
+        return Ok(Redirect::to("/ui/sign-in").into_response());
+    };
+    // A token has its tenant, and a super-admin every one.
+    let Some(who) = session.email.filter(|_| !session.is_super_admin) else {
+        return Ok(Redirect::to("/ui/jobs").into_response());
+    };
+    let chosen = session.chosen_tenant;
+    let was_lost = chosen.is_some() && session.members.iter().all(|member| Some(member.tenant_id) != chosen);
+    let tenants = session.members.into_iter();
+    page(&ChoicePage {
+        theme: theme(&headers),
+        css: assets::css_address(),
+        who,
+        was_lost,
+        tenants: tenants.map(|member| TenantName { id: member.tenant_id, name: member.name }).collect(),
+    })
+}
+
+/// `POST /ui/tenant`
+pub(crate) async fn choose(
+    FromState(app): FromState<App>,
+    request: Parts,
+    from: session::From,
+    posted: Posted,
+) -> Page {
+    let Some((session, hash)) = session::signed_in(&app, &from).await? else {
+        return Ok(Redirect::to("/ui/sign-in").into_response());
+    };
+    let tenant = posted.get("tenant").and_then(|id| Uuid::try_parse(id).ok());
+    let tenant = tenant.ok_or_else(|| Problem::invalid("/tenant", "must be a tenant's id"))?;
+    let own = session.members.iter().find(|member| member.tenant_id == tenant);
+    let name = match own.map(|member| member.name.clone()) {
+        Some(name) => Some(name),
+        None => of_a_super_admin(&app, &request, tenant).await?,
+    };
+    let name = name.ok_or_else(|| {
+        Problem::of(ProblemKind::Forbidden, "you are not a member of this tenant; nothing was changed")
+    })?;
+    session::choose_tenant(&app, (&session, &hash), &from, tenant).await?;
+    Ok(back("/ui/jobs", "succeeded", format!("You are looking at {name} now.")))
+}
+
+/// The tenant's name, for whoever may look at every tenant.
+async fn of_a_super_admin(app: &App, request: &Parts, tenant: Uuid) -> Result<Option<String>, Problem> {
+    match app.authenticator().authenticate(request).await {
+        Ok(found) if found.caller.role == Role::SuperAdmin => {}
+        _ => return Ok(None),
+    }
+    let looking = app.queue().look(Reach::Everything).await?;
+    let name = looking.tenant_names(Some(&[tenant]), 1).await?.pop();
+    looking.end().await?;
+    Ok(name.map(|(_, name)| name))
+}

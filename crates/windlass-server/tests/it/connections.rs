@@ -1,0 +1,116 @@
+//! Connections on which nothing comes to an end: each is closed in its time, and only those.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use windlass_server::http::Options;
+
+use crate::support::TestServer;
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+/// An empty SETTINGS frame, and the acknowledgement of the server's.
+const SETTINGS: [u8; 18] = [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0];
+
+/// A server that waits a moment for a first request, and another one for the next.
+async fn impatient() -> TestServer {
+    let moment = Duration::from_millis(300);
+    TestServer::start_with(Options { header_timeout: moment, idle_timeout: moment, ..Options::default() })
+        .await
+}
+
+async fn connect(server: &TestServer) -> TcpStream {
+    TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap()
+}
+
+/// Everything the server says until it closes the connection. The test runs into its own time-out if it never does.
+async fn until_closed(mut stream: TcpStream) -> Vec<u8> {
+    let mut said = Vec::new();
+    let _ = stream.read_to_end(&mut said).await;
+    said
+}
+
+#[tokio::test]
+async fn a_connection_without_a_request_is_closed() {
+    let server = impatient().await;
+    let openings: [(&str, &[u8]); 4] = [
+        ("nothing", b""),
+        ("the beginning of a preface", &PREFACE[..10]),
+        ("a preface", PREFACE),
+        ("half a head", b"GET /health/live HTTP/1.1\r\nhost: x\r\n"),
+    ];
+    for (name, opening) in openings {
+        let mut stream = connect(&server).await;
+        stream.write_all(opening).await.unwrap();
+        let said = until_closed(stream).await;
+        assert!(!String::from_utf8_lossy(&said).contains("200 OK"), "{name}");
+    }
+    let mut stream = connect(&server).await;
+    stream.write_all(&[PREFACE, &SETTINGS].concat()).await.unwrap();
+    until_closed(stream).await;
+    assert_eq!(server.anonymous().get("/health/live").await.status, StatusCode::OK);
+}
+
+/// A byte at a time, and each of them sooner than the server would lose patience.
+#[tokio::test]
+async fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
+    let server = impatient().await;
+    for head in [PREFACE.to_vec(), format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(10_000)).into_bytes()] {
+        let (mut reader, mut writer) = connect(&server).await.into_split();
+        let writing = async {
+            let mut pause = tokio::time::interval(Duration::from_millis(20));
+            for byte in head.iter().cycle() {
+                pause.tick().await;
+                if writer.write_all(std::slice::from_ref(byte)).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let mut said = Vec::new();
+        tokio::select! {
+            () = writing => {}
+            _ = reader.read_to_end(&mut said) => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_for_a_while_between_requests_and_not_longer() {
+    let server = impatient().await;
+    let mut stream = connect(&server).await;
+    let request = b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n";
+    for _ in 0..3 {
+        stream.write_all(request).await.unwrap();
+        let mut answer = [0; 4096];
+        let read = stream.read(&mut answer).await.unwrap();
+        assert!(String::from_utf8_lossy(&answer[..read]).starts_with("HTTP/1.1 200"));
+    }
+    until_closed(stream).await;
+
+    // The same over HTTP/2, by a client that would keep it for ever.
+    let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().pool_idle_timeout(None);
+    let client = client.build().unwrap();
+    for _ in 0..2 {
+        let answer = client.get(format!("{}/health/live", server.base)).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK);
+    }
+}
+
+/// A stream says nothing for longer than that, and stays.
+#[tokio::test]
+async fn a_stream_is_not_silent() {
+    let server = impatient().await;
+    let stream = server.admin.request(reqwest::Method::GET, "/api/v1/jobs/stream").send().await.unwrap();
+    let mut stream = stream.error_for_status().unwrap();
+    let mut heard = String::new();
+    let job = server.queue.define(&windlass::Definition::new("a")).await.unwrap();
+    assert!(!job.is_nil());
+    // Longer than the server's patience: a second look at the counters is a second away.
+    for count in ["\"queued\":0", "\"queued\":1", "\"queued\":2"] {
+        while !heard.contains(count) {
+            heard.push_str(&String::from_utf8_lossy(&stream.chunk().await.unwrap().expect("it goes on")));
+        }
+        server.queue.enqueue(&windlass::NewJob::new("a")).await.unwrap();
+    }
+}

@@ -1,0 +1,246 @@
+//! Sessions and tokens under attack: what begins, what ends, what is counted, and what is written down of it.
+
+use serde_json::json;
+use uuid::Uuid;
+use windlass_server::auth::session::{self, From};
+use windlass_server::auth::{Kind, Role, Secret, TokenSecret};
+use windlass_testing::eventually;
+
+use crate::support::people::PASSWORD;
+use crate::support::{Client, TestServer};
+
+async fn count(server: &TestServer, query: &str) -> i64 {
+    server.queue.client().await.query_one(query, &[]).await.unwrap().get(0)
+}
+
+fn browser(server: &TestServer) -> Client {
+    server.anonymous().with("sec-fetch-site", "same-origin")
+}
+
+/// H1: the password was compared before it was changed, and the session begins after.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_does_not_begin_with_a_password_that_was_changed_meanwhile() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    server.member(tenant, "ada@example.com", "viewer").await;
+    let (changing, watching) = (server.queue.client().await, server.queue.client().await);
+    changing.batch_execute("begin; update windlass.users set password_hash = 'another'").await.unwrap();
+    let app = server.app.clone();
+    let entering = tokio::spawn(async move {
+        session::sign_in(&app, "ada@example.com", Secret::new(PASSWORD), &From::default()).await
+    });
+    let waits = "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')";
+    eventually("it waits for the account", async || {
+        watching.query_one(waits, &[]).await.unwrap().get::<_, bool>(0)
+    })
+    .await;
+    changing.batch_execute("commit").await.unwrap();
+    let refused = entering.await.unwrap().unwrap_err();
+    assert_eq!(refused.kind.status(), 401);
+    assert_eq!(count(&server, "select count(*) from windlass.sessions").await, 0);
+}
+
+/// M5: a viewer's token wrote 3003 sessions and as many rows of the audit trail in twelve seconds.
+#[tokio::test]
+async fn a_token_begins_so_many_sessions_a_minute_and_has_so_many_at_once() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let token = server.client(tenant, Role::Viewer).await.token.unwrap();
+    let (mut begun, mut refused) = (0, 0);
+    for _ in 0..100 {
+        let answer = browser(&server).form("/ui/sign-in", &[("token", &token)]).await;
+        match answer.status.as_u16() {
+            303 => begun += 1,
+            429 => {
+                assert!(answer.header("retry-after").is_some());
+                refused += 1;
+            }
+            other => panic!("{other}: {}", answer.text),
+        }
+    }
+    assert!(begun >= 60 && refused > 0, "{begun} begun, {refused} refused");
+    assert_eq!(count(&server, "select count(*) from windlass.sessions").await, 50, "the oldest have ended");
+    let rows = "select count(*) from windlass.audit where action = 'session.begin'";
+    assert_eq!(count(&server, rows).await, begun);
+}
+
+/// L4 and L5.
+#[tokio::test]
+async fn signing_in_again_ends_the_session_before_and_every_change_of_a_session_is_written_down() {
+    let server = TestServer::start().await;
+    let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
+    let user = server.member(a, "ada@example.com", "viewer").await;
+    server.member(b, "ada@example.com", "viewer").await;
+    let first = server.browser("ada@example.com").await;
+    first.get("/api/v1/me").await.expect(200);
+    let fields = [("email", "ada@example.com"), ("password", PASSWORD)];
+    let again = first.form("/ui/sign-in", &fields).await;
+    assert_eq!(again.status, 303);
+    first.get("/api/v1/me").await.problem(401, "unauthorized");
+    let second = server.cookie_browser(again.header("set-cookie").unwrap());
+    second.get("/api/v1/me").await.expect(200);
+
+    assert_eq!(second.form("/ui/tenant", &[("tenant", &b.to_string())]).await.status, 303);
+    let wrong =
+        json!({"current_password": "wrong horse battery", "new_password": "a new and better password"});
+    second.post("/api/v1/me/password", &wrong).await.problem(422, "invalid");
+    assert_eq!(second.form("/ui/sign-out", &[]).await.status, 303);
+    assert_eq!(second.form("/ui/sign-out", &[]).await.status, 303, "there is none any more");
+    let acts =
+        "select string_agg(format('%s %s %s', action, outcome, actor), ', ' order by id) from windlass.audit
+        where action like 'session.%' or action like 'password.%'";
+    let acts: String = server.queue.client().await.query_one(acts, &[]).await.unwrap().get(0);
+    let expected = [
+        "session.begin done",
+        "session.begin done",
+        "session.tenant done",
+        "password.change denied",
+        "session.end done",
+    ];
+    assert_eq!(acts, expected.map(|act| format!("{act} user:{user}")).join(", "));
+}
+
+/// L3: the page said no, with the status of a page that says yes.
+#[tokio::test]
+async fn what_a_form_refuses_its_sender_is_forbidden_and_written_down() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let user = server.member(tenant, "ada@example.com", "tenant_admin").await.to_string();
+    let client = server.scoped_client(tenant, Role::TenantAdmin, Some(&["members:manage"])).await;
+    let client = client.with("sec-fetch-site", "same-origin");
+    let acting = tenant.to_string();
+    let acting = ("acting_for", acting.as_str());
+    let forms: [(&str, &[(&str, &str)]); 4] = [
+        ("/ui/members/new", &[acting, ("email", "eve@example.com"), ("role", "viewer")]),
+        ("/ui/members", &[acting, ("user", &user), ("role", "viewer")]),
+        ("/ui/members", &[acting, ("remove", &user)]),
+        ("/ui/members", &[acting, ("reset", "ada@example.com")]),
+    ];
+    for (path, fields) in forms {
+        assert_eq!(client.form(path, fields).await.status, 403, "{path} {fields:?}");
+    }
+    let rows = "select count(*) from windlass.audit where outcome = 'denied'";
+    assert_eq!(count(&server, rows).await, 4);
+}
+
+/// L9.
+#[tokio::test]
+async fn whoever_fails_to_sign_in_too_often_is_told_when_to_come_back() {
+    let server = TestServer::start().await;
+    let mut last = None;
+    for _ in 0..11 {
+        let fields = [("email", "ada@example.com"), ("password", "guess guess guess")];
+        last = Some(browser(&server).form("/ui/sign-in", &fields).await);
+    }
+    let last = last.unwrap();
+    assert_eq!(last.status, 429);
+    assert!(last.header("retry-after").unwrap().parse::<u64>().unwrap() > 0);
+    assert!(last.text.contains("<form"), "the form is shown again");
+}
+
+/// L15: a forged secret with the id of a token made it look used.
+#[tokio::test]
+async fn only_its_own_secret_notes_that_a_token_was_used() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let token = server.client(tenant, Role::Viewer).await.token.unwrap();
+    let token = TokenSecret::parse(&token).unwrap();
+    let used = format!(
+        "select count(*) from windlass.api_tokens where id = '{}' and last_used_at is not null",
+        token.id()
+    );
+    server.queue.find_token(token.id(), Some(&[0; 32])).await.unwrap().unwrap();
+    assert_eq!(count(&server, &used).await, 0);
+    server.queue.find_token(token.id(), Some(&token.hash())).await.unwrap().unwrap();
+    assert_eq!(count(&server, &used).await, 1);
+}
+
+/// L17.
+#[tokio::test]
+async fn a_tenant_has_so_many_tokens_and_those_that_ended_are_forgotten_in_the_end() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let insert = "insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, created_by, revoked_at)
+        select $1, $2::text || n, 'api', 'x', '\\x00', 'viewer', 'test', case when $2 = 'ended' then now() - n * interval '1 minute' end
+          from generate_series(1, $3::int) n";
+    let database = server.queue.client().await;
+    database.execute(insert, &[&tenant, &"ended", &1500]).await.unwrap();
+    database.execute(insert, &[&tenant, &"valid", &998]).await.unwrap();
+    let path = "/api/v1/admin/tokens";
+    let body = json!({"name": "x", "role": "viewer"});
+    let last = admin.post(path, &body).await.expect(201);
+    let ended = "select count(*) from windlass.api_tokens where id like 'ended%'";
+    assert_eq!(count(&server, ended).await, 999);
+    let problem = admin.post(path, &body).await.problem(422, "invalid");
+    assert!(problem["detail"].as_str().unwrap().contains("1000"), "{problem}");
+    admin.delete(&format!("{path}/{}", last["id"].as_str().unwrap())).await.expect(200);
+    admin.post(path, &body).await.expect(201);
+}
+
+/// M8: each unknown credential cost a transaction, and everybody waited.
+#[tokio::test]
+async fn unknown_credentials_have_a_rate_and_keep_nobody_out_who_is_known() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    server.member(tenant, "ada@example.com", "viewer").await;
+    let (known, person) =
+        (server.client(tenant, Role::Viewer).await, server.browser("ada@example.com").await);
+    for client in [&known, &person] {
+        client.get("/api/v1/me").await.expect(200);
+    }
+    let (mut unknown, mut stopped) = (0, 0);
+    for n in 0..100_u32 {
+        let made_up = TokenSecret::generate(Kind::Api).expose();
+        let token = Client::new(&server.base, Some(made_up)).get("/api/v1/me").await;
+        let cookie = server.anonymous().with("cookie", format!("windlass={n:043}")).get("/api/v1/me").await;
+        for answer in [token, cookie] {
+            match answer.status.as_u16() {
+                401 => unknown += 1,
+                429 => {
+                    assert!(answer.header("retry-after").is_some());
+                    stopped += 1;
+                }
+                other => panic!("{other}: {}", answer.text),
+            }
+        }
+    }
+    assert_eq!((unknown, stopped), (120, 80));
+    let link = format!("/ui/invitations/{}", "a".repeat(43));
+    assert_eq!(server.anonymous().get(&link).await.status, 429, "links are counted too");
+    for client in [&known, &person] {
+        client.get("/api/v1/me").await.expect(200);
+    }
+}
+
+/// L19: the answer to a number named it.
+#[tokio::test]
+async fn a_password_that_is_no_text_is_not_named_in_the_answer() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    server.member(tenant, "ada@example.com", "viewer").await;
+    let person = server.browser("ada@example.com").await;
+    let body = json!({"current_password": 123_456_789, "new_password": "a new and better password"});
+    let answer = person.post("/api/v1/me/password", &body).await;
+    answer.problem(422, "invalid");
+    assert!(!answer.text.contains("123456789"), "{}", answer.text);
+}
+
+/// M3: what a tenant learns by accepting its own invitations is written down where the tenant does not see it.
+#[tokio::test]
+async fn an_invitation_that_finds_an_account_is_in_the_installations_trail() {
+    let server = TestServer::start().await;
+    let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
+    server.member(b, "ada@example.com", "viewer").await;
+    let admin = server.client(a, Role::TenantAdmin).await;
+    let body = json!({"email": "ada@example.com", "role": "viewer"});
+    let made = admin.post("/api/v1/admin/invitations", &body).await.expect(201);
+    let link = made["link"].as_str().unwrap();
+    let path = &link[link.find("/ui/").unwrap()..];
+    let fields = [("do", "create"), ("name", "Eve"), ("password", "a new and better password")];
+    assert_eq!(browser(&server).form(path, &fields).await.status, 409);
+    let row = "select tenant_id from windlass.audit where action = 'invitation.accept' and outcome = 'denied' and target = $1";
+    let database = server.queue.client().await;
+    let of: Uuid = database.query_one(row, &[&made["id"].as_str().unwrap()]).await.unwrap().get(0);
+    assert_eq!(of, windlass::INSTALLATION);
+}

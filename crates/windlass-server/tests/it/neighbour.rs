@@ -1,0 +1,226 @@
+//! One tenant does the worst that its roles allow, on every route there is, while another does ordinary work. Nothing of the other's
+//! is refused, lost or stuck; and whatever the first one is refused has an error that says what is too much.
+//!
+//! Made from the route table, so that a new route is in it. Nothing here measures time: the worst has an end, and the other works
+//! until it has come.
+
+mod worst;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+use windlass::{Definition, Keeper, KeeperSettings, Queue, Settings};
+use windlass_server::auth::Role;
+use windlass_server::http::{Audience, Options};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{Client, TestServer};
+use worst::{Call, Loud};
+
+/// Requests that the loud tenant has under way at a time: more than the server has connections to its database, several times.
+const AT_ONCE: usize = 48;
+const BODY_BYTES: usize = 256 * 1024;
+const LONG: Duration = Duration::from_secs(300);
+/// Fewer than the loud tenant opens.
+const STREAMS: usize = 16;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_at_its_worst_keeps_nothing_from_another() {
+    let queue = TestQueue::create().await;
+    // On a busy machine the loud tenant's own statements may wait for each other for long. Time is not what is tried here.
+    let settings = Settings::new(queue.url()).unwrap().statement_timeout(LONG);
+    let served = Queue::connect(settings).await.unwrap();
+    let options = Options {
+        max_body_bytes: BODY_BYTES,
+        streams_per_tenant: STREAMS,
+        request_timeout: LONG,
+        ..Options::default()
+    };
+    let mut server = TestServer::start_on(queue, served, options).await;
+    for key in ["ordinary", "loud"] {
+        server.queue.define(&Definition::new(key)).await.unwrap();
+    }
+    let stop = CancellationToken::new();
+    let keeper = Keeper::new(server.queue.queue().clone(), KeeperSettings::default());
+    let keeping = tokio::spawn(keeper.run(stop.clone()));
+
+    let quiet = Quiet::prepare(&server).await;
+    let loud = Loud::prepare(&server).await;
+    let over = CancellationToken::new();
+    let working = tokio::spawn(quiet.clone().work(over.clone()));
+    let running = tokio::spawn(quiet.clone().run_jobs(stop.clone()));
+    let told = shout(&loud).await;
+    over.cancel();
+    let rounds = working.await.unwrap();
+    assert!(rounds > 0);
+    quiet.all_done(rounds).await;
+    stop.cancel();
+    keeping.await.unwrap();
+    running.await.unwrap();
+    drop(loud);
+    server.stop().await;
+    judge(&told);
+}
+
+/// How often each route answered what: the route, the status, and the kind of problem; none if it is not clear what was wrong.
+type Told = BTreeMap<(String, u16, String), usize>;
+
+/// Sends the worst of every route, many at a time.
+async fn shout(loud: &Loud) -> Told {
+    let calls = Arc::new(loud.calls());
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for _ in 0..AT_ONCE {
+        let (calls, next) = (calls.clone(), next.clone());
+        tasks.spawn(async move {
+            let mut told = Vec::new();
+            while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
+                told.push(call.send().await);
+            }
+            told
+        });
+    }
+    let mut told = Told::new();
+    for answer in tasks.join_all().await.into_iter().flatten() {
+        *told.entry(answer).or_default() += 1;
+    }
+    // Until its quota is used up: what was canceled and deleted meanwhile has made room.
+    for call in calls.iter().chain(calls.iter()).filter(|call| call.route == "/api/v1/jobs/bulk") {
+        *told.entry(call.send().await).or_default() += 1;
+    }
+    told
+}
+
+/// Nothing broke, and each cap spoke for itself: with its own kind of problem, the field if it is one's fault, and when to come back.
+fn judge(told: &Told) {
+    let broken: Vec<_> = told.iter().filter(|((_, status, _), _)| *status >= 500).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    let unclear = |((route, status, kind), _): &(&(String, u16, String), &usize)| {
+        *status >= 400 && kind.is_empty() && !route.contains("/ui/")
+    };
+    let unclear: Vec<_> = told.iter().filter(unclear).collect();
+    assert!(unclear.is_empty(), "{unclear:#?}");
+    for (status, kind) in
+        [(413, "body-too-large"), (422, "invalid"), (429, "quota-reached"), (429, "too-many-requests")]
+    {
+        let kind = format!("urn:windlass:problem:{kind}");
+        let is_it = |(_, of, named): &(String, u16, String)| *of == status && *named == kind;
+        assert!(told.keys().any(is_it), "nobody met {kind}: {told:#?}");
+    }
+}
+
+impl Call {
+    /// What came back.
+    async fn send(&self) -> (String, u16, String) {
+        let mut request = self.client.request(self.method.clone(), &self.path);
+        if self.method != Method::GET && self.method != Method::DELETE {
+            let kind = match self.audience {
+                Audience::Programs => "application/json",
+                Audience::People => "application/x-www-form-urlencoded",
+            };
+            request = request.header("content-type", kind).body(self.body.clone());
+        }
+        let name = format!("{} {}", self.method, self.route);
+        // A connection that is closed while a body is sent that nobody will read is an answer too.
+        let Ok(response) = request.send().await else { return (name, 0, String::new()) };
+        let status = response.status().as_u16();
+        if response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream") {
+            return (name, status, String::new());
+        }
+        let may_be_tried_again = response.headers().contains_key("retry-after");
+        let problem: Value = response.json().await.unwrap_or_default();
+        let is_clear = match status {
+            422 => problem["errors"][0]["pointer"].is_string(),
+            429 => may_be_tried_again,
+            _ => true,
+        };
+        let kind = problem["type"].as_str().filter(|_| is_clear).unwrap_or_default();
+        (name, status, kind.to_owned())
+    }
+}
+
+/// The tenant that works.
+#[derive(Clone)]
+struct Quiet {
+    client: Client,
+    worker: Client,
+    schedule: String,
+}
+
+impl Quiet {
+    async fn prepare(server: &TestServer) -> Self {
+        let tenant = server.queue.tenant("quiet").await;
+        let client = server.client(tenant, Role::TenantAdmin).await;
+        let worker = server.client(tenant, Role::Worker).await;
+        let event = json!({"label": "e", "trigger_type": "event", "event_name": "something.happened", "definition_key": "ordinary",
+            "dedupe_window_seconds": 0});
+        client.post("/api/v1/jobs/triggers", &event).await.expect(201);
+        let schedule = json!({"label": "s", "trigger_type": "schedule", "cron_expr": "0 2 * * *", "timezone": "UTC",
+            "definition_key": "ordinary"});
+        let schedule = client.post("/api/v1/jobs/triggers", &schedule).await.expect(201);
+        Self { client, worker, schedule: schedule["id"].as_str().unwrap().to_owned() }
+    }
+
+    /// Round after round until the other has done its worst. Answers how many there were.
+    async fn work(self, over: CancellationToken) -> usize {
+        let mut rounds = 0;
+        while !over.is_cancelled() {
+            self.round().await;
+            rounds += 1;
+        }
+        rounds
+    }
+
+    /// Three jobs: of a program, of an event, of a schedule.
+    async fn round(&self) {
+        let client = &self.client;
+        let job = json!({"definition_key": "ordinary", "payload": {"n": 1}});
+        let made = client.post("/api/v1/jobs", &job).await.expect(201);
+        let path = format!("/api/v1/jobs/{}", made["id"].as_str().unwrap());
+        assert_eq!(client.get(&path).await.expect(200)["id"], made["id"]);
+        let listed = client.get("/api/v1/jobs?limit=20").await.expect(200);
+        assert!(!listed["jobs"].as_array().unwrap().is_empty());
+        client.get("/api/v1/jobs/summary").await.expect(200);
+        client.post("/api/v1/events", &json!({"name": "something.happened"})).await.expect(201);
+        let run = format!("/api/v1/jobs/triggers/{}/run", self.schedule);
+        assert_eq!(client.post(&run, &json!({})).await.expect(201)["outcome"], "fired");
+        assert_eq!(client.with("accept", "text/html").get("/ui/jobs").await.status, 200);
+    }
+
+    /// A worker of this tenant.
+    async fn run_jobs(self, stop: CancellationToken) {
+        while !stop.is_cancelled() {
+            let claim = json!({"definition_keys": ["ordinary"], "limit": 20, "wait_seconds": 1});
+            let claimed = self.worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
+            for job in claimed["jobs"].as_array().unwrap() {
+                let path = format!("/api/v1/worker/jobs/{}/complete", job["id"].as_str().unwrap());
+                self.worker.post(&path, &json!({"fence": job["fence"]})).await.expect(200);
+            }
+        }
+    }
+
+    /// Nothing of it was refused, lost or stuck: every job has succeeded.
+    async fn all_done(&self, rounds: usize) {
+        let counts = async || self.client.get("/api/v1/jobs/summary").await.expect(200)["counts"].take();
+        eventually("every job of the quiet tenant has succeeded", async || {
+            counts().await["succeeded"] == json!(3 * rounds)
+        })
+        .await;
+        let counts = counts().await;
+        for left in ["queued", "running", "failed", "dead_letter", "canceled", "scheduled", "blocked"] {
+            assert_eq!(counts[left], 0, "{left}: {counts}");
+        }
+    }
+}
+
+/// Ids that nothing has.
+fn nobody() -> String {
+    Uuid::nil().to_string()
+}

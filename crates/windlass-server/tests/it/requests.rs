@@ -1,0 +1,231 @@
+//! Requests as attackers send them: bodies that never end, heads that lie, values that no text can hold.
+
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use windlass_server::auth::Role;
+use windlass_server::http::Options;
+use windlass_testing::eventually;
+
+use crate::support::{TestServer, secrets};
+
+/// Sends these bytes on a connection of their own and keeps it open.
+async fn send(server: &TestServer, text: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    stream
+}
+
+/// The head of the next answer, in small letters.
+async fn head(stream: &mut TcpStream) -> String {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        match tokio::time::timeout(Duration::from_secs(20), stream.read_u8()).await.expect("an answer") {
+            Ok(byte) => head.push(byte),
+            Err(_) => break,
+        }
+    }
+    String::from_utf8_lossy(&head).to_lowercase()
+}
+
+const SIGNED: &str = "webhook-id: m\r\nwebhook-timestamp: 1\r\nwebhook-signature: v1,AAAA\r\n";
+
+/// A request for JSON whose body does not come to its end.
+fn unfinished(path: &str, more: &str, announced: usize, sent: usize) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {announced}\r\n{more}\r\n{}",
+        " ".repeat(sent)
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_never_end_take_a_share_and_leave_the_rest_to_others() {
+    let options = Options {
+        max_body_bytes: 100_000,
+        body_bytes_at_once: 400_000,
+        body_timeout: Duration::from_secs(120),
+        request_timeout: Duration::from_secs(120),
+        ..Options::default()
+    };
+    let server = TestServer::start_with(options).await;
+    server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
+    let (one, other) = (server.queue.tenant("one").await, server.queue.tenant("other").await);
+    let operator = server.client(one, Role::Operator).await;
+
+    // Nobody's message is refused by its head: nothing of its body is read.
+    let mut unsigned = send(&server, &unfinished("/api/v1/hooks/shop", "", 100_000, 0)).await;
+    let refused = head(&mut unsigned).await;
+    assert!(refused.starts_with("http/1.1 401") && refused.contains("connection: close"), "{refused}");
+
+    // Strangers have a quarter between them: not two of these.
+    let of_stranger = unfinished("/api/v1/hooks/shop", SIGNED, 100_000, 90_000);
+    let mut first = send(&server, &of_stranger).await;
+    let mut second = send(&server, &of_stranger).await;
+    let refused = tokio::select! { head = head(&mut first) => head, head = head(&mut second) => head };
+    assert!(refused.starts_with("http/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
+
+    // A tenant has no more than is free for others: not four of these.
+    let bearer = format!("authorization: Bearer {}\r\n", operator.token.as_deref().unwrap());
+    let of_tenant = unfinished("/api/v1/jobs", &bearer, 100_000, 90_000);
+    let (mut a, mut b) = (send(&server, &of_tenant).await, send(&server, &of_tenant).await);
+    let (mut c, mut d) = (send(&server, &of_tenant).await, send(&server, &of_tenant).await);
+    let refused = tokio::select! {
+        head = head(&mut a) => head, head = head(&mut b) => head, head = head(&mut c) => head, head = head(&mut d) => head
+    };
+    assert!(refused.starts_with("http/1.1 503"), "{refused}");
+    let job = json!({"definition_key": "a", "payload": {"text": "x".repeat(50_000)}});
+    server.client(other, Role::Operator).await.post("/api/v1/jobs", &job).await.expect(201);
+
+    drop((unsigned, first, second, a, b, c, d));
+    eventually("what was held is given back", async || {
+        operator.post("/api/v1/jobs", &job).await.status == 201
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_form_that_comes_slowly_or_in_part_is_told_so() {
+    let options = Options { body_timeout: Duration::from_millis(200), ..Options::default() };
+    let server = TestServer::start_with(options).await;
+    let form = "POST /ui/sign-in HTTP/1.1\r\nhost: x\r\nsec-fetch-site: same-origin\r\n";
+    let mut slow = send(&server, &format!("{form}content-length: 50\r\n\r\ntoken=")).await;
+    assert!(head(&mut slow).await.starts_with("http/1.1 408"));
+    let mut broken = send(&server, &format!("{form}transfer-encoding: chunked\r\n\r\nno size\r\n")).await;
+    let answer = head(&mut broken).await;
+    assert!(answer.starts_with("http/1.1 400"), "{answer}");
+    let mut large = send(&server, &format!("{form}content-length: 50000\r\n\r\ntoken=")).await;
+    assert!(head(&mut large).await.starts_with("http/1.1 413"));
+}
+
+#[tokio::test]
+async fn a_request_names_its_host_once() {
+    let server = TestServer::start().await;
+    for (hosts, status) in [("", 400), ("host: a\r\nhost: b\r\n", 400), ("host: a\r\n", 200)] {
+        let mut stream = send(&server, &format!("GET /health/live HTTP/1.1\r\n{hosts}\r\n")).await;
+        let answer = head(&mut stream).await;
+        assert!(answer.starts_with(&format!("http/1.1 {status}")), "{hosts:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_outlives_the_time_that_a_head_has() {
+    let options = Options { header_timeout: Duration::from_millis(100), ..Options::default() };
+    let server = TestServer::start_with(options).await;
+    let ask = "GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n";
+    let mut stream = send(&server, ask).await;
+    assert!(head(&mut stream).await.starts_with("http/1.1 200"));
+    let mut rest = vec![0; 1000];
+    let body = stream.read(&mut rest).await.unwrap();
+    assert!(body > 0);
+    let closed = tokio::time::timeout(Duration::from_millis(400), stream.read(&mut rest)).await;
+    assert!(closed.is_err(), "it was closed: {closed:?}");
+    stream.write_all(ask.as_bytes()).await.unwrap();
+    assert!(head(&mut stream).await.starts_with("http/1.1 200"));
+}
+
+#[tokio::test]
+async fn whatever_is_wrong_with_an_address_is_told_in_our_own_words() {
+    let server = TestServer::start().await;
+    let signed = server.admin.with("webhook-id", "m").with("content-type", "application/json");
+    for (method, path, status) in [
+        (Method::POST, "/api/v1/hooks/%FF", 404),
+        (Method::POST, "/api/v1/admin/tokens/%FF/rotate", 404),
+        (Method::POST, "/api/v1/admin/queues/a%00b/pause", 404),
+        (Method::POST, "/api/v1/admin/workers/%FF/quiet", 404),
+    ] {
+        let response = signed.request(method, path).body("{}").send().await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+        assert_eq!(response.headers()["content-type"], "application/problem+json", "{path}");
+    }
+    for (path, status) in [
+        ("/ui/live?all=abc", 422),
+        ("/ui/jobs?cursor=x", 422),
+        ("/ui/jobs?tag=%00", 422),
+        ("/ui/jobs/%FF", 404),
+        ("/ui/tenants/x", 404),
+        ("/ui/invitations/%FF", 404),
+        ("/ui/password-resets/%FF", 404),
+        ("/ui/assets/x", 404),
+        ("/ui/assets/%FF", 404),
+    ] {
+        let page = server.admin.get(path).await;
+        assert_eq!(page.status, status, "{path}: {}", page.text);
+        assert!(page.text.contains("<!doctype html"), "{path}: {}", page.text);
+        assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_message_writes_one_line_and_not_many() {
+    let server = TestServer::start().await;
+    let client = server.anonymous().with("content-type", "application/json");
+    for _ in 0..80 {
+        let forged = client.request(Method::POST, "/api/v1/hooks/a%0D%0AERROR%20forged").body("{}");
+        assert_eq!(forged.send().await.unwrap().status(), 401);
+    }
+    let lines = secrets::logged("a signed event was refused");
+    assert!((1..=60).contains(&lines.len()), "{} lines", lines.len());
+    assert!(lines.iter().all(|line| line.contains("forged")), "in one line: {lines:?}");
+}
+
+#[tokio::test]
+async fn a_link_leads_to_this_server_whatever_host_a_request_names() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let invitation = json!({"email": "ada@example.com", "role": "viewer"});
+    let made = admin.post("/api/v1/admin/invitations", &invitation).await.expect(201);
+    assert!(made["link"].as_str().unwrap().starts_with(&format!("{}/ui/", server.base)), "{made}");
+    admin
+        .with("host", "evil.test")
+        .post("/api/v1/admin/invitations", &json!({"email": "eve@example.com", "role": "viewer"}))
+        .await
+        .problem(409, "conflict");
+    // HTTP/2 names the host in the address.
+    let second = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
+    let request = second
+        .post(format!("{}/api/v1/admin/invitations", server.base))
+        .bearer_auth(admin.token.as_deref().unwrap())
+        .json(&json!({"email": "bob@example.com", "role": "viewer"}));
+    let made: serde_json::Value = request.send().await.unwrap().json().await.unwrap();
+    let link = made["link"].as_str().unwrap();
+    secrets::issued(link.rsplit('/').next().unwrap());
+    assert!(link.starts_with(&format!("{}/ui/", server.base)), "{link}");
+
+    let options = Options { public_url: Some("https://jobs.example.com/".to_owned()), ..Options::default() };
+    let server = TestServer::start_with(options).await;
+    let admin = server.client(server.queue.tenant("a").await, Role::TenantAdmin).await;
+    let made = admin.with("host", "evil.test").post("/api/v1/admin/invitations", &invitation).await;
+    assert!(made.expect(201)["link"].as_str().unwrap().starts_with("https://jobs.example.com/ui/"));
+}
+
+#[tokio::test]
+async fn over_tls_every_cookie_is_kept_to_it_and_the_browser_stays_with_it() {
+    let server = TestServer::start_with(Options { secure_cookies: true, ..Options::default() }).await;
+    let browser = server.anonymous().with("sec-fetch-site", "same-origin");
+    for answer in [browser.get("/ui/sign-in").await, browser.form("/ui/theme", &[]).await] {
+        assert!(answer.header("strict-transport-security").unwrap().starts_with("max-age="), "{answer:?}");
+        let cookies: Vec<_> = answer.headers.get_all("set-cookie").iter().collect();
+        assert!(!cookies.is_empty(), "{answer:?}");
+        for cookie in cookies {
+            assert!(cookie.to_str().unwrap().ends_with("; Secure"), "{cookie:?}");
+        }
+    }
+    let plain = TestServer::start().await;
+    let answer = plain.anonymous().get("/ui/sign-in").await;
+    assert_eq!(answer.header("strict-transport-security"), None);
+    assert!(!answer.header("set-cookie").unwrap().contains("Secure"));
+}
+
+#[tokio::test]
+async fn no_other_sites_page_turns_the_theme() {
+    let server = TestServer::start().await;
+    let theme = async |site: &str| {
+        let client = server.anonymous().with("sec-fetch-site", site);
+        client.form("/ui/theme", &[]).await.status.as_u16()
+    };
+    assert_eq!((theme("cross-site").await, theme("same-origin").await), (403, 303));
+}

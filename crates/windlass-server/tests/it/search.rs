@@ -1,0 +1,76 @@
+//! Searching finds what a viewer may see, and no more; and it is bounded.
+
+use serde_json::{Value, json};
+use windlass::{Definition, NewJob};
+use windlass_server::auth::Role;
+
+use crate::support::{Client, TestServer};
+
+async fn found(viewer: &Client, text: &str) -> Value {
+    let query = format!("/api/v1/jobs?limit=1000&q={}", text.replace(' ', "%20").replace('"', "%22"));
+    viewer.get(&query).await.expect(200)
+}
+
+fn count(page: &Value) -> usize {
+    page["jobs"].as_array().unwrap().len()
+}
+
+/// Letter by letter, a search that knows more than the viewer tells it all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_tells_nothing_that_is_hidden() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let viewer = server.client(tenant, Role::Viewer).await;
+    let rules = json!({"key": "pay", "redaction": {"expressions": ["card \\d{4}"], "keys": ["iban"]}});
+    server.admin.post("/api/v1/admin/jobs/definitions", &rules).await.expect(201);
+    let payload = json!({"api_key": "k3y-of-zoe", "iban": "DE123456", "note": "card 1234", "city": "Bonn", "max_tokens": 5});
+    server.queue.enqueue(&NewJob::new("pay").tenant(tenant).payload(&payload)).await.unwrap();
+    for shown in ["bonn", "\"city\": \"Bonn\"", "max_tokens", "api_key", "[redacted]", "\"max_tokens\":5"] {
+        let page = found(&viewer, shown).await;
+        assert_eq!((count(&page), &page["searched"]), (1, &json!(1)), "{shown}");
+        assert!(!page.to_string().contains("k3y"), "{page}");
+    }
+    for hidden in ["k3y-of-zoe", "k3y", "\"api_key\":\"k", "de123456", "de1", "1234", "card 1"] {
+        assert_eq!(count(&found(&viewer, hidden).await), 0, "{hidden} is found");
+    }
+    // A verb on all that match meets what is found, and not everything.
+    let admin = server.client(tenant, Role::TenantAdmin).await;
+    let page = admin.get("/api/v1/jobs?q=k3y").await.expect(200);
+    assert_eq!(page["next_cursor"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_stops_and_says_how_far_it_looked() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("a").await;
+    let viewer = server.client(tenant, Role::Viewer).await;
+    server.queue.define(&Definition::new("work")).await.unwrap();
+    let jobs =
+        |count: usize, payload: Value| vec![NewJob::new("work").tenant(tenant).payload(&payload); count];
+    server.queue.enqueue_many(&jobs(1, json!({"city": "Bonn"}))).await.unwrap();
+    server.queue.enqueue_many(&jobs(5000, json!({"city": "Rome"}))).await.unwrap();
+    // A slow machine ends a search by its time, before it has read as many as it may: it goes on from there all the same.
+    let read = read_until_found(&viewer, "bonn").await;
+    assert!(read.len() > 1 && read.iter().all(|&rows| rows <= 5000), "{read:?}");
+    assert_eq!(read.iter().sum::<u64>(), 5001, "each job was read once");
+
+    // The same for bytes: 60 jobs of three quarters of a megabyte are more than the 32 MiB that one request reads.
+    let large = json!({"blob": "x".repeat(1 << 20 >> 1), "more": "y".repeat(1 << 18)});
+    server.queue.enqueue_many(&jobs(60, large)).await.unwrap();
+    let read = read_until_found(&viewer, "rome").await;
+    assert!(read.len() > 1 && read[0] <= 49, "{read:?}");
+}
+
+/// How many jobs each request read, going on from page to page until one found something.
+async fn read_until_found(viewer: &Client, text: &str) -> Vec<u64> {
+    let mut read = Vec::new();
+    let mut page = found(viewer, text).await;
+    loop {
+        read.push(page["searched"].as_u64().unwrap());
+        if count(&page) > 0 {
+            return read;
+        }
+        let cursor = page["next_cursor"].as_str().expect("there is more to read");
+        page = viewer.get(&format!("/api/v1/jobs?q={text}&cursor={cursor}")).await.expect(200);
+    }
+}

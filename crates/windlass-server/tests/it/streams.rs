@@ -1,0 +1,45 @@
+//! How many streams a tenant may have open.
+
+use reqwest::{Method, Response};
+use windlass::{Definition, NewJob};
+use windlass_server::auth::Role;
+use windlass_server::http::Options;
+use windlass_testing::eventually;
+
+use crate::support::{Client, TestServer};
+
+/// The streams of every kind count together, and each place comes back when its reader leaves.
+#[tokio::test]
+async fn a_tenant_has_so_many_streams_and_another_has_its_own() {
+    let server = TestServer::start_with(Options { streams_per_tenant: 4, ..Options::default() }).await;
+    server.queue.define(&Definition::new("a")).await.unwrap();
+    let (loud, quiet) = (server.queue.tenant("loud").await, server.queue.tenant("quiet").await);
+    let job = server.queue.enqueue(&NewJob::new("a").tenant(loud)).await.unwrap().id;
+    let logs = [format!("/api/v1/jobs/{job}/logs"), format!("/ui/jobs/{job}/log")];
+    let kinds = ["/api/v1/jobs/stream", "/ui/live", logs[0].as_str(), logs[1].as_str()];
+    let (one, other) = (server.client(loud, Role::Viewer).await, server.client(loud, Role::Viewer).await);
+    let mut open = Vec::new();
+    for path in kinds {
+        open.push(stream(&one, path).await);
+    }
+    assert!(open.iter().all(|answer| answer.status() == 200), "{open:?}");
+    for path in kinds {
+        let refused = other.get(path).await;
+        let problem = refused.problem(429, "too-many-requests");
+        let detail = "a tenant has at most 4 streams open at a time; close another one";
+        assert_eq!(problem["detail"], detail, "{path}");
+        assert!(refused.header("retry-after").is_some());
+    }
+    let quiet = server.client(quiet, Role::Viewer).await;
+    assert_eq!(stream(&quiet, kinds[0]).await.status(), 200);
+    assert_eq!(stream(&server.admin, kinds[1]).await.status(), 200);
+    open.pop();
+    eventually("the place of a stream that nobody reads is free", async || {
+        stream(&other, kinds[0]).await.status() == 200
+    })
+    .await;
+}
+
+async fn stream(client: &Client, path: &str) -> Response {
+    client.request(Method::GET, path).send().await.unwrap()
+}

@@ -1,0 +1,44 @@
+//! How much of an exhaustive product a run tries.
+//!
+//! Products such as every zone × every change × every expression take minutes and rarely find anything new. A run tries a part of them
+//! that is chosen anew each time, so that many runs try everything. `./dev test --full` tries everything at once. `./dev test` prints the
+//! seed of its choice; `WINDLASS_TEST_SEED` repeats it.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// At most `most` of these, in their order; all of them in a full run.
+pub fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
+    if is_full() {
+        return all;
+    }
+    let mut chosen: Vec<(u64, usize, T)> =
+        all.into_iter().enumerate().map(|(place, one)| (hash(place), place, one)).collect();
+    chosen.sort_by_key(|(hash, ..)| *hash);
+    chosen.truncate(most);
+    chosen.sort_by_key(|(_, place, _)| *place);
+    chosen.into_iter().map(|(.., one)| one).collect()
+}
+
+/// How often to repeat something: the first in an ordinary run, the second in a full one.
+pub fn times<T>(sampled: T, full: T) -> T {
+    if is_full() { full } else { sampled }
+}
+
+pub fn is_full() -> bool {
+    std::env::var_os("WINDLASS_TEST_FULL").is_some()
+}
+
+fn hash(place: usize) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (seed(), place).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Without one given, the hour: a failure found by hand can be repeated for a while.
+fn seed() -> u64 {
+    let given = std::env::var("WINDLASS_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+    given.unwrap_or_else(|| {
+        let since_1970 = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+        since_1970.as_secs() / 3600
+    })
+}

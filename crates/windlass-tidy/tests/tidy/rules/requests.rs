@@ -1,0 +1,72 @@
+//! How handlers of the server take what a request says.
+
+use crate::rule::Rule;
+use crate::source::{occurrences, words};
+
+pub(crate) const RULES: &[&Rule] = &[&OWN_EXTRACTORS];
+
+const API: &str = "crates/windlass-server/src/api/";
+const WEB: &str = "crates/windlass-server/src/web/";
+
+/// Those of axum that refuse in words of their own, and let through what no text in the database can hold.
+const BARE: &[&str] = &[
+    "Query",
+    "RawQuery",
+    "Path",
+    "RawPathParams",
+    "Form",
+    "RawForm",
+    "Multipart",
+    "Json",
+    "Bytes",
+    "String",
+];
+
+const OWN_EXTRACTORS: Rule = Rule {
+    name: "the API and the pages take queries, paths, forms and bodies with our own extractors",
+    mend: "use crate::http's Query, Segment, Id and Body, or web::asked's Query, Segment and Id, and Posted",
+    find: |tree| {
+        let handlers =
+            tree.rust().filter(|(file, _)| file.path.starts_with(API) || file.path.starts_with(WEB));
+        handlers
+            .flat_map(|(file, source)| {
+                let named = occurrences(&source.code, "axum::extract::").flat_map(|at| {
+                    let rest = &source.code[at..];
+                    let statement = &rest[..rest.find([';', '(', ')']).unwrap_or(rest.len())];
+                    let found = BARE.iter().filter(|name| words(statement, name).next().is_some());
+                    found.map(move |name| (at, format!("axum's `{name}`"))).collect::<Vec<_>>()
+                });
+                // axum's Json is for answers only; its Form for nothing.
+                let taken = ["Json(", "Form("].into_iter().flat_map(|name| {
+                    let patterns = occurrences(&source.code, name).filter(|at| {
+                        let after = source.code[*at..].find(')').map_or("", |end| &source.code[at + end..]);
+                        after.starts_with("): Json<") || after.starts_with("): Form<")
+                    });
+                    patterns.map(move |at| (at, format!("a parameter `{name}…)`"))).collect::<Vec<_>>()
+                });
+                named.chain(taken).map(|(at, what)| file.place_at(at, what)).collect::<Vec<_>>()
+            })
+            .collect()
+    },
+    caught: &[
+        &[("crates/windlass-server/src/web/jobs.rs", "use axum::extract::{Query, State as FromState};\n")],
+        &[("crates/windlass-server/src/api/tokens.rs", "use axum::extract::Path;\n")],
+        &[(
+            "crates/windlass-server/src/web/act.rs",
+            "let a = axum::extract::Query::<A>::try_from_uri(&uri);\n",
+        )],
+        &[("crates/windlass-server/src/api/a.rs", "async fn a(Json(body): Json<A>) {}\n")],
+        &[("crates/windlass-server/src/web/a/b.rs", "use axum::extract::{\n    Form,\n    State,\n};\n")],
+    ],
+    passes: &[
+        &[("crates/windlass-server/src/http/extract.rs", "use axum::extract::{Path, Query};\n")],
+        &[(
+            "crates/windlass-server/src/api/jobs.rs",
+            "use axum::Json;\nuse axum::extract::State;\nfn a() { Ok(Json(b)) }\n",
+        )],
+        &[(
+            "crates/windlass-server/src/web/a.rs",
+            "use axum::extract::{ConnectInfo, State};\nuse super::asked::Query;\n",
+        )],
+    ],
+};

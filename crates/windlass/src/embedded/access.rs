@@ -1,0 +1,29 @@
+//! Who may connect to the server. Its one role is a superuser without a password, so the door is the file system: the
+//! socket lies in a directory that only the server's own user and root may enter, and there is no TCP at all.
+
+use std::fs;
+use std::path::Path;
+
+use super::Error;
+use super::server_user::ServerUser;
+
+const FILE_NAME: &str = "pg_hba.conf";
+
+/// No line for TCP: even a server that listens, because it was started by an older version or with settings of the
+/// caller's, lets nobody in that way.
+const RULES: &str = "# written by windlass before each start; changes here are lost\n\
+                     local all all trust\n\
+                     local replication all trust\n";
+
+/// Writes the rules, and answers whether there were others before: then a server that runs must read them again.
+pub(super) fn write(data_dir: &Path, user: &ServerUser) -> Result<bool, Error> {
+    let path = data_dir.join(FILE_NAME);
+    if fs::read_to_string(&path).is_ok_and(|text| text == RULES) {
+        return Ok(false);
+    }
+    let partial = data_dir.join("pg_hba.conf.new");
+    fs::write(&partial, RULES).map_err(Error::io("write", &partial))?;
+    user.take_ownership_of(&partial)?;
+    fs::rename(&partial, &path).map_err(Error::io("write", &path))?;
+    Ok(true)
+}

@@ -1,0 +1,135 @@
+//! Writes what was decided about events. If the database refuses a batch for good, its parts are written one by one until
+//! only what is refused is left: one event at one trigger is then kept as failed, like a payload that cannot be rendered,
+//! and can be tried again; an event that cannot be written even so waits in the outbox with the reason. So does one whose job would
+//! have to wait for an open transaction of its tenant, but for a shorter time.
+
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::store;
+use crate::store::database::Database;
+use crate::store::event::Decided;
+use crate::text;
+
+/// How long an event that cannot be dispatched waits until it is tried again.
+const HELD_BACK_SECONDS: i32 = 60;
+/// The same for one that another transaction keeps from being dispatched.
+const LOCKED_SECONDS: i32 = 2;
+/// After so many of them, the rest of a tenant's events is not tried in this round: each would wait for as long.
+const MOST_LOCKED: usize = 3;
+
+/// How many events were dispatched or came further, and how many jobs that made.
+pub(super) async fn apply(database: &Database, decided: Vec<Decided>) -> Result<(u64, u64)> {
+    if decided.is_empty() {
+        return Ok((0, 0));
+    }
+    match store::event::dispatch(database, &decided).await {
+        Err(error) if is_refusal(&error) || error.is_lock_timeout() => {}
+        answer => return answer,
+    }
+    let (mut dispatched, mut fired) = (0, 0);
+    for of_tenant in decided.chunk_by(|one, next| one.tenant == next.tenant) {
+        let (more_dispatched, more_fired) = apply_of_tenant(database, of_tenant).await?;
+        dispatched += more_dispatched;
+        fired += more_fired;
+    }
+    Ok((dispatched, fired))
+}
+
+/// One tenant's events: all of them, or else one after another.
+async fn apply_of_tenant(database: &Database, decided: &[Decided]) -> Result<(u64, u64)> {
+    match store::event::dispatch(database, decided).await {
+        Err(error) if is_refusal(&error) || error.is_lock_timeout() => {}
+        answer => return answer,
+    }
+    let (mut dispatched, mut fired, mut locked) = (0, 0, 0);
+    for one in decided {
+        let answer = if locked < MOST_LOCKED { Some(apply_one(database, one.clone()).await) } else { None };
+        match answer {
+            Some(Ok((more_dispatched, more_fired))) => {
+                dispatched += more_dispatched;
+                fired += more_fired;
+            }
+            Some(Err(error)) if !error.is_lock_timeout() => return Err(error),
+            Some(Err(_)) | None => {
+                locked += 1;
+                let problem = "another transaction of the tenant holds what its job needs";
+                store::event::hold_back(database, one.tenant, one.event, problem, LOCKED_SECONDS).await?;
+            }
+        }
+    }
+    Ok((dispatched, fired))
+}
+
+/// One event: at all of its triggers, or else at one after another.
+async fn apply_one(database: &Database, decided: Decided) -> Result<(u64, u64)> {
+    let problem = match store::event::dispatch(database, std::slice::from_ref(&decided)).await {
+        Err(error) if is_refusal(&error) => error.to_string(),
+        answer => return answer,
+    };
+    let Decided { tenant, event, mut after, until, matches } = decided;
+    let (mut dispatched, mut fired) = (0, 0);
+    let mut rest = matches.into_iter().peekable();
+    if rest.peek().is_none() {
+        hold_back(database, tenant, event, &problem).await?;
+        return Ok((1, 0));
+    }
+    while let Some(one) = rest.next() {
+        let until = if rest.peek().is_some() { Some(one.trigger) } else { until };
+        let alone = Decided { tenant, event, after, until, matches: vec![one] };
+        after = until;
+        match store::event::dispatch(database, std::slice::from_ref(&alone)).await {
+            // Stale, or done by another: what follows would be out of turn.
+            Ok((0, _)) => return Ok((dispatched, fired)),
+            Ok((_, more)) => fired += more,
+            Err(error) if is_refusal(&error) => {
+                if !apply_failed(database, alone, &error).await? {
+                    return Ok((1, fired));
+                }
+            }
+            Err(error) => return Err(error),
+        }
+        dispatched = 1;
+    }
+    Ok((dispatched, fired))
+}
+
+/// Keeps one event at one trigger as failed; if even that is refused, the event waits.
+async fn apply_failed(database: &Database, mut decided: Decided, error: &Error) -> Result<bool> {
+    let problem = text::storable(error.to_string().as_bytes(), 500);
+    for one in &mut decided.matches {
+        one.made = Err(problem.clone());
+    }
+    match store::event::dispatch(database, std::slice::from_ref(&decided)).await {
+        Err(error) if is_refusal(&error) => {
+            hold_back(database, decided.tenant, decided.event, &error.to_string()).await?;
+            Ok(false)
+        }
+        answer => answer.map(|_| true),
+    }
+}
+
+/// Sets an event aside, so that it is in nobody's way.
+pub(super) async fn hold_back(database: &Database, tenant: Uuid, event: Uuid, problem: &str) -> Result<()> {
+    tracing::error!(tenant_id = %tenant, event_id = %event, problem, "an event cannot be dispatched; it is tried again");
+    let problem = text::storable(problem.as_bytes(), 500);
+    store::event::hold_back(database, tenant, event, &problem, HELD_BACK_SECONDS).await
+}
+
+/// Whether the statement itself is at fault and not the moment: so another try would end alike. One that took too long
+/// counts, because a part of it takes less.
+fn is_refusal(error: &Error) -> bool {
+    match error {
+        Error::Database(refused) if refused.code().is_none() => {
+            !refused.is_closed() && !has_io_cause(refused)
+        }
+        error => !error.is_transient() || error.is_timeout(),
+    }
+}
+
+/// A connection that broke; what cannot be sent at all has another cause.
+fn has_io_cause(error: &tokio_postgres::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() != std::io::ErrorKind::InvalidInput)
+    })
+}

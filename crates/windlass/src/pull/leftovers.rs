@@ -1,0 +1,105 @@
+//! Jobs that were claimed and reach nobody: their caller is gone, or their payload does not fit their definition. A task of its own writes
+//! what becomes of them, so that one tenant's leftovers do not keep the dispatcher from serving the others.
+//!
+//! How it stops: when the dispatcher is gone and everything is written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::{Notify, mpsc};
+
+use super::ending;
+use crate::job::claimed::{Claimed, Fence};
+use crate::store;
+use crate::store::database::Database;
+use crate::telemetry::{self, Meters};
+use crate::worker::handler::Finish;
+use crate::worker::kind::Known;
+
+/// A group with this many leftovers is given nothing more until some are written.
+const MOST: usize = 200;
+
+pub(super) enum Leftover {
+    /// Nobody waits for it any more: it is queued again, uncharged.
+    Unclaimed(Fence),
+    Refused(Box<Refused>),
+}
+
+/// A job whose payload does not fit its definition, and how it ends.
+pub(super) struct Refused {
+    pub(super) claimed: Claimed,
+    pub(super) known: Arc<Known>,
+    pub(super) meters: Arc<Meters>,
+    pub(super) refusal: Finish,
+}
+
+/// How many leftovers of one group are not written yet.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Backlog(Arc<AtomicUsize>);
+
+impl Backlog {
+    pub(super) fn is_full(&self) -> bool {
+        self.0.load(Ordering::Acquire) >= MOST
+    }
+}
+
+/// Where the dispatcher leaves them.
+pub(super) struct Leftovers {
+    sender: mpsc::UnboundedSender<(Leftover, Backlog)>,
+    written: Arc<Notify>,
+}
+
+/// The task that writes them.
+pub(super) struct Writer {
+    database: Database,
+    arriving: mpsc::UnboundedReceiver<(Leftover, Backlog)>,
+    written: Arc<Notify>,
+}
+
+pub(super) fn leftovers(database: Database) -> (Leftovers, Writer) {
+    let (sender, arriving) = mpsc::unbounded_channel();
+    let written = Arc::new(Notify::new());
+    (Leftovers { sender, written: written.clone() }, Writer { database, arriving, written })
+}
+
+impl Leftovers {
+    pub(super) fn leave(&self, leftover: Leftover, backlog: &Backlog) {
+        backlog.0.fetch_add(1, Ordering::AcqRel);
+        // The writer outlives the dispatcher.
+        let _ = self.sender.send((leftover, backlog.clone()));
+    }
+
+    /// Resolves when a group whose backlog was full may be served again.
+    pub(super) async fn made_room(&self) {
+        self.written.notified().await;
+    }
+}
+
+impl Writer {
+    pub(super) async fn run(mut self) {
+        while let Some((leftover, backlog)) = self.arriving.recv().await {
+            self.write(leftover).await;
+            if backlog.0.fetch_sub(1, Ordering::AcqRel) == MOST {
+                self.written.notify_one();
+            }
+        }
+    }
+
+    /// If a write fails, the lease of the job runs out and the keeper takes it back.
+    async fn write(&self, leftover: Leftover) {
+        let result = match leftover {
+            Leftover::Unclaimed(fence) => {
+                let detail = r#"{"outcome": 7, "next": 5, "error": "its worker was gone before the job was handed out"}"#;
+                store::remote::settle(&self.database, &fence, Some(detail)).await.map(drop)
+            }
+            Leftover::Refused(refused) => {
+                let Refused { claimed, known, meters, refusal } = *refused;
+                let none = std::time::Duration::ZERO;
+                ending::write(&self.database, &claimed, &known, &meters, &refusal, none).await.map(drop)
+            }
+        };
+        if let Err(error) = result {
+            telemetry::database_error("dispatcher", &error);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Which roles of windlass a login has, and which it would need.
+
+use tokio_postgres::types::Type;
+
+use super::database::{Database, Statement};
+use super::schema;
+use crate::error::{Error, Result};
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&MISSING];
+
+/// By what the login may do and not by its memberships, since a superuser or the owner may do it all without them. The server takes
+/// two roles with SET ROLE, which is a right of its own from PostgreSQL 16 on.
+static MISSING: Statement =
+    Statement { text: include_str!("sql/access/missing.sql"), types: &[Type::TEXT_ARRAY] };
+
+/// Refuses a login that may not do what these roles may.
+pub(crate) async fn require(db: &Database, roles: &[&str]) -> Result<()> {
+    let rows = db.query(&MISSING, &[&roles]).await?;
+    let missing: Vec<String> = rows.iter().map(|row| row.get("role")).collect();
+    let Some(row) = rows.first() else { return Ok(()) };
+    let denied = format!("the login {:?} may not do this", row.get::<_, String>("login"));
+    Err(Error::MissingRole { denied, roles: missing.join(", ") })
+}
+
+/// The roles that may call a function, as the grants say; those that no login is given are left out.
+pub(crate) fn roles_for(function: &str) -> Vec<String> {
+    let grants: String =
+        schema::FUNCTIONS.last().copied().unwrap_or_default().lines().map(without_comment).collect();
+    let quoted: Vec<&str> = grants.split('\'').skip(1).step_by(2).collect();
+    let granted = |list: &[&str]| {
+        let [_, functions] = list else { return false };
+        functions.split_whitespace().any(|name| name == function)
+    };
+    let roles = quoted.windows(2).filter(|pair| granted(pair)).flat_map(|pair| pair[0].split_whitespace());
+    roles.filter(|role| *role != "admin").map(|role| format!("windlass_{role}")).collect()
+}
+
+fn without_comment(line: &str) -> String {
+    format!("{} ", line.split("--").next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::roles_for;
+
+    #[test]
+    fn the_roles_of_a_function_are_read_from_the_grants() {
+        assert_eq!(roles_for("claim"), ["windlass_worker", "windlass_server"]);
+        assert_eq!(roles_for("enqueue"), ["windlass_app", "windlass_worker", "windlass_server"]);
+        assert_eq!(roles_for("prune"), ["windlass_keeper", "windlass_server"]);
+        assert!(roles_for("put_user").is_empty(), "the admin's alone");
+        assert!(roles_for("no_such_function").is_empty());
+    }
+}

@@ -1,0 +1,100 @@
+//! Transactions of one statement, and how long a statement of the engine's own may take. A backend goes on with a statement whose
+//! client has gone, so giving up on our side is not enough: the server is told beforehand, or asked to stop.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{NoTls, Row};
+
+use super::{CONFLICT_TRIES, Session, Statement, conflict_pause, tls};
+use crate::error::{Error, Result};
+use crate::store::isolation;
+use crate::telemetry;
+
+/// How long we wait beyond the server's own limit, and for a request to stop to arrive.
+const GRACE: Duration = Duration::from_secs(5);
+
+impl Session {
+    /// A transaction of one statement. Where the statement has a name, it is sent whole before its first answer is waited for: what
+    /// follows a refused statement is refused too, and its commit is a rollback.
+    pub(crate) async fn transact(
+        &mut self,
+        begin: &str,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        if !self.is_direct() {
+            self.begin_with(begin).await?;
+            let answer = self.query(statement, params).await;
+            self.batch(if answer.is_ok() { "commit" } else { "rollback" }).await?;
+            self.is_open = false;
+            return answer;
+        }
+        // Named first: otherwise the commit could overtake a statement that is still being named.
+        let named = self.object().prepare_typed_cached(statement.text, statement.types).await?;
+        let begin = &isolation::completed(begin, self.has_unusual_defaults);
+        self.is_open = true;
+        self.is_asking.store(true, Ordering::Relaxed);
+        let client = self.client();
+        let (begun, answer, committed) = tokio::join!(
+            client.batch_execute(begin),
+            client.query(&named, params),
+            client.batch_execute("commit"),
+        );
+        self.is_asking.store(false, Ordering::Relaxed);
+        self.is_open = false;
+        begun?;
+        let rows = answer?;
+        committed?;
+        Ok(rows)
+    }
+
+    /// One statement in a transaction of its own, which the server gives up after this time. The limit is set for that transaction
+    /// alone, so it also holds behind a pooler and is not left on the connection. (As a function's own setting it would do nothing:
+    /// the server starts the clock before the function begins.) It costs two short statements, sent together with this one. Claims,
+    /// heartbeats and endings do without: what they do is bounded by what they are asked for.
+    pub(crate) async fn query_within(
+        &mut self,
+        limit: Duration,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>> {
+        let begin = format!("{}; set local statement_timeout = {}", isolation::BEGIN, limit.as_millis());
+        let mut tries = 0;
+        loop {
+            let started = Instant::now();
+            let answer = tokio::time::timeout(limit + GRACE, self.transact(&begin, statement, params)).await;
+            telemetry::database_time(statement.text, started.elapsed());
+            let Ok(answer) = answer else {
+                self.give_up().await;
+                return Err(Error::unanswered());
+            };
+            match &answer {
+                Err(error) if error.is_lost_statement() => self.prepared.store(false, Ordering::Relaxed),
+                Err(error) if error.is_conflict() => {}
+                _ => return answer,
+            }
+            tries += 1;
+            if tries > CONFLICT_TRIES {
+                return answer;
+            }
+            conflict_pause().await;
+        }
+    }
+
+    /// Asks the server to stop what this connection has under way, and never uses the connection again. Whether it came in time is not
+    /// known: the statement may have taken effect.
+    pub(super) async fn give_up(&self) {
+        self.is_silent.store(true, Ordering::Relaxed);
+        let token = self.client().cancel_token();
+        let asked = async {
+            match tls() {
+                Ok(tls) if !self.is_plain => token.cancel_query(tls).await,
+                _ => token.cancel_query(NoTls).await,
+            }
+        };
+        // If even this is not answered, the server's own limit is what is left.
+        let _ = tokio::time::timeout(GRACE, asked).await;
+    }
+}

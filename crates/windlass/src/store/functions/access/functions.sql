@@ -1,0 +1,62 @@
+-- Who may call which function: the last file, so that every function is there. A function that is not listed is nobody's but the
+-- owner's. Only what differs is granted or taken away.
+--
+-- app: applications, and the roles that JWTs name. Every function of its own refuses another tenant than the one in force, and
+--   refuses without one, except for the default tenant where there is no other (tenant_for).
+-- worker, keeper: what worker processes and the housekeeping call, for all tenants.
+-- server: identity and administration, and all of the above, because the server speaks the worker protocol and may keep house.
+-- admin: requests of super-admins, with no tenant in force.
+do $$
+declare
+  change record;
+begin
+  for change in
+    with wanted as (
+      select f.function, 'windlass_' || r.role as role
+        from (values
+          ('app reader worker keeper server admin',
+           'state_name state_code outcome_name source_name source_code readable current_tenant
+            caller serves_all_tenants'),
+          ('app reader server admin', 'state_of limits_reached shown_instant trigger_fields'),
+          ('keeper server admin', 'troubles'), -- of all tenants while none is in force
+          ('app worker server admin', 'enqueue enqueue_many enqueue_routed enqueue_alike enqueue_routed_many emit'),
+          ('app worker keeper server admin', 'route_of definition'),
+          ('app worker server admin', 'cancel retry'),
+          ('worker server admin', 'define'),
+          ('worker server',
+           'register_worker heartbeat stop_worker set_waiting active_lanes claim unclaim settle report_progress write_log
+            register_remote touch_remote claim_remote unclaim_remote heartbeat_remote held_remote settle_remote hand_over'),
+          ('keeper server',
+           'promote lost_jobs reap lost_remote_jobs reap_remote expire unblock_all fold_tallies maintain_partitions prune prune_events
+            summarize_times sample_activity seal_audit purge_deleted_tenants lead due_triggers next_due_ms fire_triggers
+            pending_events event_triggers dispatch_events hold_event_back note_trouble'),
+          ('server admin',
+           'enqueue_as enqueue_as_many retry_unaudited purge purge_subject purge_tenant
+            record_audit record_audits verify_audit remember_request answer_request
+            find_token create_token tokens_of revoke_token retire_token lock_member set_member_role members_of remove_member
+            create_invitation invitations_of revoke_invitation find_invitation accept_invitation accept_invitation_as_new
+            change_password create_password_reset find_password_reset reset_password heads_of verify_checkpoint
+            create_session find_session choose_tenant end_session find_user shown_definition
+            create_trigger update_trigger delete_trigger run_trigger retry_dispatch set_retention retention_progress place_hold release_hold
+            ensure_tenant set_paused set_quiet'),
+          ('admin', 'create_definition change_definition create_tenant change_tenant mark_tenant_deleting shown_tenant put_user')
+        ) g (roles, functions)
+        cross join lateral regexp_split_to_table(g.roles, '\s+') r (role)
+        cross join lateral regexp_split_to_table(g.functions, '\s+') f (function)),
+    found as (
+      select p.proname::text as function, p.oid::regprocedure::text as signature, coalesce(r.rolname::text, 'public') as role
+        from pg_proc p
+        cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) g
+        left join pg_roles r on r.oid = g.grantee
+       where p.pronamespace = 'windlass'::regnamespace and g.grantee <> p.proowner
+         and (g.grantee = 0 or r.rolname like 'windlass\_%'))
+    select format('revoke all on function %s from %s', f.signature, f.role) as statement
+      from found f where not exists (select from wanted w where w.function = f.function and w.role = f.role)
+    union all
+    select format('grant execute on function windlass.%I to %I', w.function, w.role)
+      from wanted w where not exists (select from found f where f.function = w.function and f.role = w.role)
+  loop
+    execute change.statement;
+  end loop;
+end
+$$;

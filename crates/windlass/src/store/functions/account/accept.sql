@@ -1,0 +1,86 @@
+-- The open invitation that a link's secret belongs to, with the tenant's name: for whoever holds the link. Null if it was
+-- accepted, revoked or replaced, has expired, or its tenant is being deleted.
+create or replace function windlass.find_invitation(hash bytea) returns jsonb
+language sql stable security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  select (to_jsonb(i) - 'secret_hash') || jsonb_build_object('tenant_name', t.name)
+    from windlass.invitations i join windlass.tenants t on t.id = i.tenant_id and t.status <> 'deleting'
+   where i.secret_hash = hash and i.expires_at > clock_timestamp()
+$$;
+
+-- Accepts an invitation as the person of a session, whose account must be the invited address. Answers the member, or null
+-- if the invitation is gone, or the session is, or it is another account's.
+-- The account is locked before the session is looked at again: a password reset locks it too and ends its sessions, so
+-- nobody who has just lost the account can still bring it into a tenant. The invitation is deleted, so it is used once.
+-- Locks: the account, then the invitation, then the member.
+create or replace function windlass.accept_invitation(of_tenant uuid, hash bytea, of_session bytea) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  person record;
+  given_role text;
+begin
+  perform windlass.need_read_committed();
+  perform windlass.tenant_for(of_tenant);
+  select u.id, u.email into person from windlass.users u
+   where u.id = (select s.user_id from windlass.sessions s where s.secret_hash = of_session) and u.is_active for update;
+  if not found or not exists (select from windlass.sessions s
+      where s.secret_hash = of_session and s.user_id = person.id and s.expires_at > clock_timestamp()) then
+    return null;
+  end if;
+  delete from windlass.invitations i
+   where i.tenant_id = of_tenant and i.secret_hash = hash and i.email = person.email and i.expires_at > clock_timestamp()
+   returning i.role into given_role;
+  if not found then
+    return null;
+  end if;
+  return windlass.make_member(of_tenant, person.id, given_role);
+end
+$$;
+
+-- Makes the account of the invited address and accepts for it. Answers the member, or null if the invitation is gone or
+-- the address has an account: nobody sets the password of an account that exists.
+create or replace function windlass.accept_invitation_as_new(of_tenant uuid, hash bytea, account uuid, account_name text, new_password_hash text)
+returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  invited record;
+begin
+  perform windlass.tenant_for(of_tenant);
+  select i.id, i.email into invited from windlass.invitations i
+   where i.tenant_id = of_tenant and i.secret_hash = hash and i.expires_at > clock_timestamp();
+  if not found then
+    return null;
+  end if;
+  insert into windlass.users (id, email, name, password_hash) values (account, invited.email, account_name, new_password_hash)
+    on conflict (email) do nothing;
+  if not found then
+    return null;
+  end if;
+  delete from windlass.invitations i where i.tenant_id = of_tenant and i.id = invited.id and i.secret_hash = hash
+   returning i.role into invited;
+  if not found then
+    -- Revoked meanwhile: the account goes with it.
+    delete from windlass.users u where u.id = account;
+    return null;
+  end if;
+  return windlass.make_member(of_tenant, account, invited.role);
+end
+$$;
+
+-- The last step of both. A person who is a member already keeps their role: an administrator may have changed it since.
+create or replace function windlass.make_member(of_tenant uuid, of_user uuid, of_role text) returns jsonb
+language plpgsql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  insert into windlass.members (tenant_id, user_id, role) values (of_tenant, of_user, of_role) on conflict (tenant_id, user_id) do nothing;
+  return windlass.shown_member(of_tenant, of_user);
+end
+$$;

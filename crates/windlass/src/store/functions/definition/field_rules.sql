@@ -1,0 +1,110 @@
+-- Rules for fields that are JSON. Each answers null for null, so that an absent field passes. Immutable and without a table, so
+-- that a reader can apply them to a row that was stored before the rule.
+create or replace function windlass.is_whole(value jsonb, lowest bigint, highest bigint) returns boolean
+language plpgsql immutable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  -- Nested, because AND does not promise to look at the type first.
+  if jsonb_typeof(value) = 'number' then
+    return value::numeric between lowest and highest and value::numeric = trunc(value::numeric);
+  end if;
+  return case when value is not null then false end;
+end
+$$;
+
+create or replace function windlass.is_uniqueness(value jsonb) returns boolean
+language sql immutable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  select case jsonb_typeof(value)
+    when 'object' then value - 'window_seconds' = '{}'
+      and jsonb_path_exists(value, '$.window_seconds ? (@.type() == "number" && @ > 0 && @ <= 316224000)')
+    else value in ('"active"', '"forever"') end
+$$;
+
+create or replace function windlass.retention_problem(value jsonb) returns text
+language plpgsql immutable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  rule record;
+begin
+  if jsonb_typeof(value) <> 'object' then
+    return 'must be an object such as {"succeeded": 604800}';
+  elsif value is not null then
+    for rule in select * from jsonb_each(value) loop
+      if coalesce(windlass.state_code(rule.key) > 4, true) then
+        return format('has %s, which is not one of succeeded, failed, dead_letter, canceled', quote_literal(left(rule.key, 100)));
+      elsif rule.value <> 'null' and not windlass.is_whole(rule.value, 0, 3162240000) then
+        return format('%s must be a whole number of seconds between 0 and 3162240000 (100 years)', rule.key);
+      end if;
+    end loop;
+  end if;
+  return null;
+end
+$$;
+
+create or replace function windlass.backoff_problem(value jsonb) returns text
+language plpgsql immutable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  member record;
+  base numeric := 30;
+  cap numeric := 600;
+begin
+  if jsonb_typeof(value) <> 'object' then
+    return 'must be an object such as {"kind": "exponential", "base_seconds": 30}';
+  elsif value is null then
+    return null;
+  end if;
+  for member in select * from jsonb_each(value) loop
+    if member.key = 'kind' then
+      if member.value not in ('"exponential"', '"linear"', '"fixed"') then
+        return 'kind must be "exponential", "linear" or "fixed"';
+      end if;
+    elsif member.key not in ('base_seconds', 'factor', 'cap_seconds', 'jitter') then
+      return format('has no field %s', quote_literal(left(member.key, 100)));
+    elsif jsonb_typeof(member.value) <> 'number' then
+      return format('%s must be a number', member.key);
+    elsif member.key in ('base_seconds', 'cap_seconds') and member.value::numeric not between 0 and 31622400 then
+      return format('%s must be between 0 and 31622400 (366 days)', member.key);
+    elsif member.key = 'factor' and member.value::numeric not between 1 and 1000 then
+      return 'factor must be between 1 and 1000';
+    elsif member.key = 'jitter' and member.value::numeric not between 0 and 1 then
+      return 'jitter must be a fraction between 0 and 1';
+    end if;
+    base := case when member.key = 'base_seconds' then member.value::numeric else base end;
+    cap := case when member.key = 'cap_seconds' then member.value::numeric else cap end;
+  end loop;
+  return case when cap < base then 'cap_seconds must be no smaller than base_seconds' end;
+end
+$$;
+
+-- The expressions themselves can only be read in Rust.
+create or replace function windlass.redaction_problem(value jsonb) returns text
+language plpgsql immutable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+declare
+  member record;
+begin
+  if jsonb_typeof(value) <> 'object' then
+    return 'must be an object such as {"keys": ["account"], "expressions": []}';
+  elsif value is not null then
+    for member in select * from jsonb_each(value) loop
+      if member.key not in ('expressions', 'keys') then
+        return format('has no field %s', quote_literal(left(member.key, 100)));
+      elsif jsonb_typeof(member.value) <> 'array' or jsonb_path_exists(member.value, 'strict $[*] ? (@.type() != "string")')
+          or jsonb_array_length(member.value) > 32 then
+        return format('%s must be at most 32 texts', member.key);
+      elsif exists (select from jsonb_array_elements_text(member.value) t
+                     where octet_length(t) not between 1 and case member.key when 'keys' then 100 else 1000 end) then
+        return format('%s must have 1 to %s bytes each', member.key, case member.key when 'keys' then 100 else 1000 end);
+      end if;
+    end loop;
+  end if;
+  return null;
+end
+$$;

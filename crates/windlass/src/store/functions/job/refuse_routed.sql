@@ -1,0 +1,78 @@
+-- What enqueue_routed, enqueue_routed_many and enqueue_alike are given, checked in one place; asks tenants_for as well.
+-- Of everybody: lists that match each other, parts of at most 64 jobs, and no id far ahead of now. Where parts is null the jobs are
+-- alike: one tenant, lane and number of attempts for all of them.
+-- Our own processes look a job's lane up by route_of and check its payload, and are trusted with both. An application may pass anything:
+-- a job in another tenant's lane would take that tenant's turn, and a payload of a gigabyte would fail every claim that reads it.
+create or replace function windlass.refuse_routed(
+  tenants uuid[], jobs uuid[], lanes integer[], attempts smallint[], parts integer[], payloads json[], extras jsonb[])
+returns void
+language plpgsql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  n constant integer := cardinality(jobs);
+  routes constant integer := case when parts is null then 1 else n end;
+  refused integer;
+begin
+  if (cardinality(tenants), cardinality(lanes), cardinality(attempts), cardinality(parts), cardinality(payloads), cardinality(extras))
+       is distinct from (routes, routes, routes, case when parts is not null then n end, n, case when extras is not null then n end)
+      or n > 0 and (array_ndims(tenants), array_ndims(jobs), array_ndims(lanes), array_ndims(attempts), coalesce(array_ndims(parts), 1),
+           array_ndims(payloads), coalesce(array_ndims(extras), 1)) <> (1, 1, 1, 1, 1, 1, 1)
+      or n > 0 and (array_lower(tenants, 1), array_lower(jobs, 1), array_lower(lanes, 1), array_lower(attempts, 1),
+           coalesce(array_lower(parts, 1), 1), array_lower(payloads, 1), coalesce(array_lower(extras, 1), 1)) <> (1, 1, 1, 1, 1, 1, 1) then
+    raise exception 'tenants, jobs, lanes, max_attempts, parts, payloads and extras must be lists of the same length, counted from 1'
+      using errcode = 'WL007', column = 'jobs';
+  end if;
+  if exists (select from unnest(parts) p group by p having p is null or p not between 1 and n or count(*) > 64) then
+    raise exception 'a part must have a number from 1 to the number of jobs, and at most 64 jobs' using errcode = 'WL007', column = 'parts';
+  end if;
+  perform windlass.refuse_ids(jobs);
+  perform windlass.tenants_for(tenants);
+  if windlass.serves_all_tenants() then
+    return;
+  end if;
+  select n.lane into refused from unnest(tenants, lanes) n (tenant, lane)
+   where not exists (select from windlass.lane l where l.id = n.lane and l.tenant_id = n.tenant) limit 1;
+  if found then
+    raise exception 'lane % is not one of the tenant''s', refused using errcode = 'WL007', column = 'lane';
+  end if;
+  select n.most into refused from unnest(attempts) n (most) where n.most is null or n.most not between 1 and 1000 limit 1;
+  if found then
+    raise exception 'max_attempts must be from 1 to 1000, not %', refused using errcode = 'WL007', column = 'max_attempts';
+  end if;
+  select octet_length(n.payload::text) into refused from unnest(payloads) n (payload) where octet_length(n.payload::text) > 1048576 limit 1;
+  if found then
+    raise exception 'payload is % bytes of JSON, the most is 1048576', refused using errcode = 'WL005', column = 'payload';
+  end if;
+  perform windlass.refuse_json('payload', n.payload::jsonb) from unnest(payloads) n (payload);
+  perform windlass.refuse_options('{}', coalesce(x.source, 'manual'), null, null, null, x.tags,
+      array[null, null, null, x.subject_type, x.subject_id, x.correlation_id, x.source_ref, x.trace])
+    from unnest(extras) n (extra)
+    cross join lateral jsonb_to_record(n.extra) x (source text, source_ref text, correlation_id text, subject_type text, subject_id text,
+      trace text, tags text[])
+   where n.extra is not null;
+  perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t)); -- it may know a lane from before its tenant was suspended
+end
+$$;
+
+-- An application may choose the ids of its jobs. A UUIDv7 says when it was made, and jobs are kept by the week of their id: one of a week to
+-- come, for which there is no partition yet, would lie in the default partition and keep that week's from being made. So an id of more than
+-- a day ahead is refused (clocks differ, but by less). One of the past is taken, however old: no partition of the past is made any more, so
+-- it turns nothing off, and jobs that waited in an outbox, or come from another queue, bring old ids. Ids of other versions carry no time.
+create or replace function windlass.refuse_ids(jobs uuid[]) returns void
+language plpgsql stable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  bound constant uuid := windlass.uuid7_floor(clock_timestamp() + interval '1 day');
+  refused uuid;
+begin
+  select j into refused from unnest(jobs) j where j >= bound and get_byte(uuid_send(j), 6) >> 4 = 7 limit 1;
+  if found then
+    raise exception 'job_id % is a UUIDv7 of a time more than a day ahead of the database''s clock', refused
+      using errcode = 'WL007', column = 'job_id';
+  end if;
+end
+$$;

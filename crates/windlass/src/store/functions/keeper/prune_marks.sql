@@ -1,0 +1,73 @@
+-- How far rules may go, and when they go back. Only prune writes marks, so none is moved by two at once.
+
+-- The instant before which no job can end any more: every transaction that may have ended a job before it has
+-- ended itself. A job bears the time at which it ended and is seen when that is committed, maybe hours later or, of a prepared
+-- transaction, days. So a round remembers which transactions have begun, and a later one that finds all of these ended believes the
+-- remembered time. A minute is left for those that have read the clock and have no number yet.
+-- In a database that was restored into another cluster numbers begin anew; nothing of the old cluster is at work there.
+create or replace function windlass.move_prune_mark() returns timestamptz
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  at timestamptz := clock_timestamp() - interval '1 minute';
+  now_running pg_snapshot := pg_current_snapshot();
+  reached timestamptz;
+begin
+  update windlass.prune_mark m
+     set ended_before = case when m.seen_xid <= pg_snapshot_xmin(now_running) then greatest(m.ended_before, m.seen_at) else m.ended_before end,
+         seen_at = at, seen_xid = pg_snapshot_xmax(now_running)
+   where m.seen_xid <= pg_snapshot_xmin(now_running) or m.seen_xid > pg_snapshot_xmax(now_running);
+  select m.ended_before into reached from windlass.prune_mark m;
+  return reached;
+end
+$$;
+
+-- Sends a tenant's rules back to the beginning where its hold was released or its rule has changed: its own marks only, so that nobody can
+-- make retention begin anew for others.
+create or replace function windlass.begin_anew() returns void
+language sql
+as $$
+  with asked as (
+    update windlass.prune_again a set begun_at = clock_timestamp() where a.begun_at is null returning a.tenant_id, a.definition_key, a.status)
+  update windlass.keeper_mark m set reached = '-infinity'
+    from asked a left join windlass.job_definitions d on d.key = a.definition_key
+   where m.duty like 'prune ' || coalesce(d.id::text, '%') || ' ' || coalesce(a.status, '%') || ' ' || a.tenant_id
+$$;
+
+-- Forgets what was asked for once the tenant's rules have come as far as any could have been when they began: from there on the definition's
+-- rule sees the tenant's jobs again.
+create or replace function windlass.end_anew() returns void
+language sql
+as $$
+  delete from windlass.prune_again a
+   where a.begun_at is not null and not exists (
+     select from windlass.retention_rules() r left join windlass.keeper_mark m on m.duty = r.duty
+      where r.tenant_id = a.tenant_id and r.definition_key = coalesce(a.definition_key, r.definition_key) and r.status = coalesce(a.status, r.status)
+        and (m.reached is null or m.reached < a.begun_at - r.keep))
+$$;
+
+-- Sends rules back to jobs that they passed over: nobody waits for them any more, they are not locked any more (and stay locked by us), and
+-- it is a minute since they could not be deleted. The rule may have changed since, so both that may apply to a job go back: its definition's
+-- and its tenant's.
+create or replace function windlass.return_to_passed(most integer) returns void
+language sql
+as $$
+  with free as materialized (
+    select p.tenant_id, p.job_id, h.finished_at, 'prune ' || l.definition_id || ' ' || windlass.state_name(h.job_status) as duty
+      from windlass.prune_passed p
+      join windlass.history h on h.tenant_id = p.tenant_id and h.job_id = p.job_id and h.job_status is not null
+      join windlass.lane l on l.tenant_id = h.tenant_id and l.id = h.lane
+     where not exists (select from windlass.dependency d join windlass.blocked b on b.tenant_id = d.tenant_id and b.job_id = d.job_id
+                        where d.tenant_id = p.tenant_id and d.needs_job_id = p.job_id)
+       and not windlass.is_set_aside('prune', p.tenant_id, p.job_id::text)
+     limit most for update of h skip locked),
+  freed as (
+    delete from windlass.prune_passed p
+     where (p.tenant_id, p.job_id) in (select f.tenant_id, f.job_id from free f)
+        or not exists (select from windlass.job b where b.tenant_id = p.tenant_id and b.id = p.job_id))
+  update windlass.keeper_mark m set reached = least(m.reached, f.finished_at)
+    from (select d.duty, min(f.finished_at) as finished_at
+            from free f cross join lateral (values (f.duty), (f.duty || ' ' || f.tenant_id)) d (duty) group by d.duty) f
+   where m.duty = f.duty
+$$;

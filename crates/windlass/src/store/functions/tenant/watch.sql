@@ -1,0 +1,42 @@
+-- Makes the quick doors look at the tenant of each job (see enqueue_routed), from now on and whatever becomes of this transaction.
+-- Whoever has just suspended a tenant, marked it as deleting, or given it a quota, calls this.
+create or replace function windlass.watch_tenants() returns void
+language plpgsql
+as $$
+begin
+  perform windlass.lock_gate('00000000-0000-0000-0000-000000000000', 'tenants watched');
+  perform setval('windlass.tenants_watched', 1);
+end
+$$;
+
+-- Lets them stop looking when there is nothing to look for: no tenant has a quota or is being deleted, and the last one went a minute
+-- ago, so nobody can know of its lanes any more. A tenant that is suspended, or whose deletion a legal hold stops, counts for a minute only:
+-- it may stay so for years, and our processes know within seconds. An application's jobs are looked at always (see refuse_routed). Leaves it for the next time while somebody calls watch_tenants.
+create or replace function windlass.unwatch_tenants() returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  if (select f.last_value from windlass.tenants_watched f) = 0
+      or not windlass.try_gate('tenants watched') then
+    return;
+  end if;
+  if not exists (select from windlass.tenants t where t.max_queued is not null
+        or (t.status <> 'active' and t.updated_at > clock_timestamp() - interval '1 min')
+        or (t.status = 'deleting' and not exists (select from windlass.legal_hold h where h.tenant_id = t.id)))
+      and not exists (select from windlass.keeper_mark m where m.duty = 'tenant deleted' and m.reached > clock_timestamp() - interval '1 min') then
+    perform setval('windlass.tenants_watched', 0);
+  end if;
+end
+$$;
+
+-- What the quick door asks while some tenant is watched: refuses when this one takes no jobs, or has all that it may have.
+create or replace function windlass.refuse_watched(tenant uuid) returns void
+language plpgsql
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  perform windlass.refuse_tenant(array[tenant]);
+  perform windlass.hold_to_quota(tenant);
+end
+$$;

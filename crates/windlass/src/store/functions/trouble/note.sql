@@ -1,0 +1,63 @@
+-- Notes that a duty could not deal with a row and set it aside, with the reason; the nil tenant stands for the installation.
+-- Bounded: what was not seen again for a day goes, and so does the oldest beyond a thousand.
+create or replace function windlass.note_trouble(of_duty text, of_tenant uuid, of_subject text, why text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  perform windlass.tenant_for(of_tenant);
+  insert into windlass.trouble as t (duty, tenant_id, subject, reason)
+    values (of_duty, of_tenant, left(of_subject, 200), left(why, 500))
+    on conflict (tenant_id, duty, subject) do update set reason = excluded.reason, seen_at = clock_timestamp(), times = t.times + 1;
+  delete from windlass.trouble t where t.seen_at < clock_timestamp() - interval '1 day';
+  delete from windlass.trouble t where t.ctid = any (array(select o.ctid from windlass.trouble o order by o.seen_at desc offset 1000));
+end
+$$;
+
+-- The same for a row that another transaction holds: it is tried again after two seconds instead of a minute (see is_set_aside).
+create or replace function windlass.note_locked(of_duty text, of_tenant uuid, of_subject text, why text) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  perform windlass.note_trouble(of_duty, of_tenant, of_subject, why);
+  update windlass.trouble t set seen_at = t.seen_at - interval '58 s'
+   where t.tenant_id = of_tenant and t.duty = of_duty and t.subject = of_subject;
+end
+$$;
+
+-- Whether a row was set aside within the last minute: until then a duty passes over it, so that rows it cannot deal with never fill its
+-- rounds. After that it is tried again.
+create or replace function windlass.is_set_aside(of_duty text, of_tenant uuid, of_subject text) returns boolean
+language sql stable
+as $$
+  select exists (select from windlass.trouble t where t.tenant_id = of_tenant and t.duty = of_duty and t.subject = of_subject
+                    and t.seen_at > clock_timestamp() - interval '1 minute')
+$$;
+
+-- Of these rows, which a duty has just looked at, those that were not noted again since `at` are no trouble any more. Mostly there is
+-- none at all, and then this is one look.
+create or replace function windlass.clear_trouble(of_duty text, of_tenants uuid[], of_subjects uuid[], at timestamptz) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  if exists (select from windlass.trouble) then
+    delete from windlass.trouble t using unnest(of_tenants, of_subjects) s (tenant, subject)
+     where t.tenant_id = s.tenant and t.duty = of_duty and t.subject = s.subject::text and t.seen_at < at;
+  end if;
+end
+$$;
+
+-- A duty that goes on without the row at which it failed calls this first: what the server lacks (memory, disk, time) is no row's fault, and
+-- fails the duty.
+create or replace function windlass.raise_server_trouble(state text, reason text) returns void
+language plpgsql
+as $$
+begin
+  if state ~ '^(53|57|58)' then
+    raise exception '%', reason using errcode = state;
+  end if;
+end
+$$;

@@ -1,0 +1,45 @@
+//! Finds a request that asks for a second connection while it holds one.
+//!
+//! With a pool of n connections, n such requests at once hold them all, wait for each other and answer nobody. It does not show
+//! in a test with one request and two connections, so debug builds panic at the second one instead. A request runs in one task;
+//! what it spawns holds connections of its own and is not waited for while one is held.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::task::{self, Id};
+
+/// The tasks that hold a connection of one pool.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Holders(Arc<Mutex<HashSet<Id>>>);
+
+impl Holders {
+    /// Panics if the current task holds a connection.
+    pub(crate) fn refuse_second(&self) {
+        let holds = task::try_id().is_some_and(|task| self.lock().contains(&task));
+        assert!(!holds, "a request asks for a second connection while it holds one");
+    }
+
+    /// Notes that the current task holds a connection, until the answer is dropped.
+    pub(crate) fn hold(&self) -> Option<Held> {
+        let task = task::try_id()?;
+        self.lock().insert(task);
+        Some(Held { holders: self.clone(), task })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<Id>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection that a task holds.
+pub(crate) struct Held {
+    holders: Holders,
+    task: Id,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.holders.lock().remove(&self.task);
+    }
+}

@@ -1,0 +1,56 @@
+//! One page of jobs: so many of them, and so many bytes.
+
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::database::{Database, Session};
+use super::list::{begin, jobs_up_to, pick};
+use crate::error::Result;
+use crate::filter::Filter;
+use crate::record::Job;
+
+/// The jobs of one page, and where the next one begins if there is one.
+pub(crate) async fn page(db: &Database, filter: &Filter) -> Result<(Vec<Job>, Option<Uuid>)> {
+    let session = begin(db, Some(filter.tenant)).await?;
+    let page = page_in(&session, filter).await?;
+    session.commit().await?;
+    Ok(page)
+}
+
+/// The same inside an open transaction.
+pub(crate) async fn page_in(session: &Session, filter: &Filter) -> Result<(Vec<Job>, Option<Uuid>)> {
+    let Picked { ids, behind, next } = pick(session, filter).await?;
+    jobs_of(session, filter.tenant, &ids, &behind, next).await
+}
+
+/// As many of these jobs as fit a page, and where the next one begins: behind the last that was read, or at `next` if all were.
+pub(crate) async fn jobs_of(
+    session: &Session,
+    tenant: Uuid,
+    ids: &[Uuid],
+    behind: &[Uuid],
+    next: Option<Uuid>,
+) -> Result<(Vec<Job>, Option<Uuid>)> {
+    let (jobs, cut_at) = jobs_up_to(session, tenant, ids).await?;
+    Ok((jobs, cut_at.map_or(next, |last| behind.get(last).copied())))
+}
+
+/// The jobs of a page, where one that ended behind each of them would go on, and where this one does if it is full.
+pub(super) struct Picked {
+    pub(super) ids: Vec<Uuid>,
+    pub(super) behind: Vec<Uuid>,
+    pub(super) next: Option<Uuid>,
+}
+
+/// What is behind the offset. Queued jobs come with their place in line.
+pub(super) fn picked(rows: &[Row], filter: &Filter) -> Picked {
+    let behind = |row: &Row| if row.len() > 1 { Filter::after_place(row.get(1)) } else { row.get(0) };
+    let whole = usize::from(filter.limit) + usize::from(filter.offset);
+    let next = rows.last().filter(|_| rows.len() == whole).map(behind);
+    let rows = rows.get(usize::from(filter.offset)..).unwrap_or_default();
+    Picked {
+        ids: rows.iter().map(|row| row.get(0)).collect(),
+        behind: rows.iter().map(behind).collect(),
+        next,
+    }
+}

@@ -1,0 +1,23 @@
+//! One SQL statement as the store writes it down.
+
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::error::Result;
+
+/// A statement and the types of its parameters, so that it can be sent without asking the server first.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) text: &'static str,
+    pub(crate) types: &'static [Type],
+}
+
+/// Sends a statement on somebody else's connection, leaving no prepared statement behind on it.
+pub(crate) async fn query_unnamed<C: tokio_postgres::GenericClient + Sync>(
+    client: &C,
+    statement: &Statement,
+    params: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>> {
+    let typed: Vec<_> = params.iter().copied().zip(statement.types.iter().cloned()).collect();
+    Ok(client.query_typed(statement.text, &typed).await?)
+}

@@ -1,0 +1,42 @@
+//! Rows that a duty of the keeper set aside, with the reason.
+
+use jiff::Timestamp;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::database::{Database, Session, Statement};
+use crate::error::Result;
+use crate::record::Trouble;
+use crate::text;
+
+pub(crate) const STATEMENTS: &[&Statement] = &[&NOTE, &LIST];
+
+static NOTE: Statement = Statement {
+    text: "select windlass.note_trouble($1, $2, $3, $4)",
+    types: &[Type::TEXT, Type::UUID, Type::TEXT, Type::TEXT],
+};
+
+/// Sets a row aside: the duty passes over it for a minute, and people see why.
+pub(crate) async fn note(db: &Database, duty: &str, tenant: Uuid, subject: Uuid, reason: &str) -> Result<()> {
+    let reason = text::storable(reason.as_bytes(), 500);
+    db.query(&NOTE, &[&duty, &tenant, &subject.to_string(), &reason]).await?;
+    Ok(())
+}
+
+pub(crate) static LIST: Statement =
+    Statement { text: "select duty, tenant_id, subject, reason, since from windlass.troubles()", types: &[] };
+
+/// Of the tenant in force, or of all tenants.
+pub(crate) async fn list(session: &Session) -> Result<Vec<Trouble>> {
+    Ok(session.query(&LIST, &[]).await?.iter().map(read).collect())
+}
+
+pub(crate) fn read(row: &tokio_postgres::Row) -> Trouble {
+    Trouble {
+        duty: row.get(0),
+        tenant_id: Some(row.get(1)).filter(|tenant: &Uuid| !tenant.is_nil()),
+        subject: row.get(2),
+        reason: row.get(3),
+        since: row.get::<_, Option<Timestamp>>(4),
+    }
+}

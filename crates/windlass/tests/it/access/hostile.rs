@@ -1,0 +1,73 @@
+//! Code of a caller's own never runs with anybody else's rights, whatever it is named and wherever it lies.
+
+use windlass::{Definition, NewJob};
+use windlass_testing::TestQueue;
+
+use super::GROUPS;
+use super::calls::{About, functions};
+use super::roles::Role;
+
+/// A function as none of ours may be: it runs as the owner and finds its operators on the caller's path.
+const BAIT: &str = "create function windlass.bait() returns boolean language plpgsql security definer
+                      as 'begin return 1 = 1; end';
+                    alter function windlass.bait() owner to windlass_owner;
+                    grant execute on function windlass.bait() to public";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_code_of_the_same_names_never_runs_as_another_role() {
+    let queue = TestQueue::create().await;
+    let admin = queue.client().await;
+    queue.define(&Definition::new("unserved")).await.unwrap();
+    let tenant = queue.tenant("a").await;
+    let job = queue.enqueue(&NewJob::new("unserved").tenant(tenant)).await.unwrap().id;
+    let lane = "select lane from windlass.route_of($1, 'unserved', null, null)";
+    let lane = admin.query_one(lane, &[&tenant]).await.unwrap().get(0);
+    let about = About { tenant, job, lane };
+    let in_force = [String::new(), tenant.to_string(), queue.tenant("b").await.to_string()];
+    let calls: Vec<String> = functions(&admin).await.iter().map(|one| one.call(&about)).collect();
+    assert!(calls.len() > 100);
+    let database: String = admin.query_one("select current_database()::text", &[]).await.unwrap().get(0);
+    for group in GROUPS {
+        let role = Role::create(&queue, Some(group)).await;
+        let grant = format!("grant create on database {database} to {}", role.name);
+        admin.batch_execute(&grant).await.unwrap();
+        let client = role.client().await;
+        client.batch_execute(include_str!("hostile.sql")).await.unwrap();
+        for (call, path) in
+            calls.iter().flat_map(|call| ["attack", "attack_domains"].map(|path| (call, path)))
+        {
+            // A connection of its own, because a session keeps the names that a function found at its first call.
+            let client = role.client().await;
+            client
+                .batch_execute(&format!("set search_path = {path}, pg_temp, windlass, pg_catalog"))
+                .await
+                .unwrap();
+            for in_force in &in_force {
+                client
+                    .batch_execute(&format!("begin; set local windlass.tenant_id = '{in_force}'"))
+                    .await
+                    .unwrap();
+                let answer = client.batch_execute(&format!("select {call}")).await;
+                client.batch_execute("rollback").await.unwrap();
+                let refused = answer
+                    .err()
+                    .and_then(|error| error.as_db_error().map(|error| error.message().to_owned()));
+                let is_hijacked = refused.as_ref().is_some_and(|text| text.starts_with("hostile"));
+                assert!(!is_hijacked, "{group}: {call}: {refused:?}");
+            }
+        }
+        let ran: bool = admin.query_one("select is_called from attack.ran", &[]).await.unwrap().get(0);
+        assert!(!ran, "{group}: hostile code ran, and its error was caught");
+
+        admin.batch_execute(BAIT).await.unwrap();
+        client.batch_execute("set search_path = attack, pg_catalog").await.unwrap();
+        assert!(
+            client.batch_execute("select windlass.bait()").await.is_err(),
+            "the attack works where it can"
+        );
+        admin.batch_execute("drop function windlass.bait()").await.unwrap();
+        drop(client);
+        admin.batch_execute("drop schema attack, attack_domains cascade").await.unwrap();
+        role.drop().await;
+    }
+}

@@ -1,0 +1,127 @@
+//! Every function, as every role, for another tenant: what it answers is written down in tenants.txt, and nothing of the other
+//! tenant is changed or returned. A function that is not in the file fails the test.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use tokio_postgres::{Client, SimpleQueryMessage};
+use uuid::Uuid;
+use windlass::NewJob;
+use windlass_testing::TestQueue;
+
+use super::calls::{About, functions};
+use super::roles::Role;
+use super::{GROUPS, live_a_little};
+
+/// What only the other tenant's rows hold.
+const MARK: &str = "known to the other tenant only";
+
+/// These may act for the default tenant or the one in force, and for no other.
+const BOUND: [&str; 2] = ["windlass_app", "windlass_reader"];
+
+/// Every row of a tenant: how many there are in each table, and what they hold.
+async fn fingerprint(admin: &Client, tenant: Uuid) -> String {
+    let tables = "select string_agg(format('select %L || count(*) || coalesce(md5(string_agg(t::text, '','' order by t::text)), '''')
+            from windlass.%I t where t.%I = %L', c.relname, c.relname, a.attname, $1::text), ' union all ' order by c.relname)
+        from pg_class c join pg_attribute a on a.attrelid = c.oid
+         and a.attname = case c.relname when 'tenants' then 'id' else 'tenant_id' end
+       where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition";
+    let tables: String = admin.query_one(tables, &[&tenant.to_string()]).await.unwrap().get(0);
+    let rows = admin.query(&tables, &[]).await.unwrap();
+    rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>().join(" ")
+}
+
+/// What a call is answered: the SQLSTATE of its refusal, or `answers` and the text of its rows.
+pub(super) async fn outcome(client: &Client, in_force: &str, call: &str, end: &str) -> (String, String) {
+    let begin = format!("begin; set local windlass.tenant_id = '{in_force}'");
+    client.batch_execute(&begin).await.unwrap();
+    let answer = client.simple_query(&format!("select r::text from {call} r")).await;
+    let (said, text) = match answer {
+        Err(error) => (error.code().map_or("broken", |code| code.code()).to_owned(), String::new()),
+        Ok(messages) => {
+            let rows = messages.iter().filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            });
+            ("answers".to_owned(), rows.collect::<Vec<_>>().join(" "))
+        }
+    };
+    client.batch_execute(if said == "answers" { end } else { "rollback" }).await.unwrap();
+    (said, text)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_function_reaches_another_tenant_than_the_one_in_force() {
+    let queue = TestQueue::create().await;
+    let admin = queue.client().await;
+    let (own, other) = (queue.tenant("own").await, queue.tenant("other").await);
+    let mut abouts = Vec::new();
+    for tenant in [own, other] {
+        live_a_little(&queue, tenant).await;
+        let job = queue.enqueue(&NewJob::new("unserved").tenant(tenant)).await.unwrap().id;
+        let lane = "select lane from windlass.route_of($1, 'unserved', null, null)";
+        let lane = admin.query_one(lane, &[&tenant]).await.unwrap().get(0);
+        abouts.push(About { tenant, job, lane });
+    }
+    let marked = NewJob::new("unserved").tenant(other).payload(&json!({"text": MARK}));
+    queue.enqueue(&marked).await.unwrap();
+    let before = fingerprint(&admin, other).await;
+    let mut found = BTreeSet::new();
+    for group in GROUPS {
+        let role = Role::create(&queue, Some(group)).await;
+        let client = role.client().await;
+        let (short, is_bound) = (group.trim_start_matches("windlass_"), BOUND.contains(&group));
+        for function in functions(&admin).await {
+            let (ours, theirs) = (function.call(&abouts[0]), function.call(&abouts[1]));
+            // The housekeeping and the claims of our own processes go over all tenants, whichever is in force.
+            let is_held = is_bound || function.takes_a_tenant();
+            let end = if is_held { "commit" } else { "rollback" };
+            let (foreign, text) = outcome(&client, &own.to_string(), &theirs, end).await;
+            if foreign == "42501" {
+                continue;
+            }
+            assert!(!is_held || !text.contains(MARK), "{short}: {theirs} shows another tenant's row");
+            let (mine, _) = outcome(&client, &own.to_string(), &ours, "rollback").await;
+            let (nobody, text) =
+                outcome(&client, "", &theirs, if is_bound { "commit" } else { "rollback" }).await;
+            assert!(!is_bound || !text.contains(MARK), "{short}: {theirs} without a tenant in force");
+            let after = fingerprint(&admin, other).await;
+            assert_eq!(after, before, "{short}: {theirs} changed another tenant's rows");
+            let line = format!("own {mine}, other {foreign}, none in force {nobody}");
+            found.insert(format!("{} as {short}: {line}", function.name));
+        }
+        drop(client);
+        role.drop().await;
+    }
+    compare(&found);
+}
+
+/// With tenants.txt, which `WINDLASS_BLESS=1` writes anew below its reasons: the difference is what a reviewer looks at.
+fn compare(found: &BTreeSet<String>) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/access/tenants.txt");
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    let (reasons, written): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("# "));
+    let mut written: BTreeSet<String> = written.into_iter().map(str::to_owned).collect();
+    if std::env::var_os("WINDLASS_BLESS").is_some() {
+        let lines = reasons.iter().map(|line| (*line).to_owned()).chain(found.iter().cloned());
+        fs::write(&file, lines.map(|line| line + "\n").collect::<String>()).unwrap();
+        written.clone_from(found);
+    }
+    let new: Vec<_> = found.difference(&written).collect();
+    let gone: Vec<_> = written.difference(found).collect();
+    assert!(new.is_empty() && gone.is_empty(), "new: {new:#?}\ngone: {gone:#?}");
+    // Whatever answers for another tenant's arguments says there why it may.
+    let excused: BTreeSet<&str> = reasons
+        .iter()
+        .filter_map(|line| line.rsplit_once(": "))
+        .flat_map(|(_, names)| names.split(' '))
+        .collect();
+    let answering: BTreeSet<&str> = found
+        .iter()
+        .filter(|line| line.contains("other answers"))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    assert_eq!(answering, excused, "reasons at the beginning of tenants.txt");
+}

@@ -1,0 +1,65 @@
+//! The chains of the audit trail, by the functions that make and follow them.
+
+use tokio_postgres::Client;
+use uuid::Uuid;
+use windlass::Duty;
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{count, keeper};
+
+async fn write(client: &Client, tenant: Uuid) {
+    let write = "insert into windlass.audit (tenant_id, actor, action, target) values ($1, 'a', 'b', 'c')";
+    client.execute(write, &[&tenant]).await.unwrap();
+}
+
+async fn seal(queue: &TestQueue, client: &Client, rows: i64) {
+    eventually("all are sealed", async || {
+        keeper(queue).run_once(Duty::Seal).await.unwrap();
+        count(client, "select count(*) from windlass.audit_seals").await == rows
+    })
+    .await;
+}
+
+/// As somebody who may switch triggers off.
+async fn behind(client: &Client, change: &str) {
+    let change = format!("set session_replication_role = replica; {change}; reset session_replication_role");
+    client.batch_execute(&change).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_a_tenant_in_force_only_its_chain_is_verified() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
+    write(&client, a).await;
+    write(&client, b).await;
+    seal(&queue, &client, 2).await;
+    behind(
+        &client,
+        "update windlass.audit set actor = 'forged'; update windlass.audit_heads set position = 9",
+    )
+    .await;
+    let faulty = "select array_agg(distinct tenant_id) from windlass.verify_audit()";
+    let mut all: Vec<Uuid> = client.query_one(faulty, &[]).await.unwrap().get(0);
+    all.sort_unstable();
+    let mut both = vec![a, b];
+    both.sort_unstable();
+    assert_eq!(all, both);
+    client.execute("select set_config('windlass.tenant_id', $1, false)", &[&a.to_string()]).await.unwrap();
+    assert_eq!(client.query_one(faulty, &[]).await.unwrap().get::<_, Vec<Uuid>>(0), [a]);
+}
+
+/// A sealer that began at the first place again would fail at every round, for every tenant.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_head_that_was_removed_stops_no_chain() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
+    write(&client, a).await;
+    seal(&queue, &client, 1).await;
+    behind(&client, "delete from windlass.audit_heads").await;
+    write(&client, a).await;
+    write(&client, b).await;
+    seal(&queue, &client, 3).await;
+    assert_eq!(queue.verify_audit(&[]).await.unwrap(), []);
+}

@@ -1,0 +1,197 @@
+//! What must not grow with what others do, proved by counted work: buffers, rows and notifications, never time.
+
+use std::future::poll_fn;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls};
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
+use windlass_testing::TestQueue;
+
+use crate::plans::watch::Watch;
+use crate::support::{Hand, count};
+
+/// The pages that a plain enqueue touches, those of the statements inside the function included.
+async fn pages_of_an_enqueue(client: &Client, lane: i32) -> i64 {
+    let explain = format!(
+        "explain (analyze, buffers, timing off, format json)
+         select windlass.enqueue_routed('{DEFAULT_TENANT}', windlass.uuid7(), {lane}, 3::smallint, '{{}}', null)"
+    );
+    let plan: Value = client.query_one(&explain, &[]).await.unwrap().get(0);
+    let pages = |name: &str| plan[0]["Plan"][name].as_i64().unwrap();
+    pages("Shared Hit Blocks") + pages("Shared Read Blocks")
+}
+
+/// Each worker that began to wait left a dead row, and every enqueue read all of them while an old transaction kept them there.
+#[tokio::test]
+async fn an_enqueue_reads_as_much_under_an_old_transaction_however_often_workers_waited() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let hand = Hand::new(queue.client().await).await;
+    let route = "select lane from windlass.route_of(null, 'a', null, null)";
+    let lane: i32 = hand.client.query_one(route, &[]).await.unwrap().get(0);
+    let old = queue.client().await;
+    old.batch_execute("begin isolation level repeatable read; select count(*) from windlass.tenants")
+        .await
+        .unwrap();
+    for _ in 0..3 {
+        pages_of_an_enqueue(&hand.client, lane).await; // plans and catalogs are read in
+    }
+    let before = pages_of_an_enqueue(&hand.client, lane).await;
+    let waits = format!(
+        "do $$ begin
+           for n in 1..4000 loop
+             perform windlass.set_waiting({worker}, true); commit;
+             perform windlass.set_waiting({worker}, false); commit;
+           end loop;
+         end $$",
+        worker = hand.worker
+    );
+    hand.client.batch_execute(&waits).await.unwrap();
+    pages_of_an_enqueue(&hand.client, lane).await;
+    let after = pages_of_an_enqueue(&hand.client, lane).await;
+    assert!(after <= before + 4, "{before} pages before, {after} after 4,000 waits");
+    old.batch_execute("commit").await.unwrap();
+}
+
+/// The flag that enqueuers read is up exactly while a worker waits, and one that is gone leaves none.
+#[tokio::test]
+async fn enqueuers_ring_exactly_while_a_worker_waits() {
+    let queue = TestQueue::create().await;
+    let (one, two) = (Hand::new(queue.client().await).await, Hand::new(queue.client().await).await);
+    let flag = async || count(&one.client, "select last_value from windlass.workers_wait").await;
+    let waits = async |hand: &Hand, is_waiting: bool| {
+        hand.client
+            .execute("select windlass.set_waiting($1, $2)", &[&hand.worker, &is_waiting])
+            .await
+            .unwrap();
+    };
+    assert_eq!(flag().await, 0);
+    waits(&one, true).await;
+    waits(&two, true).await;
+    assert_eq!(flag().await, 1);
+    waits(&one, false).await;
+    assert_eq!(flag().await, 1, "the other one waits");
+    two.client.execute("select windlass.stop_worker($1)", &[&two.worker]).await.unwrap();
+    assert_eq!(flag().await, 0);
+    two.client.execute("select * from windlass.lost_jobs(10)", &[]).await.unwrap();
+    waits(&two, true).await;
+    assert_eq!(flag().await, 0, "a worker that was closed waits no more");
+    waits(&one, true).await;
+    one.fall_silent().await;
+    one.client.execute("select * from windlass.lost_jobs(10)", &[]).await.unwrap();
+    assert_eq!(flag().await, 0, "the keeper takes the flag down for a worker that fell silent");
+}
+
+/// It cost lanes of the definition times rows of the counters: 171 ms a claim.
+#[tokio::test]
+async fn a_claim_under_a_limit_counts_what_runs_under_it_and_nothing_else() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "limited", "max_running": 3})).await;
+    hand.define(json!({"key": "free"})).await;
+    let many = "with t as (insert into windlass.tenants (slug, name) select 't' || n, 'T' from generate_series(1, 300) n returning id)
+                select count(windlass.enqueue(k, tenant_id => t.id)) from t, unnest(array['limited', 'free']) k";
+    hand.client.execute(many, &[]).await.unwrap();
+    let mut watch = Watch::open(queue.url()).await;
+    let claim = "select c.job_id from
+        (select array_agg(n.id) as lanes, array_agg(0::bigint) as seqs, array_agg(1) as counts
+           from windlass.lane n join windlass.job_definitions d on d.id = n.definition_id where d.key = $3) l,
+        windlass.claim($1, $2, l.lanes, l.seqs, l.counts) c";
+    let token = Uuid::new_v4();
+    assert_eq!(watch.client.query(claim, &[&hand.worker, &token, &"free"]).await.unwrap().len(), 300);
+    assert_eq!(watch.client.query(claim, &[&hand.worker, &token, &"limited"]).await.unwrap().len(), 3);
+    watch.plans().await;
+    assert!(watch.client.query(claim, &[&hand.worker, &token, &"limited"]).await.unwrap().is_empty());
+    let plans = watch.plans().await;
+    let read = |table: &str| plans.iter().map(|plan| plan.rows_read(table)).sum::<u64>();
+    assert_eq!((read("tally"), read("total")), (0, 0), "counters are not read");
+    assert_eq!(read("live"), 3, "of 303 running jobs those under the limit are");
+}
+
+/// Those that ran before the limit was set take its places too.
+#[tokio::test]
+async fn a_limit_that_is_set_while_jobs_run_counts_them() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "a"})).await;
+    for _ in 0..2 {
+        hand.enqueue("'a'").await;
+    }
+    let running = hand.claim_all().await;
+    hand.define(json!({"key": "a", "max_running": 2})).await;
+    hand.enqueue("'a'").await;
+    assert!(hand.claim_all().await.is_empty(), "two run already");
+    assert!(hand.settle(&running[0], None).await);
+    assert_eq!(hand.claim_all().await.len(), 1);
+}
+
+/// What is said on the bell, from now on.
+pub(crate) async fn listen(url: &str) -> (Client, mpsc::UnboundedReceiver<String>) {
+    let (client, mut connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
+    let (told, heard) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notification(said) = message {
+                let _ = told.send(said.payload().to_owned());
+            }
+        }
+    });
+    client.batch_execute("listen windlass").await.unwrap();
+    (client, heard)
+}
+
+/// Once any limit existed, every end of any job made every worker look at every lane.
+#[tokio::test]
+async fn an_end_rings_only_for_a_limit_that_was_reached() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "free"})).await;
+    hand.define(json!({"key": "ample", "max_running": 1000})).await;
+    hand.define(json!({"key": "tight", "max_running": 1})).await;
+    let small = queue.tenant("small").await;
+    let limit = "update windlass.tenants set max_running = 1 where id = $1";
+    hand.client.execute(limit, &[&small]).await.unwrap();
+    hand.client.execute("select windlass.set_waiting($1, true)", &[&hand.worker]).await.unwrap();
+    let (bell, mut heard) = listen(queue.url()).await;
+    for arguments in ["'free'", "'ample'", "'tight'", &format!("'free', tenant_id => '{small}'")] {
+        hand.enqueue(arguments).await;
+        let fence = hand.claim_one().await;
+        assert!(hand.settle(&fence, None).await);
+    }
+    bell.batch_execute("notify windlass, 'over'").await.unwrap();
+    let mut said = Vec::new();
+    loop {
+        match heard.recv().await.unwrap() {
+            over if over == "over" => break,
+            lane if lane.parse::<i32>().is_ok() => {} // an enqueue
+            other => said.push(other),
+        }
+    }
+    let numbers =
+        "select g.number from windlass.gate g left join windlass.job_definitions d on d.id = g.of_id
+        where g.purpose = 'running' and (d.key = 'tight' or g.of_id = $1) order by d.key is null";
+    let rows = hand.client.query(numbers, &[&small]).await.unwrap();
+    let expected: Vec<String> = rows.iter().map(|row| format!("room {}", row.get::<_, i32>(0))).collect();
+    assert_eq!(said, expected);
+    assert_eq!(said.len(), 2);
+}
+
+/// A quota holds on the quick way in as well, for a caller who learned the lane before there was one.
+#[tokio::test]
+async fn a_quota_that_is_set_holds_at_once_for_those_who_know_the_lane() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let tenant = queue.tenant("known").await;
+    let new = NewJob::new("a").tenant(tenant);
+    queue.enqueue(&new).await.unwrap();
+    let client = queue.client().await;
+    let limit = "select windlass.change_tenant($1, '{\"max_queued\": 2}')";
+    client.execute(limit, &[&tenant]).await.unwrap();
+    queue.enqueue(&new).await.unwrap();
+    let refused = queue.enqueue(&new).await;
+    assert!(matches!(refused, Err(windlass::Error::QuotaReached { .. })), "{refused:?}");
+    let refused = queue.enqueue_many(&[new.clone(), new.clone()]).await;
+    assert!(matches!(refused, Err(windlass::Error::QuotaReached { .. })), "{refused:?}");
+}

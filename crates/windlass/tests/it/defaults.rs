@@ -1,0 +1,84 @@
+//! Databases whose defaults are not the usual ones. What a queue promises must not depend on them.
+
+mod core;
+mod isolation;
+
+use windlass::{Definition, NewJob};
+use windlass_testing::TestQueue;
+
+/// One database with each of these, and the core of what the library does on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_core_works_in_another_time_zone_and_with_other_forms_of_values() {
+    core::run(&[
+        ("timezone", "'America/New_York'"),
+        ("datestyle", "'German, DMY'"),
+        ("intervalstyle", "sql_standard"),
+        ("bytea_output", "escape"),
+        ("extra_float_digits", "-5"),
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_core_works_where_transactions_are_repeatable_read_by_default() {
+    core::run(&[("default_transaction_isolation", "'repeatable read'")]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_core_works_where_transactions_are_serializable_by_default() {
+    core::run(&[("default_transaction_isolation", "serializable"), ("default_transaction_deferrable", "on")])
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_core_works_with_short_time_outs_and_late_commits() {
+    core::run(&[
+        ("synchronous_commit", "off"),
+        ("statement_timeout", "'5s'"),
+        ("lock_timeout", "'2s'"),
+        ("idle_in_transaction_session_timeout", "'5s'"),
+    ])
+    .await;
+}
+
+/// Names that come before Postgres's own in the search path, in a schema that everybody may write.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_core_works_where_hostile_names_come_first() {
+    let queue = TestQueue::create_under(&[("search_path", "hostile, public, pg_catalog")]).await;
+    let client = queue.client().await;
+    let hostile = "set search_path = pg_catalog;
+        create schema hostile; grant all on schema hostile to public;
+        create table hostile.job (id int); create table hostile.jobs (id int); create table hostile.line (id int);
+        create table hostile.tenants (id int); create table hostile.history (id int);
+        create function hostile.clock_timestamp() returns timestamptz language plpgsql as 'begin raise exception ''hostile''; end';
+        create function hostile.now() returns timestamptz language plpgsql as 'begin raise exception ''hostile''; end';
+        create function hostile.unnest(uuid[]) returns setof uuid language plpgsql as 'begin raise exception ''hostile''; end';
+        create function hostile.cardinality(uuid[]) returns int language plpgsql as 'begin raise exception ''hostile''; end';
+        create function hostile.eq(uuid, uuid) returns boolean language plpgsql as 'begin raise exception ''hostile''; end';
+        create operator hostile.= (leftarg = uuid, rightarg = uuid, function = hostile.eq);
+        create function hostile.eq(text, text) returns boolean language plpgsql as 'begin raise exception ''hostile''; end';
+        create operator hostile.= (leftarg = text, rightarg = text, function = hostile.eq);";
+    client.batch_execute(hostile).await.unwrap();
+    core::run_on(&queue).await;
+}
+
+/// Nothing can be written there, and whoever tries hears why.
+#[tokio::test]
+async fn a_database_that_only_reads_is_refused_with_its_reason() {
+    let queue = TestQueue::create_under(&[("default_transaction_read_only", "on")]).await;
+    let error = queue.define(&Definition::new("held")).await.unwrap_err().to_string();
+    assert!(error.contains("read-only transaction"), "{error}");
+}
+
+/// Row-level security is the second lock; a session that switches it off gets nothing at all.
+#[tokio::test]
+async fn a_database_without_row_security_is_refused_with_its_reason() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let client = queue.client().await;
+    let name: String = client.query_one("select current_database()::text", &[]).await.unwrap().get(0);
+    client.batch_execute(&format!("alter database {name} set row_security = off")).await.unwrap();
+    let fresh = windlass::Queue::connect(windlass_testing::settings(queue.url())).await.unwrap();
+    let error = fresh.enqueue(&NewJob::new("held")).await.unwrap_err().to_string();
+    assert!(error.contains("row-level security"), "{error}");
+}

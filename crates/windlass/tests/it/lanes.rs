@@ -1,0 +1,110 @@
+//! A tenant cannot make lanes without end: what it chooses per job is bounded, and what is there costs others little.
+
+use tokio::task::JoinSet;
+use uuid::Uuid;
+use windlass::{Definition, Error, NewJob};
+use windlass_testing::TestQueue;
+
+use crate::plans::watch::Watch;
+use crate::support::count;
+
+async fn bounded(queue: &TestQueue, lanes: i32, names: i32) -> Uuid {
+    for key in ["a", "b"] {
+        queue.define(&Definition::new(key)).await.unwrap();
+    }
+    let tenant = queue.tenant("many").await;
+    let limit = "update windlass.tenants set max_lanes = $2, max_queue_names = $3 where id = $1";
+    queue.client().await.execute(limit, &[&tenant, &lanes, &names]).await.unwrap();
+    tenant
+}
+
+fn refused_for(answer: Result<windlass::Enqueued, Error>) -> String {
+    match answer {
+        Err(Error::TooManyLanes { field, message }) => format!("{field}: {message}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_tenant_that_has_all_its_lanes_is_refused_a_new_one_and_can_use_those_it_has() {
+    let queue = TestQueue::create().await;
+    let tenant = bounded(&queue, 3, 100).await;
+    let new = |key: &str| NewJob::new(key).tenant(tenant);
+    for priority in [1, 2, 3] {
+        queue.enqueue(&new("a").priority(priority)).await.unwrap();
+    }
+    let refused = refused_for(queue.enqueue(&new("a").priority(4)).await);
+    assert!(refused.starts_with("priority: ") && refused.contains("may use 3 (max_lanes)"), "{refused}");
+    let refused = refused_for(queue.enqueue(&new("a").queue("other")).await);
+    assert!(refused.starts_with("queue: "), "{refused}");
+    queue.enqueue(&new("a").priority(3)).await.unwrap();
+    // What the definition itself asks for is not the tenant's choice.
+    queue.enqueue(&new("b")).await.unwrap();
+    // Another tenant is not held to it.
+    queue.enqueue(&NewJob::new("a").priority(4)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_tenant_that_has_all_its_queue_names_is_refused_a_new_one() {
+    let queue = TestQueue::create().await;
+    let tenant = bounded(&queue, 100, 2).await;
+    let new = |name: &str| NewJob::new("a").tenant(tenant).queue(name);
+    queue.enqueue(&new("one")).await.unwrap();
+    queue.enqueue(&new("two")).await.unwrap();
+    let refused = refused_for(queue.enqueue(&new("three")).await);
+    assert!(refused.contains("may use 2 (max_queue_names)"), "{refused}");
+    queue.enqueue(&new("two").priority(7)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_on_lanes_holds_while_many_make_them_at_once() {
+    let queue = TestQueue::create().await;
+    let tenant = bounded(&queue, 20, 1000).await;
+    queue.enqueue(&NewJob::new("a").tenant(tenant).queue("first")).await.unwrap();
+    queue.enqueue(&NewJob::new("a").tenant(tenant).queue("second")).await.unwrap();
+    let mut tasks = JoinSet::new();
+    for task in 0..8 {
+        let queue = queue.queue().clone();
+        tasks.spawn(async move {
+            for n in 0..10 {
+                let job = NewJob::new("a").tenant(tenant).queue(format!("q{task}.{n}"));
+                match queue.enqueue(&job).await {
+                    Ok(_) | Err(Error::TooManyLanes { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        });
+    }
+    tasks.join_all().await;
+    let query = format!("select count(*) from windlass.lane where tenant_id = '{tenant}'");
+    assert_eq!(count(&queue.client().await, &query).await, 20);
+}
+
+/// It was quadratic: for each lane that exists, every lane with work was read once more.
+#[tokio::test]
+async fn looking_for_work_reads_each_lane_with_work_once_and_no_other() {
+    const LANES: u64 = 900;
+    let queue = TestQueue::create().await;
+    let tenant = bounded(&queue, 2000, 2000).await;
+    let client = queue.client().await;
+    let fill = format!(
+        "select windlass.enqueue('a', tenant_id => '{tenant}', queue => 'q' || n) from generate_series(1, {LANES}) n"
+    );
+    client.batch_execute(&fill).await.unwrap();
+    let empty = "insert into windlass.lane (tenant_id, definition_id, queue, priority)
+                 select gen_random_uuid(), d.id, 'empty', 1 from windlass.job_definitions d, generate_series(1, 5000) where d.key = 'b'";
+    client.batch_execute(empty).await.unwrap();
+    for analysed in [false, true] {
+        if analysed {
+            client.batch_execute("analyze").await.unwrap();
+        }
+        let mut watch = Watch::open(queue.url()).await;
+        let found: Vec<_> =
+            watch.client.query("select * from windlass.active_lanes(null, null)", &[]).await.unwrap();
+        assert_eq!(found.len() as u64, LANES);
+        for plan in watch.plans().await {
+            let read = [plan.rows_read("lane"), plan.rows_read("job_definitions"), plan.rows_read("tenants")];
+            assert!(read.iter().all(|rows| *rows <= LANES + 1), "{read:?} rows for {LANES} lanes");
+        }
+    }
+}

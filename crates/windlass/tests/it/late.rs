@@ -1,0 +1,164 @@
+//! Jobs that are too late to start: whoever meets them first ends them, a claim or the keeper.
+
+use serde_json::json;
+use windlass::{DEFAULT_TENANT, Duty};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{Hand, assert_counts_are_exact, attempts, count, ending, job, keeper, status};
+
+const PAST: &str = "deadline => clock_timestamp() - interval '1 s'";
+
+/// No keeper has looked yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_fails_what_is_past_its_deadline_and_starts_the_others() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.define(json!({"key": "hasty", "start_deadline_seconds": 1})).await;
+    let late = hand.enqueue(&format!("'held', dedupe_key => 'k', {PAST}")).await;
+    let hasty = hand.enqueue("'hasty'").await;
+    let good = hand.enqueue("'held', deadline => clock_timestamp() + interval '1 h'").await;
+    let after = hand.enqueue(&format!("'held', depends_on => array['{late}'::uuid]")).await;
+    let anyway =
+        hand.enqueue(&format!("'held', depends_on => array['{late}'::uuid], if_unmet => 'run'")).await;
+    let passed = "select count(*) from windlass.expiry where expires_at <= clock_timestamp()";
+    eventually("the start deadline passes", async || count(&hand.client, passed).await == 2).await;
+    let claimed = hand.claim_all().await;
+    assert_eq!(claimed.iter().map(|fence| fence.job).collect::<Vec<_>>(), [good]);
+    for id in [late, hasty] {
+        let row = job(&hand.client, id).await;
+        assert_eq!((&row["status"], &row["reason"]), (&json!("failed"), &json!("expired")));
+        assert!(attempts(&hand.client, id).await.is_empty(), "it never started");
+    }
+    assert_eq!(status(&hand.client, after).await, "canceled", "what waited for it hears of it");
+    assert_eq!(status(&hand.client, anyway).await, "queued");
+    hand.enqueue("'held', dedupe_key => 'k'").await;
+    assert_eq!(
+        count(&hand.client, "select count(*) from windlass.jobs where dedupe_key = 'k'").await,
+        2,
+        "its key is free"
+    );
+    assert_counts_are_exact(&hand.client).await;
+    assert_eq!(
+        keeper(&queue).run_once(Duty::Expire).await.unwrap().moved,
+        0,
+        "nothing is left for the keeper"
+    );
+}
+
+/// On an idle queue a single job is claimed by a shorter way.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lone_job_that_is_late_is_failed_and_runs_when_an_operator_retries_it() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "hasty", "start_deadline_seconds": 1})).await;
+    let late = hand.enqueue("'hasty'").await;
+    let passed = "select count(*) from windlass.expiry where expires_at <= clock_timestamp()";
+    eventually("the start deadline passes", async || count(&hand.client, passed).await == 1).await;
+    assert!(hand.claim_all().await.is_empty());
+    assert_eq!(status(&hand.client, late).await, "failed");
+    assert_eq!(hand.retry(late).await, "queued");
+    let fence = hand.claim_one().await;
+    assert_eq!(fence.job, late);
+    assert!(hand.settle(&fence, None).await);
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// One that has begun in time may come back after its start deadline.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_starts_again_what_had_begun_in_time() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "hasty", "start_deadline_seconds": 1})).await;
+    let begun = hand.enqueue("'hasty'").await;
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, Some(ending::release())).await);
+    let passed = "select count(*) from windlass.expiry where expires_at <= clock_timestamp()";
+    eventually("the start deadline passes", async || count(&hand.client, passed).await == 1).await;
+    assert_eq!(hand.claim_one().await.job, begun);
+}
+
+/// Chaos 5: deadlines of jobs that have run long ago stand before the next real one. A round counts what it dealt with, so the keeper goes on
+/// at once as long as rounds are full, and does not sleep between them.
+#[tokio::test(flavor = "multi_thread")]
+async fn deadlines_of_jobs_that_have_run_do_not_hold_up_the_next_one() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let old = "with ran as (
+          insert into windlass.expiry (tenant_id, job_id, expires_at, only_unstarted)
+            select $1, gen_random_uuid(), clock_timestamp() - interval '1 min', true from generate_series(1, 1200) returning tenant_id, job_id)
+        insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome, job_status)
+          select r.tenant_id, r.job_id, clock_timestamp(), 1, 1, 1, 1 from ran r";
+    hand.client.execute(old, &[&DEFAULT_TENANT]).await.unwrap();
+    let late = hand.enqueue(&format!("'held', delay => '1 h', {PAST}")).await;
+    let keeper = keeper(&queue);
+    let mut rounds = Vec::new();
+    while status(&hand.client, late).await != "failed" {
+        let round = keeper.run_once(Duty::Expire).await.unwrap();
+        rounds.push((round.moved, round.is_full));
+    }
+    assert_eq!(rounds, [(500, true), (500, true), (201, false)]);
+}
+
+/// A place in line without a body has nothing to run: it goes, and does not run for ever under a worker that never heard of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_in_line_without_a_body_starts_nothing() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    for others in [0, 2] {
+        let gone = hand.enqueue("'held'").await;
+        for _ in 0..others {
+            hand.enqueue("'held'").await;
+        }
+        hand.client.execute("delete from windlass.job where id = $1", &[&gone]).await.unwrap();
+        assert_eq!(hand.claim_all().await.len(), others);
+        assert_eq!(
+            count(&hand.client, &format!("select count(*) from windlass.live where job_id = '{gone}'")).await,
+            0
+        );
+    }
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// The deadline of a job that runs stays written: given back after it, the job does not start again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_given_back_after_its_deadline_does_not_start_again() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let job = hand.enqueue("'held', deadline => now() + interval '1 hour'").await;
+    let fence = hand.claim_one().await;
+    let pass = "update windlass.expiry set expires_at = clock_timestamp() - interval '1 s';
+        update windlass.job set deadline = clock_timestamp() - interval '1 s'";
+    hand.client.batch_execute(pass).await.unwrap();
+    hand.client.batch_execute("select windlass.expire(500)").await.unwrap();
+    let unclaim = "select windlass.unclaim($1, $2, (select array_agg(id) from windlass.lane), 0)";
+    hand.client.query(unclaim, &[&hand.worker, &fence.token]).await.unwrap();
+    assert_eq!(status(&hand.client, job).await, "queued");
+    hand.client.batch_execute("select windlass.expire(500)").await.unwrap();
+    assert_eq!(status(&hand.client, job).await, "failed");
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// A deletion takes the place in line and then the deadline. The keeper must not hold the second while it waits for the first.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keeper_passes_over_a_late_job_that_is_being_deleted() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let late = hand.enqueue(&format!("'held', {PAST}")).await;
+    let other = hand.enqueue(&format!("'held', {PAST}")).await;
+    let deleter = queue.client().await;
+    let lock = format!("begin; select from windlass.line where '{late}' = any (ids) for update");
+    deleter.batch_execute(&lock).await.unwrap();
+    assert_eq!(keeper(&queue).run_once(Duty::Expire).await.unwrap().moved, 1);
+    assert_eq!(status(&hand.client, other).await, "failed");
+    let deadline = format!("delete from windlass.expiry where job_id = '{late}'");
+    assert_eq!(deleter.execute(&deadline, &[]).await.unwrap(), 1);
+    deleter.batch_execute("rollback").await.unwrap();
+    assert_eq!(count(&hand.client, "select count(*) from windlass.trouble").await, 0);
+    assert_eq!(keeper(&queue).run_once(Duty::Expire).await.unwrap().moved, 1);
+    assert_eq!(status(&hand.client, late).await, "failed");
+}

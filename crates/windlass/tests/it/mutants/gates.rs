@@ -1,0 +1,189 @@
+//! The guards that hold while several transactions look and write at once, whatever their isolation level.
+
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use uuid::Uuid;
+use windlass::DEFAULT_TENANT;
+use windlass_testing::{TestQueue, eventually};
+
+use super::{Told, catches, commit_once_waited_for, holds};
+use crate::support::{Hand, count, ending};
+
+async fn failed(hand: &Hand, key: &str) -> Uuid {
+    let id = hand.enqueue(&format!("'held', ordering_key => '{key}'")).await;
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, Some(ending::failed())).await);
+    id
+}
+
+/// The last of the key waits for this job, through another one.
+async fn last_waits_for(hand: &Hand, key: &str, need: Uuid) {
+    let between =
+        hand.enqueue(&format!("'held', depends_on => array['{need}']::uuid[], if_unmet => 'wait'")).await;
+    hand.enqueue(&format!(
+        "'held', depends_on => array['{between}']::uuid[], if_unmet => 'run', ordering_key => '{key}'"
+    ))
+    .await;
+}
+
+async fn run_all(hand: &Hand) -> Told {
+    loop {
+        let fences = hand.claim_all().await;
+        if fences.is_empty() {
+            break;
+        }
+        for fence in fences {
+            assert!(hand.settle(&fence, None).await);
+        }
+    }
+    let blocked = count(&hand.client, "select count(*) from windlass.blocked").await;
+    holds(blocked == 0, "they wait for each other")
+}
+
+async fn retry(client: &Client, job: Uuid) -> Result<String, SqlState> {
+    let retry = "select answer from windlass.retry($1, $2, 'tester')";
+    let answer = client.query_one(retry, &[&DEFAULT_TENANT, &job]).await;
+    answer.map(|row| row.get(0)).map_err(|error| error.code().unwrap().clone())
+}
+
+/// When the first of two retries looks, nobody waits for its job; that begins before the second one looks.
+async fn a_retry_that_nobody_waits_for_yet(queue: &TestQueue, hand: &Hand) -> Told {
+    let (one, two) = (failed(hand, "a").await, failed(hand, "b").await);
+    last_waits_for(hand, "b", one).await;
+    let open = queue.client().await;
+    open.batch_execute("begin").await.unwrap();
+    assert_eq!(retry(&open, two).await.unwrap(), "blocked");
+    last_waits_for(hand, "a", two).await;
+    let (second, ()) = tokio::join!(retry(&hand.client, one), commit_once_waited_for(queue, &open));
+    second.unwrap();
+    run_all(hand).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_that_looks_before_it_has_its_turn_is_noticed() {
+    let guard = "perform windlass.take_turn(tenant, 'circle');";
+    let early = format!(
+        "if exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = job) then {guard} end if;"
+    );
+    let expected = "they wait for each other";
+    catches("waiting_behind", guard, &early, expected, a_retry_that_nobody_waits_for_yet).await;
+    catches("waiting_behind", guard, "", expected, a_retry_that_nobody_waits_for_yet).await;
+}
+
+/// The second of two retries has taken its snapshot before the first began.
+async fn a_retry_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Told {
+    for level in ["repeatable read", "serializable"] {
+        let (one, two) =
+            (failed(hand, &format!("a {level}")).await, failed(hand, &format!("b {level}")).await);
+        last_waits_for(hand, &format!("b {level}"), one).await;
+        last_waits_for(hand, &format!("a {level}"), two).await;
+        // A tenant's first turn makes the row, which an old snapshot cannot pass either.
+        let before = failed(hand, "c").await;
+        hand.retry(before).await;
+        let old = queue.client().await;
+        old.batch_execute(&format!("begin isolation level {level}; select from windlass.job")).await.unwrap();
+        hand.retry(two).await;
+        match retry(&old, one).await {
+            Ok(_) => old.batch_execute("commit").await.unwrap(),
+            Err(code) => {
+                assert_eq!(code, SqlState::T_R_SERIALIZATION_FAILURE);
+                old.batch_execute("rollback").await.unwrap();
+                retry(&old, one).await.unwrap();
+            }
+        }
+        run_all(hand).await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_that_only_locks_is_noticed_under_an_old_snapshot() {
+    let (guard, instead) = ("windlass.take_turn(tenant, 'circle')", "windlass.lock_gate(tenant, 'circle')");
+    catches("waiting_behind", guard, instead, "they wait for each other", a_retry_with_an_old_snapshot).await;
+}
+
+/// The limit was reached after the snapshot was taken.
+async fn a_lane_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Told {
+    for (round, level) in [(1, "repeatable read"), (2, "serializable")] {
+        hand.client.execute("update windlass.tenants set max_lanes = $1", &[&(4 * round)]).await.unwrap();
+        hand.enqueue(&format!("'held', queue => 'first{round}'")).await;
+        let old = queue.client().await;
+        old.batch_execute(&format!("begin isolation level {level}; select from windlass.lane"))
+            .await
+            .unwrap();
+        for n in 0..3 {
+            hand.enqueue(&format!("'held', queue => 'q{round}.{n}'")).await;
+        }
+        let late = format!("select windlass.enqueue('held', queue => 'late{round}')");
+        match old.batch_execute(&late).await {
+            Ok(()) => old.batch_execute("commit").await.unwrap(),
+            Err(error) => assert_eq!(error.code(), Some(&SqlState::T_R_SERIALIZATION_FAILURE), "{error}"),
+        }
+        let lanes = count(&hand.client, "select count(*) from windlass.lane").await;
+        holds(lanes <= i64::from(4 * round), "the tenant has more lanes than it may have")?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_on_lanes_that_only_locks_is_noticed_under_an_old_snapshot() {
+    let (guard, instead) = ("windlass.take_turn(tenant, 'lanes')", "windlass.lock_gate(tenant, 'lanes')");
+    let expected = "the tenant has more lanes than it may have";
+    catches("hold_to_lanes", guard, instead, expected, a_lane_with_an_old_snapshot).await;
+}
+
+/// Two invitations at once, where one more is allowed.
+async fn two_invitations_for_one_place(queue: &TestQueue, hand: &Hand) -> Told {
+    let fill = "insert into windlass.invitations (tenant_id, email, role, secret_hash, created_by, expires_at)
+        select $1, 'p' || n || '@example.org', 'viewer', sha256(n::text::bytea), 'x', now() + interval '1 day' from generate_series(1, 999) n";
+    hand.client.execute(fill, &[&DEFAULT_TENANT]).await.unwrap();
+    let invite = |name: &str| {
+        format!(
+            "select windlass.create_invitation('{DEFAULT_TENANT}',
+                jsonb_build_object('email', '{name}@example.org', 'role', 'viewer', 'created_by', 'x'), sha256('{name}'), 3600)"
+        )
+    };
+    let open = queue.client().await;
+    open.batch_execute(&format!("begin; {}", invite("one"))).await.unwrap();
+    let invite_two = invite("two");
+    let second = hand.client.batch_execute(&invite_two);
+    let (second, ()) = tokio::join!(second, commit_once_waited_for(queue, &open));
+    if let Err(error) = second {
+        assert_eq!(error.code().map(SqlState::code), Some("WL005"), "{error}");
+    }
+    let open_ones = count(&hand.client, "select count(*) from windlass.invitations").await;
+    holds(open_ones <= 1000, "there are more invitations than allowed")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn invitations_that_do_not_take_turns_are_noticed() {
+    let guard = "perform windlass.take_turn(of_tenant, 'invitations');";
+    let expected = "there are more invitations than allowed";
+    catches("create_invitation", guard, "", expected, two_invitations_for_one_place).await;
+}
+
+/// The event waits for another one with its dedupe id, after it has looked at the tenant; meanwhile the tenant is marked.
+async fn an_event_of_a_tenant_that_is_marked_meanwhile(queue: &TestQueue, hand: &Hand) -> Told {
+    let tenant = queue.tenant("leaving").await;
+    let emit = format!("select windlass.emit('it.happened', '{{}}', '{tenant}', 'd')");
+    let open = queue.client().await;
+    open.batch_execute(&format!("begin; {emit}")).await.unwrap();
+    let late = queue.client().await;
+    let emitting = tokio::spawn(async move { late.batch_execute(&emit).await });
+    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    eventually("the second event waits", async || count(&hand.client, waits).await == 1).await;
+    hand.client.execute("select windlass.mark_tenant_deleting($1)", &[&tenant]).await.unwrap();
+    open.batch_execute("rollback").await.unwrap();
+    if let Err(error) = emitting.await.unwrap() {
+        assert_eq!(error.code().map(SqlState::code), Some("WL003"), "{error}");
+    }
+    let events = count(&hand.client, "select count(*) from windlass.event").await;
+    holds(events == 0, "an event came into a tenant that is being deleted")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_does_not_look_at_its_tenant_again_is_noticed() {
+    let guard = "perform windlass.refuse_tenant(array[tenant]);";
+    let expected = "an event came into a tenant that is being deleted";
+    catches("emit", guard, "", expected, an_event_of_a_tenant_that_is_marked_meanwhile).await;
+}

@@ -1,0 +1,199 @@
+//! The guards against what arrives late and what was decided earlier.
+
+use serde_json::json;
+use tokio_postgres::Client;
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Duty};
+use windlass_testing::{TestQueue, eventually};
+
+use super::{Told, catches, holds};
+use crate::support::{Hand, count, ending, keeper, status};
+
+async fn a_claim_that_was_given_up(_: &TestQueue, hand: &Hand) -> Told {
+    hand.enqueue("'held'").await;
+    let give_up = "select windlass.unclaim($1, $2, array(select id from windlass.lane), 0)";
+    hand.client.execute(give_up, &[&hand.worker, &Uuid::new_v4()]).await.unwrap();
+    holds(hand.claim_all().await.is_empty(), "a claim that was given up takes a job")
+}
+
+#[tokio::test]
+async fn a_claim_that_does_not_look_at_its_epoch_is_noticed() {
+    let expected = "a claim that was given up takes a job";
+    catches("claim", "and w.epoch <= in_epoch", "", expected, a_claim_that_was_given_up).await;
+}
+
+#[tokio::test]
+async fn giving_a_claim_up_without_ending_its_epoch_is_noticed() {
+    let (guard, instead) = ("set epoch = of_epoch + 1", "set epoch = epoch");
+    catches("end_epoch", guard, instead, "a claim that was given up takes a job", a_claim_that_was_given_up)
+        .await;
+}
+
+async fn a_dead_worker_that_says_it_waits(queue: &TestQueue, hand: &Hand) -> Told {
+    hand.fall_silent().await;
+    keeper(queue).run_once(Duty::Reap).await.unwrap();
+    hand.client.execute("select windlass.set_waiting($1, true)", &[&hand.worker]).await.unwrap();
+    let rows = count(&hand.client, "select count(*) from windlass.waiting").await;
+    holds(rows == 0, "a row is left that makes everybody ring")
+}
+
+#[tokio::test]
+async fn a_wait_that_does_not_look_at_the_lease_is_noticed() {
+    let guard = "and w.stopped_at is null and w.lease_expires_at > clock_timestamp()";
+    let expected = "a row is left that makes everybody ring";
+    catches("set_waiting", guard, "", expected, a_dead_worker_that_says_it_waits).await;
+}
+
+async fn a_circle_by_retry(_: &TestQueue, hand: &Hand) -> Told {
+    let first = hand.enqueue("'held', ordering_key => 'k'").await;
+    let fence = hand.claim_one().await;
+    hand.settle(&fence, Some(ending::failed())).await;
+    let between =
+        hand.enqueue(&format!("'held', depends_on => array['{first}']::uuid[], if_unmet => 'wait'")).await;
+    hand.enqueue(&format!(
+        "'held', depends_on => array['{between}']::uuid[], if_unmet => 'run', ordering_key => 'k'"
+    ))
+    .await;
+    holds(hand.retry(first).await == "queued", "they wait for each other")
+}
+
+#[tokio::test]
+async fn a_retry_that_does_not_look_who_waits_for_it_is_noticed() {
+    let (guard, instead) = ("behind := windlass.waiting_behind(tenant, job)", "behind := '{}'");
+    catches("retry_unaudited", guard, instead, "they wait for each other", a_circle_by_retry).await;
+}
+
+/// A failed job that is past its retention.
+async fn old_failure(hand: &Hand) -> Uuid {
+    hand.define(json!({"key": "held", "retention": {"failed": 86400}})).await;
+    let id = hand.enqueue("'held'").await;
+    let fence = hand.claim_one().await;
+    hand.settle(&fence, Some(ending::failed())).await;
+    hand.client
+        .execute("update windlass.history set finished_at = finished_at - interval '2 days'", &[])
+        .await
+        .unwrap();
+    id
+}
+
+async fn a_need_past_its_retention(queue: &TestQueue, hand: &Hand) -> Told {
+    let need = old_failure(hand).await;
+    let waits =
+        hand.enqueue(&format!("'held', depends_on => array['{need}']::uuid[], if_unmet => 'wait'")).await;
+    keeper(queue).run_once(Duty::Prune).await.unwrap();
+    holds(status(&hand.client, waits).await == "blocked", "a failed need counts as met")
+}
+
+#[tokio::test]
+async fn a_purge_by_retention_that_does_not_look_who_waits_is_noticed() {
+    catches(
+        "needed_jobs",
+        "and d.needs_job_id = any (jobs)",
+        "and false",
+        "a failed need counts as met",
+        a_need_past_its_retention,
+    )
+    .await;
+}
+
+async fn a_wait_for_a_job_that_is_being_pruned(queue: &TestQueue, hand: &Hand) -> Told {
+    let need = old_failure(hand).await;
+    hand.client.batch_execute("begin").await.unwrap();
+    let waits =
+        hand.enqueue(&format!("'held', depends_on => array['{need}']::uuid[], if_unmet => 'wait'")).await;
+    let other = queue.client().await;
+    let pruning =
+        tokio::spawn(async move { other.execute("select windlass.prune(100)", &[]).await.unwrap() });
+    let locked = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    let probe = queue.client().await;
+    eventually("it waits or is through", async || pruning.is_finished() || count(&probe, locked).await == 1)
+        .await;
+    hand.client.batch_execute("commit").await.unwrap();
+    pruning.await.unwrap();
+    unblock(&hand.client).await;
+    holds(status(&hand.client, need).await == "failed", "a job goes that somebody waits for")?;
+    holds(status(&hand.client, waits).await == "blocked", "a failed need counts as met")
+}
+
+async fn unblock(client: &Client) {
+    client.execute("select windlass.unblock_all(100)", &[]).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_enqueue_that_does_not_lock_what_it_waits_for_is_noticed() {
+    let guard = "perform from windlass.job b where b.tenant_id = tenant and b.id = any (depends_on) order by b.id for key share;";
+    let expected = "a job goes that somebody waits for";
+    catches("enqueue_guarded", guard, "", expected, a_wait_for_a_job_that_is_being_pruned).await;
+}
+
+async fn a_retried_job_whose_clean_up_is_done(queue: &TestQueue, hand: &Hand) -> Told {
+    hand.define(json!({"key": "held", "retention": {"succeeded": 86400}, "on_purge": "clean"})).await;
+    hand.define(json!({"key": "clean"})).await;
+    let id = hand.enqueue("'held'").await;
+    let fence = hand.claim_one().await;
+    let with =
+        json!({"outcome": 1, "next": 1, "failures": 0, "lost": 0, "snoozes": 0, "artifact": {"path": "a"}});
+    hand.settle(&fence, Some(with)).await;
+    hand.client
+        .execute("update windlass.history set finished_at = finished_at - interval '2 days'", &[])
+        .await
+        .unwrap();
+    let keeper = keeper(queue);
+    keeper.run_once(Duty::Prune).await.unwrap();
+    let clean_up = hand.claim_one().await;
+    hand.settle(&clean_up, None).await;
+    // The retry forgets the deletion, and an earlier one than this may not have: the deletion looks too.
+    let kept = "create table public.kept as select * from windlass.purge_wait";
+    hand.client.batch_execute(kept).await.unwrap();
+    hand.retry(id).await;
+    let forgotten = count(&hand.client, "select count(*) from windlass.purge_wait").await == 0;
+    let again = "insert into windlass.purge_wait select * from public.kept on conflict do nothing";
+    hand.client.batch_execute(again).await.unwrap();
+    keeper.run_once(Duty::Prune).await.unwrap();
+    holds(status(&hand.client, id).await == "queued", "retention deletes a job that was just retried")?;
+    holds(forgotten, "a retried job still waits for its deletion")
+}
+
+#[tokio::test]
+async fn a_deletion_that_does_not_look_at_the_state_again_is_noticed() {
+    let (guard, instead) = ("unnest(batch.done) j where j = any (ended)", "unnest(batch.done) j");
+    let expected = "retention deletes a job that was just retried";
+    catches("finish_clean_ups", guard, instead, expected, a_retried_job_whose_clean_up_is_done).await;
+}
+
+#[tokio::test]
+async fn a_retry_that_leaves_the_waiting_deletion_is_noticed() {
+    let guard = "delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = job returning w.cleanup_job_id into clean_up;";
+    let expected = "a retried job still waits for its deletion";
+    catches(
+        "retry_unaudited",
+        guard,
+        "perform from windlass.tenants where false;",
+        expected,
+        a_retried_job_whose_clean_up_is_done,
+    )
+    .await;
+}
+
+async fn a_barrier_of_another_cluster(queue: &TestQueue, hand: &Hand) -> Told {
+    let tenant = queue.tenant("leaving").await;
+    assert_ne!(tenant, DEFAULT_TENANT);
+    let restored = "update windlass.tenants set status = 'deleting', purge_barrier = '9000000000' where slug = 'leaving'";
+    hand.client.batch_execute(restored).await.unwrap();
+    // The last step waits for whatever runs in other databases, so a few rounds may pass.
+    let mut left = 1;
+    for _ in 0..500 {
+        keeper(queue).run_once(Duty::PurgeTenants).await.unwrap();
+        left = count(&hand.client, "select count(*) from windlass.tenants where slug = 'leaving'").await;
+        if left == 0 {
+            break;
+        }
+    }
+    holds(left == 0, "a deletion waits for ever")
+}
+
+#[tokio::test]
+async fn a_barrier_that_is_believed_after_a_restore_is_noticed() {
+    let (guard, instead) = ("least(t.purge_barrier,", "coalesce(t.purge_barrier,");
+    catches("purge_tenant", guard, instead, "a deletion waits for ever", a_barrier_of_another_cluster).await;
+}

@@ -1,0 +1,138 @@
+//! The duties that move jobs.
+
+use serde_json::json;
+use uuid::Uuid;
+use windlass::{DEFAULT_TENANT, Duty};
+use windlass_testing::TestQueue;
+
+use super::{assert_shown, set_aside};
+use crate::support::{Hand, count, keeper, status};
+
+async fn hand(queue: &TestQueue) -> Hand {
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand
+}
+
+async fn run(hand: &Hand, text: &str, job: Uuid) {
+    assert_eq!(hand.client.execute(text, &[&job]).await.unwrap(), 1, "{text}");
+}
+
+const DUE: &str =
+    "update windlass.deferred set due_at = clock_timestamp() - interval '1 s' where job_id = $1";
+
+/// Stands in line already; never due; of a lane that is not there; and one that somebody else holds.
+pub(super) async fn promote(queue: &TestQueue) {
+    let hand = hand(queue).await;
+    let twice = hand.enqueue("'held', delay => '1 h'").await;
+    let never = hand.enqueue("'held', delay => '1 h'").await;
+    let held = hand.enqueue("'held', delay => '1 h'").await;
+    let good = hand.enqueue("'held', delay => '1 h'").await;
+    for job in [twice, held, good] {
+        run(&hand, DUE, job).await;
+    }
+    run(&hand, "update windlass.deferred set due_at = 'infinity' where job_id = $1", never).await;
+    let in_line = "insert into windlass.line (tenant_id, job_id, lane, max_attempts, ids)
+        select tenant_id, job_id, lane, max_attempts, array[job_id] from windlass.deferred where job_id = $1";
+    run(&hand, in_line, twice).await;
+    let other = queue.client().await;
+    other
+        .batch_execute(&format!("begin; select from windlass.deferred where job_id = '{held}' for update"))
+        .await
+        .unwrap();
+    let round = keeper(queue).run_once(Duty::Promote).await.unwrap();
+    assert_eq!(round.moved, 1);
+    assert_eq!(status(&hand.client, good).await, "queued");
+    assert_shown(queue, &twice.to_string(), "cannot be put in line").await;
+    // It is passed over for a minute, and forgotten when it is mended.
+    assert_eq!(keeper(queue).run_once(Duty::Promote).await.unwrap().moved, 0);
+    run(&hand, "delete from windlass.line where job_id = $1", twice).await;
+    hand.client
+        .batch_execute("update windlass.trouble set seen_at = seen_at - interval '2 minutes'")
+        .await
+        .unwrap();
+    assert_eq!(keeper(queue).run_once(Duty::Promote).await.unwrap().moved, 1);
+    assert!(set_aside(queue).await.is_empty());
+    other.batch_execute("rollback").await.unwrap();
+}
+
+/// The attempt has ended before; the definition cannot be read, or is gone; the body is gone.
+pub(super) async fn reap(queue: &TestQueue) {
+    let hand = hand(queue).await;
+    hand.define(json!({"key": "odd"})).await;
+    hand.define(json!({"key": "gone"})).await;
+    let ended = hand.enqueue("'held'").await;
+    let bodiless = hand.enqueue("'held'").await;
+    let odd = hand.enqueue("'odd'").await;
+    let orphan = hand.enqueue("'gone'").await;
+    let good = hand.enqueue("'held'").await;
+    assert_eq!(hand.claim_all().await.len(), 5);
+    let end = "insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome)
+        select tenant_id, job_id, clock_timestamp(), attempt, lane, 2 from windlass.live where job_id = $1";
+    run(&hand, end, ended).await;
+    run(&hand, "delete from windlass.job where id = $1", bodiless).await;
+    let spoil = r#"update windlass.job_definitions set backoff = '{"base": 5}' where key = 'odd';
+        delete from windlass.job_definitions where key = 'gone'"#;
+    hand.client.batch_execute(spoil).await.unwrap();
+    hand.fall_silent().await;
+    assert_eq!(keeper(queue).run_once(Duty::Reap).await.unwrap().moved, 4);
+    for job in [odd, good] {
+        assert_eq!(status(&hand.client, job).await, "scheduled");
+    }
+    let left = "select count(*) from windlass.live";
+    assert_eq!(
+        count(&hand.client, left).await,
+        1,
+        "{orphan}, {bodiless} and the good ones are not held any more"
+    );
+    assert_shown(queue, &ended.to_string(), "cannot be taken back").await;
+    assert_shown(queue, "odd", "backoff").await;
+}
+
+/// Cannot be ended, because it has ended; held by somebody else; not there any more.
+pub(super) async fn expire(queue: &TestQueue) {
+    let hand = hand(queue).await;
+    let late = "deadline => clock_timestamp() - interval '1 s'";
+    let ended = hand.enqueue(&format!("'held', {late}")).await;
+    let held = hand.enqueue(&format!("'held', {late}")).await;
+    let good = hand.enqueue(&format!("'held', {late}")).await;
+    let end = "insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, job_status)
+        select tenant_id, id, clock_timestamp(), 0, lane, 4 from windlass.job where id = $1";
+    run(&hand, end, ended).await;
+    let gone = "insert into windlass.expiry (tenant_id, job_id, expires_at, only_unstarted)
+        select $1, gen_random_uuid(), t.at, true from (values (timestamptz '-infinity'), ('infinity')) t (at)";
+    hand.client.execute(gone, &[&DEFAULT_TENANT]).await.unwrap();
+    let other = queue.client().await;
+    let hold = format!("begin; select from windlass.line where '{held}' = any (ids) for update");
+    other.batch_execute(&hold).await.unwrap();
+    keeper(queue).run_once(Duty::Expire).await.unwrap();
+    assert_eq!(status(&hand.client, good).await, "failed");
+    assert_shown(queue, &ended.to_string(), "cannot be ended").await;
+    assert_eq!(status(&hand.client, held).await, "queued");
+    other.batch_execute("rollback").await.unwrap();
+    keeper(queue).run_once(Duty::Expire).await.unwrap();
+    assert_eq!(status(&hand.client, held).await, "failed", "it is tried again");
+}
+
+/// Stands in line already; waits for what is not there; held by somebody else.
+pub(super) async fn unblock(queue: &TestQueue) {
+    let hand = hand(queue).await;
+    let need = hand.enqueue("'held'").await;
+    let waits = format!("'held', depends_on => array['{need}'::uuid]");
+    let twice = hand.enqueue(&waits).await;
+    let good = hand.enqueue(&waits).await;
+    let in_line = "insert into windlass.line (tenant_id, job_id, lane, max_attempts, ids)
+        select tenant_id, job_id, lane, max_attempts, array[job_id] from windlass.blocked where job_id = $1";
+    run(&hand, in_line, twice).await;
+    // The need ends unnoticed.
+    run(&hand, "delete from windlass.line where $1 = any (ids)", need).await;
+    let end =
+        "insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome, job_status)
+        select tenant_id, id, clock_timestamp(), 1, lane, 1, 1 from windlass.job where id = $1";
+    run(&hand, end, need).await;
+    for _ in 0..3 {
+        keeper(queue).run_once(Duty::Unblock).await.unwrap();
+    }
+    assert_eq!(status(&hand.client, good).await, "queued");
+    assert_shown(queue, &twice.to_string(), "cannot be released").await;
+}

@@ -1,0 +1,252 @@
+//! The other duties.
+
+use jiff::SignedDuration;
+use serde_json::json;
+use windlass::{DEFAULT_TENANT, Definition, Duty, NewEvent, NewTrigger};
+use windlass_testing::{TestQueue, eventually};
+
+use super::assert_shown;
+use crate::event::{event, outcomes};
+use crate::schedule::{create, define, every_minute, look_back};
+use crate::support::{Hand, count, keeper};
+
+/// Cannot be read, cannot be computed, and held by somebody else.
+pub(super) async fn schedule(queue: &TestQueue) {
+    define(queue).await;
+    let client = queue.client().await;
+    let mut triggers = Vec::new();
+    for _ in 0..4 {
+        let trigger = create(queue, &every_minute()).await;
+        look_back(&client, &trigger, SignedDuration::from_mins(3)).await;
+        triggers.push(trigger.id);
+    }
+    let [unreadable, odd, held, good] = triggers[..] else { panic!("four were made") };
+    let spoil = "update windlass.job_triggers set cron_expr = 'now and then' where id = $1";
+    client.execute(spoil, &[&odd]).await.unwrap();
+    let spoil = "update windlass.job_triggers set starts_at = '-infinity', conditions = '[]', dedupe_window_seconds = 0,
+        misfire_grace_seconds = 2147483647, jitter_seconds = 0, label = '' where id = $1";
+    client.execute(spoil, &[&unreadable]).await.unwrap();
+    let spoil = "update windlass.job_triggers set timezone = 'Mars/Base' where id = $1";
+    client.execute(spoil, &[&unreadable]).await.unwrap();
+    let other = queue.client().await;
+    other
+        .batch_execute(&format!("begin; select from windlass.job_triggers where id = '{held}' for update"))
+        .await
+        .unwrap();
+    keeper(queue).run_once(Duty::Schedule).await.unwrap();
+    let fires =
+        format!("select count(*) from windlass.fire where trigger_id = '{good}' and outcome = 'fired'");
+    assert!(count(&client, &fires).await > 0);
+    let fires = format!("select count(*) from windlass.fire where trigger_id <> '{good}'");
+    assert_eq!(count(&client, &fires).await, 0);
+    assert_shown(queue, &odd.to_string(), "cron").await;
+    assert_shown(queue, &unreadable.to_string(), "timezone").await;
+    other.batch_execute("rollback").await.unwrap();
+}
+
+/// A trigger whose conditions or template cannot be read, beside one that can.
+pub(super) async fn dispatch(queue: &TestQueue) {
+    define(queue).await;
+    let client = queue.client().await;
+    let odd = create(queue, &NewTrigger::event("odd", "a.b", "held")).await;
+    let good = create(queue, &NewTrigger::event("good", "a.*", "held")).await;
+    let spoil = r#"update windlass.job_triggers set conditions = '{"a": {"like": 5}}' where id = $1"#;
+    client.execute(spoil, &[&odd.id]).await.unwrap();
+    let id = queue.emit(&NewEvent::new("a.b").payload(&json!({"a": 1}))).await.unwrap().id;
+    eventually("it is dispatched", async || {
+        keeper(queue).run_once(Duty::Dispatch).await.unwrap();
+        !event(queue, id).await.is_pending
+    })
+    .await;
+    let event = event(queue, id).await;
+    let of = |trigger| event.triggers.iter().position(|one| one.trigger_id == trigger).unwrap();
+    assert_eq!(outcomes(&event)[of(good.id)], ("fired", None));
+    assert_eq!(outcomes(&event)[of(odd.id)].0, "failed");
+    assert_shown(queue, &odd.id.to_string(), "conditions").await;
+}
+
+/// Differences that no total can hold, of a lane that is not there.
+pub(super) async fn fold(queue: &TestQueue) {
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    queue.enqueue(&windlass::NewJob::new("held")).await.unwrap();
+    let spoil = "insert into windlass.total (tenant_id, lane, queued) values ($1, -7, 9223372036854775807)";
+    client.execute(spoil, &[&DEFAULT_TENANT]).await.unwrap();
+    let spoil =
+        "insert into windlass.tally (tenant_id, lane, queued) values ($1, -7, 1), (gen_random_uuid(), -8, 1)";
+    client.execute(spoil, &[&DEFAULT_TENANT]).await.unwrap();
+    keeper(queue).run_once(Duty::Fold).await.unwrap();
+    assert_eq!(
+        count(&client, "select count(*) from windlass.tally").await,
+        1,
+        "all but the one that cannot be added"
+    );
+    assert_eq!(count(&client, "select queued from windlass.total where lane > 0").await, 1);
+    assert_shown(queue, "-7", "cannot be added").await;
+}
+
+/// Rules that are none, and jobs that somebody else or a hold keeps.
+pub(super) async fn prune(queue: &TestQueue) {
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "odd", "retention": {"succeeded": 60}})).await;
+    hand.define(json!({"key": "held", "retention": {"succeeded": 60}})).await;
+    let mut jobs = Vec::new();
+    for key in ["odd", "held", "held", "held"] {
+        jobs.push(hand.enqueue(&format!("'{key}'")).await);
+    }
+    for fence in hand.claim_all().await {
+        assert!(hand.settle(&fence, None).await);
+    }
+    let spoil = r#"update windlass.history set finished_at = finished_at - interval '1 hour';
+        update windlass.job_definitions set retention = '{"succeeded": "7d", "failed": -1, "lost": 5}' where key = 'odd'"#;
+    hand.client.batch_execute(spoil).await.unwrap();
+    let hold = "select windlass.place_hold($1, $2, null, null, 'law', 'tester')";
+    hand.client.execute(hold, &[&DEFAULT_TENANT, &jobs[1]]).await.unwrap();
+    let other = queue.client().await;
+    let lock = format!("begin; select from windlass.history where job_id = '{}' for update", jobs[2]);
+    other.batch_execute(&lock).await.unwrap();
+    assert_eq!(keeper(queue).run_once(Duty::Prune).await.unwrap().moved, 1);
+    let left = "select count(*) from windlass.job";
+    assert_eq!(count(&hand.client, left).await, 3);
+    assert_shown(queue, "odd", "retention").await;
+    other.batch_execute("rollback").await.unwrap();
+}
+
+/// Of a tenant that is not there and as large as a request may be; too large for one JSON value; and one that cannot be read at all.
+pub(super) async fn seal(queue: &TestQueue) {
+    let client = queue.client().await;
+    let sealed = async |count: i64| {
+        eventually("all are sealed", async || {
+            keeper(queue).run_once(Duty::Seal).await.unwrap();
+            self::count(&client, "select count(*) from windlass.audit_seals").await == count
+        })
+        .await;
+    };
+    let faults = async || {
+        let rows = client.query("select audit_id, problem from windlass.verify_audit()", &[]).await.unwrap();
+        rows.iter().map(|row| (row.get::<_, i64>(0), row.get::<_, String>(1))).collect::<Vec<_>>()
+    };
+    let write = "insert into windlass.audit (tenant_id, actor, action, target, detail) values
+        (gen_random_uuid(), '', '', '', to_jsonb(repeat('x', 1000000))), ($1, 'a', 'b', 'c', 'null')";
+    client.execute(write, &[&DEFAULT_TENANT]).await.unwrap();
+    let write = "insert into windlass.audit (tenant_id, actor, action, target, detail, before, after)
+        select $1, 'large', 'b', 'c', large, large, jsonb_build_object('large', large, 'list', '[1, null, {\"a\": true}]'::jsonb)
+          from (select to_jsonb(repeat('x', 90000000)) as large) v returning id";
+    let large: i64 = client.query_one(write, &[&DEFAULT_TENANT]).await.unwrap().get(0);
+    client
+        .execute(
+            "insert into windlass.audit (tenant_id, actor, action, target) values ($1, 'a', 'b', 'c')",
+            &[&DEFAULT_TENANT],
+        )
+        .await
+        .unwrap();
+    sealed(4).await;
+    assert_eq!(faults().await, []);
+    assert_shown(queue, &large.to_string(), "cannot be hashed as one text").await;
+
+    // The chain proves such a row as any other, in each of its parts.
+    let as_it_was = "update windlass.audit set actor = 'large', after = jsonb_set(after, '{list,0}', '1') where actor in ('large', 'forged')";
+    for change in ["actor = 'forged'", "after = jsonb_set(after, '{list,0}', '2')"] {
+        for (change, is_found) in [
+            (format!("update windlass.audit set {change} where actor = 'large'"), true),
+            (as_it_was.to_owned(), false),
+        ] {
+            let behind =
+                format!("set session_replication_role = replica; {change}; reset session_replication_role");
+            client.batch_execute(&behind).await.unwrap();
+            let expected = (large, "the row, or the one before it, was changed".to_owned());
+            assert_eq!(faults().await, if is_found { vec![expected] } else { vec![] }, "{change}");
+        }
+    }
+
+    // A row that cannot be read has its place in the chain, and is told of for ever.
+    let unread = "create or replace function windlass.digest_json(value jsonb) returns bytea language plpgsql
+        as 'begin raise program_limit_exceeded; end'";
+    client.batch_execute(unread).await.unwrap();
+    let again = "insert into windlass.audit (tenant_id, actor, action, target, detail, before, after)
+        select tenant_id, 'unread', 'b', 'c', detail, before, after from windlass.audit where actor = 'large' returning id";
+    let unread: i64 = client.query_one(again, &[]).await.unwrap().get(0);
+    client
+        .execute(
+            "insert into windlass.audit (tenant_id, actor, action, target) values ($1, 'a', 'b', 'c')",
+            &[&DEFAULT_TENANT],
+        )
+        .await
+        .unwrap();
+    sealed(6).await;
+    assert!(faults().await.contains(&(
+        unread,
+        "the row could not be read when it was chained, so nothing proves what it says".to_owned()
+    )));
+    client.batch_execute("delete from windlass.trouble").await.unwrap();
+    assert_shown(queue, &unread.to_string(), "nothing proves what it says").await;
+}
+
+/// One tenant under a hold, another not.
+pub(super) async fn purge_tenants(queue: &TestQueue) {
+    let client = queue.client().await;
+    let (held, good) = (queue.tenant("held").await, queue.tenant("good").await);
+    let hold = "select windlass.place_hold($1, null, null, null, 'law', 'tester')";
+    client.execute(hold, &[&held]).await.unwrap();
+    let delete = "update windlass.tenants set status = 'deleting', updated_at = now() - case slug when 'held' then interval '1 h' else '0' end
+        where slug in ('held', 'good')";
+    client.execute(delete, &[]).await.unwrap();
+    eventually("the other is deleted", async || {
+        keeper(queue).run_once(Duty::PurgeTenants).await.unwrap();
+        count(&client, &format!("select count(*) from windlass.tenants where id = '{good}'")).await == 0
+    })
+    .await;
+    assert_eq!(
+        count(&client, &format!("select count(*) from windlass.tenants where id = '{held}'")).await,
+        1
+    );
+    assert_shown(queue, &held.to_string(), "legal hold").await;
+}
+
+/// A partition with another week's bounds, and a table in the place of another.
+pub(super) async fn partition(queue: &TestQueue) {
+    let client = queue.client().await;
+    let spoil = "do $$
+        declare
+          week timestamp := date_trunc('week', now() at time zone 'UTC');
+          next text := 'job_' || to_char(week + interval '1 week', 'IYYY_\"w\"IW');
+        begin
+          execute format('drop table windlass.%I', next);
+          execute format('drop table windlass.%I', 'job_' || to_char(week + interval '2 weeks', 'IYYY_\"w\"IW'));
+          execute format('create table windlass.%I partition of windlass.job for values from (%L) to (%L)', next,
+            windlass.uuid7_floor((week + interval '1 week 5 hours') at time zone 'UTC'),
+            windlass.uuid7_floor((week + interval '2 weeks 5 hours') at time zone 'UTC'));
+          execute format('alter table windlass.%I owner to windlass_owner', next);
+          execute format('drop table windlass.%I', 'history_' || to_char(week + interval '1 week', 'IYYY_\"w\"IW'));
+          execute format('create table windlass.%I ()', 'history_' || to_char(week + interval '1 week', 'IYYY_\"w\"IW'));
+        end $$";
+    client.batch_execute(spoil).await.unwrap();
+    assert_eq!(keeper(queue).run_once(Duty::Partition).await.unwrap().moved, 1, "the week after it");
+    let week: String = client
+        .query_one("select to_char(now() at time zone 'UTC' + interval '1 week', 'IYYY_\"w\"IW')", &[])
+        .await
+        .unwrap()
+        .get(0);
+    assert_shown(queue, &format!("job_{week}"), "not the week of its name").await;
+    assert_shown(queue, &format!("history_{week}"), "no partition").await;
+}
+
+/// History of a lane that is not there, at no time that could be added up.
+pub(super) async fn sample(queue: &TestQueue) {
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.enqueue("'held'").await;
+    let fence = hand.claim_one().await;
+    assert!(hand.settle(&fence, None).await);
+    let spoil = "update windlass.history set finished_at = finished_at - interval '20 s';
+        insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome)
+        select gen_random_uuid(), gen_random_uuid(), t.at, 1, -9, 1 from (values (timestamptz '-infinity'), ('infinity'), (now() - interval '20 s')) t (at)";
+    hand.client.batch_execute(spoil).await.unwrap();
+    hand.client
+        .batch_execute("insert into windlass.keeper_mark (duty, reached) values ('activity', date_bin('15 s', now(), 'epoch') - interval '1 min')")
+        .await
+        .unwrap();
+    keeper(queue).run_once(Duty::Sample).await.unwrap();
+    let sum = "select sum(succeeded)::bigint from windlass.activity where tenant_id = '00000000-0000-7000-8000-000000000001'";
+    assert_eq!(count(&hand.client, sum).await, 1);
+}

@@ -1,0 +1,140 @@
+//! Deleting tenants: one that cannot be deleted does not hold up the others, and nothing comes into one that is gone.
+
+use uuid::Uuid;
+use windlass::{Act, Actor, Definition, Duty, HoldOn, NewJob, Reach, examine};
+use windlass_testing::{TestQueue, eventually, settings};
+
+use crate::support::{count, everything, keeper};
+
+async fn mark(queue: &TestQueue, tenant: Uuid) {
+    let acting = queue.act(Reach::Everything, &Actor::default()).await.unwrap();
+    acting.delete_tenant(tenant).await.unwrap();
+    acting.commit(&Act::new("tenant.delete", "x")).await.unwrap();
+}
+
+async fn blocked(queue: &TestQueue, tenant: Uuid) -> Option<String> {
+    let query = "select purge_blocked from windlass.tenants where id = $1";
+    queue.client().await.query_one(query, &[&tenant]).await.unwrap().get(0)
+}
+
+/// Rounds of the duty, as the keeper would do them, until so many of the tenants are left: the last step waits for the transactions
+/// of other databases too.
+async fn purge_until(queue: &TestQueue, left: i64) {
+    let (keeper, client) = (keeper(queue), queue.client().await);
+    let query = "select count(*) from windlass.tenants where slug <> 'default'";
+    eventually("they are deleted", async || {
+        keeper.run_once(Duty::PurgeTenants).await.unwrap();
+        count(&client, query).await == left
+    })
+    .await;
+    for _ in 0..3 {
+        keeper.run_once(Duty::PurgeTenants).await.unwrap();
+    }
+    assert_eq!(count(&client, query).await, left);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_under_legal_hold_or_with_an_error_does_not_hold_up_the_others() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let (held, bad, free) =
+        (queue.tenant("held").await, queue.tenant("bad").await, queue.tenant("free").await);
+    for tenant in [held, bad, free] {
+        queue.enqueue(&NewJob::new("held").tenant(tenant)).await.unwrap();
+    }
+    let hold = queue.hold(held, &HoldOn::Tenant, "case 12", "counsel").await.unwrap();
+    // Something of the user's own refers to the tenant.
+    client
+        .batch_execute(&format!(
+            "create table public.mine (tenant uuid references windlass.tenants (id)); insert into public.mine values ('{bad}')"
+        ))
+        .await
+        .unwrap();
+    for tenant in [held, bad, free] {
+        mark(&queue, tenant).await;
+    }
+    purge_until(&queue, 2).await;
+    assert!(!everything(&client).await.contains(&free.to_string()));
+    assert_eq!(blocked(&queue, held).await.as_deref(), Some("something of it is under legal hold"));
+    let why = blocked(&queue, bad).await.unwrap();
+    assert!(why.contains("foreign key"), "{why}");
+    let kept = format!("select count(*) from windlass.job where tenant_id = '{held}'");
+    assert_eq!(count(&client, &kept).await, 1, "nothing of it is deleted");
+
+    let findings = examine(&settings(queue.url())).await.unwrap();
+    let told: Vec<&str> =
+        findings.iter().filter(|one| one.check == "deleted tenants").map(|one| one.found.as_str()).collect();
+    assert!(told.iter().any(|found| found.contains("held: something of it is under legal hold")), "{told:?}");
+    assert!(told.iter().any(|found| found.contains("bad: ") && found.contains("foreign key")), "{told:?}");
+
+    queue.release(held, hold, "counsel").await.unwrap();
+    client
+        .batch_execute("drop table public.mine; update windlass.tenants set purge_looked_at = now() - interval '2 min' where slug = 'bad'")
+        .await
+        .unwrap();
+    purge_until(&queue, 0).await;
+}
+
+/// A held tenant may be there for years: enqueuers do not pay for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn enqueuers_do_not_pay_for_a_tenant_that_stays_under_hold() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let held = queue.tenant("held").await;
+    queue.hold(held, &HoldOn::Tenant, "case 12", "counsel").await.unwrap();
+    mark(&queue, held).await;
+    let watched = "select last_value from windlass.tenants_watched";
+    purge_until(&queue, 1).await;
+    assert_eq!(count(&client, watched).await, 1, "somebody may know its lanes for a moment");
+    client.batch_execute("update windlass.tenants set updated_at = now() - interval '2 min'").await.unwrap();
+    purge_until(&queue, 1).await;
+    assert_eq!(count(&client, watched).await, 0);
+}
+
+/// Transaction numbers begin anew in a cluster that a backup was restored into.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_is_deleted_after_a_restore_into_a_new_cluster() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let tenant = queue.tenant("leaving").await;
+    mark(&queue, tenant).await;
+    client
+        .batch_execute("update windlass.tenants set purge_barrier = '9000000000' where slug = 'leaving'")
+        .await
+        .unwrap();
+    purge_until(&queue, 0).await;
+}
+
+/// A transaction with one snapshot throughout has taken it before the tenant was marked, and has no transaction number yet.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_with_an_old_snapshot_brings_nothing_into_a_deleted_tenant() {
+    for level in ["repeatable read", "serializable"] {
+        let queue = TestQueue::create().await;
+        queue.define(&Definition::new("held")).await.unwrap();
+        let tenant = queue.tenant("leaving").await;
+        let new = NewJob::new("held").tenant(tenant);
+        for new in [new.clone(), new.clone().dedupe_key("k"), new.clone().tag("t")] {
+            windlass::enqueue(&queue.client().await, &new).await.unwrap();
+        }
+        let mut old = Vec::new();
+        for new in [new.clone(), new.clone().dedupe_key("l"), new.tag("t")] {
+            let client = queue.client().await;
+            client
+                .batch_execute(&format!("begin isolation level {level}; select from windlass.tenants"))
+                .await
+                .unwrap();
+            old.push((client, new));
+        }
+        queue.delete_tenant(tenant, |_| ()).await.unwrap();
+        for (client, new) in old {
+            let refused = windlass::enqueue(&client, &new).await;
+            assert!(refused.is_err(), "{level}: {refused:?}");
+        }
+        let client = queue.client().await;
+        assert!(
+            !everything(&client).await.contains(&tenant.to_string()),
+            "{level}: a row of the tenant is left"
+        );
+    }
+}
