@@ -91,8 +91,12 @@ async fn shout(loud: &Loud) -> Told {
     for answer in tasks.join_all().await.into_iter().flatten() {
         *told.entry(answer).or_default() += 1;
     }
-    // Until its quota is used up: what was canceled and deleted meanwhile has made room.
-    for call in calls.iter().chain(calls.iter()).filter(|call| call.route == "/api/v1/jobs/bulk") {
+    // What was canceled and deleted meanwhile has made room in the quota. Bulk requests fill it and answer 200 with a result per job,
+    // so a single job has to meet the refusal.
+    let is_bulk = |call: &&Call| call.route == "/api/v1/jobs/bulk";
+    let is_single = |call: &&Call| call.method == Method::POST && call.route == "/api/v1/jobs";
+    let fill = calls.iter().chain(calls.iter()).filter(is_bulk);
+    for call in fill.chain(calls.iter().filter(is_single)) {
         *told.entry(call.send().await).or_default() += 1;
     }
     told
