@@ -21,7 +21,7 @@ use super::password::verify_password;
 use super::secret::Secret;
 use super::token::TokenSecret;
 use crate::http::{App, Problem, ProblemKind, Refusal};
-use crate::server::OverTls;
+use crate::server::{OverTls, client_of};
 
 /// Whether the cookies of a request go over TLS only: they do if the request came over it, and always where the server is known to be
 /// reached by it.
