@@ -4,11 +4,16 @@
 //! What is checked here: the payload's limits and, where the definition is at hand, its JSON Schema. In the caller's own
 //! transaction the definition is not at hand, so the schema is checked before the job runs instead.
 
+pub(crate) mod batching;
+pub(crate) mod emit;
+#[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
+pub(crate) mod sqlx;
+
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::job::state::State;
-use crate::new_job::{Enqueued, NewJob};
+use crate::model::job::state::State;
+use crate::model::new_job::{Enqueued, NewJob};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store;
 use crate::store::database::{CONFLICT_TRIES, conflict_pause};
@@ -160,7 +165,7 @@ fn share_a_route(one: &NewJob, other: &NewJob) -> bool {
 
 fn check_payload(job: &NewJob, route: &CheckedRoute) -> Result<()> {
     match &route.1 {
-        Some(validator) => crate::definition::check_payload(validator, job.payload_text()?),
+        Some(validator) => crate::model::definition::check_payload(validator, job.payload_text()?),
         None => Ok(()),
     }
 }

@@ -1,13 +1,10 @@
 //! What can go wrong, as far as a caller may act on it. Expected answers (a duplicate, a lost lease, a snooze) are values
-//! and not here. The database speaks in SQLSTATEs of our own class `WL`; this is the one place that translates them.
+//! and not here. What the database says is translated into these cases in `store/refusal.rs`.
 
 use std::sync::Arc;
 
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
-
-use crate::json::JsonRefused;
-use crate::store;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -94,14 +91,6 @@ impl Error {
         Self::Refused { field: field.into(), pointer: None, message: message.into() }
     }
 
-    pub(crate) fn json(field: &str, refused: JsonRefused) -> Self {
-        Self::Refused {
-            field: field.to_owned(),
-            pointer: Some(refused.pointer),
-            message: refused.problem.to_string(),
-        }
-    }
-
     /// The same, or which roles to grant, where the database denied something.
     pub(crate) fn needing(self, roles: &str) -> Self {
         let denied = match self {
@@ -161,91 +150,6 @@ impl Error {
             }
             None => false,
         }
-    }
-}
-
-impl From<tokio_postgres::Error> for Error {
-    fn from(error: tokio_postgres::Error) -> Self {
-        let Some(db) = error.as_db_error() else {
-            return if error.is_closed() {
-                Self::Unreachable(Arc::new(error))
-            } else {
-                Self::Database(Arc::new(error))
-            };
-        };
-        let refusal = Refusal {
-            code: db.code().code(),
-            message: db.message(),
-            detail: db.detail(),
-            column: db.column(),
-            constraint: db.constraint(),
-        };
-        refusal.meaning().unwrap_or_else(|| Self::Database(Arc::new(error)))
-    }
-}
-
-/// A refusal by the database, whichever driver brought it.
-pub(crate) struct Refusal<'a> {
-    pub(crate) code: &'a str,
-    pub(crate) message: &'a str,
-    pub(crate) detail: Option<&'a str>,
-    pub(crate) column: Option<&'a str>,
-    pub(crate) constraint: Option<&'a str>,
-}
-
-impl Refusal<'_> {
-    /// The case it stands for, if it is one of ours.
-    pub(crate) fn meaning(&self) -> Option<Error> {
-        let detail = || self.detail.unwrap_or_default().to_owned();
-        let message = || self.message.to_owned();
-        Some(match self.code {
-            "WL001" => Error::UnknownDefinition { key: detail() },
-            "WL002" => Error::InactiveDefinition { key: detail() },
-            "WL003" => Error::TenantRefused { tenant: detail(), message: message() },
-            "WL005" | "WL007" | "WL008" => Error::refused(self.column.unwrap_or("options"), message()),
-            "WL020" => Error::Held { what: detail() },
-            "WL006" => Error::IdempotencyConflict { existing: detail() },
-            "WL009" => Error::RequestKeyTaken { key: detail() },
-            "WL010" => Error::QuotaReached { most: detail() },
-            "WL014" => {
-                Error::TooManyLanes { field: self.column.unwrap_or("queue").to_owned(), message: message() }
-            }
-            "WL015" => Error::TooManyTriggers { most: detail() },
-            "WL011" => Error::Changed { what: "definition" },
-            "WL021" => Error::Settings { message: message() },
-            "42501" => self.missing_role()?,
-            "23505" => Error::Taken { what: taken(self.constraint?)? },
-            "23514" => {
-                Error::refused(self.constraint.unwrap_or("value"), "is outside of what the database allows")
-            }
-            _ => return None,
-        })
-    }
-
-    /// A function that this login may not call, if the server says so in English.
-    fn missing_role(&self) -> Option<Error> {
-        let function = self.message.strip_prefix("permission denied for function ")?;
-        let roles = store::access::roles_for(function).join(" or ");
-        (!roles.is_empty()).then(|| Error::MissingRole { denied: self.message.to_owned(), roles })
-    }
-}
-
-impl From<deadpool_postgres::PoolError> for Error {
-    fn from(error: deadpool_postgres::PoolError) -> Self {
-        match error {
-            deadpool_postgres::PoolError::Backend(error) => Self::from(error),
-            other => Self::Unreachable(Arc::new(other)),
-        }
-    }
-}
-
-/// What people choose and others may have chosen before, by the name of the constraint that says so.
-fn taken(constraint: &str) -> Option<&'static str> {
-    match constraint {
-        "tenants_slug_unique" => Some("the slug"),
-        "users_email_unique" => Some("the email address"),
-        "job_definitions_key_unique" => Some("the definition's key"),
-        _ => None,
     }
 }
 

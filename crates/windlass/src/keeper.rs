@@ -17,9 +17,6 @@ mod schedule;
 mod seal;
 mod unblock;
 
-pub(crate) use dispatch_events::{MOST_BYTES, MOST_MATCHES, fits, job_of, job_with, matched, render};
-pub(crate) use schedule::rendered;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +28,7 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::listen::{self, Wake};
+use crate::model::duty::Duty;
 use crate::queue::Queue;
 use crate::telemetry;
 
@@ -81,57 +79,6 @@ impl Default for KeeperSettings {
 /// One for each task of [`Keeper::run`], so that none waits for another's statement.
 const CONNECTIONS: usize = 6;
 
-/// A thing the keeper does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Duty {
-    Promote,
-    Schedule,
-    Dispatch,
-    Reap,
-    Expire,
-    Unblock,
-    Fold,
-    Prune,
-    Seal,
-    PurgeTenants,
-    Partition,
-    Sample,
-}
-
-impl Duty {
-    pub const ALL: [Self; 12] = [
-        Self::Promote,
-        Self::Schedule,
-        Self::Dispatch,
-        Self::Reap,
-        Self::Expire,
-        Self::Unblock,
-        Self::Fold,
-        Self::Prune,
-        Self::Seal,
-        Self::PurgeTenants,
-        Self::Partition,
-        Self::Sample,
-    ];
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Promote => "promote",
-            Self::Schedule => "schedule",
-            Self::Dispatch => "dispatch",
-            Self::Reap => "reap",
-            Self::Expire => "expire",
-            Self::Unblock => "unblock",
-            Self::Fold => "fold",
-            Self::Prune => "prune",
-            Self::Seal => "seal",
-            Self::PurgeTenants => "purge_tenants",
-            Self::Partition => "partition",
-            Self::Sample => "sample",
-        }
-    }
-}
-
 /// What one round of a duty did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Round {
@@ -179,8 +126,8 @@ impl Keeper {
             Duty::Unblock => unblock::run_once(database).await,
             Duty::Fold => fold::run_once(database).await,
             Duty::Prune => prune::run_once(database).await,
-            Duty::Seal => seal::run_once(&self.queue).await,
-            Duty::PurgeTenants => purge_tenants::run_once(&self.queue).await,
+            Duty::Seal => seal::run_once(database).await,
+            Duty::PurgeTenants => purge_tenants::run_once(database).await,
             Duty::Partition => partition::run_once(database).await,
             Duty::Sample => sample::run_once(database).await,
         }

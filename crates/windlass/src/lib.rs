@@ -5,110 +5,93 @@
 //!
 //! Start with [`Queue::connect`], [`enqueue`] and [`Worker::builder`].
 
-pub mod embedded;
-
-mod account;
-mod act;
-mod audit;
-mod blocking;
-mod cron;
-mod definition;
-mod doctor;
-mod emit;
-mod enqueue;
 mod error;
-mod filter;
-mod follow;
-mod insight;
-pub mod instant;
-pub mod job;
-pub mod json;
-mod keeper;
-mod list;
-mod listen;
-mod log;
-mod manage;
-mod migrate;
-mod new_job;
-mod operator;
-mod overview;
-mod places;
-mod pull;
-mod queue;
-mod record;
-pub mod redact;
-mod search;
-mod server_version;
-#[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
-mod sqlx;
-mod store;
-mod telemetry;
-mod template;
+
 pub mod text;
-mod together;
-mod token;
-mod trace;
-mod trigger;
-mod verbs;
+
+mod model;
+
+mod telemetry;
+
+mod store;
+
+mod blocking;
+mod listen;
+mod queue;
+
+mod enqueue;
+
+mod attempt;
+mod lane;
+
+mod keeper;
+mod pull;
 #[cfg(feature = "http-jobs")]
 pub mod webhook;
-mod why;
 pub mod worker;
 
-pub use account::{Invitation, InvitedTo, NewAccount, PasswordReset, ResetOf};
-pub use act::{Acting, Actor, Looking, Reach};
-pub use audit::{Act, AuditFault, AuditHead};
-pub use cron::{ClockChange, Cron, DueRun, Schedule};
-pub use definition::Definition;
-pub use doctor::{Finding, Severity, examine};
-pub use emit::{Emitted, NewEvent, emit};
+mod control;
+mod setup;
+
+pub use attempt::done::{Done, Failure};
+pub use control::admin::Fields;
+pub use control::application::Canceled;
+pub use control::jobs::{Bulk, CheckedJob, Placed};
+pub use control::logs::LogFollower;
+pub use control::retention::HoldOn;
+pub use control::transaction::{Acting, Looking};
+pub use enqueue::emit::emit;
 pub use enqueue::enqueue;
+#[cfg(feature = "sqlx-08")]
+pub use enqueue::sqlx::sqlx08;
+#[cfg(feature = "sqlx-09")]
+pub use enqueue::sqlx::sqlx09;
 pub use error::{Error, Result};
-pub use filter::Filter;
-pub use follow::LogFollower;
-pub use insight::{Activity, DEAD_LETTERS_SEEN, DeadLetter, ErrorGroup, Run};
-pub use job::backoff::Backoff;
-pub use job::settle::{OnLost, OnTimeout};
-pub use job::state::{AttemptOutcome, State};
-pub use job::unique::Unique;
-pub use keeper::{Duty, Keeper, KeeperSettings, Round};
-pub use log::{LogChunk, LogPage, LogPosition, LogStream};
-pub use manage::{
-    Account, AuditEntry, AuditQuery, Fields, Member, Membership, NewSession, SessionOf, SignedIn, Tenant,
-    WorkerRecord,
+pub use keeper::{Keeper, KeeperSettings, Round};
+pub use model::account::{
+    Account, Invitation, InvitedTo, Member, Membership, NewAccount, NewSession, PasswordReset, ResetOf,
+    SessionOf, SignedIn,
 };
-pub use migrate::{Migrated, NEWEST_SCHEMA, OLDEST_SCHEMA, migrate, print_sql};
-pub use new_job::{Enqueued, IfUnmet, NewJob, Source};
-pub use operator::{Canceled, EventFilter, HoldOn};
-pub use overview::{Overview, Summary};
+pub use model::actor::{Actor, Reach};
+pub use model::audit::{Act, AuditEntry, AuditFault, AuditHead, AuditQuery};
+pub use model::cron::{ClockChange, Cron, DueRun, Schedule};
+pub use model::definition::Definition;
+pub use model::doctor::{Finding, Severity};
+pub use model::duty::Duty;
+pub use model::event::{Emitted, EventFilter, NewEvent};
+pub use model::filter::Filter;
+pub use model::job::backoff::Backoff;
+pub use model::job::settle::{OnLost, OnTimeout};
+pub use model::job::state::{AttemptOutcome, State};
+pub use model::job::unique::Unique;
+pub use model::log::{LogChunk, LogPage, LogPosition, LogStream};
+pub use model::new_job::{Enqueued, IfUnmet, NewJob, Source};
+pub use model::overview::{Overview, Summary};
+pub use model::record::{
+    Attempt, CapableWorker, Counts, Event, EventTrigger, Fire, FireOutcome, Job, LegalHold, Page, PurgeWait,
+    RetentionProgress, RetentionRule, Trouble, WorkerRecord, WouldFire,
+};
+pub use model::report::{Activity, DEAD_LETTERS_SEEN, DeadLetter, ErrorGroup, Run};
+pub use model::tenant::{DEFAULT_TENANT, INSTALLATION, Tenant};
+pub use model::token::{KnownToken, NewToken, Token};
+pub use model::trace::Trace;
+pub use model::trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
+pub use model::why::{Reason, Why};
+pub use model::{instant, job};
 pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
 pub use queue::Queue;
-pub use record::{
-    Attempt, CapableWorker, Counts, Event, EventTrigger, Fire, FireOutcome, Job, LegalHold, Page, PurgeWait,
-    RetentionProgress, RetentionRule, Trouble, WouldFire,
-};
-#[cfg(feature = "sqlx-08")]
-pub use sqlx::sqlx08;
-#[cfg(feature = "sqlx-09")]
-pub use sqlx::sqlx09;
+pub use setup::doctor::examine;
+pub use setup::embedded;
+pub use setup::migrate::{Migrated, migrate, print_sql};
 pub use store::database::Settings;
 #[doc(hidden)]
 pub use store::statements;
+pub use store::supported::{NEWEST_SCHEMA, OLDEST_SCHEMA};
 pub use telemetry::{METRICS, Transition};
-pub use token::{KnownToken, NewToken, Token};
-pub use trace::Trace;
-pub use trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
-pub use verbs::{Bulk, CheckedJob, Placed};
-pub use why::{Reason, Why};
+pub use text::{json, redact};
 #[cfg(feature = "http-jobs")]
 pub use worker::http::{HttpEndpoint, Lookup, SecretText};
-pub use worker::{BatchHandler, Completion, Context, Done, Failure, Fence, Handler, Worker, WorkerBuilder};
-
-/// The tenant of applications that have only one.
-pub const DEFAULT_TENANT: uuid::Uuid = uuid::Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001);
-
-/// Stands for the installation itself where a tenant is asked for: its own tokens, its own acts in the audit trail.
-pub const INSTALLATION: uuid::Uuid = uuid::Uuid::nil();
+pub use worker::{BatchHandler, Completion, Context, Fence, Handler, Worker, WorkerBuilder};
 
 /// The examples of the README compile.
 #[cfg(doctest)]

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::keeper::Duty;
+use crate::model::duty::Duty;
 use crate::store::connect;
 use crate::telemetry;
 

@@ -32,19 +32,19 @@ use uuid::Uuid;
 
 pub use ask::{Beat, Claim, Introduction, Puller};
 
+use crate::attempt::done::{Done, Failure};
+use crate::attempt::known::Known;
 use crate::blocking::by_size;
 use crate::error::{Error, Result};
-use crate::job::claimed::Fence;
-use crate::job::state::State;
 use crate::listen;
-use crate::places::Places;
+use crate::model::job::claimed::Fence;
+use crate::model::job::state::State;
 use crate::queue::Queue;
-use crate::redact::Redactor;
+use crate::queue::places::Places;
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::Meters;
-use crate::worker::handler::{Done, Failure};
-use crate::worker::kind::Known;
+use crate::text::redact::Redactor;
 use dispatch::Dispatcher;
 use groups::Waiter;
 

@@ -1,5 +1,9 @@
 //! The handle that applications hold: connections, a short memory of routes, and a clock for ids.
 
+pub(crate) mod identity;
+pub(crate) mod places;
+pub(crate) mod waiting;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,16 +13,15 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use uuid::{ContextV7, Uuid};
 
-use crate::definition;
 use crate::error::{Error, Result};
-use crate::migrate;
-use crate::places::Places;
-use crate::server_version;
+use crate::model::definition;
 use crate::store;
-use crate::store::connect;
 use crate::store::database::{Database, Settings};
 use crate::store::enqueue::Route;
-use crate::together::Together;
+use crate::store::{connect, supported};
+
+use places::Places;
+use waiting::WaitingList;
 
 /// How long a route is believed: a definition that is deactivated, or a tenant that is suspended, is honoured within this.
 const ROUTE_AGE: Duration = Duration::from_secs(5);
@@ -38,7 +41,7 @@ struct Inner {
     /// What to add to this machine's clock to get the database's, in milliseconds.
     clock_offset: AtomicI64,
     ids: Mutex<ContextV7>,
-    together: Together,
+    waiting: WaitingList,
     /// Each tenant tries out one event at a time.
     dry_runs: Places,
 }
@@ -65,8 +68,8 @@ impl Queue {
         let database = Database::new(&settings.config, settings.connections, settings.prepared)?
             .with_statement_timeout(settings.statement_timeout);
         let session = database.session().await?;
-        server_version::check(store::tenant::server_version(&session).await?)?;
-        migrate::check(session.client()).await?;
+        supported::check_server(store::tenant::server_version(&session).await?)?;
+        supported::check_schema(session.client()).await?;
         let offset = store::tenant::clock_offset(&session).await?;
         let is_application = store::tenant::is_application(&session).await?;
         drop(session);
@@ -76,7 +79,7 @@ impl Queue {
             routes: RwLock::default(),
             clock_offset: AtomicI64::new(offset),
             ids: Mutex::new(ContextV7::new()),
-            together: Together::default(),
+            waiting: WaitingList::default(),
             dry_runs: Places::new(1),
         };
         Ok(Self { inner: Arc::new(inner), database, is_callers: false })
@@ -129,8 +132,8 @@ impl Queue {
         self.is_callers
     }
 
-    pub(crate) fn together(&self) -> &Together {
-        &self.inner.together
+    pub(crate) fn waiting(&self) -> &WaitingList {
+        &self.inner.waiting
     }
 
     pub(crate) fn dry_runs(&self) -> Places {

@@ -10,9 +10,9 @@ use metrics::{Counter, Histogram};
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
-use crate::job::state::{Actor, AttemptOutcome, State};
-use crate::new_job::{Enqueued, NewJob};
-use crate::trace::Trace;
+use crate::model::job::state::{Actor, AttemptOutcome, State};
+use crate::model::new_job::{Enqueued, NewJob};
+use crate::model::trace::Trace;
 
 /// Metric names, with what they count. `docs/telemetry.md` lists the same, and a test compares the two.
 pub const METRICS: &[(&str, &str)] = &[
@@ -150,13 +150,13 @@ impl std::fmt::Debug for Meters {
     }
 }
 
-pub(crate) fn database_error(part: &'static str, error: &crate::Error) {
+pub(crate) fn database_error(part: &'static str, error: &crate::error::Error) {
     metrics::counter!("windlass_database_errors_total", "part" => part).increment(1);
     tracing::warn!(part, %error, "the database did not answer as hoped; trying again");
 }
 
 /// A row that is left out of what is shown.
-pub(crate) fn unreadable_row(error: &crate::Error) {
+pub(crate) fn unreadable_row(error: &crate::error::Error) {
     tracing::error!(%error, "a row cannot be read and is left out");
 }
 

@@ -4,6 +4,9 @@
 //! other control characters it would keep, but they would work on the terminal or page of whoever reads them. What is too
 //! long is cut, and says so.
 
+pub mod json;
+pub mod redact;
+
 use std::io;
 use std::sync::LazyLock;
 
@@ -11,7 +14,7 @@ use regex::bytes::Regex;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::json::{self, JsonLimits, JsonProblem};
+use json::{JsonLimits, JsonProblem};
 
 /// The beginning of `bytes` as text of at most `max_bytes`: broken UTF-8 and control characters other than tab, line feed
 /// and carriage return become U+FFFD. What was cut ends in a mark with the original size, if `max_bytes` has room for it.

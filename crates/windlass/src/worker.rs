@@ -12,26 +12,22 @@
 #[cfg(feature = "commands")]
 mod command;
 mod context;
-pub(crate) mod ending;
-pub mod fair;
 mod feed;
 #[cfg(any(feature = "commands", feature = "http-jobs"))]
 mod file;
 mod hand_over;
-pub(crate) mod handler;
+mod handler;
 #[cfg(feature = "http-jobs")]
 pub(crate) mod http;
-pub(crate) mod kind;
+mod kind;
 mod lease;
-pub(crate) mod lines;
 mod log;
 mod pace;
 mod progress;
 mod run;
 mod running;
-pub(crate) mod secrets;
 mod settler;
-pub(crate) mod start;
+mod start;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -44,35 +40,36 @@ use tokio::sync::{SemaphorePermit, broadcast, mpsc};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use uuid::Uuid;
 
-pub use crate::job::claimed::Fence;
+pub use crate::attempt::done::{Done, Failure};
+pub use crate::lane::fair;
+pub use crate::model::job::claimed::Fence;
 #[cfg(feature = "commands")]
 pub use command::{CommandSpec, run_shim_if_asked};
 pub use context::{Completion, Context};
 #[cfg(any(feature = "commands", feature = "http-jobs"))]
 pub use file::WorkerFile;
-pub use handler::{BatchHandler, Done, Failure, Handler};
+pub use handler::{BatchHandler, Handler};
 pub use start::WorkerBuilder;
 
-use crate::job::claimed::Claimed;
+use crate::model::job::claimed::Claimed;
 use hand_over::HandOver;
-use handler::Finish;
 use kind::{Kind, Kit};
 use lease::Lease;
 use log::LogSink;
 use progress::ProgressSink;
 use running::{Reserved, Running, Slot, Stop, Switch};
-use secrets::JobRedactor;
 use settler::Ended;
 
+use crate::attempt::finish::Finish;
+use crate::attempt::secrets::{self, JobRedactor};
 use crate::error::Result;
-use crate::job::settle::{Outcome, Retry};
-use crate::job::state::State;
+use crate::model::job::settle::{Outcome, Retry};
+use crate::model::job::state::State;
 use crate::queue::Queue;
-use crate::redact::Redactor;
 use crate::store;
 use crate::telemetry::{Events, Transition};
+use crate::text::redact::Redactor;
 
 /// How long a job that was claimed ahead waits for its turn before it is given back to the others.
 const CLAIMED_AHEAD: Duration = Duration::from_secs(1);
@@ -306,7 +303,7 @@ impl Shared {
             worker_id: self.worker_id.clone(),
             from: State::Queued,
             to: State::Running,
-            by: crate::job::state::Actor::Claim,
+            by: crate::model::job::state::Actor::Claim,
             outcome: None,
             ran: None,
             queued: job.queued(),
@@ -388,9 +385,4 @@ async fn run_all(
         ended.push(kit.end(claimed, slot, finish, ran));
     }
     ended
-}
-
-/// `hostname:pid:boot-uuid`: the uuid is new for every start, because hostnames and pids repeat.
-pub(crate) fn new_worker_id(hostname: &str) -> String {
-    format!("{hostname}:{}:{}", std::process::id(), Uuid::new_v4())
 }

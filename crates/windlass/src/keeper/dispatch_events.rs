@@ -12,24 +12,22 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::{Round, leader};
 use crate::error::Result;
-use crate::new_job::NewJob;
+use crate::model::event::Pending;
+use crate::model::trigger::{
+    Conditions, MOST_BYTES, MOST_MATCHES, Match, Trigger, fits, job_of, matched, matches_name,
+};
 use crate::queue::Queue;
 use crate::store;
-use crate::store::event::{Decided, Made, Match, Pending, Share, Triggers};
+use crate::store::event::{Decided, Share, Triggers};
 use crate::store::trigger::Unreadable;
 use crate::text;
-use crate::trigger::{Conditions, Trigger, matches_name};
 
 /// What one round may take: of all tenants together, and at least one of each kind for every tenant in it.
 const MOST_EVENTS: i32 = 200;
-pub(crate) const MOST_MATCHES: usize = 500;
-pub(crate) const MOST_BYTES: u32 = 8 << 20;
 const MOST_TENANTS: i32 = 20;
 /// What is read of one tenant's triggers in one round.
 const MOST_TRIGGERS: i32 = 500;
@@ -180,14 +178,6 @@ fn failed(bad: &Unreadable, event: &Pending) -> Option<Match> {
     })
 }
 
-/// Whether an event of this name and payload is for the trigger.
-pub(crate) fn fits(trigger: &Trigger, name: &str, payload: &Value) -> bool {
-    let fields = &trigger.fields;
-    fields.event_name.as_deref().is_some_and(|pattern| matches_name(pattern, name))
-        // Conditions were checked when they were written; what cannot be read holds for nothing.
-        && Conditions::parse(&fields.conditions).is_ok_and(|conditions| conditions.hold(payload))
-}
-
 /// The job that an event makes at a trigger it fits, or why there can be none.
 async fn make(queue: &Queue, event: &Pending, trigger: &Trigger) -> Result<Match> {
     let checked = match job_of(trigger, event) {
@@ -195,45 +185,4 @@ async fn make(queue: &Queue, event: &Pending, trigger: &Trigger) -> Result<Match
         Err(error) => Err(error),
     };
     matched(queue.new_id(), trigger, checked)
-}
-
-/// The job of an event, before it is checked against its definition.
-pub(crate) fn job_of(trigger: &Trigger, event: &Pending) -> Result<NewJob> {
-    Ok(job_with(trigger, event, &render(trigger, event)?))
-}
-
-/// The same with a payload that was rendered already.
-pub(crate) fn job_with(trigger: &Trigger, event: &Pending, payload: &Value) -> NewJob {
-    NewJob::new(&trigger.fields.definition_key).tenant(event.tenant).payload(payload)
-}
-
-/// What became of an event at a trigger: the job that was checked, under this id, or the reason why there is none. An error that
-/// may pass is no reason.
-pub(crate) fn matched(id: Uuid, trigger: &Trigger, checked: Result<NewJob>) -> Result<Match> {
-    let made = checked.and_then(|job| {
-        let payload = job.payload_text()?.to_owned();
-        let dedupe_key = format!("trigger {} {}", trigger.id, text::hex(&Sha256::digest(&payload)));
-        Ok(Made { job: id, payload, dedupe_key })
-    });
-    if let Err(error) = &made
-        && error.is_transient()
-    {
-        return Err(error.clone());
-    }
-    Ok(Match {
-        trigger: trigger.id,
-        generation: trigger.generation,
-        key: trigger.fields.definition_key.clone(),
-        window: i32::try_from(trigger.fields.dedupe_window_seconds).unwrap_or(i32::MAX),
-        made: made.map_err(|error| text::storable(error.to_string().as_bytes(), 500)),
-    })
-}
-
-/// The payload that a trigger makes of an event.
-pub(crate) fn render(trigger: &Trigger, event: &Pending) -> Result<Value> {
-    let meta = json!({"id": event.id, "name": event.name, "emitted_at": event.emitted_at});
-    let about = json!({"id": trigger.id, "label": trigger.fields.label});
-    let tenant = json!(event.tenant);
-    let values = [("event", &event.payload), ("meta", &meta), ("trigger", &about), ("tenant_id", &tenant)];
-    trigger.fields.template()?.render(&values)
 }

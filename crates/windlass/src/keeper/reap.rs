@@ -7,15 +7,15 @@
 use std::collections::HashMap;
 
 use super::Round;
-use crate::definition::Policies;
+use crate::attempt::ending;
 use crate::error::Result;
-use crate::job::settle::Outcome;
-use crate::job::state::{AttemptOutcome, State};
+use crate::model::definition::Policies;
+use crate::model::job::settle::Outcome;
+use crate::model::job::state::{AttemptOutcome, State};
 use crate::store;
 use crate::store::database::Database;
 use crate::store::keeper::LostJob;
 use crate::telemetry::Meters;
-use crate::worker::ending;
 
 const MOST: i32 = 500;
 

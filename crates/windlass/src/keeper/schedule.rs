@@ -5,16 +5,15 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Round, leader};
 use crate::error::Result;
-use crate::new_job::NewJob;
+use crate::model::new_job::NewJob;
+use crate::model::trigger::{Decision, Overlap, Trigger, jitter, plan, rendered};
 use crate::queue::Queue;
 use crate::store;
 use crate::store::trigger::{Decided, Instant, What};
-use crate::trigger::{Decision, Overlap, Trigger, jitter, plan};
 
 /// Triggers and instants per statement, so that no transaction is long.
 const MOST: i32 = 500;
@@ -106,16 +105,4 @@ async fn fire(queue: &Queue, trigger: &Trigger, due: Timestamp) -> Result<What> 
         payload: job.payload_text()?.to_owned(),
         delay,
     })
-}
-
-/// The payload of one instant.
-pub(crate) fn rendered(trigger: &Trigger, due: Timestamp) -> Result<Value> {
-    let fields = &trigger.fields;
-    let schedule = fields.parse_schedule()?;
-    let zone = fields.timezone.as_deref().unwrap_or("UTC");
-    let local = due.display_with_offset(schedule.zone().to_offset(due)).to_string();
-    let schedule = json!({"due_at": due, "local": local, "timezone": zone});
-    let about = json!({"id": trigger.id, "label": fields.label});
-    let tenant = json!(trigger.tenant_id);
-    fields.template()?.render(&[("schedule", &schedule), ("trigger", &about), ("tenant_id", &tenant)])
 }

@@ -1,11 +1,11 @@
 //! Chains the audit rows that have been committed since the last time.
 
 use super::Round;
-use crate::audit::SEALED_AT_ONCE;
 use crate::error::Result;
-use crate::queue::Queue;
+use crate::store::audit::{SEALED_AT_ONCE, seal};
+use crate::store::database::Database;
 
-pub(super) async fn run_once(queue: &Queue) -> Result<Round> {
-    let moved = queue.seal_audit().await?;
-    Ok(Round { moved, is_full: moved >= SEALED_AT_ONCE, next: None })
+pub(super) async fn run_once(database: &Database) -> Result<Round> {
+    let moved = seal(database).await?;
+    Ok(Round { moved, is_full: moved >= u64::from(SEALED_AT_ONCE.unsigned_abs()), next: None })
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::job::claimed::Fence;
-use crate::redact::Redactor;
+use crate::model::job::claimed::Fence;
 use crate::store;
 use crate::store::remote::{PRESENT, Said};
 use crate::text;
+use crate::text::json::{self, JsonLimits};
+use crate::text::redact::Redactor;
 
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const LONGEST_LEASE: Duration = Duration::from_secs(86_400);
@@ -103,8 +104,8 @@ impl Introduction {
             }
         }
         let metadata = serde_json::to_string(&self.metadata).unwrap_or_default();
-        let limits = crate::json::JsonLimits { max_bytes: 16 * 1024, ..Default::default() };
-        crate::json::check(&metadata, &limits).map_err(|refused| Error::json("metadata", refused))
+        let limits = JsonLimits { max_bytes: 16 * 1024, ..Default::default() };
+        json::check(&metadata, &limits).map_err(|refused| Error::json("metadata", refused))
     }
 
     pub(crate) fn as_stored(&self, name: &str) -> store::worker::Introduction {

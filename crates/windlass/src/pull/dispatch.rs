@@ -18,14 +18,14 @@ use super::groups::{Groups, Interest, MOST, Waiter};
 use super::leftovers::{Leftover, Leftovers, Refused};
 use super::{Definitions, Names, RemoteJob};
 use crate::error::Result;
-use crate::job::claimed::Fence;
 use crate::listen::Wake;
+use crate::model::job::claimed::Fence;
+use crate::queue::identity::{hostname, new_worker_id};
 use crate::store;
 use crate::store::database::{Database, Session};
 use crate::store::remote::{Dealt, PRESENT, Slots};
 use crate::store::worker::{Claimant, Introduction};
 use crate::telemetry;
-use crate::worker::{new_worker_id, start::hostname};
 
 /// How often the lanes are looked at without a bell, while somebody waits.
 const POLL: Duration = Duration::from_secs(1);

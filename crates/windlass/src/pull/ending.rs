@@ -5,18 +5,18 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::{Held, Pull, Puller, lease_lost};
+use crate::attempt::ending;
+use crate::attempt::finish::Finish;
+use crate::attempt::known::Known;
+use crate::attempt::secrets;
 use crate::error::{Error, Result};
-use crate::job::claimed::{Claimed, Fence};
-use crate::job::settle::Outcome;
-use crate::job::state::{AttemptOutcome, State};
-use crate::redact::Redactor;
+use crate::model::job::claimed::{Claimed, Fence};
+use crate::model::job::settle::Outcome;
+use crate::model::job::state::{AttemptOutcome, State};
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::Meters;
-use crate::worker::ending;
-use crate::worker::handler::Finish;
-use crate::worker::kind::Known;
-use crate::worker::secrets;
+use crate::text::redact::Redactor;
 
 impl Pull {
     /// What the attempt of this fence must not say; nothing if the fence is stale.

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::leftovers::Backlog;
 use super::{Claim, RemoteJob, ask};
+use crate::lane::lines::{Foreign, Lines};
 use crate::store::remote::{RemoteLane, Slots};
 use crate::store::worker::ActiveLane;
-use crate::worker::lines::{Foreign, Lines};
 
 /// What a claim asks for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

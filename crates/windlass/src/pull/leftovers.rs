@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, mpsc};
 
 use super::ending;
-use crate::job::claimed::{Claimed, Fence};
+use crate::attempt::finish::Finish;
+use crate::attempt::known::Known;
+use crate::model::job::claimed::{Claimed, Fence};
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::{self, Meters};
-use crate::worker::handler::Finish;
-use crate::worker::kind::Known;
 
 /// A group with this many leftovers is given nothing more until some are written.
 const MOST: usize = 200;

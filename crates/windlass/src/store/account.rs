@@ -7,9 +7,9 @@ use uuid::Uuid;
 use super::act::identify;
 use super::database::{Database, Session, Statement};
 use super::token::{from_json, optional};
-use crate::account::{Invitation, InvitedTo, NewAccount, PasswordReset, ResetOf};
 use crate::error::Result;
-use crate::manage::Member;
+use crate::model::account::Member;
+use crate::model::account::{Invitation, InvitedTo, NewAccount, PasswordReset, ResetOf};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &INVITE,

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::bounded::Slices;
 use super::database::{Session, Statement};
 use crate::error::Result;
-use crate::record::Attempt;
+use crate::model::record::Attempt;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&ATTEMPTS];
 

@@ -6,9 +6,12 @@ use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
 use super::token::from_json;
-use crate::act::Actor;
-use crate::audit::{Act, AuditFault, AuditHead};
 use crate::error::Result;
+use crate::model::actor::Actor;
+use crate::model::audit::{Act, AuditFault, AuditHead};
+
+/// Rows of one round of chaining, so that no transaction is long.
+pub(crate) const SEALED_AT_ONCE: i32 = 1000;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&RECORD, &SEAL, &VERIFY, &CHECK, &HEADS];
 
@@ -105,8 +108,8 @@ pub(crate) async fn record(session: &Session, owner: Uuid, by: &Actor, act: &Act
 
 static SEAL: Statement = Statement { text: "select windlass.seal_audit($1)", types: &[Type::INT4] };
 
-pub(crate) async fn seal(db: &Database, most: i32) -> Result<u64> {
-    let sealed: i32 = db.query_one(&SEAL, &[&most]).await?.get(0);
+pub(crate) async fn seal(db: &Database) -> Result<u64> {
+    let sealed: i32 = db.query_one(&SEAL, &[&SEALED_AT_ONCE]).await?.get(0);
     Ok(u64::from(sealed.unsigned_abs()))
 }
 

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
 use super::param::{JsonOut, JsonText};
-use crate::definition::{Definition, Policies};
 use crate::error::{Error, Result};
+use crate::model::definition::{Definition, Policies};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&DEFINE, &READ, &SCHEMA];
 

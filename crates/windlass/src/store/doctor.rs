@@ -4,9 +4,9 @@ use tokio_postgres::Client;
 
 use super::database::{Statement, query_unnamed};
 use super::trouble;
-use crate::doctor::facts::{Damage, Holder, Installed, Server, Stuck, Table, Worker};
 use crate::error::Result;
-use crate::record::Trouble;
+use crate::model::doctor::facts::{Damage, Holder, Installed, Server, Stuck, Table, Worker};
+use crate::model::record::Trouble;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &SERVER,
@@ -34,7 +34,7 @@ static LISTENERS: Statement = Statement { text: include_str!("sql/doctor/listene
 
 pub(crate) async fn server(client: &Client) -> Result<Server> {
     let rows = query_unnamed(client, &SERVER, &[]).await?;
-    let row = rows.first().ok_or_else(crate::Error::unanswered)?;
+    let row = rows.first().ok_or_else(crate::error::Error::unanswered)?;
     let settings: Vec<String> = row.get("settings");
     Ok(Server {
         version: row.get("version"),

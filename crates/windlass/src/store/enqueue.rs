@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::{JsonOut, JsonText};
 use crate::error::Result;
-use crate::new_job::{Enqueued, IfUnmet, NewJob};
+use crate::model::new_job::{Enqueued, IfUnmet, NewJob};
 
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
@@ -53,7 +53,7 @@ pub(crate) async fn route_in(
 }
 
 fn read_route(rows: &[tokio_postgres::Row]) -> Result<Route> {
-    let row = rows.first().ok_or_else(crate::Error::unanswered)?;
+    let row = rows.first().ok_or_else(crate::error::Error::unanswered)?;
     Ok(Route {
         tenant: row.get(0),
         lane: row.get(1),
@@ -255,7 +255,7 @@ pub(crate) async fn door(session: &Session, new: &NewJob) -> Result<Enqueued> {
 pub(crate) async fn door_of(db: &Database, new: &NewJob) -> Result<Enqueued> {
     let call = DoorCall::of(new)?;
     let rows = db.query_for(new.options.tenant, &DOOR, &call.params()).await?;
-    rows.first().map(read_enqueued).ok_or_else(crate::Error::unanswered)
+    rows.first().map(read_enqueued).ok_or_else(crate::error::Error::unanswered)
 }
 
 /// On the caller's own connection or transaction.

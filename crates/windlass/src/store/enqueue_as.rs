@@ -8,9 +8,9 @@ use super::database::{Database, Session, Statement};
 use super::enqueue::{Columns, Routed};
 use super::param::JsonText;
 use super::{act, audit};
-use crate::act::Actor;
-use crate::audit::Act;
 use crate::error::{Error, Result};
+use crate::model::actor::Actor;
+use crate::model::audit::Act;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&ENQUEUE_AS, &ENQUEUE_AS_MANY];
 

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use jiff::Timestamp;
-use serde_json::Value;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -12,10 +10,10 @@ use super::bounded::Slices;
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::{JsonText, read_json};
 use super::trigger::{Unreadable, read_trigger, whole_millis};
-use crate::emit::{Emitted, NewEvent};
 use crate::error::Result;
-use crate::record::{Event, EventTrigger};
-use crate::trigger::Trigger;
+use crate::model::event::{Emitted, NewEvent, Pending};
+use crate::model::record::{Event, EventTrigger};
+use crate::model::trigger::{Match, Trigger};
 
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&EMIT, &LIST, &PENDING, &HOLD_BACK, &TRIGGERS, &DISPATCH, &RETRY];
@@ -32,7 +30,7 @@ pub(crate) async fn emit(session: &Session, event: &NewEvent, payload: &str) -> 
 /// In a transaction of its own.
 pub(crate) async fn emit_of(db: &Database, event: &NewEvent, payload: &str) -> Result<Emitted> {
     let rows = db.query_for(event.tenant, &EMIT, &params(event, &JsonText(payload))).await?;
-    rows.first().map(read_emitted).ok_or_else(crate::Error::unanswered)
+    rows.first().map(read_emitted).ok_or_else(crate::error::Error::unanswered)
 }
 
 /// On the caller's own connection or transaction.
@@ -91,17 +89,6 @@ pub(crate) async fn list(session: &Session, tenant: Uuid, which: &Which<'_>) -> 
     let (rows, has_more) = slices.page();
     let events: Result<_> = rows.iter().map(|row| read_json(row, 0)).collect();
     Ok((events?, has_more))
-}
-
-/// An event that waits to be dispatched.
-pub(crate) struct Pending {
-    pub(crate) tenant: Uuid,
-    pub(crate) id: Uuid,
-    pub(crate) name: String,
-    pub(crate) payload: Value,
-    pub(crate) emitted_at: Timestamp,
-    /// The triggers up to this id are done.
-    pub(crate) after: Option<Uuid>,
 }
 
 /// How much one look at the outbox may bring.
@@ -235,24 +222,6 @@ pub(crate) struct Decided {
     /// The triggers up to this id are done now; all of them if there is none.
     pub(crate) until: Option<Uuid>,
     pub(crate) matches: Vec<Match>,
-}
-
-/// One event at one trigger that it matches: a job to be, or why there can be none.
-#[derive(Clone)]
-pub(crate) struct Match {
-    pub(crate) trigger: Uuid,
-    pub(crate) generation: i32,
-    pub(crate) key: String,
-    pub(crate) window: i32,
-    pub(crate) made: Result<Made, String>,
-}
-
-/// A rendered payload, and what makes it the same as another within the trigger's window.
-#[derive(Clone)]
-pub(crate) struct Made {
-    pub(crate) job: Uuid,
-    pub(crate) payload: String,
-    pub(crate) dedupe_key: String,
 }
 
 /// How many events were dispatched by us or came further, and how many jobs that made.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
 use crate::error::Result;
-use crate::insight::{Activity, DeadLetter, Run};
+use crate::model::report::{Activity, DeadLetter, Run};
 
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&SAMPLE, &ACTIVITY, &RUNS, &TENANT_NAMES, &CHILDREN, &DEAD_LETTERS];

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::JsonText;
 use crate::error::Result;
-use crate::job::claimed::Fence;
+use crate::model::job::claimed::Fence;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &SETTLE,
@@ -165,7 +165,7 @@ static CANCEL: Statement =
 
 pub(crate) async fn cancel(db: &Database, tenant: Uuid, job: Uuid) -> Result<String> {
     let rows = db.query_for(Some(tenant), &CANCEL, &[&tenant, &job]).await?;
-    rows.first().map(|row| row.get(0)).ok_or_else(crate::Error::unanswered)
+    rows.first().map(|row| row.get(0)).ok_or_else(crate::error::Error::unanswered)
 }
 
 /// Inside whatever transaction is open, as all that end in `_in`.
@@ -198,7 +198,7 @@ pub(crate) async fn retry_in(session: &Session, tenant: Uuid, job: Uuid) -> Resu
 }
 
 fn read_retried(rows: &[tokio_postgres::Row]) -> Result<(String, Option<Uuid>)> {
-    rows.first().map(|row| (row.get(0), row.get(1))).ok_or_else(crate::Error::unanswered)
+    rows.first().map(|row| (row.get(0), row.get(1))).ok_or_else(crate::error::Error::unanswered)
 }
 
 static PURGE: Statement =

@@ -9,8 +9,8 @@ use super::job::{Columns, Settled, read_settled};
 use super::param::JsonText;
 use super::worker::millis;
 use crate::error::Result;
-use crate::job::claimed::Fence;
-use crate::job::settle::Budget;
+use crate::model::job::claimed::Fence;
+use crate::model::job::settle::Budget;
 
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&PROMOTE, &LOST, &REAP, &EXPIRE, &UNBLOCK, &FOLD, &PARTITIONS, &SUMMARIZE, &PRUNE, &PRUNE_EVENTS];

@@ -11,11 +11,11 @@ use super::database::{Database, Rows, Session, Statement};
 use super::page::{Picked, picked};
 use super::param::read_texts;
 use crate::error::{Error, Result};
-use crate::filter::Filter;
-use crate::job::state::State;
-use crate::record::{Counts, Job};
-use crate::redact::Redaction;
+use crate::model::filter::Filter;
+use crate::model::job::state::State;
+use crate::model::record::{Counts, Job};
 use crate::telemetry;
+use crate::text::redact::Redaction;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &SCOPE,
@@ -204,7 +204,7 @@ pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
         let rows = session.query(&PICK_HELD, &[&filter.tenant, &below, &from, &limit, worker]).await?;
         return Ok(picked(&rows, filter));
     }
-    let source = filter.source.map(crate::new_job::Source::code);
+    let source = filter.source.map(crate::model::new_job::Source::code);
     let state = filter.state.map(State::code);
     let below_place = filter.highest_place();
     let mut params: Vec<&(dyn ToSql + Sync)> = vec![

@@ -8,8 +8,8 @@ use super::database::{Database, Rows, Session, Statement};
 use super::job::Columns;
 use super::list::begin;
 use crate::error::Result;
-use crate::job::claimed::Fence;
-use crate::log::{LogChunk, LogPage, LogPosition, LogStream};
+use crate::model::job::claimed::Fence;
+use crate::model::log::{LogChunk, LogPage, LogPosition, LogStream};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&WRITE, &READ, &STANDING];
 

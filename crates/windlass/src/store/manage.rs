@@ -11,9 +11,10 @@ use super::database::{Database, Session, Statement};
 use super::list;
 use super::token::{from_json, optional};
 use crate::error::Result;
-use crate::manage::{
-    Account, AuditEntry, AuditQuery, Member, NewSession, SessionOf, SignedIn, Tenant, WorkerRecord,
-};
+use crate::model::account::{Account, Member, NewSession, SessionOf, SignedIn};
+use crate::model::audit::{AuditEntry, AuditQuery};
+use crate::model::record::WorkerRecord;
+use crate::model::tenant::Tenant;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &DEFINITIONS,
@@ -138,9 +139,12 @@ pub(crate) async fn mark_tenant_deleting(session: &Session, id: Uuid) -> Result<
     optional(&session.query(&TENANT_DELETE, &[&id]).await?)
 }
 
+/// Jobs of one batch, so that no transaction is long.
+const PURGED_AT_ONCE: i32 = 1000;
+
 /// One batch; how many jobs went, or none if there is no tenant to delete.
-pub(crate) async fn purge_deleted_tenants(db: &Database, most: i32) -> Result<Option<u64>> {
-    let purged: i32 = db.query_one(&TENANTS_PURGE, &[&most]).await?.get(0);
+pub(crate) async fn purge_deleted_tenants(db: &Database) -> Result<Option<u64>> {
+    let purged: i32 = db.query_one(&TENANTS_PURGE, &[&PURGED_AT_ONCE]).await?.get(0);
     Ok(u64::try_from(purged).ok())
 }
 

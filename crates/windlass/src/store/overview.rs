@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::database::{Session, Statement};
 use crate::error::Result;
-use crate::job::state::State;
-use crate::why::Facts;
+use crate::model::job::state::State;
+use crate::model::why::Facts;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&OLDEST, &WHY];
 

@@ -6,8 +6,8 @@ use uuid::Uuid;
 use super::database::{Database, Session};
 use super::list::{begin, jobs_up_to, pick};
 use crate::error::Result;
-use crate::filter::Filter;
-use crate::record::Job;
+use crate::model::filter::Filter;
+use crate::model::record::Job;
 
 /// The jobs of one page, and where the next one begins if there is one.
 pub(crate) async fn page(db: &Database, filter: &Filter) -> Result<(Vec<Job>, Option<Uuid>)> {

@@ -15,8 +15,8 @@ use super::keeper::LostJob;
 use super::param::{JsonOut, JsonText};
 use super::worker::{self, Claimant, Introduction, LOOK_LIMIT, Wanted, millis};
 use crate::error::Result;
-use crate::job::claimed::{Claimed, Fence};
-use crate::job::settle::Budget;
+use crate::model::job::claimed::{Claimed, Fence};
+use crate::model::job::settle::Budget;
 
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&REGISTER, &TOUCH, &LANES, &CLAIM, &UNCLAIM, &HEARTBEAT, &HELD, &SETTLE, &HAND_OVER, &LOST, &REAP];

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use super::param::read_json;
 use crate::error::Result;
-use crate::record::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
+use crate::model::record::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&SET, &RULES, &PLACE, &RELEASE, &HOLDS, &WAITS, &PROGRESS];
 

@@ -8,7 +8,7 @@ use super::database::{Session, Statement};
 use super::list::read_redaction;
 use super::param::read_texts;
 use crate::error::Result;
-use crate::redact::Redaction;
+use crate::text::redact::Redaction;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&SEARCH];
 

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::act::identify;
 use super::database::{Database, Session, Statement};
 use crate::error::{Error, Result};
-use crate::token::{KnownToken, NewToken, Token};
+use crate::model::token::{KnownToken, NewToken, Token};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&FIND, &CREATE, &LIST, &REVOKE, &RETIRE];
 

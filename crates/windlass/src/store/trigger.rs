@@ -12,8 +12,8 @@ use super::database::{Database, Session, Statement};
 use super::param::{JsonText, read_json};
 use super::worker::millis;
 use crate::error::{Error, Result};
-use crate::record::{Fire, FireOutcome};
-use crate::trigger::{NewTrigger, Trigger, TriggerType};
+use crate::model::record::{Fire, FireOutcome};
+use crate::model::trigger::{NewTrigger, Trigger, TriggerType};
 
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&NOW, &CREATE, &UPDATE, &DELETE, &LIST, &FIRES, &RUN, &DUE, &NEXT_DUE, &LEAD, &FIRE];

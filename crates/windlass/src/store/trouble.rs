@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
 use crate::error::Result;
-use crate::record::Trouble;
+use crate::model::record::Trouble;
 use crate::text;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&NOTE, &LIST];

@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement};
 use super::param::{JsonOut, JsonText};
 use crate::error::Result;
-use crate::job::claimed::{Claimed, Fence};
-use crate::job::settle::Budget;
-use crate::record::CapableWorker;
+use crate::model::job::claimed::{Claimed, Fence};
+use crate::model::job::settle::Budget;
+use crate::model::record::CapableWorker;
 
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&REGISTER, &HEARTBEAT, &STOP, &QUIET, &KNOWING, &WAITING, &LANES, &CLAIM, &UNCLAIM];

@@ -27,8 +27,8 @@ pub use spec::CommandSpec;
 
 use super::context::Context;
 use super::handler::{AnyHandler, Run};
-use crate::definition::Definition;
 use crate::error::{Error, Result};
+use crate::model::definition::Definition;
 use pool::Pool;
 
 /// The commands as handlers, sharing their supervisors.

@@ -6,21 +6,22 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::ending;
-use super::handler::{Done, Finish};
 use super::lease::Lease;
 use super::log::LogSink;
 use super::progress::ProgressSink;
 use super::running::Switch;
-use super::secrets::JobRedactor;
-use crate::definition::Policies;
+use crate::attempt::done::Done;
+use crate::attempt::ending;
+use crate::attempt::finish::Finish;
+use crate::attempt::secrets::JobRedactor;
 use crate::error::Result;
-use crate::job::claimed::{Claimed, Fence};
-use crate::log::LogStream;
-use crate::redact::Redactor;
+use crate::model::definition::Policies;
+use crate::model::job::claimed::{Claimed, Fence};
+use crate::model::log::LogStream;
 use crate::store;
 use crate::store::job::Report;
 use crate::text;
+use crate::text::redact::Redactor;
 
 /// The longest progress message that is kept.
 const MESSAGE_BYTES: usize = 1000;

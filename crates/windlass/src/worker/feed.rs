@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Shared;
-use super::lines::Lines;
 use super::pace::{self, Pace};
 use crate::error::Result;
+use crate::lane::lines::Lines;
 use crate::listen::Wake;
 use crate::store;
 use crate::store::database::{Database, Session};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::error::Result;
-use crate::job::claimed::Claimed;
+use crate::model::job::claimed::Claimed;
 use crate::store;
 use crate::store::database::Database;
 use crate::store::remote::PRESENT;

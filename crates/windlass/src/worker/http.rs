@@ -19,11 +19,12 @@ pub use call::Lookup;
 pub use settings::{HttpEndpoint, SecretText};
 
 use super::context::Context;
-use super::handler::{AnyHandler, Finish, Run};
+use super::handler::{AnyHandler, Run};
 use super::running::Stop;
-use crate::definition::Definition;
+use crate::attempt::finish::Finish;
 use crate::error::Result;
-use crate::job::settle::Outcome;
+use crate::model::definition::Definition;
+use crate::model::job::settle::Outcome;
 use answer::Heard;
 use breaker::Breaker;
 use call::Caller;

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::running::{Running, Stop};
 use crate::error::Result;
+use crate::queue::identity;
 use crate::store;
 use crate::store::database::{Database, Settings};
 use crate::store::worker::Introduction;
@@ -95,7 +96,7 @@ impl Keeper {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| crate::Error::Unreachable(Arc::new(error)))?;
+            .map_err(|error| crate::error::Error::Unreachable(Arc::new(error)))?;
         thread::Builder::new()
             .name("windlass-lease".to_owned())
             .spawn(move || {
@@ -103,7 +104,7 @@ impl Keeper {
                     tracing::error!(%error, "the lease cannot be kept");
                 }
             })
-            .map_err(|error| crate::Error::Unreachable(Arc::new(error)))
+            .map_err(|error| crate::error::Error::Unreachable(Arc::new(error)))
     }
 
     async fn keep(self) -> Result<()> {
@@ -167,7 +168,7 @@ impl Keeper {
                 telemetry::heartbeat("refused");
                 self.running.stop_all(Stop::LeaseLost);
                 let reborn =
-                    Introduction { worker_id: super::new_worker_id(&self.me.hostname), ..self.me.clone() };
+                    Introduction { worker_id: identity::new_worker_id(&self.me.hostname), ..self.me.clone() };
                 self.lease.worker.store(store::worker::register(database, &reborn).await?, Ordering::Release);
                 tracing::warn!(worker_id = %reborn.worker_id, "declared dead; going on under a new name");
             }

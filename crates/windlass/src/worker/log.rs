@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::job::claimed::Fence;
-use crate::log::LogStream;
+use crate::model::job::claimed::Fence;
+use crate::model::log::LogStream;
 use crate::store;
 use crate::store::database::Database;
 use crate::store::log::NewChunk;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::job::claimed::Fence;
+use crate::model::job::claimed::Fence;
 use crate::store;
 use crate::store::database::Database;
 use crate::store::job::Report;

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 
 use super::context::Context;
-use super::handler::{AnyHandler, Finish};
+use super::handler::AnyHandler;
 use super::running::{Stop, Switch};
-use crate::job::settle::{Outcome, Retry};
+use crate::attempt::finish::Finish;
+use crate::model::job::settle::{Outcome, Retry};
 
 /// How long a canceled run may take to tidy up before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);

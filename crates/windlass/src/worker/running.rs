@@ -7,7 +7,7 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::job::claimed::Fence;
+use crate::model::job::claimed::Fence;
 
 /// Why a run was told to stop. A later reason does not replace an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

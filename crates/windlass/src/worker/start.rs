@@ -11,22 +11,24 @@ use tokio_util::task::TaskTracker;
 use super::feed::Feed;
 use super::hand_over::HandOver;
 use super::handler::{AnyHandler, BatchHandler, Handler, Many, One};
-use super::kind::{Kind, Known};
+use super::kind::Kind;
 use super::lease::{self, Lease};
 use super::log::LogSink;
 use super::progress::ProgressSink;
 use super::running::{Places, Running};
 use super::settler::Settler;
-use super::{Shared, Worker, new_worker_id};
+use super::{Shared, Worker};
+use crate::attempt::known::Known;
 use crate::error::{Error, Result};
 use crate::keeper::{Keeper, KeeperSettings};
 use crate::listen;
 use crate::queue::Queue;
-use crate::redact::Redactor;
+use crate::queue::identity::{hostname, new_worker_id};
 use crate::store;
 use crate::store::database::Database;
 use crate::store::worker::Introduction;
 use crate::telemetry::{self, Events, Meters};
+use crate::text::redact::Redactor;
 
 /// Settings of a worker; the defaults suit jobs of a second or so.
 pub struct WorkerBuilder {
@@ -374,8 +376,4 @@ async fn refresh(shared: Arc<Shared>, database: Database) {
             }
         }
     }
-}
-
-pub(crate) fn hostname() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -136,7 +136,7 @@ fn the_documented_acts_are_those_of_the_audit_trail() {
         "windlass-server/src/api",
         "windlass-server/src/web",
         "windlass-server/src/auth",
-        "windlass/src/operator",
+        "windlass/src/control",
     ] {
         for text in sources(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)) {
             // Every second piece stands between quotes.

@@ -8,20 +8,7 @@ pub(crate) const RULES: &[&Rule] =
     &[&PURE, &PURE_LOOKS_DOWN, &STORE_LOOKS_DOWN, &NO_SQL_ABOVE_THE_STORE, &API_AND_PAGES_STAND_APART];
 
 /// They decide; others act.
-const PURE_MODULES: &[&str] = &[
-    "job",
-    "tenant",
-    "definition",
-    "trigger",
-    "cron",
-    "template",
-    "redact",
-    "json",
-    "instant",
-    "text",
-    "trace",
-    "worker/fair",
-];
+const PURE_MODULES: &[&str] = &["model", "text", "lane/fair"];
 
 /// They act through the store and hold no statement.
 const ABOVE_THE_STORE: &[&str] = &["enqueue", "worker", "keeper", "pull"];
@@ -54,23 +41,23 @@ const PURE: Rule = Rule {
         .collect()
     },
     caught: &[
-        &[("crates/windlass/src/job/backoff.rs", "async fn a() { b().await; }\n")],
-        &[("crates/windlass/src/job.rs", "use tokio::time::Duration;\n")],
-        &[("crates/windlass/src/tenant.rs", "use tokio_postgres::types::ToSql;\n")],
-        &[("crates/windlass/src/cron.rs", "fn a() { tracing::info!(\"due\"); }\n")],
-        &[("crates/windlass/src/redact.rs", "fn a() { metrics::counter!(\"a\"); }\n")],
-        &[("crates/windlass/src/trigger.rs", "fn a() -> SystemTime { SystemTime::now() }\n")],
-        &[("crates/windlass/src/worker/fair.rs", "let began = Instant::now();\n")],
-        &[("crates/windlass/src/template/value.rs", "let now = Timestamp::now;\n")],
-        &[("crates/windlass/src/definition.rs", "std::thread::spawn(|| {});\n")],
+        &[("crates/windlass/src/model/job/backoff.rs", "async fn a() { b().await; }\n")],
+        &[("crates/windlass/src/model/job.rs", "use tokio::time::Duration;\n")],
+        &[("crates/windlass/src/model/tenant.rs", "use tokio_postgres::types::ToSql;\n")],
+        &[("crates/windlass/src/model/cron.rs", "fn a() { tracing::info!(\"due\"); }\n")],
+        &[("crates/windlass/src/text/redact.rs", "fn a() { metrics::counter!(\"a\"); }\n")],
+        &[("crates/windlass/src/model/trigger.rs", "fn a() -> SystemTime { SystemTime::now() }\n")],
+        &[("crates/windlass/src/lane/fair.rs", "let began = Instant::now();\n")],
+        &[("crates/windlass/src/model/template/value.rs", "let now = Timestamp::now;\n")],
+        &[("crates/windlass/src/model/definition.rs", "std::thread::spawn(|| {});\n")],
     ],
     passes: &[
         &[(
-            "crates/windlass/src/job/backoff.rs",
+            "crates/windlass/src/model/job/backoff.rs",
             "/// Never `.await`.\nfn due(now: Timestamp) -> Timestamp { now }\n",
         )],
         &[("crates/windlass/src/worker/feed.rs", "async fn a() { b().await; }\n")],
-        &[("crates/windlass/src/json.rs", "#[cfg(test)]\nmod tests { fn a() { Instant::now(); } }\n")],
+        &[("crates/windlass/src/text/json.rs", "#[cfg(test)]\nmod tests { fn a() { Instant::now(); } }\n")],
     ],
 };
 
@@ -82,11 +69,14 @@ const PURE_LOOKS_DOWN: Rule = Rule {
         uses(tree, PURE_MODULES, &above)
     },
     caught: &[
-        &[("crates/windlass/src/job/settle.rs", "use crate::store::Claimed;\n")],
-        &[("crates/windlass/src/definition.rs", "use crate::{error::Error, worker::handler::Handler};\n")],
+        &[("crates/windlass/src/model/job/settle.rs", "use crate::store::Claimed;\n")],
+        &[(
+            "crates/windlass/src/model/definition.rs",
+            "use crate::{error::Error, worker::handler::Handler};\n",
+        )],
     ],
     passes: &[&[(
-        "crates/windlass/src/job/settle.rs",
+        "crates/windlass/src/model/job/settle.rs",
         "use crate::{definition::Policy, job::state::State};\n",
     )]],
 };

@@ -73,10 +73,10 @@ impl Environment {
                     .map_err(|error| secret.missing("file", &format!("{path} cannot be read: {error}")))?,
                 _ => return Err(secret.missing("", "must have exactly one of env and file")),
             };
-            if value.len() < crate::redact::SHORTEST_SECRET || value.contains('\0') {
+            if value.len() < crate::text::redact::SHORTEST_SECRET || value.contains('\0') {
                 let why = format!(
                     "must have at least {} bytes and no NUL, else it cannot be redacted",
-                    crate::redact::SHORTEST_SECRET
+                    crate::text::redact::SHORTEST_SECRET
                 );
                 return Err(secret.missing("", &why));
             }

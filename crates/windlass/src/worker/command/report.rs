@@ -10,9 +10,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::json::{self, JsonLimits};
-use crate::new_job::NewJob;
-use crate::worker::handler::{Done, MOST_NEXT};
+use crate::attempt::done::Done;
+use crate::attempt::done::MOST_NEXT;
+use crate::model::new_job::NewJob;
+use crate::text::json::{self, JsonLimits};
 
 /// The longest line.
 const LINE_BYTES: usize = 1024 * 1024 + 4096;

@@ -15,11 +15,12 @@ use super::report::{Heard, Reports};
 use super::spec::CommandSpec;
 use super::sys::REPORT_FD;
 use super::tail::Tail;
-use crate::job::settle::{Outcome, Retry};
-use crate::log::LogStream;
-use crate::redact::{self, Redactor};
+use crate::attempt::done::Done;
+use crate::attempt::finish::{Facts, Finish};
+use crate::model::job::settle::{Outcome, Retry};
+use crate::model::log::LogStream;
+use crate::text::redact::{self, Redactor};
 use crate::worker::context::Context;
-use crate::worker::handler::{Done, Facts, Finish};
 use crate::worker::running::Stop;
 
 /// How long what is left in the pipes is read after everything that could write to them was ended.
@@ -332,8 +333,9 @@ impl<'a> Course<'a> {
 
     /// Secrets never enter a job's row, and a payload without a part of it would run wrong.
     fn succeeded(&self, done: Done) -> Finish {
-        let holds_secret =
-            |job: &crate::NewJob| job.payload_text().is_ok_and(|payload| self.redactor.finds_in(payload));
+        let holds_secret = |job: &crate::model::new_job::NewJob| {
+            job.payload_text().is_ok_and(|payload| self.redactor.finds_in(payload))
+        };
         match done.next.iter().position(holds_secret) {
             Some(position) => {
                 let error =

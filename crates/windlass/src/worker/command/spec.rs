@@ -10,10 +10,10 @@ use super::argv::{self, Element, Facts, Part, Rule, When};
 use super::environment::Environment;
 use super::exit::ExitCodes;
 use super::message::Limits;
-use crate::definition::Definition;
 use crate::error::{Error, Result};
-use crate::job::settle::OnTimeout;
-use crate::redact::Redactor;
+use crate::model::definition::Definition;
+use crate::model::job::settle::OnTimeout;
+use crate::text::redact::Redactor;
 use crate::worker::file::{Item, Table};
 
 /// A command that a worker can run: its key is what jobs name, everything else stays in this file.

@@ -9,9 +9,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use crate::job::settle::{Outcome, Retry};
-use crate::new_job::NewJob;
-use crate::worker::handler::{Done, Failure, Finish};
+use crate::attempt::done::{Done, Failure};
+use crate::attempt::finish::Finish;
+use crate::model::job::settle::{Outcome, Retry};
+use crate::model::new_job::NewJob;
 
 /// What came back from a call.
 pub(super) enum Heard {
@@ -201,7 +202,7 @@ impl Word {
 
     fn finish(self, lease: Duration) -> Result<Finish, String> {
         let seconds = |name: &str, value: Option<f64>| {
-            let duration = value.map(|value| crate::new_job::read::duration(name, value));
+            let duration = value.map(|value| crate::model::new_job::read::duration(name, value));
             duration.transpose().map_err(|error| error.to_string())
         };
         let (snooze, after) = (

@@ -213,7 +213,7 @@ impl HttpEndpoint {
             let text = value.read(&named(&setting))?;
             let mut header = HeaderValue::from_str(&text)
                 .map_err(|_| refused(&setting, "holds a character that no header may"))?;
-            if !value.is_given() || crate::redact::is_secret_key(name) {
+            if !value.is_given() || crate::text::redact::is_secret_key(name) {
                 header.set_sensitive(true);
                 // The scheme before a credential is no secret, and the credential may appear without it.
                 secrets.extend(text.split_whitespace().last().map(str::to_owned));

@@ -3,8 +3,8 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::{Answer, Fault, Heard, read, read_batch};
-use crate::job::settle::{Outcome, Retry};
-use crate::worker::handler::Finish;
+use crate::attempt::finish::Finish;
+use crate::model::job::settle::{Outcome, Retry};
 
 const LEASE: Duration = Duration::from_secs(300);
 

@@ -1,0 +1,111 @@
+//! What a run says at its end: done, with what it leaves behind, or failed, and what that means for the job.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+use crate::model::job::settle::Retry;
+use crate::model::new_job::NewJob;
+use crate::text;
+use crate::text::json::JsonLimits;
+
+/// How many jobs one completion may enqueue. They are written in the same transaction as the completion, and it must stay short.
+pub(crate) const MOST_NEXT: usize = 1000;
+
+/// A run that did not fail: success, with what it leaves behind, or a wish to be run again later.
+#[derive(Debug, Default)]
+pub struct Done {
+    pub(crate) result: Option<String>,
+    pub(crate) artifact: Option<String>,
+    pub(crate) next: Vec<NewJob>,
+    pub(crate) snooze: Option<Duration>,
+    pub(crate) is_settled: bool,
+    /// The attempt is not over: it goes on elsewhere, under a lease of this length.
+    pub(crate) hand_over: Option<Duration>,
+}
+
+impl Done {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Kept with the job. Whatever it holds can be stored: what Postgres cannot keep is replaced, too much is dropped.
+    #[must_use]
+    pub fn result(mut self, result: &impl Serialize) -> Self {
+        self.result = Some(storable(result));
+        self
+    }
+
+    /// A reference to what the job made, kept only with success.
+    #[must_use]
+    pub fn artifact(mut self, artifact: &impl Serialize) -> Self {
+        self.artifact = Some(storable(artifact));
+        self
+    }
+
+    /// A job to enqueue in the same statement that records this success: both or neither. One success may enqueue up to 1,000
+    /// jobs; with more, or if one of them is refused (the tenant's quota is full, the definition is gone), the attempt fails.
+    #[must_use]
+    pub fn then(mut self, job: NewJob) -> Self {
+        self.next.push(job);
+        self
+    }
+
+    /// Not done yet: run me again after this time. Charges no attempt; the definition's `max_snoozes` and the job's
+    /// deadline bound it.
+    pub fn snooze(delay: Duration) -> Self {
+        Self { snooze: Some(delay), ..Self::default() }
+    }
+
+    /// A job that should follow and cannot be is an error of this run, not something to leave out.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.next.len() > MOST_NEXT {
+            let message =
+                format!("a job may be followed by at most {MOST_NEXT} others, not {}", self.next.len());
+            return Err(Error::refused("next", message));
+        }
+        self.next.iter().try_for_each(|job| job.payload_text().map(drop))
+    }
+}
+
+fn storable(value: &impl Serialize) -> String {
+    text::storable_json(value, &JsonLimits::default())
+}
+
+/// A run that failed, and what that means for the job.
+#[derive(Debug)]
+pub struct Failure {
+    pub(crate) error: String,
+    pub(crate) retry: Retry,
+}
+
+impl Failure {
+    /// Try again as the definition's backoff says, while attempts are left.
+    pub fn retry(error: impl std::fmt::Display) -> Self {
+        Self { error: error.to_string(), retry: Retry::ByPolicy }
+    }
+
+    /// Try again after this time, while attempts are left.
+    pub fn retry_after(delay: Duration, error: impl std::fmt::Display) -> Self {
+        Self { error: error.to_string(), retry: Retry::After(delay) }
+    }
+
+    /// Never try again.
+    pub fn permanent(error: impl std::fmt::Display) -> Self {
+        Self { error: error.to_string(), retry: Retry::Permanent }
+    }
+}
+
+/// Any error is worth a retry unless the handler says otherwise.
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message.push_str(&format!(": {error}"));
+            cause = error.source();
+        }
+        Self { error: message, retry: Retry::ByPolicy }
+    }
+}

@@ -1,0 +1,178 @@
+//! From how a run went to what is written about it: the decision, in the words of the settle statement.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::finish::Finish;
+use crate::model::definition::Policies;
+use crate::model::job::claimed::Claimed;
+use crate::model::job::settle::{Budget, Next, Outcome, Retry, Settlement, settle};
+use crate::model::job::state::{AttemptOutcome, State};
+use crate::model::new_job::{Link, NewJob};
+use crate::store::job::Ending;
+use crate::text;
+
+/// The longest error text that is kept with an attempt.
+pub(crate) const ERROR_BYTES: usize = 8 * 1024;
+
+/// Decides what the run means for the job: in the form that is written, and how the attempt and the job end.
+pub(crate) fn decide(
+    claimed: &Claimed,
+    policies: &Policies,
+    finish: &Finish,
+    ran: Duration,
+) -> (Ending, AttemptOutcome, State) {
+    if let Some(error) = finish.done.next.iter().find_map(|job| job.check().err()) {
+        let refused = format!("the jobs that should follow could not be enqueued: {error}");
+        let failed = Finish { progress: finish.progress.clone(), ..Finish::failed(Retry::ByPolicy, refused) };
+        return decide(claimed, policies, &failed, ran);
+    }
+    let ran_ms = i32::try_from(ran.as_millis()).ok();
+    if is_plain_success(finish) {
+        let ending = Ending { fence: claimed.fence, ran_ms, detail: None };
+        return (ending, AttemptOutcome::Succeeded, State::Succeeded);
+    }
+    let budget = budget_of(&claimed.budget, policies, ran);
+    let settlement = settle(&budget, &policies.retry(), finish.outcome, rand::random());
+    let ending = Ending { fence: claimed.fence, ran_ms, detail: Some(detail(&settlement, finish)) };
+    (ending, settlement.attempt_outcome, settlement.next.state())
+}
+
+/// The same for a job whose worker fell silent, or ran it elsewhere for longer than it may.
+pub(crate) fn write_lost(
+    budget: &Budget,
+    policies: &Policies,
+    outcome: Outcome,
+) -> (String, AttemptOutcome, State) {
+    let budget = budget_of(budget, policies, Duration::ZERO);
+    let settlement = settle(&budget, &policies.retry(), outcome, rand::random());
+    let error = match outcome {
+        Outcome::TimedOut => "the attempt ran past its time-out",
+        _ => "the worker's lease ran out",
+    };
+    let detail = detail(&settlement, &Finish::of(outcome, error));
+    (detail, settlement.attempt_outcome, settlement.next.state())
+}
+
+/// The same ending with every free text dropped: what is written when the database refused the first one.
+pub(crate) fn without_texts(ending: &Ending) -> Ending {
+    let bare = ending.detail.as_deref().and_then(|detail| {
+        let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(detail).ok()?;
+        for text in ["error", "result", "artifact", "stdout", "stderr", "progress"] {
+            fields.remove(text);
+        }
+        fields.insert("error".to_owned(), "its texts could not be stored".into());
+        serde_json::to_string(&fields).ok()
+    });
+    Ending { detail: bare, ..ending.clone() }
+}
+
+/// The same ending as a failure that will be tried again: what is written when a chained job cannot be enqueued.
+pub(crate) fn as_failure(claimed: &Claimed, policies: &Policies, error: &str, ran_ms: Option<i32>) -> Ending {
+    let finish = Finish::failed(Retry::ByPolicy, error);
+    let ran = Duration::from_millis(ran_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0));
+    decide(claimed, policies, &finish, ran).0
+}
+
+fn is_plain_success(finish: &Finish) -> bool {
+    matches!(finish.outcome, Outcome::Succeeded)
+        && finish.error.is_none()
+        && finish.facts.is_none()
+        && finish.progress.is_none()
+        && finish.done.result.is_none()
+        && finish.done.artifact.is_none()
+        && finish.done.next.is_empty()
+}
+
+fn budget_of(budget: &Budget, policies: &Policies, ran: Duration) -> Budget {
+    Budget {
+        max_lost: policies.max_lost,
+        max_snoozes: policies.max_snoozes,
+        remaining: budget.remaining.map(|remaining| remaining.saturating_sub(ran)),
+        ..*budget
+    }
+}
+
+fn detail(settlement: &Settlement, finish: &Finish) -> String {
+    let facts = finish.facts.as_deref();
+    let detail = Detail {
+        outcome: settlement.attempt_outcome.code(),
+        next: settlement.next.state().code(),
+        delay_ms: match settlement.next {
+            Next::Scheduled { after } => Some(i64::try_from(after.as_millis()).unwrap_or(i64::MAX / 2)),
+            Next::Succeeded | Next::Failed | Next::DeadLetter | Next::Canceled | Next::Queued => None,
+        },
+        failures: settlement.failures,
+        lost: settlement.lost,
+        snoozes: i16::try_from(settlement.snoozes).unwrap_or(i16::MAX),
+        reason: settlement.reason.map(|reason| reason.as_str()),
+        error: finish.error.as_deref().map(|error| text::storable(error.as_bytes(), ERROR_BYTES)),
+        result: finish.done.result.as_deref().and_then(raw),
+        artifact: finish.done.artifact.as_deref().and_then(raw),
+        chain: finish.done.next.iter().map(NewJob::as_link).collect(),
+        pid: facts.and_then(|facts| facts.pid),
+        exit_code: facts.and_then(|facts| facts.exit_code),
+        signal: facts.and_then(|facts| facts.signal),
+        max_rss_kb: facts.and_then(|facts| facts.max_rss_kb),
+        stdout: facts.map(|facts| facts.stdout.as_str()).filter(|text| !text.is_empty()),
+        stderr: facts.map(|facts| facts.stderr.as_str()).filter(|text| !text.is_empty()),
+        progress: finish
+            .progress
+            .as_ref()
+            .map(|report| Progress { percent: report.percent, message: report.message.as_deref() }),
+    };
+    serde_json::to_string(&detail).unwrap_or_else(|_| {
+        format!(
+            r#"{{"outcome":{},"next":{}}}"#,
+            settlement.attempt_outcome.code(),
+            settlement.next.state().code()
+        )
+    })
+}
+
+fn raw(text: &str) -> Option<&RawValue> {
+    serde_json::from_str(text).ok()
+}
+
+#[derive(Serialize)]
+struct Detail<'a> {
+    outcome: i16,
+    next: i16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<i64>,
+    failures: i16,
+    lost: i16,
+    snoozes: i16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    artifact: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    chain: Vec<Link<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_rss_kb: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stdout: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stderr: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress<'a>>,
+}
+
+#[derive(Serialize)]
+struct Progress<'a> {
+    percent: Option<f32>,
+    message: Option<&'a str>,
+}

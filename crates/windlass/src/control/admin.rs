@@ -1,0 +1,179 @@
+//! What operators manage, as verbs: definitions, tenants, members, people, sessions, queues and workers.
+
+mod accounts;
+mod tokens;
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::control::transaction::{Acting, Looking};
+use crate::error::{Error, Result};
+use crate::model::account::{Account, Member, NewSession, SignedIn};
+use crate::model::audit::{AuditEntry, AuditQuery};
+use crate::model::definition;
+use crate::model::record::WorkerRecord;
+use crate::model::tenant::Tenant;
+use crate::queue::Queue;
+use crate::store;
+
+/// Bytes of a text that tenants are looked for by.
+const LONGEST_SEARCH: usize = 200;
+
+/// Fields to be set, by name.
+pub type Fields = Map<String, Value>;
+
+impl Acting {
+    /// Makes a definition; its key must be new. `fields` are those of [`crate::Definition`].
+    pub async fn create_definition(&self, fields: &Fields) -> Result<Value> {
+        definition::check_fields(fields)?;
+        let made = store::manage::create_definition(&self.session, &Value::from(fields.clone())).await?;
+        made.ok_or(Error::Unknown { what: "definition" })
+    }
+
+    /// Changes some fields of a definition. `expected` is the version that was seen; another one is [`Error::Changed`].
+    pub async fn change_definition(
+        &self,
+        id: Uuid,
+        fields: &Fields,
+        expected: Option<&str>,
+    ) -> Result<Value> {
+        definition::check_fields(fields)?;
+        let fields = Value::from(fields.clone());
+        let changed = store::manage::change_definition(&self.session, id, &fields, expected).await?;
+        changed.ok_or(Error::Unknown { what: "definition" })
+    }
+
+    pub async fn definition(&self, id: Uuid) -> Result<Value> {
+        store::manage::definition(&self.session, id).await?.ok_or(Error::Unknown { what: "definition" })
+    }
+
+    /// Makes a tenant; its slug must be new.
+    pub async fn create_tenant(&self, fields: &Fields) -> Result<Tenant> {
+        let made = store::manage::create_tenant(&self.session, &Value::from(fields.clone())).await?;
+        made.ok_or(Error::Unknown { what: "tenant" })
+    }
+
+    pub async fn tenant_record(&self, id: Uuid) -> Result<Tenant> {
+        store::manage::tenant(&self.session, id).await?.ok_or(Error::Unknown { what: "tenant" })
+    }
+
+    pub async fn change_tenant(&self, id: Uuid, fields: &Fields) -> Result<Tenant> {
+        let changed = store::manage::change_tenant(&self.session, id, &Value::from(fields.clone())).await?;
+        changed.ok_or(Error::Unknown { what: "tenant" })
+    }
+
+    /// Marks a tenant for deletion; [`Queue::purge_deleted_tenants`] does the rest, batch by batch.
+    pub async fn delete_tenant(&self, id: Uuid) -> Result<Tenant> {
+        let marked = store::manage::mark_tenant_deleting(&self.session, id).await?;
+        marked.ok_or(Error::Unknown { what: "tenant" })
+    }
+
+    pub async fn members(&self, tenant: Uuid) -> Result<Vec<Member>> {
+        store::manage::members(&self.session, tenant).await
+    }
+
+    pub async fn remove_member(&self, tenant: Uuid, user: Uuid) -> Result<Member> {
+        let removed = store::manage::remove_member(&self.session, tenant, user).await?;
+        removed.ok_or(Error::Unknown { what: "member" })
+    }
+
+    /// Makes a person, or changes the one with this address. Fields: email, name, password_hash, is_super_admin.
+    pub async fn put_user(&self, fields: &Fields) -> Result<Uuid> {
+        store::manage::put_user(&self.session, &Value::from(fields.clone())).await
+    }
+
+    /// Pauses or resumes a queue.
+    pub async fn set_paused(&self, queue: &str, is_paused: bool) -> Result<()> {
+        store::tenant::set_paused_in(&self.session, queue, is_paused).await
+    }
+
+    /// Asks a worker to take nothing new, or to go on.
+    pub async fn set_quiet(&self, worker_id: &str, is_quiet: bool) -> Result<()> {
+        let is_there = store::worker::set_quiet_in(&self.session, worker_id, is_quiet).await?;
+        if is_there { Ok(()) } else { Err(Error::Unknown { what: "worker" }) }
+    }
+}
+
+impl Looking {
+    /// Every definition, as JSON with its `version`.
+    pub async fn definitions(&self) -> Result<Vec<Value>> {
+        store::manage::definitions(&self.session).await
+    }
+
+    pub async fn definition(&self, id: Uuid) -> Result<Value> {
+        store::manage::definition(&self.session, id).await?.ok_or(Error::Unknown { what: "definition" })
+    }
+
+    /// The tenants this view reaches.
+    pub async fn tenants(&self) -> Result<Vec<Tenant>> {
+        store::manage::tenants(&self.session).await
+    }
+
+    /// A page of the tenants whose name or slug holds a text, by name: those after another one, or the first.
+    pub async fn find_tenants(&self, text: &str, after: Option<Uuid>, most: u16) -> Result<Vec<Tenant>> {
+        let text = crate::text::storable(text.trim().to_lowercase().as_bytes(), LONGEST_SEARCH);
+        store::manage::find_tenants(&self.session, &text, after, most).await
+    }
+
+    /// How many tenants have a name or slug that holds a text.
+    pub async fn count_tenants(&self, text: &str) -> Result<i64> {
+        let text = crate::text::storable(text.trim().to_lowercase().as_bytes(), LONGEST_SEARCH);
+        store::manage::count_tenants(&self.session, &text).await
+    }
+
+    pub async fn tenant_record(&self, id: Uuid) -> Result<Tenant> {
+        store::manage::tenant(&self.session, id).await?.ok_or(Error::Unknown { what: "tenant" })
+    }
+
+    pub async fn members(&self, tenant: Uuid) -> Result<Vec<Member>> {
+        store::manage::members(&self.session, tenant).await
+    }
+
+    pub async fn workers(&self) -> Result<Vec<WorkerRecord>> {
+        store::manage::workers(&self.session).await
+    }
+
+    /// Names of queues, and whether they are paused.
+    pub async fn queues(&self) -> Result<Vec<(String, bool)>> {
+        store::manage::queues(&self.session).await
+    }
+
+    /// One page of the audit trail, newest first, and whether there is more. It ends after about 4 MiB.
+    pub async fn audit(&self, query: &AuditQuery) -> Result<(Vec<AuditEntry>, bool)> {
+        store::manage::audit(&self.session, self.reach.tenant(), query).await
+    }
+}
+
+impl Queue {
+    /// A person by their address, for signing in.
+    pub async fn account(&self, email: &str) -> Result<Option<Account>> {
+        store::manage::account(self.database(), email).await
+    }
+
+    pub async fn session_of(&self, hash: &[u8]) -> Result<Option<SignedIn>> {
+        store::manage::session(self.database(), hash).await
+    }
+
+    /// Deletes one batch of a tenant that is marked for deletion. Answers how many jobs went; none, if no tenant is left
+    /// to delete. A duty of the keeper.
+    pub async fn purge_deleted_tenants(&self) -> Result<Option<u64>> {
+        store::manage::purge_deleted_tenants(self.database()).await
+    }
+}
+
+impl Acting {
+    /// Begins a session. False: the password is another one by now, or the account or the token has ended.
+    pub async fn create_session(&self, new: &NewSession<'_>) -> Result<bool> {
+        store::manage::create_session(&self.session, new).await
+    }
+
+    /// Makes a session look at another tenant.
+    pub async fn choose_tenant(&self, hash: &[u8], tenant: Uuid) -> Result<()> {
+        store::manage::choose_tenant(&self.session, hash, tenant).await
+    }
+
+    /// Ends a session. False: there was none.
+    pub async fn end_session(&self, hash: &[u8]) -> Result<bool> {
+        store::manage::end_session(&self.session, hash).await
+    }
+}

@@ -1,0 +1,58 @@
+//! API tokens: making, revoking, rotating and finding them.
+
+use uuid::Uuid;
+
+use crate::control::transaction::{Acting, Looking};
+use crate::error::{Error, Result};
+use crate::model::token::{KnownToken, NewToken, Token};
+use crate::queue::Queue;
+use crate::store;
+
+impl Queue {
+    /// A token by the id it carries, whoever's it is. `shown` is the hash of the secret that came with the id: only its own notes
+    /// that the token was used. None: a session that was begun with it.
+    pub async fn find_token(&self, id: &str, shown: Option<&[u8]>) -> Result<Option<KnownToken>> {
+        store::token::find(self.database(), id, shown).await
+    }
+}
+
+impl Acting {
+    /// Makes a token for a tenant, or for the installation ([`crate::INSTALLATION`]).
+    pub async fn create_token(&self, tenant: Uuid, token: &NewToken, hash: &[u8]) -> Result<Token> {
+        store::token::create(&self.session, tenant, token, hash).await
+    }
+
+    pub async fn revoke_token(&self, tenant: Uuid, id: &str) -> Result<Token> {
+        let revoked = store::token::revoke(&self.session, tenant, id).await?;
+        revoked.ok_or(Error::Unknown { what: "token" })
+    }
+
+    /// Makes the successor of a token, which goes on for the overlap and then ends. Answers the new one.
+    pub async fn rotate_token(
+        &self,
+        old: &Token,
+        overlap_seconds: u32,
+        new: &NewToken,
+        hash: &[u8],
+    ) -> Result<Token> {
+        let made = store::token::create(&self.session, old.tenant_id, new, hash).await?;
+        let overlap = i32::try_from(overlap_seconds).unwrap_or(i32::MAX);
+        store::token::retire(&self.session, old.tenant_id, &old.id, &made.id, overlap)
+            .await?
+            .ok_or(Error::Changed { what: "token" })?;
+        Ok(made)
+    }
+
+    /// A token that this transaction may see.
+    pub async fn token(&self, id: &str) -> Result<Token> {
+        let found = store::token::list(&self.session, None, Some(id)).await?.pop();
+        found.ok_or(Error::Unknown { what: "token" })
+    }
+}
+
+impl Looking {
+    /// The tokens of a tenant, or everyone's for a view that sees everything.
+    pub async fn tokens(&self, tenant: Option<Uuid>) -> Result<Vec<Token>> {
+        store::token::list(&self.session, tenant, None).await
+    }
+}

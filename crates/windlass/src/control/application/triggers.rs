@@ -1,0 +1,171 @@
+//! The same for applications that embed the queue and act in their own name: each call is one transaction, and what it
+//! changed is in the audit trail under the actor's name.
+
+use std::ops::RangeInclusive;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::control::transaction::{Acting, Looking};
+use crate::error::Result;
+use crate::model::actor::{Actor, Reach};
+use crate::model::audit::Act;
+use crate::model::cron::DueRun;
+use crate::model::event::{EventFilter, NewEvent};
+use crate::model::record::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
+use crate::model::trigger::{NewTrigger, Trigger, TriggerType};
+use crate::queue::Queue;
+
+impl Queue {
+    /// See [`Acting::create_trigger`].
+    pub async fn create_trigger(&self, tenant: Uuid, new: &NewTrigger, actor: &str) -> Result<Trigger> {
+        let acting = self.acting(tenant, actor).await?;
+        let trigger = acting.create_trigger(new).await?;
+        acting.commit(&Act::new("trigger.create", trigger.id).after(&trigger)).await?;
+        Ok(trigger)
+    }
+
+    /// See [`Acting::update_trigger`].
+    pub async fn update_trigger(
+        &self,
+        tenant: Uuid,
+        id: Uuid,
+        seen: Option<i32>,
+        changes: &Map<String, Value>,
+        actor: &str,
+    ) -> Result<Trigger> {
+        let acting = self.acting(tenant, actor).await?;
+        let before = acting.trigger(id).await?;
+        let trigger = acting.update_trigger(id, seen, changes).await?;
+        acting.commit(&Act::new("trigger.update", id).before(&before).after(&trigger)).await?;
+        Ok(trigger)
+    }
+
+    /// See [`Acting::delete_trigger`].
+    pub async fn delete_trigger(&self, tenant: Uuid, id: Uuid, seen: Option<i32>, actor: &str) -> Result<()> {
+        let acting = self.acting(tenant, actor).await?;
+        acting.delete_trigger(id, seen).await?;
+        acting.commit(&Act::new("trigger.delete", id)).await
+    }
+
+    /// See [`Acting::run_trigger`].
+    pub async fn run_trigger(
+        &self,
+        tenant: Uuid,
+        id: Uuid,
+        event: Option<Value>,
+        actor: &str,
+    ) -> Result<FireOutcome> {
+        let acting = self.acting(tenant, actor).await?;
+        let fired = acting.run_trigger(id, event).await?;
+        acting.commit(&Act::new("trigger.run", id).after(&fired)).await?;
+        Ok(fired)
+    }
+
+    /// See [`Acting::backfill`].
+    pub async fn backfill(
+        &self,
+        tenant: Uuid,
+        id: Uuid,
+        range: RangeInclusive<Timestamp>,
+        dry_run: bool,
+        actor: &str,
+    ) -> Result<Vec<FireOutcome>> {
+        let acting = self.acting(tenant, actor).await?;
+        let fired = acting.backfill(id, range, dry_run).await?;
+        if !dry_run {
+            acting.commit(&Act::new("trigger.backfill", id).after(&fired.len())).await?;
+        }
+        Ok(fired)
+    }
+
+    /// See [`Looking::trigger`].
+    pub async fn trigger(&self, tenant: Uuid, id: Uuid) -> Result<Option<Trigger>> {
+        self.looked(tenant, async |looking: &Looking| looking.trigger(id).await).await
+    }
+
+    /// See [`Looking::triggers`].
+    pub async fn triggers(
+        &self,
+        tenant: Uuid,
+        kind: Option<TriggerType>,
+        after: Option<Uuid>,
+        limit: u16,
+        offset: u32,
+    ) -> Result<Vec<Trigger>> {
+        self.looked(tenant, async |looking: &Looking| looking.triggers(kind, after, limit, offset).await)
+            .await
+    }
+
+    /// See [`Looking::preview`].
+    pub async fn preview(&self, tenant: Uuid, id: Uuid, count: usize) -> Result<Vec<DueRun>> {
+        self.looked(tenant, async |looking: &Looking| looking.preview(id, count).await).await
+    }
+
+    /// See [`Looking::preview_schedule`].
+    pub async fn preview_schedule(
+        &self,
+        tenant: Uuid,
+        cron_expr: &str,
+        timezone: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<DueRun>> {
+        self.looked(tenant, async |looking: &Looking| {
+            looking.preview_schedule(cron_expr, timezone, count).await
+        })
+        .await
+    }
+
+    /// See [`Looking::fires`].
+    pub async fn fires(
+        &self,
+        tenant: Uuid,
+        id: Uuid,
+        before: Option<Timestamp>,
+        limit: u16,
+    ) -> Result<Vec<Fire>> {
+        self.looked(tenant, async |looking: &Looking| looking.fires(id, before, limit).await).await
+    }
+
+    /// See [`Looking::events`].
+    pub async fn events(&self, tenant: Uuid, filter: &EventFilter) -> Result<Vec<Event>> {
+        self.looked(tenant, async |looking: &Looking| looking.events(filter).await.map(|page| page.0)).await
+    }
+
+    /// See [`Looking::event`].
+    pub async fn event(&self, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
+        self.looked(tenant, async |looking: &Looking| looking.event(id).await).await
+    }
+
+    /// See [`Looking::dry_run`].
+    pub async fn dry_run(&self, tenant: Uuid, event: &NewEvent) -> Result<Vec<WouldFire>> {
+        self.looked(tenant, async |looking: &Looking| looking.dry_run(event).await).await
+    }
+
+    /// See [`Acting::retry_event`].
+    pub async fn retry_event(
+        &self,
+        tenant: Uuid,
+        event: Uuid,
+        trigger: Uuid,
+        actor: &str,
+    ) -> Result<Option<EventTrigger>> {
+        let acting = self.acting(tenant, actor).await?;
+        let made = acting.retry_event(event, trigger).await?;
+        acting.commit(&Act::new("event.retry", event).after(&made)).await?;
+        Ok(made)
+    }
+
+    pub(in crate::control) async fn acting(&self, tenant: Uuid, actor: &str) -> Result<Acting> {
+        let actor = Actor { name: actor.to_owned(), role: "application".to_owned(), ..Actor::default() };
+        self.act(Reach::Tenant(tenant), &actor).await
+    }
+
+    async fn looked<T>(&self, tenant: Uuid, look: impl AsyncFnOnce(&Looking) -> Result<T>) -> Result<T> {
+        let looking = self.look(Reach::Tenant(tenant)).await?;
+        let answer = look(&looking).await?;
+        looking.end().await?;
+        Ok(answer)
+    }
+}

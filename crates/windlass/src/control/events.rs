@@ -1,0 +1,79 @@
+//! Emitting for a caller, reading events with what they caused, and trying again what failed.
+
+mod dry_run;
+
+use uuid::Uuid;
+
+use super::payload::PayloadRules;
+use super::triggers::known;
+use crate::control::transaction::{Acting, Looking};
+use crate::error::{Error, Result};
+use crate::model::event::Pending;
+use crate::model::event::{Emitted, EventFilter, NewEvent};
+use crate::model::record::{Event, EventTrigger};
+use crate::model::trigger;
+use crate::store;
+use crate::store::database::Session;
+use crate::store::event::Which;
+use crate::text::redact;
+
+const LARGEST_PAGE: u16 = 500;
+
+impl Acting {
+    /// Emits for the caller's tenant.
+    pub async fn emit(&self, event: &NewEvent) -> Result<Emitted> {
+        let event = event.clone().tenant(self.reach.owner());
+        store::event::emit(&self.session, &event, event.checked()?).await
+    }
+
+    /// Once more for a trigger that could not be rendered, or whose job was refused, as the trigger is now. Answers what
+    /// became of it, or nothing if it had not failed.
+    pub async fn retry_event(&self, event: Uuid, trigger: Uuid) -> Result<Option<EventTrigger>> {
+        let tenant = self.reach.owner();
+        let stored = one(&self.session, tenant, event).await?.ok_or(Error::Unknown { what: "event" })?;
+        let trigger = known(&self.session, tenant, trigger).await?;
+        let pending = Pending {
+            tenant,
+            id: stored.id,
+            name: stored.name,
+            payload: stored.payload,
+            emitted_at: stored.emitted_at,
+            after: None,
+        };
+        let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
+        let checked = trigger::job_of(&trigger, &pending).and_then(|job| rules.check(job));
+        let made = trigger::matched(self.queue.new_id(), &trigger, checked)?;
+        store::event::retry(&self.session, tenant, event, &made).await
+    }
+}
+
+impl Looking {
+    /// One page of events with what they caused, newest first, and whether there are more. It ends after about 4 MiB.
+    pub async fn events(&self, filter: &EventFilter) -> Result<(Vec<Event>, bool)> {
+        let which = Which {
+            id: None,
+            name: filter.name.as_deref(),
+            older_than: filter.older_than,
+            only_failed: filter.only_failed,
+            limit: filter.limit.min(LARGEST_PAGE).into(),
+            offset: filter.offset.into(),
+        };
+        let (events, has_more) = store::event::list(&self.session, self.reach.owner(), &which).await?;
+        Ok((events.into_iter().map(shown).collect(), has_more))
+    }
+
+    /// One event, or nothing if the tenant has none with this id.
+    pub async fn event(&self, id: Uuid) -> Result<Option<Event>> {
+        Ok(one(&self.session, self.reach.owner(), id).await?.map(shown))
+    }
+}
+
+/// For others to see: without the texts under telling keys.
+fn shown(event: Event) -> Event {
+    Event { payload: redact::payload(&event.payload), ..event }
+}
+
+async fn one(session: &Session, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
+    let which = Which { id: Some(id), limit: 1, ..Which::default() };
+    Ok(store::event::list(session, tenant, &which).await?.0.pop())
+}

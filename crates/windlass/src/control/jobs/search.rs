@@ -1,0 +1,136 @@
+//! Looks for a text in jobs as others see them: what is hidden where a payload is shown is not found either, because a
+//! search that finds it would tell it, one letter at a time. So payloads are redacted first, here, and matched then.
+//!
+//! No index knows what is in a payload. A search therefore looks at the newest jobs, in slices, until it has a page or has
+//! used up its share of rows, bytes or time; it says how far it came, and the next one goes on from there. A slice is one
+//! short transaction, and the connection is free while its jobs are looked at.
+
+mod text;
+
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::blocking::by_size;
+use crate::error::Result;
+use crate::model::actor::Reach;
+use crate::model::filter::Filter;
+use crate::model::record::{Page, shown};
+use crate::queue::Queue;
+use crate::store;
+use crate::store::database::Session;
+use crate::store::search::Candidate;
+use text::Wanted;
+
+/// What one search may use.
+const MOST_ROWS: usize = 5000;
+const MOST_BYTES: usize = 32 << 20;
+const MOST_TIME: Duration = Duration::from_secs(2);
+/// What one slice may read.
+const SLICE_ROWS: usize = 128;
+const SLICE_BYTES: i64 = 4 << 20;
+
+impl Queue {
+    /// One page of the jobs that mention the filter's text, as others see them. No connection is held meanwhile.
+    pub async fn search(&self, reach: Reach, filter: &Filter) -> Result<Page> {
+        let mut search = Search::new(filter);
+        while !search.is_over() {
+            let session = store::act::read(self.database(), reach.tenant()).await?;
+            let slice = search.slice(&session).await?;
+            session.commit().await?;
+            search.look_through(slice).await;
+        }
+        let session = store::act::read(self.database(), reach.tenant()).await?;
+        let (ids, next) = search.page();
+        let (jobs, next) = store::page::jobs_of(&session, filter.tenant, &ids, &ids, next).await?;
+        session.commit().await?;
+        Ok(Page { jobs: shown(jobs), next, searched: Some(search.rows) })
+    }
+}
+
+/// The ids of one page, in an open transaction. Also says how many jobs were looked at.
+pub(crate) async fn within(session: &Session, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>, usize)> {
+    let mut search = Search::new(filter);
+    while !search.is_over() {
+        let slice = search.slice(session).await?;
+        search.look_through(slice).await;
+    }
+    let (ids, next) = search.page();
+    Ok((ids, next, search.rows))
+}
+
+/// How far a search has come.
+struct Search<'a> {
+    filter: &'a Filter,
+    wanted: Wanted,
+    needed: usize,
+    found: Vec<Uuid>,
+    /// The last job that was looked at.
+    last: Option<Uuid>,
+    rows: usize,
+    bytes: usize,
+    slice_rows: usize,
+    began: Instant,
+    /// There is no job after the last one.
+    is_at_end: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new(filter: &'a Filter) -> Self {
+        Self {
+            filter,
+            wanted: Wanted::new(filter.mentions.as_deref().unwrap_or_default()),
+            needed: usize::from(filter.limit) + usize::from(filter.offset),
+            found: Vec::new(),
+            last: None,
+            rows: 0,
+            bytes: 0,
+            slice_rows: SLICE_ROWS,
+            began: Instant::now(),
+            is_at_end: false,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let has_used_up = self.rows >= MOST_ROWS
+            || self.bytes >= MOST_BYTES
+            || self.rows > 0 && self.began.elapsed() > MOST_TIME;
+        self.is_at_end || has_used_up || self.found.len() >= self.needed
+    }
+
+    async fn slice(&self, session: &Session) -> Result<Vec<Candidate>> {
+        let below = self.last.unwrap_or_else(|| self.filter.highest_id());
+        let rows = i64::try_from(self.slice_rows.min(MOST_ROWS - self.rows)).unwrap_or(1);
+        let from = self.filter.lowest_id();
+        store::search::candidates(session, self.filter.tenant, below, from, rows, SLICE_BYTES).await
+    }
+
+    /// Takes those that match. On a thread of its own: redaction costs time in proportion to the payloads.
+    async fn look_through(&mut self, slice: Vec<Candidate>) {
+        let asked = self.slice_rows.min(MOST_ROWS - self.rows);
+        let bytes: usize = slice.iter().map(|job| job.payload.len()).sum();
+        self.is_at_end = slice.is_empty();
+        self.rows += slice.len();
+        self.bytes += bytes;
+        // A slice that was cut for its bytes read more than it returned: the next one asks for less.
+        self.slice_rows =
+            if slice.len() < asked { (slice.len() * 2).clamp(4, SLICE_ROWS) } else { SLICE_ROWS };
+        self.last = slice.last().map(|job| job.id).or(self.last);
+        let wanted = self.wanted.clone();
+        let matching =
+            move || slice.into_iter().filter(|job| wanted.is_in(job)).map(|job| job.id).collect::<Vec<_>>();
+        self.found.extend(by_size(bytes, matching).await);
+    }
+
+    /// The ids behind the offset, and where to go on if there may be more.
+    fn page(&self) -> (Vec<Uuid>, Option<Uuid>) {
+        let ids =
+            self.found.iter().take(self.needed).skip(usize::from(self.filter.offset)).copied().collect();
+        let next = if self.found.len() >= self.needed {
+            self.found.get(self.needed - 1).copied()
+        } else {
+            self.last.filter(|_| !self.is_at_end)
+        };
+        (ids, next)
+    }
+}

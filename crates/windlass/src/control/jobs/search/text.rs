@@ -1,0 +1,41 @@
+//! Whether a job mentions a text: in its subject, its keys, its tags, or in its payload as it is shown.
+
+use serde_json::Value;
+
+use crate::model::record::shown_key;
+use crate::store::search::Candidate;
+use crate::text::redact::Rules;
+
+/// What is looked for.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    whole: String,
+    plain: String,
+}
+
+impl Wanted {
+    pub(super) fn new(text: &str) -> Self {
+        Self { whole: text.to_owned(), plain: plain(text) }
+    }
+
+    pub(super) fn is_in(&self, job: &Candidate) -> bool {
+        let keys = [&job.subject_id, &job.correlation_id, &job.source_ref];
+        keys.into_iter().flatten().any(|key| *key == self.whole)
+            || job.dedupe_key.as_deref().is_some_and(|key| shown_key(key) == self.whole)
+            || job.tags.contains(&self.whole)
+            || self.is_in_payload(job)
+    }
+
+    fn is_in_payload(&self, job: &Candidate) -> bool {
+        // A payload that cannot be read is shown as its text.
+        let payload = serde_json::from_str(&job.payload).unwrap_or_else(|_| Value::from(job.payload.clone()));
+        let rules = job.redaction.as_ref().and_then(|redaction| Rules::of(redaction).ok());
+        // Rules that cannot be read may hide anything.
+        rules.is_some_and(|rules| plain(&rules.payload(&payload).to_string()).contains(&self.plain))
+    }
+}
+
+/// In small letters, and without the spaces that separate, since they depend on who wrote it.
+fn plain(text: &str) -> String {
+    text.to_lowercase().replace(": ", ":").replace(", ", ",")
+}

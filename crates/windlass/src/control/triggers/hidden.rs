@@ -1,0 +1,142 @@
+//! Triggers for others to see. A template becomes a payload, so what is hidden in payloads is hidden in it; and whoever saves
+//! what was shown must not write the placeholder over the secret.
+
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::model::trigger::{NewTrigger, Trigger};
+use crate::text::redact::{PLACEHOLDER, Rules, is_secret_key};
+
+/// Without what is hidden in its template and its conditions.
+pub(crate) fn shown(trigger: Trigger) -> Trigger {
+    let payload_template = hidden(&trigger, &trigger.fields.payload_template);
+    let conditions = hidden(&trigger, &trigger.fields.conditions);
+    Trigger { fields: NewTrigger { payload_template, conditions, ..trigger.fields }, ..trigger }
+}
+
+/// The same for what the template becomes.
+pub(crate) fn hidden(trigger: &Trigger, value: &Value) -> Value {
+    let rules = trigger.redaction.as_ref().and_then(|redaction| Rules::of(redaction).ok());
+    // Rules that cannot be read may hide anything.
+    rules.map_or(Value::from(PLACEHOLDER), |rules| with_expressions(value, rules.payload(value)))
+}
+
+/// The changes with the secrets that they were shown without.
+pub(super) fn restored(old: &Trigger, changes: &Map<String, Value>) -> Result<Map<String, Value>> {
+    let seen = shown(old.clone()).fields;
+    let mut changes = changes.clone();
+    let hiding = [
+        ("payload_template", &old.fields.payload_template, &seen.payload_template),
+        ("conditions", &old.fields.conditions, &seen.conditions),
+    ];
+    for (field, old, seen) in hiding {
+        if let Some(new) = changes.get_mut(field) {
+            *new = kept(new, old, seen, false).map_err(|pointer| refused(field, pointer))?;
+        }
+    }
+    Ok(changes)
+}
+
+/// A new trigger has nothing to keep: what was copied from where it is shown is refused.
+pub(super) fn refuse_copied(new: &NewTrigger) -> Result<()> {
+    for (field, value) in [("payload_template", &new.payload_template), ("conditions", &new.conditions)] {
+        kept(value, &Value::Null, &Value::Null, false).map_err(|pointer| refused(field, pointer))?;
+    }
+    Ok(())
+}
+
+fn refused(field: &str, pointer: String) -> Error {
+    let message =
+        format!("is {PLACEHOLDER}, which stands for a text that is not shown: write the text again");
+    Error::Refused { field: field.to_owned(), pointer: Some(pointer), message }
+}
+
+/// A text that is nothing but the name of a value, such as `{{event.token}}`, is no secret itself.
+fn with_expressions(value: &Value, hidden: Value) -> Value {
+    match (value, hidden) {
+        (Value::String(text), _) if is_bare_expression(text) => value.clone(),
+        (Value::Array(items), Value::Array(hidden)) => {
+            items.iter().zip(hidden).map(|(item, hidden)| with_expressions(item, hidden)).collect()
+        }
+        (Value::Object(members), Value::Object(hidden)) => {
+            let member = |(name, hidden): (String, Value)| {
+                let hidden =
+                    members.get(&name).map_or(hidden.clone(), |value| with_expressions(value, hidden));
+                (name, hidden)
+            };
+            Value::Object(hidden.into_iter().map(member).collect())
+        }
+        (_, hidden) => hidden,
+    }
+}
+
+fn is_bare_expression(text: &str) -> bool {
+    let name = text.strip_prefix("{{").and_then(|text| text.strip_suffix("}}"));
+    name.is_some_and(|name| {
+        name.trim().chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '[' | ']'))
+    })
+}
+
+/// What is written, with the old texts where it still says what was shown. Otherwise the pointer to a placeholder that
+/// stands for nothing known.
+fn kept(new: &Value, old: &Value, seen: &Value, is_secret: bool) -> Result<Value, String> {
+    match new {
+        Value::String(text) if text.contains(PLACEHOLDER) => {
+            let hides = seen.as_str().is_some_and(|seen| seen.contains(PLACEHOLDER));
+            match hides {
+                true if new == seen => Ok(old.clone()),
+                true => Err(String::new()),
+                false if is_secret && text == PLACEHOLDER => Err(String::new()),
+                false => Ok(new.clone()),
+            }
+        }
+        Value::Array(items) => {
+            let item = |(place, item): (usize, &Value)| {
+                kept(item, &old[place], &seen[place], is_secret).map_err(|rest| format!("/{place}{rest}"))
+            };
+            items.iter().enumerate().map(item).collect()
+        }
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                let is_secret = is_secret || is_secret_key(name);
+                let kept = kept(value, &old[name.as_str()], &seen[name.as_str()], is_secret);
+                let pointer = |rest| format!("/{}{rest}", name.replace('~', "~0").replace('/', "~1"));
+                Ok((name.clone(), kept.map_err(pointer)?))
+            };
+            members.iter().map(member).collect::<Result<Map<_, _>, String>>().map(Value::Object)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(new.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_shown_is_kept_and_what_stands_for_nothing_is_refused() {
+        let old = json!({"api_key": "k-123456", "to": [{"token": "t-123456"}], "n": 1});
+        let seen = json!({"api_key": PLACEHOLDER, "to": [{"token": PLACEHOLDER}], "n": 1});
+        assert_eq!(kept(&seen, &old, &seen, false).unwrap(), old);
+        let new = json!({"api_key": "k-new", "to": [{"token": PLACEHOLDER}], "note": PLACEHOLDER});
+        let saved = json!({"api_key": "k-new", "to": [{"token": "t-123456"}], "note": PLACEHOLDER});
+        assert_eq!(kept(&new, &old, &seen, false).unwrap(), saved);
+        for (new, pointer) in [
+            (json!({"api_key": "x [redacted]"}), "/api_key"),
+            (json!({"to": [{"a": 1}, {"token": PLACEHOLDER}]}), "/to/1/token"),
+            (json!({"pass/word": PLACEHOLDER, "password": PLACEHOLDER}), "/pass~1word"),
+        ] {
+            assert_eq!(kept(&new, &old, &seen, false).unwrap_err(), pointer);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_value_is_no_secret() {
+        let template = json!({"token": "{{ event.token }}", "password": "{{event.x}}-salt", "list": [{"secret": "{{a[0]}}"}]});
+        let hidden =
+            json!({"token": "{{ event.token }}", "password": PLACEHOLDER, "list": [{"secret": "{{a[0]}}"}]});
+        assert_eq!(with_expressions(&template, crate::text::redact::payload(&template)), hidden);
+    }
+}

@@ -1,0 +1,134 @@
+//! Enqueue in a transaction of sqlx. Thin on purpose: the same statement as [`crate::enqueue`], in sqlx's words.
+//!
+//! The two supported versions differ only in their crate, hence the macro. JSON and instants are sent in Postgres's own
+//! binary form, so that neither a JSON nor a time crate of sqlx's choice comes along.
+
+/// 2000-01-01, where Postgres begins to count.
+const POSTGRES_EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
+const JSONB: u32 = 3802;
+const TIMESTAMPTZ: u32 = 1184;
+
+macro_rules! adapter {
+    ($name:ident, $sqlx:ident, $version:literal) => {
+        #[doc = concat!("Enqueue in a transaction of sqlx ", $version, ".")]
+        pub mod $name {
+            use jiff::Timestamp;
+            use $sqlx::encode::{Encode, IsNull};
+            use $sqlx::postgres::types::Oid;
+            use $sqlx::postgres::{PgArgumentBuffer, PgDatabaseError, PgExecutor, PgTypeInfo};
+            use $sqlx::{Postgres, Row, Type};
+
+            use crate::enqueue::sqlx::{JSONB, POSTGRES_EPOCH_MICROSECONDS, TIMESTAMPTZ};
+            use crate::error::{Error, Result};
+            use crate::model::new_job::Enqueued;
+            use crate::model::new_job::NewJob;
+            use crate::store::enqueue::{DOOR, DoorCall, enqueued};
+            use crate::store::refusal::Refusal;
+
+            /// Enqueues in the caller's own transaction, given as `&mut *tx`: the job exists if and only if that
+            /// commits. On a pool or a bare connection it is durable when this answers.
+            pub async fn enqueue<'c>(executor: impl PgExecutor<'c>, job: &NewJob) -> Result<Enqueued> {
+                let call = DoorCall::of(job)?;
+                let options = &job.options;
+                let row = $sqlx::query(DOOR.text)
+                    .bind(&job.definition_key)
+                    .bind(Json(call.payload.0.to_owned()))
+                    .bind(options.tenant)
+                    .bind(&options.queue)
+                    .bind(options.priority)
+                    .bind(options.scheduled_for.map(Instant))
+                    .bind(call.delay)
+                    .bind(&options.dedupe_key)
+                    .bind(call.uniqueness.as_ref().map(|uniqueness| Json(uniqueness.to_string())))
+                    .bind(&options.idempotency_key)
+                    .bind(&options.ordering_key)
+                    .bind(call.depends_on)
+                    .bind(call.if_unmet)
+                    .bind(&options.subject_type)
+                    .bind(&options.subject_id)
+                    .bind(call.tags)
+                    .bind(&options.correlation_id)
+                    .bind(call.source)
+                    .bind(&options.source_ref)
+                    .bind(options.max_attempts)
+                    .bind(options.deadline.map(Instant))
+                    .bind(options.parent_id)
+                    .bind(options.created_by)
+                    .bind(&options.trace)
+                    .bind(options.id)
+                    // Leaves no statement behind on somebody else's connection, which may belong to a pooler.
+                    .persistent(false)
+                    .fetch_one(executor)
+                    .await
+                    .map_err(translate)?;
+                let read = |error| translate(error);
+                Ok(enqueued(
+                    row.try_get(0).map_err(read)?,
+                    row.try_get(1).map_err(read)?,
+                    row.try_get(2).map_err(read)?,
+                ))
+            }
+
+            fn translate(error: $sqlx::Error) -> Error {
+                let Some(db) = error.as_database_error() else {
+                    return Error::Unreachable(std::sync::Arc::new(error));
+                };
+                let code = db.code().map(|code| code.into_owned());
+                let meaning = db.try_downcast_ref::<PgDatabaseError>().and_then(|db| {
+                    let refusal = Refusal {
+                        code: db.code(),
+                        message: db.message(),
+                        detail: db.detail(),
+                        column: db.column(),
+                        constraint: db.constraint(),
+                    };
+                    refusal.meaning()
+                });
+                meaning.unwrap_or_else(|| Error::OtherDriver { code, error: std::sync::Arc::new(error) })
+            }
+
+            struct Json(String);
+
+            impl Type<Postgres> for Json {
+                fn type_info() -> PgTypeInfo {
+                    PgTypeInfo::with_oid(Oid(JSONB))
+                }
+            }
+
+            impl Encode<'_, Postgres> for Json {
+                fn encode_by_ref(
+                    &self,
+                    buffer: &mut PgArgumentBuffer,
+                ) -> std::result::Result<IsNull, $sqlx::error::BoxDynError> {
+                    buffer.push(1); // the version of jsonb's binary form
+                    buffer.extend_from_slice(self.0.as_bytes());
+                    Ok(IsNull::No)
+                }
+            }
+
+            struct Instant(Timestamp);
+
+            impl Type<Postgres> for Instant {
+                fn type_info() -> PgTypeInfo {
+                    PgTypeInfo::with_oid(Oid(TIMESTAMPTZ))
+                }
+            }
+
+            impl Encode<'_, Postgres> for Instant {
+                fn encode_by_ref(
+                    &self,
+                    buffer: &mut PgArgumentBuffer,
+                ) -> std::result::Result<IsNull, $sqlx::error::BoxDynError> {
+                    let since = self.0.as_microsecond() - POSTGRES_EPOCH_MICROSECONDS;
+                    buffer.extend_from_slice(&since.to_be_bytes());
+                    Ok(IsNull::No)
+                }
+            }
+        }
+    };
+}
+
+#[cfg(feature = "sqlx-08")]
+adapter!(sqlx08, sqlx_08, "0.8");
+#[cfg(feature = "sqlx-09")]
+adapter!(sqlx09, sqlx_09, "0.9");

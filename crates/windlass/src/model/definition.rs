@@ -1,0 +1,374 @@
+//! What a kind of job is: its key, its arguments' schema and its policies. Registering a handler creates or updates its
+//! definition; a job may tighten some of the policies.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jsonschema::Validator;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{Error, Result};
+use crate::model::job::backoff::Backoff;
+use crate::model::job::settle::{OnLost, OnTimeout, RetryPolicy};
+use crate::model::job::state::State;
+use crate::model::job::unique::Unique;
+use crate::text::redact::Redaction;
+
+/// A definition as code declares it. What is not set keeps its value in the database, or the default.
+#[derive(Debug, Clone, Serialize)]
+pub struct Definition {
+    pub(crate) key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) arg_schema: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    priority: Option<i16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_timeout: Option<OnTimeout>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_lost: Option<OnLost>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_lost: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_snoozes: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_running: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_deadline_seconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backoff: Option<Backoff>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uniqueness: Option<Unique>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    retention: BTreeMap<&'static str, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    on_purge: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redaction: Option<Redaction>,
+}
+
+impl Definition {
+    pub fn new(key: impl Into<String>) -> Self {
+        Self {
+            key: key.into(),
+            description: None,
+            arg_schema: None,
+            queue: None,
+            priority: None,
+            timeout_seconds: None,
+            on_timeout: None,
+            on_lost: None,
+            max_attempts: None,
+            max_lost: None,
+            max_snoozes: None,
+            max_running: None,
+            start_deadline_seconds: None,
+            backoff: None,
+            uniqueness: None,
+            retention: BTreeMap::new(),
+            on_purge: None,
+            redaction: None,
+        }
+    }
+
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.description = Some(description.into());
+        self
+    }
+
+    /// The JSON Schema of the payload; handlers get theirs from their argument type.
+    #[must_use]
+    pub fn arg_schema(mut self, schema: Value) -> Self {
+        self.arg_schema = Some(schema);
+        self
+    }
+
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    #[must_use]
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// How long one attempt may run, and what becomes of the job when it runs longer.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration, then: OnTimeout) -> Self {
+        self.timeout_seconds = Some(timeout.as_secs().max(1));
+        self.on_timeout = Some(then);
+        self
+    }
+
+    /// What becomes of a job whose worker died with it.
+    #[must_use]
+    pub fn on_lost(mut self, then: OnLost) -> Self {
+        self.on_lost = Some(then);
+        self
+    }
+
+    #[must_use]
+    pub fn max_attempts(mut self, most: u16) -> Self {
+        self.max_attempts = Some(most);
+        self
+    }
+
+    /// How many workers a job may take down with it before it is a dead letter (reason `poison`).
+    #[must_use]
+    pub fn max_lost(mut self, most: u16) -> Self {
+        self.max_lost = Some(most);
+        self
+    }
+
+    #[must_use]
+    pub fn max_snoozes(mut self, most: u16) -> Self {
+        self.max_snoozes = Some(most);
+        self
+    }
+
+    /// The most of its jobs that run at the same time, over all tenants and workers; the others wait in line.
+    #[must_use]
+    pub fn max_running(mut self, most: u32) -> Self {
+        self.max_running = Some(most);
+        self
+    }
+
+    /// A job that has not started within this time of being due is failed.
+    #[must_use]
+    pub fn start_deadline(mut self, within: Duration) -> Self {
+        self.start_deadline_seconds = Some(within.as_secs().max(1));
+        self
+    }
+
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = Some(backoff);
+        self
+    }
+
+    #[must_use]
+    pub fn uniqueness(mut self, unique: Unique) -> Self {
+        self.uniqueness = Some(unique);
+        self
+    }
+
+    /// How long a finished job of this state is kept; without a rule it is kept for ever.
+    #[must_use]
+    pub fn retention(mut self, state: State, keep: Duration) -> Self {
+        self.retention.insert(state.as_str(), keep.as_secs());
+        self
+    }
+
+    /// The definition whose job removes the artifact of a job that is about to be purged by its retention. It gets
+    /// `{"job_id", "definition_key", "artifact"}`, and the row goes when it has succeeded.
+    #[must_use]
+    pub fn on_purge(mut self, definition_key: impl Into<String>) -> Self {
+        self.on_purge = Some(definition_key.into());
+        self
+    }
+
+    /// What its jobs must not show, beside what is hidden for all: see [`Redaction`].
+    #[must_use]
+    pub fn redaction(mut self, redaction: Redaction) -> Self {
+        self.redaction = Some(redaction);
+        self
+    }
+
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if let Some(backoff) = &self.backoff {
+            backoff.validate().map_err(|invalid| {
+                Error::refused(format!("backoff.{}", invalid.field), format!("must be {}", invalid.expected))
+            })?;
+        }
+        if let Some(schema) = &self.arg_schema {
+            validator(&schema.to_string())?;
+        }
+        self.redaction.as_ref().map_or(Ok(()), Redaction::check)
+    }
+}
+
+/// The same checks for fields that come as JSON. Their names and types are the caller's to hold to; what the database's own
+/// constraints refuse is refused there.
+pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()> {
+    if let Some(schema) = fields.get("arg_schema") {
+        validator(&schema.to_string())?;
+    }
+    if let Some(backoff) = fields.get("backoff") {
+        let backoff: Backoff = serde_json::from_value(backoff.clone())
+            .map_err(|error| Error::refused("backoff", error.to_string()))?;
+        backoff.validate().map_err(|invalid| {
+            Error::refused(format!("backoff.{}", invalid.field), format!("must be {}", invalid.expected))
+        })?;
+    }
+    if let Some(unique) = fields.get("uniqueness") {
+        serde_json::from_value::<Unique>(unique.clone())
+            .map_err(|error| Error::refused("uniqueness", error.to_string()))?;
+    }
+    if let Some(redaction) = fields.get("redaction") {
+        serde_json::from_value::<Redaction>(redaction.clone())
+            .map_err(|error| Error::refused("redaction", error.to_string()))?
+            .check()?;
+    }
+    let ranges = [
+        ("timeout_seconds", 1, 604_800),
+        ("max_attempts", 1, 1000),
+        ("max_lost", 1, 1000),
+        ("max_snoozes", 0, 32_000),
+        ("max_running", 1, 1_000_000),
+    ];
+    if let Some(key) = fields.get("on_purge").and_then(Value::as_str)
+        && !is_key(key)
+    {
+        return Err(Error::refused("on_purge", "must be a definition's key"));
+    }
+    for (field, least, most) in ranges {
+        let given = fields.get(field).and_then(Value::as_i64);
+        if given.is_some_and(|given| !(least..=most).contains(&given)) {
+            return Err(Error::refused(field, format!("must be between {least} and {most}")));
+        }
+    }
+    Ok(())
+}
+
+/// As the database's own constraint on keys has it.
+fn is_key(text: &str) -> bool {
+    let mut letters = text.bytes();
+    let is_first = letters.next().is_some_and(|letter| letter.is_ascii_alphanumeric());
+    is_first
+        && text.len() <= 200
+        && letters.all(|letter| letter.is_ascii_alphanumeric() || b"._:/-".contains(&letter))
+}
+
+/// What a worker needs to know of a definition while it runs its jobs.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Policies {
+    pub(crate) timeout_seconds: u64,
+    pub(crate) max_lost: i16,
+    pub(crate) max_snoozes: i32,
+    #[serde(default, deserialize_with = "readable_backoff")]
+    backoff: Backoff,
+    on_timeout: OnTimeout,
+    on_lost: OnLost,
+    pub(crate) arg_schema: Value,
+    #[serde(default)]
+    pub(crate) redaction: Redaction,
+}
+
+/// As the database's own defaults have it.
+impl Default for Policies {
+    fn default() -> Self {
+        Self {
+            timeout_seconds: 3600,
+            max_lost: 3,
+            max_snoozes: 1000,
+            backoff: Backoff::default(),
+            on_timeout: OnTimeout::Retry,
+            on_lost: OnLost::Retry,
+            arg_schema: Value::Bool(true),
+            redaction: Redaction::default(),
+        }
+    }
+}
+
+/// A backoff that was stored before it was checked is the default one, so that its jobs can still end.
+fn readable_backoff<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Backoff, D::Error> {
+    let stored = Value::deserialize(from)?;
+    Ok(serde_json::from_value(stored).unwrap_or_default())
+}
+
+impl Policies {
+    pub(crate) fn retry(&self) -> RetryPolicy {
+        RetryPolicy { backoff: self.backoff, on_timeout: self.on_timeout, on_lost: self.on_lost }
+    }
+}
+
+/// Keywords that refuse nothing.
+const ANNOTATIONS: [&str; 4] = ["$schema", "title", "description", "examples"];
+
+/// Compiles a schema: formats are asserted, nothing is fetched, and patterns run in linear time. A schema that accepts
+/// everything compiles to nothing at all.
+pub(crate) fn validator(schema: &str) -> Result<Option<Validator>> {
+    let schema: Value =
+        serde_json::from_str(schema).map_err(|error| Error::refused("arg_schema", error.to_string()))?;
+    let accepts_all = match &schema {
+        Value::Object(keywords) => keywords.keys().all(|keyword| ANNOTATIONS.contains(&keyword.as_str())),
+        other => *other == Value::Bool(true),
+    };
+    if accepts_all {
+        return Ok(None);
+    }
+    jsonschema::options()
+        .should_validate_formats(true)
+        .with_pattern_options(jsonschema::PatternOptions::regex())
+        .build(&schema)
+        .map(Some)
+        .map_err(|error| Error::refused("arg_schema", error.to_string()))
+}
+
+pub(crate) fn check_payload(validator: &Validator, payload: &str) -> Result<()> {
+    let payload: Value =
+        serde_json::from_str(payload).map_err(|error| Error::refused("payload", error.to_string()))?;
+    match validator.iter_errors(&payload).next() {
+        None => Ok(()),
+        Some(error) => Err(Error::Refused {
+            field: "payload".to_owned(),
+            pointer: Some(error.instance_path().to_string()),
+            message: error.masked().to_string(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check_payload, validator};
+
+    /// X-18.
+    #[test]
+    fn a_schema_reads_nothing_from_elsewhere() {
+        let canary = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        canary.set_nonblocking(true).unwrap();
+        let address = canary.local_addr().unwrap();
+        for reference in [
+            format!("http://{address}/schema.json"),
+            "file:///etc/passwd".to_owned(),
+            "/etc/passwd".to_owned(),
+            "https://json-schema.org/draft/1999/schema".to_owned(),
+        ] {
+            let schema = serde_json::json!({"$ref": reference});
+            assert!(validator(&schema.to_string()).is_err(), "{reference}");
+        }
+        assert!(canary.accept().is_err(), "somebody asked for a schema");
+    }
+
+    /// X-18. An engine that goes back would take longer than anybody waits.
+    #[test]
+    fn formats_are_asserted_and_no_pattern_goes_back() {
+        let schema = r#"{"type": "string", "format": "uuid"}"#;
+        let uuid = validator(schema).unwrap().unwrap();
+        assert!(check_payload(&uuid, "\"-x\"").is_err() && check_payload(&uuid, "\"--config=x\"").is_err());
+        assert!(check_payload(&uuid, "\"6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09\"").is_ok());
+        for pattern in ["^(a+)+$", "^(a|aa)+$", "^(.*)*=x$", "(x+x+)+y"] {
+            let schema = serde_json::json!({"type": "string", "pattern": pattern});
+            let slow = validator(&schema.to_string()).unwrap().unwrap();
+            assert!(check_payload(&slow, &format!("\"{}!\"", "ax".repeat(20_000))).is_err(), "{pattern}");
+        }
+        let looks_back = serde_json::json!({"type": "string", "pattern": "^(a)\\1(?=b)"});
+        assert!(validator(&looks_back.to_string()).is_err(), "what only such an engine could do is refused");
+    }
+}

@@ -1,0 +1,42 @@
+//! What the doctor found, and what it means.
+
+pub(crate) mod facts;
+mod judge;
+
+use serde::Serialize;
+
+pub(crate) use judge::judge;
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// As it should be.
+    Fine,
+    /// Someone should look soon.
+    Warning,
+    /// Work is being lost, or can be, or stands still.
+    Danger,
+}
+
+impl Severity {
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fine => "fine",
+            Self::Warning => "warning",
+            Self::Danger => "danger",
+        }
+    }
+}
+
+/// One thing the doctor looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    pub check: &'static str,
+    pub severity: Severity,
+    pub found: String,
+    /// What to do, where something is to be done.
+    pub advice: Option<String>,
+}

@@ -1,0 +1,143 @@
+//! Events as values: one to be emitted, one that waits to be dispatched, and which of them to list.
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::error::{Error, Result};
+use crate::model::trigger::check_name;
+use crate::text::json::{self, JsonLimits};
+
+/// An event to be.
+#[derive(Debug, Clone)]
+pub struct NewEvent {
+    pub(crate) name: String,
+    payload: Result<String>,
+    pub(crate) tenant: Option<Uuid>,
+    pub(crate) dedupe_id: Option<String>,
+    pub(crate) correlation_id: Option<String>,
+    pub(crate) trace: Option<String>,
+    pub(crate) created_by: Option<Uuid>,
+}
+
+impl NewEvent {
+    /// Names are words with dots between: `provider.folder.updated`.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            payload: Ok("{}".to_owned()),
+            tenant: None,
+            dedupe_id: None,
+            correlation_id: None,
+            trace: None,
+            created_by: None,
+        }
+    }
+
+    /// A payload that cannot be serialised or stored is reported by the emit.
+    #[must_use]
+    pub fn payload(mut self, payload: &impl Serialize) -> Self {
+        self.payload = serde_json::to_string(payload)
+            .map_err(|error| Error::refused("payload", format!("cannot be serialised: {error}")));
+        self
+    }
+
+    /// The tenant; without one it is the tenant in force in the transaction, or the default tenant.
+    #[must_use]
+    pub fn tenant(mut self, tenant: Uuid) -> Self {
+        self.tenant = Some(tenant);
+        self
+    }
+
+    /// The same id again is the same event: it answers with the first one and causes nothing.
+    #[must_use]
+    pub fn dedupe_id(mut self, id: impl Into<String>) -> Self {
+        self.dedupe_id = Some(id.into());
+        self
+    }
+
+    /// Handed to the jobs; without one it is the event's id.
+    #[must_use]
+    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+        self.correlation_id = Some(id.into());
+        self
+    }
+
+    /// A W3C traceparent, handed to the jobs.
+    #[must_use]
+    pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
+        self.trace = Some(traceparent.into());
+        self
+    }
+
+    #[must_use]
+    pub fn created_by(mut self, user: Uuid) -> Self {
+        self.created_by = Some(user);
+        self
+    }
+
+    /// Refuses what an emit would refuse, as far as that can be told without the database.
+    pub fn check(&self) -> Result<()> {
+        self.checked().map(drop)
+    }
+
+    /// The payload as text, once everything that can be refused without the database has been looked at.
+    pub(crate) fn checked(&self) -> Result<&str> {
+        check_name("name", &self.name)?;
+        let texts = [
+            ("dedupe_id", &self.dedupe_id),
+            ("correlation_id", &self.correlation_id),
+            ("trace", &self.trace),
+        ];
+        for (field, text) in texts {
+            let is_fine = |text: &String| (1..=500).contains(&text.len()) && !text.contains('\0');
+            if !text.as_ref().is_none_or(is_fine) {
+                return Err(Error::refused(field, "must have 1 to 500 bytes, none of them NUL"));
+            }
+        }
+        let payload = self.payload.as_deref().map_err(Clone::clone)?;
+        json::check(payload, &JsonLimits::default()).map_err(|refused| Error::json("payload", refused))?;
+        Ok(payload)
+    }
+
+    pub(crate) fn payload_value(&self) -> Result<Value> {
+        serde_json::from_str(self.checked()?).map_err(|error| Error::refused("payload", error.to_string()))
+    }
+}
+
+/// What an emit answers: always an event's id, and whether that event was there before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Emitted {
+    pub id: Uuid,
+    pub is_duplicate: bool,
+}
+
+/// An event that waits to be dispatched.
+pub(crate) struct Pending {
+    pub(crate) tenant: Uuid,
+    pub(crate) id: Uuid,
+    pub(crate) name: String,
+    pub(crate) payload: Value,
+    pub(crate) emitted_at: Timestamp,
+    /// The triggers up to this id are done.
+    pub(crate) after: Option<Uuid>,
+}
+
+/// Which events of a tenant, newest first.
+#[derive(Debug, Clone)]
+pub struct EventFilter {
+    pub name: Option<String>,
+    /// The last id of the page before.
+    pub older_than: Option<Uuid>,
+    /// Only those at which a trigger failed.
+    pub only_failed: bool,
+    pub limit: u16,
+    pub offset: u32,
+}
+
+impl Default for EventFilter {
+    fn default() -> Self {
+        Self { name: None, older_than: None, only_failed: false, limit: 50, offset: 0 }
+    }
+}

@@ -1,0 +1,259 @@
+//! Which jobs are meant: for listing, and for the verbs that act on many.
+
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+use crate::model::job::state::State;
+use crate::model::new_job::Source;
+
+/// The most jobs of one page.
+pub(crate) const LARGEST_PAGE: u16 = 1000;
+
+/// How deep an offset may go: what is left out is read all the same.
+pub(crate) const FURTHEST_OFFSET: u16 = 10_000;
+
+/// How far a job's id may be from its creation: ids are made by clocks that differ a little from the database's.
+const ID_SLACK: SignedDuration = SignedDuration::from_hours(24);
+
+/// Jobs of one tenant that fit every condition given. Ordered by id, newest first; queued jobs that are asked for by their
+/// state alone, or by state, definition, queue, source and time, come in the order of the line, the last in line first.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    pub(crate) tenant: Uuid,
+    pub(crate) state: Option<State>,
+    pub(crate) definition_key: Option<String>,
+    pub(crate) queue: Option<String>,
+    pub(crate) source: Option<Source>,
+    pub(crate) subject_type: Option<String>,
+    pub(crate) subject_id: Option<String>,
+    pub(crate) tag: Option<String>,
+    pub(crate) correlation_id: Option<String>,
+    pub(crate) ids: Option<Vec<Uuid>>,
+    pub(crate) created_after: Option<Timestamp>,
+    pub(crate) created_before: Option<Timestamp>,
+    pub(crate) older_than: Option<Uuid>,
+    pub(crate) limit: u16,
+    pub(crate) offset: u16,
+    pub(crate) held_by: Option<String>,
+    pub(crate) mentions: Option<String>,
+}
+
+impl Filter {
+    /// Every job of the tenant, until narrowed.
+    pub fn new(tenant: Uuid) -> Self {
+        Self {
+            tenant,
+            state: None,
+            definition_key: None,
+            queue: None,
+            source: None,
+            subject_type: None,
+            subject_id: None,
+            tag: None,
+            correlation_id: None,
+            ids: None,
+            created_after: None,
+            created_before: None,
+            older_than: None,
+            limit: 100,
+            offset: 0,
+            held_by: None,
+            mentions: None,
+        }
+    }
+
+    #[must_use]
+    pub fn state(mut self, state: State) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    #[must_use]
+    pub fn definition_key(mut self, key: impl Into<String>) -> Self {
+        self.definition_key = Some(key.into());
+        self
+    }
+
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(queue.into());
+        self
+    }
+
+    #[must_use]
+    pub fn source(mut self, source: Source) -> Self {
+        self.source = Some(source);
+        self
+    }
+
+    #[must_use]
+    pub fn subject(mut self, kind: impl Into<String>, id: impl Into<String>) -> Self {
+        self.subject_type = Some(kind.into());
+        self.subject_id = Some(id.into());
+        self
+    }
+
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tag = Some(tag.into());
+        self
+    }
+
+    #[must_use]
+    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+        self.correlation_id = Some(id.into());
+        self
+    }
+
+    #[must_use]
+    pub fn ids(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
+        self.ids = Some(ids.into_iter().collect());
+        self
+    }
+
+    /// Created at this instant or later. A job whose id was chosen by its caller and is not a UUIDv7 of about its
+    /// creation is not found by time, here and in [`Filter::created_before`].
+    #[must_use]
+    pub fn created_after(mut self, at: Timestamp) -> Self {
+        self.created_after = Some(at);
+        self
+    }
+
+    /// Created before this instant.
+    #[must_use]
+    pub fn created_before(mut self, at: Timestamp) -> Self {
+        self.created_before = Some(at);
+        self
+    }
+
+    /// Only jobs after this one in the order of the list: [`crate::Page::next`] of the page before, which is a job's id, or
+    /// for the list of queued jobs a place in line. A job's own id means the jobs with smaller ids.
+    #[must_use]
+    pub fn older_than(mut self, id: Uuid) -> Self {
+        self.older_than = Some(id);
+        self
+    }
+
+    /// Jobs per page: 100 if not set, at most 1000.
+    #[must_use]
+    pub fn limit(mut self, jobs: u16) -> Self {
+        self.limit = jobs.clamp(1, LARGEST_PAGE);
+        self
+    }
+
+    /// Leaves out the first so many: for few pages. [`Filter::older_than`] goes on at any depth for the same price.
+    #[must_use]
+    pub fn offset(mut self, jobs: u16) -> Self {
+        self.offset = jobs.min(FURTHEST_OFFSET);
+        self
+    }
+
+    /// Held at this moment by the worker with this id; no other condition is looked at then but the tenant and the ids.
+    #[must_use]
+    pub fn held_by(mut self, worker_id: impl Into<String>) -> Self {
+        self.held_by = Some(worker_id.into());
+        self
+    }
+
+    /// That mention this text in their subject, keys or tags, or in their payload as others see it: what is hidden there is
+    /// not found. One page looks at some thousand jobs at most, and [`crate::Page::next`] goes on from there. No other
+    /// condition is looked at then but the tenant and the ids.
+    #[must_use]
+    pub fn mentions(mut self, text: impl Into<String>) -> Self {
+        self.mentions = Some(text.into());
+        self
+    }
+
+    /// Whether a text is looked for.
+    pub fn is_search(&self) -> bool {
+        self.mentions.is_some()
+    }
+
+    /// Ids are read from here (included) …
+    pub(crate) fn lowest_id(&self) -> Uuid {
+        let created = self.created_after.and_then(|at| at.checked_sub(ID_SLACK).ok());
+        created.map_or_else(Uuid::nil, first_id_of)
+    }
+
+    /// … to here (excluded).
+    pub(crate) fn highest_id(&self) -> Uuid {
+        let created = self.created_before.and_then(|at| at.checked_add(ID_SLACK).ok()).map(first_id_of);
+        let older_than = self.older_than.filter(|cursor| place_of(*cursor).is_none());
+        [older_than, created].into_iter().flatten().min().unwrap_or_else(Uuid::max)
+    }
+
+    /// Places in line are read up to here (excluded).
+    pub(crate) fn highest_place(&self) -> i64 {
+        self.older_than.and_then(place_of).unwrap_or(i64::MAX)
+    }
+
+    /// The cursor that goes on behind this place in line.
+    pub(crate) fn after_place(place: i64) -> Uuid {
+        Uuid::from_u128(PLACE_MARK | u128::from(place.unsigned_abs()) & PLACE_BITS)
+    }
+}
+
+/// A place in line as a cursor: a version 8 UUID of the variant of RFC 9562, with the place in its last 62 bits and nothing
+/// else, which no job's id is.
+const PLACE_MARK: u128 = (8 << 76) | (2 << 62);
+const PLACE_BITS: u128 = (1 << 62) - 1;
+
+fn place_of(cursor: Uuid) -> Option<i64> {
+    let bits = cursor.as_u128();
+    (bits & !PLACE_BITS == PLACE_MARK).then(|| i64::try_from(bits & PLACE_BITS).unwrap_or(i64::MAX))
+}
+
+/// The smallest UUIDv7 of an instant: its 48 bits of milliseconds and nothing else.
+fn first_id_of(at: Timestamp) -> Uuid {
+    let millis = u64::try_from(at.as_millisecond()).unwrap_or(0);
+    Uuid::from_u128(u128::from(millis & 0xffff_ffff_ffff) << 80)
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use uuid::{NoContext, Uuid};
+
+    use super::Filter;
+
+    fn id_of(at: Timestamp) -> Uuid {
+        let seconds = u64::try_from(at.as_second()).unwrap();
+        Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, seconds, 0))
+    }
+
+    #[test]
+    fn ids_made_within_a_day_of_the_bounds_are_looked_at() {
+        let noon: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let filter = Filter::new(Uuid::nil()).created_after(noon).created_before(noon);
+        let hours = |hours: i64| id_of(noon + jiff::SignedDuration::from_hours(hours));
+        assert!(filter.lowest_id() <= hours(-23) && filter.lowest_id() > hours(-25));
+        assert!(filter.highest_id() >= hours(23) && filter.highest_id() < hours(25));
+    }
+
+    #[test]
+    fn a_cursor_lowers_the_bound_and_never_raises_it() {
+        let noon: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let (early, late) = (id_of("2026-01-01T00:00:00Z".parse().unwrap()), Uuid::max());
+        let filter = Filter::new(Uuid::nil()).created_before(noon);
+        assert_eq!(filter.clone().older_than(early).highest_id(), early);
+        assert!(filter.clone().older_than(late).highest_id() < late);
+        assert_eq!(Filter::new(Uuid::nil()).highest_id(), Uuid::max());
+        assert_eq!(Filter::new(Uuid::nil()).lowest_id(), Uuid::nil());
+    }
+
+    #[test]
+    fn a_place_in_line_is_a_cursor_that_bounds_no_id() {
+        let filter = Filter::new(Uuid::nil()).older_than(Filter::after_place(6_400));
+        assert_eq!((filter.highest_place(), filter.highest_id()), (6_400, Uuid::max()));
+        let job = id_of("2026-01-01T00:00:00Z".parse().unwrap());
+        let filter = filter.older_than(job);
+        assert_eq!((filter.highest_place(), filter.highest_id()), (i64::MAX, job));
+        assert_eq!(Filter::after_place(6_400).get_version_num(), 8);
+    }
+
+    #[test]
+    fn a_page_has_between_one_and_a_thousand_jobs() {
+        let filter = Filter::new(Uuid::nil());
+        assert_eq!((filter.clone().limit(0).limit, filter.limit(60_000).limit), (1, 1000));
+    }
+}

@@ -1,0 +1,111 @@
+//! A job that this worker holds, and the fence under which it may speak of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use uuid::Uuid;
+
+use super::settle::Budget;
+use crate::model::trace::Trace;
+
+/// Proof of holding one attempt of one job. Every write about the attempt carries it, and is refused once it is stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fence {
+    pub tenant: Uuid,
+    pub job: Uuid,
+    pub attempt: i32,
+    pub token: Uuid,
+}
+
+/// Two uuids, the attempt, and the token.
+const FENCE_BYTES: usize = 16 + 16 + 4 + 16;
+
+impl Fence {
+    /// The fence as one opaque text, for whoever runs the attempt elsewhere. Nobody can make one up: the token is 128
+    /// random bits, and the statement that takes the fence compares all of it.
+    #[must_use]
+    pub fn encode(&self) -> String {
+        let mut bytes = Vec::with_capacity(FENCE_BYTES);
+        bytes.extend_from_slice(self.tenant.as_bytes());
+        bytes.extend_from_slice(self.job.as_bytes());
+        bytes.extend_from_slice(&self.attempt.to_be_bytes());
+        bytes.extend_from_slice(self.token.as_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The fence behind such a text. What is not one holds nothing.
+    #[must_use]
+    pub fn decode(text: &str) -> Option<Self> {
+        let bytes: [u8; FENCE_BYTES] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
+        let (tenant, rest) = bytes.split_first_chunk::<16>()?;
+        let (job, rest) = rest.split_first_chunk::<16>()?;
+        let (attempt, rest) = rest.split_first_chunk::<4>()?;
+        let (token, _) = rest.split_first_chunk::<16>()?;
+        Some(Self {
+            tenant: Uuid::from_bytes(*tenant),
+            job: Uuid::from_bytes(*job),
+            attempt: i32::from_be_bytes(*attempt),
+            token: Uuid::from_bytes(*token),
+        })
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Claimed {
+    pub(crate) fence: Fence,
+    pub(crate) definition_key: Arc<str>,
+    pub(crate) payload: String,
+    pub(crate) queued_ms: i64,
+    /// `max_lost` and `max_snoozes` are the definition's and filled in when the attempt is settled.
+    pub(crate) budget: Budget,
+    pub(crate) extra: Extra,
+}
+
+impl Claimed {
+    /// How long it had been due.
+    pub(crate) fn queued(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.queued_ms).unwrap_or(0))
+    }
+
+    pub(crate) fn trace(&self) -> Trace {
+        Trace::of(self.fence.job, self.extra.trace.as_deref())
+    }
+}
+
+/// What most jobs leave empty.
+#[derive(Debug, Default, serde::Deserialize)]
+pub(crate) struct Extra {
+    pub(crate) source_ref: Option<String>,
+    pub(crate) correlation_id: Option<String>,
+    pub(crate) subject_type: Option<String>,
+    pub(crate) subject_id: Option<String>,
+    pub(crate) trace: Option<String>,
+    pub(crate) tags: Option<Vec<String>>,
+    pub(crate) parent_id: Option<Uuid>,
+    pub(crate) created_by: Option<Uuid>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Fence;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_fence_survives_its_text_and_no_other_text_is_the_same_fence() {
+        let fence = Fence { tenant: Uuid::new_v4(), job: Uuid::new_v4(), attempt: 7, token: Uuid::new_v4() };
+        let text = fence.encode();
+        assert_eq!(Fence::decode(&text), Some(fence));
+        for at in 0..text.len() {
+            for other in ['A', 'z', '5', '-', '_', '=', ' '] {
+                let mut changed = text.clone();
+                changed.replace_range(at..=at, &other.to_string());
+                assert!(changed == text || Fence::decode(&changed) != Some(fence), "{changed}");
+            }
+        }
+        for broken in ["", "x", &text[1..], &format!("{text}A"), &format!("{text} "), "é"] {
+            assert_eq!(Fence::decode(broken), None, "{broken}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! How a tenant, or all of them, stand, as values: counts by status, and how long the oldest has waited.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::job::state::State;
+use super::record::Counts;
+
+/// Jobs by status, and how long the oldest has waited.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Summary {
+    pub queued: i64,
+    pub running: i64,
+    pub scheduled: i64,
+    pub blocked: i64,
+    pub succeeded: i64,
+    pub failed: i64,
+    pub dead_letter: i64,
+    pub canceled: i64,
+    /// How long the job that has been queued longest could have run; none, if none is queued.
+    pub oldest_queued_age_seconds: Option<f64>,
+}
+
+impl Summary {
+    pub fn of(&self, state: State) -> i64 {
+        match state {
+            State::Queued => self.queued,
+            State::Running => self.running,
+            State::Scheduled => self.scheduled,
+            State::Blocked => self.blocked,
+            State::Succeeded => self.succeeded,
+            State::Failed => self.failed,
+            State::DeadLetter => self.dead_letter,
+            State::Canceled => self.canceled,
+        }
+    }
+
+    /// Takes in another part: the jobs of both, and the longer wait.
+    pub fn merge(&mut self, part: &Self) {
+        self.queued += part.queued;
+        self.running += part.running;
+        self.scheduled += part.scheduled;
+        self.blocked += part.blocked;
+        self.succeeded += part.succeeded;
+        self.failed += part.failed;
+        self.dead_letter += part.dead_letter;
+        self.canceled += part.canceled;
+        let ages = [self.oldest_queued_age_seconds, part.oldest_queued_age_seconds];
+        self.oldest_queued_age_seconds = ages.into_iter().flatten().reduce(f64::max);
+    }
+
+    pub(crate) fn add(&mut self, counts: &Counts) {
+        self.queued += counts.queued;
+        self.running += counts.running;
+        self.scheduled += counts.scheduled;
+        self.blocked += counts.blocked;
+        self.succeeded += counts.succeeded;
+        self.failed += counts.failed;
+        self.dead_letter += counts.dead_letter;
+        self.canceled += counts.canceled;
+    }
+
+    pub(crate) fn waiting_since(&mut self, since: Timestamp, now: Timestamp) {
+        let age = (now.duration_since(since).as_secs_f64() * 1000.0).round() / 1000.0;
+        let oldest = self.oldest_queued_age_seconds.get_or_insert(0.0);
+        *oldest = oldest.max(age);
+    }
+}
+
+/// The whole, and its parts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Overview {
+    /// What it is made from, for those who need other sums.
+    #[serde(skip)]
+    pub counts: Vec<Counts>,
+    pub all: Summary,
+    pub tenants: BTreeMap<Uuid, Summary>,
+    pub queues: BTreeMap<String, Summary>,
+    pub definitions: BTreeMap<String, Summary>,
+    /// All that ever came in through any door, by definition. Falls only when a tenant is deleted.
+    #[serde(skip)]
+    pub enqueued: BTreeMap<String, i64>,
+}
+
+impl Overview {
+    /// The tenants with most work, those that have most to do first and those that have done most after them.
+    pub fn busiest(&self) -> Vec<(Uuid, &Summary)> {
+        let mut tenants: Vec<(Uuid, &Summary)> =
+            self.tenants.iter().map(|(id, summary)| (*id, summary)).collect();
+        tenants.sort_by_key(|(_, summary)| {
+            let ended = summary.succeeded + summary.failed + summary.dead_letter;
+            std::cmp::Reverse((summary.queued + summary.running, summary.dead_letter + summary.failed, ended))
+        });
+        tenants
+    }
+}

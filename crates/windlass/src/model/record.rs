@@ -1,0 +1,193 @@
+//! What is read of a job: plain values under the names of the read surface (`windlass.jobs` and its siblings).
+
+mod fired;
+mod kept;
+mod trouble;
+mod worker;
+
+pub use fired::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
+pub use kept::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
+pub use trouble::Trouble;
+pub use worker::WorkerRecord;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::model::job::state::State;
+use crate::text::redact::{PLACEHOLDER, Redaction, Rules};
+
+/// One job with the status it has now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Job {
+    pub id: Uuid,
+    pub tenant_id: Uuid,
+    pub definition_id: Uuid,
+    pub definition_key: String,
+    pub source: String,
+    pub source_ref: Option<String>,
+    pub status: State,
+    pub priority: i32,
+    pub payload: Value,
+    pub dedupe_key: Option<String>,
+    pub correlation_id: Option<String>,
+    pub scheduled_for: Timestamp,
+    pub queued_at: Timestamp,
+    /// The first start of any attempt.
+    pub started_at: Option<Timestamp>,
+    pub last_started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub attempt_count: i32,
+    pub max_attempts: i32,
+    pub lease_expires_at: Option<Timestamp>,
+    /// The worker that runs it, or that ended it.
+    pub claimed_by_worker: Option<String>,
+    pub last_error: Option<String>,
+    pub created_by: Option<Uuid>,
+    pub queue: String,
+    pub result: Option<Value>,
+    pub artifact: Option<Value>,
+    pub progress_percent: Option<f32>,
+    pub progress_message: Option<String>,
+    pub subject_type: Option<String>,
+    pub subject_id: Option<String>,
+    pub tags: Vec<String>,
+    pub trace: Option<String>,
+    pub parent_id: Option<Uuid>,
+    pub ordering_key: Option<String>,
+    pub deadline: Option<Timestamp>,
+    pub cancel_requested_at: Option<Timestamp>,
+    /// Why it ended as it did, where that is not plain: `poison`, `expired`, `dependency`, …
+    pub reason: Option<String>,
+    /// What its definition hides of it from others; none if that cannot be read.
+    #[serde(skip)]
+    pub(crate) redaction: Option<Redaction>,
+}
+
+/// The same jobs for others to see: without what is hidden in their payloads. Their texts lost it when they were stored.
+pub(crate) fn shown(jobs: Vec<Job>) -> Vec<Job> {
+    let show = |job: Job| {
+        let rules = job.redaction.as_ref().and_then(|redaction| Rules::of(redaction).ok());
+        // Rules that cannot be read may hide anything.
+        let payload = rules.map_or(Value::from(PLACEHOLDER), |rules| rules.payload(&job.payload));
+        let dedupe_key = job.dedupe_key.as_deref().map(|key| shown_key(key).to_owned());
+        Job { payload, dedupe_key, ..job }
+    };
+    jobs.into_iter().map(show).collect()
+}
+
+/// A dedupe key for others to see. That of an event's job ends with a digest of the payload, from which a short secret in
+/// it could be guessed.
+pub(crate) fn shown_key(key: &str) -> &str {
+    let is_of_trigger = key.strip_prefix("trigger ").is_some_and(|rest| rest.len() == 36 + 1 + 64);
+    if is_of_trigger { &key[..key.len() - 65] } else { key }
+}
+
+/// One attempt of a job.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Attempt {
+    pub id: Uuid,
+    pub tenant_id: Uuid,
+    pub job_id: Uuid,
+    pub attempt_no: i32,
+    pub worker_id: Option<String>,
+    pub pid: Option<i32>,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub exit_code: Option<i32>,
+    /// `running`, or how it ended.
+    pub status: String,
+    pub stdout_tail: Option<String>,
+    pub stderr_tail: Option<String>,
+    pub error_text: Option<String>,
+    pub reason: Option<String>,
+    /// The signal that ended the process, if one did.
+    pub signal: Option<i16>,
+    /// The most memory that the process or one of its children held.
+    pub max_rss_kb: Option<i64>,
+    /// The last that it said of how far it was.
+    pub progress_percent: Option<f32>,
+    pub progress_message: Option<String>,
+}
+
+/// How many jobs of one tenant, queue and definition are in each status.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    pub tenant_id: Uuid,
+    pub queue: String,
+    pub definition_id: Uuid,
+    pub definition_key: String,
+    pub queued: i64,
+    pub running: i64,
+    pub scheduled: i64,
+    pub blocked: i64,
+    pub succeeded: i64,
+    pub failed: i64,
+    pub dead_letter: i64,
+    pub canceled: i64,
+    /// Those that were deleted, by retention or by hand.
+    pub purged: i64,
+}
+
+impl Counts {
+    /// What they are the counts of, in the order in which they are listed.
+    pub(crate) fn part(&self) -> (Uuid, &str, &str) {
+        (self.tenant_id, &self.queue, &self.definition_key)
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.queued += other.queued;
+        self.running += other.running;
+        self.scheduled += other.scheduled;
+        self.blocked += other.blocked;
+        self.succeeded += other.succeeded;
+        self.failed += other.failed;
+        self.dead_letter += other.dead_letter;
+        self.canceled += other.canceled;
+        self.purged += other.purged;
+    }
+
+    /// All that ever came in, whoever enqueued them: what is there and what is gone.
+    pub fn enqueued(&self) -> i64 {
+        State::ALL.iter().map(|state| self.of(*state)).sum::<i64>() + self.purged
+    }
+
+    pub fn of(&self, state: State) -> i64 {
+        match state {
+            State::Queued => self.queued,
+            State::Running => self.running,
+            State::Scheduled => self.scheduled,
+            State::Blocked => self.blocked,
+            State::Succeeded => self.succeeded,
+            State::Failed => self.failed,
+            State::DeadLetter => self.dead_letter,
+            State::Canceled => self.canceled,
+        }
+    }
+}
+
+/// A live worker that runs jobs of some definition.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct CapableWorker {
+    pub worker_id: String,
+    pub hostname: String,
+    /// The queues it serves; none named means all.
+    pub queues: Vec<String>,
+    /// It finishes what it has and takes nothing new.
+    pub is_quiet: bool,
+}
+
+/// Some jobs, newest first, and where to go on.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Page {
+    pub jobs: Vec<Job>,
+    /// Give it to [`crate::Filter::older_than`] for the next page; there is none after the last.
+    pub next: Option<Uuid>,
+    /// If a text was looked for: in how many jobs. A search stops after some thousand, and `next` goes on from there.
+    pub searched: Option<usize>,
+}

@@ -1,0 +1,66 @@
+//! Reports as values: what happened over time, how long things take, and what jobs die of.
+
+mod error_group;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use uuid::Uuid;
+
+pub use error_group::ErrorGroup;
+pub(crate) use error_group::gather;
+
+/// Dead letters that are looked at for grouping. Older ones are counted by the counters only.
+pub const DEAD_LETTERS_SEEN: u16 = 2000;
+
+/// What ended and what waited in one queue during one span of time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Activity {
+    pub from: Timestamp,
+    pub queue: String,
+    /// Attempts that ended so.
+    pub succeeded: i64,
+    pub failed: i64,
+    /// The most jobs at once.
+    pub queued: i64,
+    pub running: i64,
+}
+
+/// One attempt that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Run {
+    pub job_id: Uuid,
+    pub attempt: i32,
+    pub queue: String,
+    pub definition_key: String,
+    pub outcome: String,
+    /// When it could have started: only known of first attempts.
+    pub ready_at: Option<Timestamp>,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Timestamp,
+}
+
+impl Run {
+    /// Seconds between being ready and being started.
+    pub fn waited(&self) -> Option<f64> {
+        Some(self.started_at?.duration_since(self.ready_at?).as_secs_f64().max(0.0))
+    }
+
+    /// Seconds it ran.
+    pub fn lasted(&self) -> Option<f64> {
+        Some(self.finished_at.duration_since(self.started_at?).as_secs_f64().max(0.0))
+    }
+}
+
+/// A dead letter and what it died of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    pub job_id: Uuid,
+    pub definition_key: String,
+    pub finished_at: Timestamp,
+    pub attempts: i32,
+    pub reason: Option<String>,
+    pub error_text: Option<String>,
+}

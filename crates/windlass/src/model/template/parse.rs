@@ -1,0 +1,135 @@
+//! Reads a template: JSON whose texts may hold `{{path}}`, `{{path | default(JSON)}}` or `{{"text"}}` for a literal.
+
+use serde_json::Value;
+
+use super::{Node, Piece, Place, Slot};
+use crate::error::Result;
+use crate::text::redact::is_secret_key;
+
+const DEEPEST: usize = 32;
+
+pub(super) fn node(template: &Value, roots: &[&str], place: &mut Place) -> Result<Node> {
+    if place.segments.len() > DEEPEST {
+        return Err(place.refuse(format!("is nested deeper than {DEEPEST} levels")));
+    }
+    Ok(match template {
+        Value::Null | Value::Bool(_) | Value::Number(_) => Node::Plain(template.clone()),
+        Value::String(text) => self::text(text, roots, place)?,
+        Value::Array(items) => {
+            let mut nodes = Vec::with_capacity(items.len());
+            for (index, item) in items.iter().enumerate() {
+                nodes.push(inside(&index.to_string(), item, roots, place)?);
+            }
+            Node::List(nodes)
+        }
+        Value::Object(members) => {
+            let mut nodes = Vec::with_capacity(members.len());
+            for (name, member) in members {
+                nodes.push((name.clone(), inside(name, member, roots, place)?));
+            }
+            Node::Members(nodes)
+        }
+    })
+}
+
+fn inside(segment: &str, template: &Value, roots: &[&str], place: &mut Place) -> Result<Node> {
+    place.enter(segment);
+    let node = node(template, roots, place)?;
+    place.leave();
+    Ok(node)
+}
+
+fn text(text: &str, roots: &[&str], place: &Place) -> Result<Node> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find("{{") {
+        push_text(&mut pieces, &rest[..start]);
+        let inner = &rest[start + 2..];
+        let end = end_of(inner).ok_or_else(|| place.refuse("has a {{ without its }}".to_owned()))?;
+        let written = inner[..end].trim();
+        match literal(written) {
+            Some(plain) => push_text(&mut pieces, &plain),
+            None => pieces.push(Piece::Slot(slot(written, roots, place)?)),
+        }
+        rest = &inner[end + 2..];
+    }
+    push_text(&mut pieces, rest);
+    Ok(match pieces.as_mut_slice() {
+        [] => Node::Plain(Value::String(String::new())),
+        [Piece::Text(plain)] => Node::Plain(Value::String(std::mem::take(plain))),
+        [Piece::Slot(slot)] => Node::Whole(slot.clone()),
+        _ => Node::Text(pieces),
+    })
+}
+
+fn push_text(pieces: &mut Vec<Piece>, text: &str) {
+    match pieces.last_mut() {
+        _ if text.is_empty() => {}
+        Some(Piece::Text(before)) => before.push_str(text),
+        _ => pieces.push(Piece::Text(text.to_owned())),
+    }
+}
+
+/// The `}}` that closes, past any in quotes or in a default.
+fn end_of(inner: &str) -> Option<usize> {
+    let bytes = inner.as_bytes();
+    let (mut in_quotes, mut open, mut at) = (false, 0_usize, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if in_quotes => at += 1,
+            b'"' => in_quotes = !in_quotes,
+            b'(' if !in_quotes => open += 1,
+            b')' if !in_quotes => open = open.saturating_sub(1),
+            b'}' if !in_quotes && open == 0 && bytes.get(at + 1) == Some(&b'}') => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+    None
+}
+
+fn literal(written: &str) -> Option<String> {
+    written.starts_with('"').then(|| serde_json::from_str(written).ok()).flatten()
+}
+
+fn slot(written: &str, roots: &[&str], place: &Place) -> Result<Slot> {
+    let (path, filter) = match written.split_once('|') {
+        Some((path, filter)) => (path.trim(), Some(filter.trim())),
+        None => (written, None),
+    };
+    let default = filter.map(|filter| {
+        let inner = filter.strip_prefix("default(").and_then(|rest| rest.strip_suffix(')'));
+        let default = inner.and_then(|inner| serde_json::from_str(inner.trim()).ok());
+        default.ok_or_else(|| {
+            place.refuse(format!("after | there can only be default(JSON), not {:?}", short(filter)))
+        })
+    });
+    let path: Vec<String> = path.split('.').map(str::to_owned).collect();
+    let is_segment = |segment: &String| {
+        !segment.is_empty()
+            && segment.len() <= 200
+            && !segment.contains(|c: char| c.is_whitespace() || "{}()[]|\"'".contains(c))
+    };
+    if !path.iter().all(is_segment) || path.len() > DEEPEST {
+        return Err(place.refuse(format!(
+            "{:?} is not a path: write names with dots between, such as event.folder.id",
+            short(written)
+        )));
+    }
+    if !roots.contains(&path[0].as_str()) {
+        return Err(place.refuse(format!("{:?} begins with none of {}", short(written), roots.join(", "))));
+    }
+    // What is hidden by its name must not come out under another one.
+    let secret = path[1..].iter().find(|segment| is_secret_key(segment));
+    if let Some(secret) = secret.filter(|_| !place.segments.iter().any(|segment| is_secret_key(segment))) {
+        return Err(place.refuse(format!(
+            "{:?} is hidden wherever it is shown, and here it would not be; put it under a name such as {secret}",
+            short(written)
+        )));
+    }
+    Ok(Slot { path, default: default.transpose()? })
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(80).collect()
+}

@@ -1,0 +1,255 @@
+//! Brings the schema to this release's version: forward only, and safe when ten processes start at once.
+//!
+//! Numbered migrations run once each and are checked by their SHA-256 ever after. The functions, views and grants are
+//! installed whole whenever their common checksum differs, in one transaction, after the numbered ones: `create or
+//! replace` keeps the previous release's workers running, since a released signature is never changed.
+//!
+//! Whatever a newer release installed is left alone: its migrations, functions and grants. Nothing waits long for a lock on a
+//! table, because everyone who uses the table would wait behind it: after two seconds it is given up and tried again.
+//!
+//! One process at a time migrates. It holds a lock on `windlass.migration` in a second session, because migrations are several
+//! transactions and some may be none (`-- no-transaction`). The lock is SHARE UPDATE EXCLUSIVE: no role that only reads can take
+//! one that conflicts with it, where every login may take an advisory lock. It is polled: a session that waits in line for a lock
+//! may be waited for by CREATE INDEX CONCURRENTLY. The very first step makes that table, so it runs before the lock, in one
+//! transaction: of two that make the same schema one fails, and looks again.
+
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use crate::error::{Error, Result};
+use crate::model::doctor::facts::Installed;
+use crate::store::database::Settings;
+use crate::store::{connect, schema, supported};
+use crate::text;
+
+/// Its session is idle while another one works, and must not be ended for that.
+const LOCK: &str = "begin isolation level read committed; set local idle_in_transaction_session_timeout = 0;
+    lock table windlass.migration in share update exclusive mode nowait";
+const ALREADY_THERE: [SqlState; 3] =
+    [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
+const LOCK_PATIENCE: Duration = Duration::from_secs(120);
+/// How often a step is tried that could not get its locks, each time for two seconds.
+const TABLE_TRIES: u32 = 5;
+/// The search path is fixed, because functions and policies keep what their names meant when they were made.
+const STEP: &str = "begin; set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'";
+
+/// What a migration run did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Migrated {
+    pub applied: Vec<i32>,
+    pub functions_installed: bool,
+    /// A newer release has installed its functions; they were left as they are.
+    pub is_newer: bool,
+}
+
+/// Migrates the database that the settings' direct address names.
+pub async fn migrate(settings: &Settings) -> Result<Migrated> {
+    let connection = connect::open(&settings.direct).await?;
+    let client = &connection.client;
+    run(client, settings).await.map_err(|error| error.needing("windlass_migrator"))
+}
+
+async fn run(client: &Client, settings: &Settings) -> Result<Migrated> {
+    let is_first = begin(client).await?;
+    if !is_first && is_current(client).await? {
+        client.batch_execute(schema::PREPARE).await?;
+        return Ok(Migrated::default());
+    }
+    let holder = connect::open(&settings.direct).await?;
+    lock(&holder.client).await?;
+    let answer = migrate_locked(client).await;
+    // Ended by hand, because closing a connection does not wait for the server to notice.
+    let unlocked = holder.client.batch_execute("rollback").await;
+    let mut migrated = answer?;
+    unlocked?;
+    if is_first {
+        migrated.applied.insert(0, schema::MIGRATIONS[0].version);
+    }
+    Ok(migrated)
+}
+
+/// Everything `migrate` would run on an empty database, for a person to read or to run by hand.
+#[must_use]
+pub fn print_sql() -> String {
+    let mut sql = String::from(schema::BOOKKEEPING);
+    for migration in schema::MIGRATIONS {
+        sql.push_str(&format!(
+            "\n-- migration {} {}\n{STEP};\n{}\n{};\ncommit;\n",
+            migration.version,
+            migration.name,
+            migration.sql,
+            record(migration)
+        ));
+    }
+    sql.push_str(&format!(
+        "\n-- functions, views and grants\n{STEP};\nset local role windlass_owner;\n{}\n",
+        functions()
+    ));
+    sql.push_str(&format!("{};\ncommit;\n{};\n", record_functions(), schema::PREPARE));
+    sql
+}
+
+/// What the books should say: version 0 stands for the functions.
+pub(crate) fn expected() -> Vec<Installed> {
+    let of =
+        |version, name: &str, sql: &str| Installed { version, name: name.to_owned(), checksum: digest(sql) };
+    let functions = of(0, "functions", &functions());
+    let migrations = schema::MIGRATIONS.iter().map(|one| of(one.version, one.name, one.sql));
+    std::iter::once(functions).chain(migrations).collect()
+}
+
+/// Makes the schema, the books and the roles, if they are not there. Answers whether it did.
+async fn begin(client: &Client) -> Result<bool> {
+    let version = "select current_setting('server_version_num')::integer";
+    supported::check_server(client.query_one(version, &[]).await?.get(0))?;
+    let first = &schema::MIGRATIONS[0];
+    let make = format!("{STEP};\n{}\n{}\n{};\ncommit;", schema::BOOKKEEPING, first.sql, record(first));
+    loop {
+        let has_books = "select to_regclass('windlass.migration') is not null";
+        let recorded = "select exists (select from windlass.migration)";
+        if client.query_one(has_books, &[]).await?.get::<_, bool>(0)
+            && client.query_one(recorded, &[]).await?.get::<_, bool>(0)
+        {
+            return Ok(false);
+        }
+        match client.batch_execute(&make).await {
+            Ok(()) => return Ok(true),
+            // Another process has just made it.
+            Err(error) if error.code().is_some_and(|code| ALREADY_THERE.contains(code)) => {
+                client.batch_execute("rollback").await?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Whether everything is installed already: then nobody needs the lock, nor the right to take it.
+async fn is_current(client: &Client) -> Result<bool> {
+    let query = "select version, checksum from windlass.migration
+        union all select 0, checksum from windlass.installed_functions";
+    let rows = client.query(query, &[]).await?;
+    let found: Vec<(i32, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    Ok(expected().into_iter().all(|wanted| found.contains(&(wanted.version, wanted.checksum))))
+}
+
+async fn lock(client: &Client) -> Result<()> {
+    let started = Instant::now();
+    loop {
+        match client.batch_execute(LOCK).await {
+            Ok(()) => return Ok(()),
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                client.batch_execute("rollback").await?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if started.elapsed() > LOCK_PATIENCE {
+            return Err(Error::MigrationLock { seconds: LOCK_PATIENCE.as_secs() });
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn migrate_locked(client: &Client) -> Result<Migrated> {
+    let mut migrated = Migrated::default();
+    for migration in schema::MIGRATIONS {
+        let known: Option<String> = client
+            .query_opt("select checksum from windlass.migration where version = $1", &[&migration.version])
+            .await?
+            .map(|row| row.get(0));
+        match known {
+            Some(checksum) if checksum == digest(migration.sql) => {}
+            Some(_) => return Err(Error::MigrationChanged { version: migration.version }),
+            None => {
+                apply(client, migration).await?;
+                migrated.applied.push(migration.version);
+            }
+        }
+    }
+    let installed = client
+        .query_opt("select checksum, release from windlass.installed_functions", &[])
+        .await?
+        .map(|row| (row.get::<_, String>(0), row.get::<_, i32>(1)));
+    migrated.is_newer = installed.as_ref().is_some_and(|(_, theirs)| *theirs > release());
+    if migrated.is_newer {
+        return Ok(migrated);
+    }
+    if installed.is_none_or(|(checksum, _)| checksum != digest(&functions())) {
+        let install = format!("set local role windlass_owner;\n{}\n{}", functions(), record_functions());
+        step(client, &install).await?;
+        migrated.functions_installed = true;
+    }
+    client.batch_execute(schema::PREPARE).await?;
+    Ok(migrated)
+}
+
+async fn apply(client: &Client, migration: &schema::Migration) -> Result<()> {
+    if migration.sql.starts_with("-- no-transaction") {
+        client.batch_execute(migration.sql).await?;
+        client.batch_execute(&record(migration)).await?;
+    } else {
+        step(client, &format!("{}\n{}", migration.sql, record(migration))).await?;
+    }
+    Ok(())
+}
+
+/// One transaction, tried again while somebody holds a lock that it needs.
+async fn step(client: &Client, sql: &str) -> Result<()> {
+    for _ in 0..TABLE_TRIES {
+        match client.batch_execute(&format!("{STEP};\n{sql};\ncommit;")).await {
+            Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+                client.batch_execute("rollback").await?;
+            }
+            Err(error) => return Err(error.into()),
+            Ok(()) => return Ok(()),
+        }
+    }
+    Err(Error::MigrationBlocked { by: blocker(client).await? })
+}
+
+/// Who has held a lock on a table of ours for the longest time.
+async fn blocker(client: &Client) -> Result<String> {
+    let query = "select format('process %s of %s (%s), in a transaction since %s: %s', a.pid, a.usename,
+            coalesce(nullif(a.application_name, ''), 'unnamed'), a.xact_start, left(a.query, 200))
+        from pg_catalog.pg_locks l
+        join pg_catalog.pg_class c on c.oid = l.relation and c.relnamespace = 'windlass'::regnamespace
+        join pg_catalog.pg_stat_activity a on a.pid = l.pid
+       where l.granted and l.pid <> pg_backend_pid() order by a.xact_start limit 1";
+    let row = client.query_opt(query, &[]).await?;
+    Ok(row.map_or_else(|| "a process that has ended meanwhile".to_owned(), |row| row.get(0)))
+}
+
+/// This release as a number that rises with every release.
+fn release() -> i32 {
+    let part = |text: &str| text.parse::<i32>().unwrap_or_default();
+    part(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
+        + part(env!("CARGO_PKG_VERSION_MINOR")) * 1_000
+        + part(env!("CARGO_PKG_VERSION_PATCH"))
+}
+
+fn record(migration: &schema::Migration) -> String {
+    format!(
+        "reset role; insert into windlass.migration (version, name, checksum) values ({}, '{}', '{}')",
+        migration.version,
+        migration.name,
+        digest(migration.sql)
+    )
+}
+
+pub(crate) fn functions() -> String {
+    schema::FUNCTIONS.join("\n")
+}
+
+fn record_functions() -> String {
+    format!(
+        "reset role; delete from windlass.installed_functions; insert into windlass.installed_functions (checksum, release) values ('{}', {})",
+        digest(&functions()),
+        release()
+    )
+}
+
+fn digest(sql: &str) -> String {
+    text::hex(&Sha256::digest(sql))
+}
