@@ -1,4 +1,4 @@
--- Two workspaces at work, for `windlass up --example ai-tagging`. Run again it adds only what is missing.
+-- Two workspaces for `windlass up --example ai-tagging`. Running it again adds only what is missing.
 set role service_role;
 insert into workspaces (id, slug, name) values (gen_random_uuid(), 'noodle-club', 'Noodle Club'), (gen_random_uuid(), 'night-train', 'Night Train')
   on conflict (slug) do nothing;

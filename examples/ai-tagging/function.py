@@ -1,7 +1,7 @@
-"""The `ai-tagging` function: takes up to ten posts per call, tags them by rules, and says what became of each.
+"""The `ai-tagging` function: takes up to ten posts per request, tags them by rules, and returns an outcome for each.
 
-It stands where an edge function stood. windlass calls it (see worker.toml); it polls nothing and keeps no state. It reads
-the posts and writes the tags through `psql`, as the old one did through its service client.
+It replaces an edge function. windlass calls it (see worker.toml); it does not poll and has no state. It reads
+the posts and writes the tags through `psql`, as the old function did through its service client.
 
     DATABASE_URL=postgresql://… AI_TAGGING_SECRET=… PORT=8201 python3 function.py
 """
@@ -28,7 +28,7 @@ RULES = {
 
 
 def tag(content):
-    """The tags of a text: what its words say, best first, then its hashtags. Raises ValueError for what has none to give."""
+    """The tags of a text: first those of its words, best first, then its hashtags. Raises ValueError if there are none."""
     if not content.strip():
         raise ValueError("the post has no text")
     if len(content) > MOST_CHARACTERS:
@@ -41,7 +41,7 @@ def tag(content):
 
 
 def run(jobs):
-    """One outcome per job. The tags are saved before the answer: a job never counts as done without them."""
+    """One outcome per job. The tags are stored before the response is sent, so a job never succeeds without them."""
     posts = query("select posts_to_tag(:'ids')", ids="{%s}" % ",".join(job["payload"]["post_id"] for job in jobs))
     outcomes, saved = [], []
     for job in jobs:
@@ -51,7 +51,7 @@ def run(jobs):
                 raise ValueError("the post is not there")
             tags = tag(posts[post])
         except ValueError as error:
-            # Trying again would change nothing.
+            # A retry cannot help.
             outcomes.append({"id": job["id"], "error": str(error), "retryable": False})
             continue
         outcomes.append({"id": job["id"], "result": {"tags": tags, "model": MODEL}})
@@ -87,7 +87,7 @@ class Function(http.server.BaseHTTPRequestHandler):
         try:
             outcomes = run(jobs)
         except (RuntimeError, subprocess.TimeoutExpired) as error:
-            # The database, not the posts: all of them again later, as the definition says.
+            # The database failed, not the posts: all jobs are retried by the definition's policy.
             return self.answer(500, {"error": str(error)})
         print(f"tagged a batch of {len(jobs)}", flush=True)
         return self.answer(200, {"outcomes": outcomes})

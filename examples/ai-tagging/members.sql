@@ -1,4 +1,4 @@
--- What members may see, as in the old schema: the rows of their workspaces, and none to write. Run after schema.sql.
+-- What members can read, as in the old schema: the rows of their workspaces. They can write none. Run after schema.sql.
 set role service_role;
 
 create function is_workspace_member(workspace uuid) returns boolean language sql stable security definer
@@ -11,8 +11,8 @@ $$;
 alter table workspace_threads_posts enable row level security;
 create policy "Members can view posts" on workspace_threads_posts for select to authenticated using (is_workspace_member(workspace_id));
 
--- The queue under its old name and columns. Each workspace of the member is put in force in turn, so windlass's own
--- row-level security holds as well; what was in force before is so again afterwards.
+-- The queue under its old name and columns. Each workspace of the member is set as the current tenant in turn, so the
+-- row-level security of windlass applies too; afterwards the previous current tenant is restored.
 create function ai_tag_queue_rows() returns table (
   id uuid, workspace_threads_account_id uuid, post_id uuid, status text, attempts integer, max_attempts integer,
   error_message text, created_at timestamptz, started_at timestamptz, completed_at timestamptz)

@@ -1,24 +1,24 @@
 #!/bin/sh
-# What `windlass up --example ai-tagging` runs, once windlass serves. WINDLASS is the program, DATABASE_URL its Postgres.
+# `windlass up --example ai-tagging` runs this script after the server has started. WINDLASS is the binary, DATABASE_URL the database.
 set -eu
 : "${WINDLASS:=windlass}"
 command -v psql >/dev/null || { echo "psql is missing: apt-get install postgresql-client" >&2; exit 1; }
 
-# Shared by the worker, which signs its calls with it, and the function, which checks them.
+# The worker signs its requests with this secret, and the function checks the signatures.
 AI_TAGGING_SECRET=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
 export AI_TAGGING_SECRET
 
 if ! psql -XqAtc "select to_regclass('public.workspace_threads_posts')" "$DATABASE_URL" | grep -q .; then
   psql -Xq1 -v ON_ERROR_STOP=1 -f schema.sql -f members.sql "$DATABASE_URL" >/dev/null
 fi
-# The worker starts when the function listens: a call that nobody takes would be an attempt.
+# Start the worker after the function, because a failed connection would count as an attempt.
 rm -f function.out
 python3 function.py >function.out &
 until grep -qs ready function.out; do kill -0 $! || exit 1; sleep 0.1; done
 "$WINDLASS" worker --config worker.toml --no-keeper &
 psql -Xq -v ON_ERROR_STOP=1 -f demo.sql "$DATABASE_URL"
 
-# The signal that ends this script goes to its programs as well; it waits for them.
+# The signal that stops this script also reaches its programs; wait for them.
 trap : TERM INT
 wait || true
 wait || true

@@ -1,17 +1,17 @@
--- The application: workspaces, their members, the accounts they sync and the posts of those. Run once, after windlass's
--- own migrations: `psql "$DATABASE_URL" -f schema.sql`. Everything of the queue is in five calls to `windlass.`.
+-- The application: workspaces, their members, the accounts they sync, and the posts of these accounts. Run once, after
+-- `windlass migrate`: `psql "$DATABASE_URL" -f schema.sql`. Five calls to `windlass.` are all that concerns the queue.
 
 do $$ begin create role authenticated nologin; exception when duplicate_object or unique_violation then null; end $$;
 do $$ begin create role service_role nologin; exception when duplicate_object or unique_violation then null; end $$;
 do $$ begin create role workspace_keeper nologin; exception when duplicate_object or unique_violation then null; end $$;
--- The service enqueues and reads. Opening and closing tenants takes windlass's server role, which no application should have:
--- three functions below have it instead, through their owner.
+-- The service enqueues and reads. Creating and deleting tenants needs the role windlass_server, which no application should
+-- have: three functions below have it instead, through their owner.
 grant windlass_app to service_role;
 grant windlass_server to workspace_keeper;
 grant usage on schema public to authenticated;
 grant usage, create on schema public to service_role, workspace_keeper;
 
--- The queue: its rules are data. One job per post for ever, three attempts, completed ones gone after seven days.
+-- The definition: one job per post forever, three attempts, succeeded jobs are deleted after seven days.
 select windlass.define('{
   "key": "ai-tagging",
   "description": "Tags a synced post",
@@ -28,10 +28,10 @@ select windlass.define('{
   "retention": {"succeeded": 604800}
 }');
 
--- Everything below belongs to the service. Members get what is granted at the end, and nothing of windlass.
+-- Everything below belongs to the service. Members have only the grants at the end, and none on windlass.
 set role service_role;
 
--- A workspace is a tenant of windlass: its share of the workers and its limits are its own, and so are its rows.
+-- A workspace is a tenant of windlass, with its own share of the workers, its own limits and its own rows.
 create table workspaces (
   id uuid primary key,
   slug text not null unique,
@@ -50,7 +50,7 @@ create table workspace_threads_accounts (
   handle text not null
 );
 
--- The workspace is copied from the account, because when an account goes, its posts go after it.
+-- The workspace is copied from the account, because the posts of an account are deleted after it.
 create table workspace_threads_posts (
   id uuid primary key default gen_random_uuid(),
   workspace_threads_account_id uuid not null references workspace_threads_accounts (id) on delete cascade,
@@ -60,7 +60,7 @@ create table workspace_threads_posts (
   tagged_at timestamptz
 );
 
--- What each call to the model used, by the attempt that made it.
+-- The usage of each call to the model, by attempt.
 create table llm_usage_logs (
   job_id uuid not null,
   attempt_no integer not null,
@@ -79,7 +79,7 @@ end
 $$;
 create trigger open_workspace before insert on workspaces for each row execute function open_workspace();
 
--- Its tenant goes after everything that cascades from it (triggers run by name, and `RI_…` comes first).
+-- Deletes the tenant after everything that cascades from it (triggers run in order of their names, and `RI_…` is first).
 create function close_workspace() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform set_config('windlass.tenant_id', old.id::text, true);
@@ -98,8 +98,8 @@ end
 $$;
 create trigger name_workspace before insert on workspace_threads_posts for each row execute function name_workspace();
 
--- The workspace is put in force for the transaction, since an application acts for no other tenant.
--- The post and its job commit together. A post that is synced again is updated, not inserted, and has its job already.
+-- Sets the workspace as the current tenant of the transaction, because an application acts only for the current tenant.
+-- The post and its job commit together. A post that is synced again is updated, not inserted, and already has its job.
 create function enqueue_ai_tagging() returns trigger language plpgsql as $$
 begin
   perform set_config('windlass.tenant_id', new.workspace_id::text, true);
@@ -111,7 +111,7 @@ end
 $$;
 create trigger enqueue_ai_tagging after insert on workspace_threads_posts for each row execute function enqueue_ai_tagging();
 
--- Waiting, running or ended: the jobs of a post go with it, and so does the promise that it has only one.
+-- Deletes the jobs of a post in any state together with the post, and frees their dedupe key.
 create function forget_ai_tagging() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform set_config('windlass.tenant_id', old.workspace_id::text, true);
@@ -121,7 +121,7 @@ end
 $$;
 create trigger forget_ai_tagging after delete on workspace_threads_posts for each row execute function forget_ai_tagging();
 
--- What the function calls for each batch: read the posts, write the tags. Run twice it writes the same.
+-- The function calls these for each batch to read the posts and write the tags. Both are idempotent.
 create function posts_to_tag(posts uuid[]) returns jsonb language sql stable as $$
   select coalesce(jsonb_object_agg(p.id, p.content), '{}') from workspace_threads_posts p where p.id = any (posts)
 $$;

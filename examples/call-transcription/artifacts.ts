@@ -1,4 +1,4 @@
-// The rows that say what was made of a call. A stage that runs twice says so twice, and one row stands.
+// The files created for a call, one row each. A stage that runs twice inserts its row once.
 
 import { execFile } from "node:child_process";
 

@@ -1,4 +1,4 @@
-// The seam, as the team wrote it: whatever is behind it, the worker loop and the stages stay as they are.
+// The original interface. The worker loop and the stages depend only on it.
 
 export type StageName = "extract_audio" | "transcribe_start" | "transcribe_poll" | "analyze";
 
@@ -18,8 +18,8 @@ export interface JobQueue {
   complete(jobId: string): Promise<void>;
   fail(jobId: string, error: string, backoffSeconds: number): Promise<void>;
   /**
-   * Not ready: the same job again after this time. The document re-enqueued a new row instead, whose count began at zero, so
-   * nothing bounded it; here the job itself counts.
+   * Not ready: runs the same job again after this time. The original inserted a new row whose count started at zero, so the
+   * number of polls was unlimited; here the job itself counts.
    */
   snooze(jobId: string, seconds: number): Promise<void>;
 }

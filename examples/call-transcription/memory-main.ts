@@ -1,4 +1,4 @@
-// The same loop and the same stages on the queue in memory, for one call; prints where it got to.
+// Runs the same loop and stages on the queue in memory, for one call, and prints the result.
 
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";

@@ -1,6 +1,6 @@
 #!/bin/sh
-# What `windlass up --example call-transcription` runs, once windlass serves. WINDLASS is the program; WINDLASS_SERVER and
-# WINDLASS_TOKEN_FILE say where it serves and who we are; DATABASE_URL is its Postgres. dist/ is what `npm run build` makes.
+# `windlass up --example call-transcription` runs this script after the server has started. WINDLASS is the binary, WINDLASS_SERVER the
+# address of the server, WINDLASS_TOKEN_FILE the file with the token, DATABASE_URL the database. `npm run build` creates dist/.
 set -eu
 : "${WINDLASS:=windlass}"
 command -v node >/dev/null || { echo "node is missing: apt-get install nodejs" >&2; exit 1; }
@@ -9,13 +9,13 @@ command -v psql >/dev/null || { echo "psql is missing: apt-get install postgresq
 "$WINDLASS" definitions apply definitions.json
 PGOPTIONS="-c client_min_messages=warning" psql -Xq -v ON_ERROR_STOP=1 -f schema.sql "$DATABASE_URL"
 
-# A token that can only work; kept for the next start.
+# A token of the role worker; kept for the next start.
 [ -s worker.token ] || (umask 077 && "$WINDLASS" tokens create call-worker --role worker --tenant default >worker.token 2>/dev/null)
 export WINDLASS_URL="$WINDLASS_SERVER" STORAGE=storage SPEECH_URL="http://127.0.0.1:${PORT:=8400}" PORT
 node dist/speech-main.js &
 WINDLASS_TOKEN=$(cat worker.token) POLL_SECONDS=2 node dist/main.js &
 
-# A call to begin with: its upload, and its first stage.
+# A first call: its upload, and its first stage.
 call=call-$(date +%s)
 mkdir -p "storage/acme/$call"
 echo '{"words": ["hello", "order", "please", "thanks", "goodbye"]}' >"storage/acme/$call/upload.json"
@@ -24,7 +24,7 @@ select windlass.enqueue('call.extract_audio', jsonb_build_object('org_id', 'acme
   subject_type => 'call', subject_id => :'call');
 SQL
 
-# The signal that ends this script goes to its programs as well; it waits for them.
+# The signal that stops this script also reaches its programs; wait for them.
 trap : TERM INT
 wait || true
 wait || true

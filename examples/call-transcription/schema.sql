@@ -1,5 +1,5 @@
--- What the pipeline has made of each call, for the application's own pages. The key is the path's own: a stage that runs twice
--- inserts nothing the second time.
+-- The files that the pipeline created for each call, for the application's own pages. The path is the key: a stage that runs
+-- twice inserts its row once.
 create table if not exists call_artifacts (
   org_id text not null,
   call_id text not null,

@@ -1,5 +1,5 @@
-// Stands for the transcription service: it takes audio, says "later" a few times, then has the words. Audio in which nobody says
-// a word keeps it busy for ever.
+// A substitute for the transcription service: it accepts audio, returns "later" a few times, and then the words. Audio without
+// words never finishes.
 
 import { createServer } from "node:http";
 

@@ -1,4 +1,4 @@
-// Speech small enough for an example and real enough to be audio: every word of a small vocabulary is a tone.
+// Synthetic speech: every word of a small vocabulary is a tone.
 
 export const VOCABULARY = ["hello", "thanks", "refund", "order", "please", "goodbye"];
 const RATE = 8000;

@@ -1,5 +1,5 @@
-// The interface over windlass. What a stage enqueues while it runs is kept until the stage is completed and then goes with it
-// in one call: a stage is never completed without its next one, and never enqueues it twice.
+// The interface on windlass. Jobs that a stage enqueues are kept until the stage completes and are sent with the completion in
+// one call, so a stage never completes without its next one and never enqueues it twice.
 
 import { Client, type NewJob } from "windlass-client";
 import { WindlassJobQueue } from "windlass-client/job-queue";

@@ -1,4 +1,4 @@
-"""The two functions, as one small server: Python's standard library, and psql for the application's own rows.
+"""The two functions in one small server. It uses only the standard library, and psql for the application's rows.
 
 PORT, CLIPNEST_SECRET and DATABASE_URL (the application's) come from the environment.
 """
@@ -23,7 +23,7 @@ COMMON = {"the", "a", "and", "of", "to", "in", "is", "it", "you", "we", "this", 
 
 
 def scrape(job):
-    """Title and transcript. A video without a transcript is done with what there is; others go on to `enrich`."""
+    """Extracts title and transcript. A video without a transcript is finished; for others, `enrich` is next."""
     video = job["payload"]["video_id"]
     update(video, "processing_status = 'scraping'")
     page = fetch(job["payload"]["video_url"])
@@ -97,7 +97,7 @@ class Functions(http.server.BaseHTTPRequestHandler):
         try:
             self.answer(200, FUNCTIONS[self.path](job))
         except Exception as error:  # noqa: BLE001 - whatever goes wrong fails the attempt
-            # The last attempt of a poisonous video marks its row, as it always did.
+            # The last attempt marks the row as failed.
             if job["failures"] + 1 >= job["max_attempts"]:
                 update(job["payload"]["video_id"], "processing_status = 'failed', processing_error = :'error'", error=str(error)[:500])
             self.answer(500, {"why": str(error)[:500]})

@@ -1,5 +1,5 @@
--- The application's own table, and the trigger that enqueues with the row: no webhook, no router, nothing between them that
--- could lose a video. Whoever inserts needs the role windlass_app (or calls through a function that has it).
+-- The application's own table, and the trigger that enqueues in the transaction of the insert, so that no video is lost.
+-- The login that inserts needs the role windlass_app, or must call a function that has it.
 create table if not exists clipnest_videos (
   id uuid primary key default gen_random_uuid(),
   video_url text not null,
@@ -24,7 +24,7 @@ $$;
 create or replace trigger clipnest_videos_enqueue after insert on clipnest_videos
   for each row execute function clipnest_enqueue();
 
--- A function that dies in its last attempt cannot mark its row. This can, as often as it runs.
+-- Marks the rows whose function crashed in its last attempt and could not mark them itself. Idempotent.
 create or replace function clipnest_reconcile() returns integer language sql as $$
   with dead as (
     update clipnest_videos v

@@ -1,4 +1,4 @@
-"""Speech: one WAV per turn from espeak-ng, joined with gaps and crossfades. Nothing here knows of jobs."""
+"""Speech: one WAV per turn from espeak-ng, joined with gaps and crossfades. This module does not depend on jobs."""
 
 import array
 import os
@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import wave
 
-# The voices of the old provider, and what speaks for them here.
+# Maps the voices of the old provider to espeak-ng voices.
 VOICES = {
     "zh-TW-HsiaoYuNeural": ("cmn", "f3"),
     "zh-TW-YunJheNeural": ("cmn", "m3"),
@@ -22,7 +22,7 @@ def speak(text, voice_id):
     language, variant = VOICES[voice_id]
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "turn.wav")
-        # The text comes by standard input: nothing in it can be taken for an option.
+        # The text is passed by standard input, so that it cannot be read as an option.
         command = ["espeak-ng", "-v", f"{language}+{variant}", "-w", path, "--stdin"]
         subprocess.run(command, input=text.encode(), check=True, capture_output=True, timeout=120)
         with wave.open(path, "rb") as file:
@@ -32,8 +32,8 @@ def speak(text, voice_id):
 
 
 def join(turns, gap_ms, crossfade_ms):
-    """All turns in one, and when each starts and ends. With a gap the edges fade into the silence; without one the end of a
-    turn and the start of the next are heard together, one fading out and the other in."""
+    """Joins all turns and returns when each starts and ends. With a gap, the edges fade into silence; without one, the end of a
+    turn and the start of the next are crossfaded."""
     fade = RATE * crossfade_ms // 1000
     gap = RATE * gap_ms // 1000
     joined, timings = array.array("h"), []
@@ -60,7 +60,7 @@ def join(turns, gap_ms, crossfade_ms):
 
 
 def save(samples, path):
-    """Whole or not at all: a reader never meets half a file, and a second attempt writes the same name."""
+    """Writes atomically: a reader never sees a partial file, and a second attempt writes the same name."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     half = f"{path}.{os.getpid()}.half"
     with wave.open(half, "wb") as file:

@@ -1,8 +1,8 @@
-"""The TTS service: what users call. It keeps no table of jobs; a user's jobs are those with that user as their subject.
+"""The TTS service that users call. It has no jobs table: a user's jobs are those with that user as their subject.
 
     WINDLASS_URL=http://127.0.0.1:8080 WINDLASS_TOKEN=… PORT=8202 python3 service.py
 
-`X-User-Id` stands for whatever the service knows its users by. Jobs of others answer 404, like jobs that are not there.
+`X-User-Id` represents the authentication of the service. Jobs of other users return 404, like jobs that do not exist.
 """
 
 import http.server
@@ -28,7 +28,7 @@ STATUS = {
 
 
 def shown(job):
-    """A job of windlass as this service has always shown it."""
+    """A job in the format that this service has always returned."""
     artifact = job["artifact"] or {}
     return {
         "id": job["id"],
@@ -55,12 +55,12 @@ class Service(http.server.BaseHTTPRequestHandler):
         self.handle_with({r"/jobs": self.list, r"/jobs/([^/]+)": self.read, r"/jobs/([^/]+)/audio": self.audio})
 
     def do_POST(self):
-        # Read even where it is not wanted: the connection goes on behind it.
+        # Read the body even if it is not used, because the connection is reused.
         self.body = self.rfile.read(int(self.headers.get("content-length", 0)))
         self.handle_with({r"/jobs": self.create, r"/jobs/([^/]+)/cancel": self.cancel})
 
     def create(self, user):
-        # The provider and the input are checked by windlass, against the definition's schema.
+        # windlass validates the provider and the input with the definition's schema.
         job = client.enqueue("multi_role_tts", json.loads(self.body), subject_type="user", subject_id=user)
         self.answer(202, shown(client.job(job["id"])))
 

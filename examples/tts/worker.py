@@ -1,4 +1,4 @@
-"""The TTS worker: pulls jobs from windlass, speaks them, and says how far it is.
+"""The TTS worker: claims jobs from windlass, synthesizes speech, and reports progress.
 
     WINDLASS_URL=http://127.0.0.1:8080 WINDLASS_TOKEN=… AUDIO_DIR=audio python3 worker.py
 """
@@ -16,7 +16,7 @@ worker = Worker(client, concurrency=2, lease_seconds=30)
 
 
 def path_of(job_id):
-    """Where a job's audio is: known from its id, so that a second attempt replaces the first one's."""
+    """The path of a job's audio: derived from its id, so that a second attempt replaces the file of the first."""
     return os.path.join(AUDIO_DIR, f"{job_id}.wav")
 
 
@@ -29,7 +29,7 @@ def multi_role_tts(job):
     for turn in turns:
         voice = voices.get(turn["speaker"])
         if voice not in audio.VOICES:
-            # The schema cannot know this; no retry will help.
+            # The schema cannot check this, and a retry cannot help.
             raise Permanent(f"speaker {turn['speaker']!r} has the voice {voice!r}, which espeak-ng does not offer")
 
     spoken = []
@@ -53,7 +53,7 @@ def multi_role_tts(job):
 
 @worker.handler("delete_audio")
 def delete_audio(job):
-    """Enqueued by windlass before it deletes a job that has audio; the job goes when this has succeeded."""
+    """Enqueued by windlass before it deletes a job with audio; the job is deleted when this has succeeded."""
     path = path_of(job.payload["job_id"])
     was_there = os.path.exists(path)
     if was_there:

@@ -1,2 +1,2 @@
-// The seam, as the team wrote it: whatever is behind it, the worker loop and the stages stay as they are.
+// The original interface. The worker loop and the stages depend only on it.
 export {};

@@ -1,4 +1,4 @@
-// The same interface in memory: the stages do not know the difference, which is the point of the interface.
+// The same interface in memory. The stages do not depend on the implementation.
 import { randomUUID } from "node:crypto";
 export class MemoryQueue {
     jobs = [];

@@ -1,3 +1,3 @@
-// The stand-in for the speech service, as a process of its own: `PORT=8400 node dist/speech-main.js`.
+// The substitute for the speech service, as a separate process: `PORT=8400 node dist/speech-main.js`.
 import { speechService } from "./speech-service.js";
 speechService(Number(process.env["PORT"] ?? 8400));

@@ -1,5 +1,5 @@
-// The four stages. Each writes to a path that only the call decides, and returns early if what it would make is there: run
-// twice, it does its work once. What it does not need any more, it removes.
+// The four stages. Each writes to a path derived from the call and returns early if its output exists, so that it is
+// idempotent. It deletes intermediate files that are no longer needed.
 import { access, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { encode } from "./tones.js";

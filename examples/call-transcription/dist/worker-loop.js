@@ -1,4 +1,4 @@
-// The document's loop. Only the way it ends was added: it ran for ever.
+// The original loop, with a way to stop it added.
 import { setTimeout as sleep } from "node:timers/promises";
 export async function workerLoop(queue, workerId, runStage, stop) {
     while (!stop.aborted) {
