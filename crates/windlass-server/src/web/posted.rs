@@ -34,7 +34,7 @@ impl FromRequest<App> for Posted {
             let name = name.replace('\0', "");
             return Err(Problem::invalid(
                 format!("/{name}"),
-                "holds the NUL character, which cannot be stored",
+                "must not contain the NUL character",
             )
             .into());
         }

@@ -64,7 +64,7 @@ impl JobsQuery {
     /// The fields besides the status, with their names in the address and in words.
     fn named(&self) -> [(&'static str, &'static str, &Option<String>); 10] {
         [
-            ("definition", "command", &self.definition),
+            ("definition", "definition", &self.definition),
             ("queue", "queue", &self.queue),
             ("source", "source", &self.source),
             ("tag", "tag", &self.tag),
@@ -128,7 +128,7 @@ impl JobsQuery {
     pub(crate) fn filter(&self, tenant: Uuid) -> Result<Filter, String> {
         let mut filter = Filter::new(tenant);
         if let Some(status) = &self.status {
-            let state: State = status.parse().map_err(|_| format!("There is no status {status}."))?;
+            let state: State = status.parse().map_err(|_| format!("Unknown status: {status}."))?;
             filter = filter.state(state);
         }
         if let Some(key) = &self.definition {
@@ -139,14 +139,14 @@ impl JobsQuery {
         }
         if let Some(source) = &self.source {
             filter =
-                filter.source(source_named(source).ok_or_else(|| format!("There is no source {source}."))?);
+                filter.source(source_named(source).ok_or_else(|| format!("Unknown source: {source}."))?);
         }
         if let Some(tag) = &self.tag {
             filter = filter.tag(tag);
         }
         if let Some(subject) = &self.subject {
             let (kind, id) =
-                subject.split_once('/').ok_or("A subject is written as type/id, for example photo/4711.")?;
+                subject.split_once('/').ok_or("A subject must have the form type/id, for example photo/4711.")?;
             filter = filter.subject(kind, id);
         }
         if let Some(id) = &self.correlation {
@@ -179,7 +179,7 @@ pub(crate) fn source_named(name: &str) -> Option<Source> {
 
 /// An instant of a `datetime-local` field, which has no zone: taken as UTC, as its label says.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
-    let wrong = || format!("{text} is no time: write it like 2026-02-16T10:30.");
+    let wrong = || format!("Invalid time: {text}. Use the form 2026-02-16T10:30.");
     text.parse::<Timestamp>().or_else(|_| {
         let civil: DateTime = text.parse().map_err(|_| wrong())?;
         civil.to_zoned(TimeZone::UTC).map(|zoned| zoned.timestamp()).map_err(|_| wrong())
