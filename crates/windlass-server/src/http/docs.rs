@@ -98,14 +98,18 @@ fn render(document: &Value) -> askama::Result<String> {
             }
         }
     }
-    let schema =
-        |(name, schema)| Schema { name, description: text(&schema["description"]), text: pretty(schema) };
     let reference = Reference {
         style: STYLE,
         version: text(&document["info"]["version"]),
         paragraphs: text(&document["info"]["description"]).split("\n\n").collect(),
         tags,
-        schemas: members(&document["components"]["schemas"]).map(schema).collect(),
+        schemas: members(&document["components"]["schemas"])
+            .map(|(name, schema)| Schema {
+                name,
+                description: text(&schema["description"]),
+                text: pretty(schema),
+            })
+            .collect(),
     };
     reference.render()
 }

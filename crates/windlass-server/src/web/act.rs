@@ -57,7 +57,8 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Pro
     let mut leaves = false;
     let filter = match posted.get("every") {
         Some(text) => {
-            let uri = format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "invalid filter"))?;
+            let uri =
+                format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "invalid filter"))?;
             let asked: JobsQuery = query(&uri).map_err(|_| Problem::invalid("/every", "invalid filter"))?;
             leaves = asked.status.is_some();
             asked.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?

@@ -70,8 +70,7 @@ pub(crate) async fn list(
         encode_into(&mut address, &search.outcome);
         format!("{address}&before={}", last.id)
     });
-    let row =
-        |entry: AuditEntry| AuditRow { at: When::new(entry.at, now), change: change(&entry), entry };
+    let row = |entry: AuditEntry| AuditRow { at: When::new(entry.at, now), change: change(&entry), entry };
     page(&AuditPage { rows: entries.into_iter().map(row).collect(), search, next, frame })
 }
 

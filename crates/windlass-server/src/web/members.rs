@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windlass::{Act, Invitation, Member};
 
 use super::asked::Query;
-use super::form::Form;
+use super::form::{Form, Shown};
 use super::frame::{Frame, Section};
 use super::page::{Page, back, page, sentence};
 use super::posted::Posted;
@@ -102,10 +102,8 @@ pub(crate) async fn list(
 struct InvitePage {
     frame: Frame,
     form: Form,
-    email: String,
-    role: String,
+    shown: Shown,
     roles: Vec<(&'static str, &'static str)>,
-    days: String,
 }
 
 /// How long an invitation may be open.
@@ -122,12 +120,9 @@ async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>)
         MemberRole::named(role).is_ok_and(|role| viewer.caller.check_grant(role.role(), None).is_ok())
     };
     let roles = ROLES.into_iter().filter(|(role, ..)| may_give(role));
-    let text = |name: &str, otherwise: &str| typed.get(name).unwrap_or(otherwise).to_owned();
     page(&InvitePage {
-        email: text("email", ""),
-        role: text("role", "viewer"),
+        shown: Shown::typed(typed),
         roles: roles.map(|(role, _, words)| (role, words)).collect(),
-        days: text("days", "7"),
         form: Form {
             title: "Invite member".to_owned(),
             list: "Members",

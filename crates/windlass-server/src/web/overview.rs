@@ -217,8 +217,7 @@ fn set_aside(troubles: &[Trouble]) -> Vec<Note> {
     };
     let mut notes: Vec<Note> = troubles.iter().take(MOST).map(note).collect();
     if troubles.len() > MOST {
-        let text =
-            format!("{} more rows are skipped; `windlass doctor` lists them.", troubles.len() - MOST);
+        let text = format!("{} more rows are skipped; `windlass doctor` lists them.", troubles.len() - MOST);
         notes.push(Note { role: "warning", text, href: "/ui/definitions", link: "Definitions" });
     }
     notes

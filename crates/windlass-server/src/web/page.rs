@@ -138,7 +138,9 @@ const fn title(kind: ProblemKind) -> &'static str {
         ProblemKind::Forbidden => "You don't have access",
         ProblemKind::NotFound => "Not found",
         ProblemKind::Conflict | ProblemKind::LeaseLost | ProblemKind::PreconditionFailed => "Conflict",
-        ProblemKind::BadRequest | ProblemKind::UnsupportedMediaType | ProblemKind::Invalid => "Invalid request",
+        ProblemKind::BadRequest | ProblemKind::UnsupportedMediaType | ProblemKind::Invalid => {
+            "Invalid request"
+        }
         ProblemKind::MethodNotAllowed => "Method not allowed",
         ProblemKind::BodyTooLarge => "Request too large",
         ProblemKind::TooManyRequests => "Too many requests",
@@ -153,7 +155,9 @@ const fn title(kind: ProblemKind) -> &'static str {
 const fn advice(kind: ProblemKind) -> (&'static str, bool) {
     match kind {
         ProblemKind::NotFound => ("It may have been deleted, or it may belong to another tenant.", false),
-        ProblemKind::Forbidden => ("Ask a tenant admin for a role with this permission, or switch tenants.", false),
+        ProblemKind::Forbidden => {
+            ("Ask a tenant admin for a role with this permission, or switch tenants.", false)
+        }
         ProblemKind::Conflict | ProblemKind::PreconditionFailed => {
             ("Reload the page to see the current state.", false)
         }

@@ -57,6 +57,11 @@ impl JobsQuery {
         ]
     }
 
+    /// Whether a filter has this value.
+    pub(crate) fn is(&self, key: &str, value: &str) -> bool {
+        self.named().iter().any(|(name, _, given)| *name == key && given.as_deref() == Some(value))
+    }
+
     pub(crate) fn of<'a>(&self, field: &'a Option<String>) -> &'a str {
         field.as_deref().unwrap_or_default()
     }
@@ -138,15 +143,15 @@ impl JobsQuery {
             filter = filter.queue(queue);
         }
         if let Some(source) = &self.source {
-            filter =
-                filter.source(source_named(source).ok_or_else(|| format!("Unknown source: {source}."))?);
+            filter = filter.source(source_named(source).ok_or_else(|| format!("Unknown source: {source}."))?);
         }
         if let Some(tag) = &self.tag {
             filter = filter.tag(tag);
         }
         if let Some(subject) = &self.subject {
-            let (kind, id) =
-                subject.split_once('/').ok_or("A subject must have the form type/id, for example photo/4711.")?;
+            let (kind, id) = subject
+                .split_once('/')
+                .ok_or("A subject must have the form type/id, for example photo/4711.")?;
             filter = filter.subject(kind, id);
         }
         if let Some(id) = &self.correlation {

@@ -44,7 +44,12 @@ pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> Strin
         }
         State::Failed => format!("Failed permanently {}{}.", ended(job, now), because(job, last)),
         State::DeadLetter => {
-            format!("Became a dead letter {} after {}{}.", ended(job, now), times(job.attempt_count), because(job, last))
+            format!(
+                "Became a dead letter {} after {}{}.",
+                ended(job, now),
+                times(job.attempt_count),
+                because(job, last)
+            )
         }
         State::Canceled => format!("Canceled {}{}.", ended(job, now), reason(job)),
     }
@@ -67,7 +72,7 @@ fn because(job: &Job, last: Option<&Attempt>) -> String {
     let Some(last) = last else { return reason(job) };
     match (last.status.as_str(), last.exit_code) {
         ("timeout", _) => " because the last attempt timed out".to_owned(),
-        ("lost", _) => " because its worker lost its lease".to_owned(),
+        ("lost", _) => " because the last attempt lost its lease".to_owned(),
         (_, Some(code)) => format!(" because the last attempt exited with code {code}"),
         ("failed", None) => " because the last attempt failed".to_owned(),
         _ => reason(job),

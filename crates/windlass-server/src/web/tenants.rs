@@ -119,7 +119,8 @@ fn state(tenant: &Tenant) -> State {
         "active" => ("succeeded", "tick", "Active".to_owned()),
         "suspended" => ("retrying", "dash", "Suspended".to_owned()),
         _ => {
-            let why = tenant.purge_blocked.as_ref().map(|why| format!("; stopped: {why}")).unwrap_or_default();
+            let why =
+                tenant.purge_blocked.as_ref().map(|why| format!("; stopped: {why}")).unwrap_or_default();
             ("failed", "cross", format!("Deleting, {} jobs deleted{why}", tenant.purged_jobs))
         }
     };

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windlass::{Act, INSTALLATION, NewToken, Token};
 
 use super::asked::Query;
-use super::form::Form;
+use super::form::{Form, Shown};
 use super::frame::{Frame, Section};
 use super::mark::Mark;
 use super::page::{Page, back, page, sentence};
@@ -68,7 +68,7 @@ pub(crate) async fn list(
             permissions: token
                 .scopes
                 .as_ref()
-                .map_or_else(|| "all of its role".to_owned(), |scopes| scopes.join(", ")),
+                .map_or_else(|| "All of its role".to_owned(), |scopes| scopes.join(", ")),
             used: token.last_used_at.map(|at| When::new(at, now)),
             expires: token.expires_at.map(|at| When::new(at, now)),
             may_revoke: !is_revoked && !is_over,
@@ -86,10 +86,8 @@ pub(crate) async fn list(
 struct NewTokenPage {
     frame: Frame,
     form: Form,
-    name: String,
-    role: String,
+    shown: Shown,
     roles: Vec<(&'static str, &'static str)>,
-    expires: String,
 }
 
 /// What a token may be, and what that means.
@@ -108,14 +106,10 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 
 async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>) -> Page {
     let frame = viewer.frame(app, Section::Tokens).await?;
-    let may_give =
-        |role: &str| role.parse().is_ok_and(|role| viewer.caller.check_grant(role, None).is_ok());
-    let text = |name: &str| typed.get(name).unwrap_or_default().to_owned();
+    let may_give = |role: &str| role.parse().is_ok_and(|role| viewer.caller.check_grant(role, None).is_ok());
     page(&NewTokenPage {
-        name: text("name"),
-        role: typed.get("role").unwrap_or("operator").to_owned(),
+        shown: Shown::typed(typed),
         roles: ROLES.into_iter().filter(|(role, _)| may_give(role)).collect(),
-        expires: text("expires"),
         form: Form {
             title: "New token".to_owned(),
             list: "Tokens",
@@ -180,8 +174,7 @@ async fn make(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(Token, Tok
 #[template(path = "token_secret.html")]
 struct SecretPage {
     frame: Frame,
-    name: String,
-    role: String,
+    about: String,
     secret: String,
 }
 
@@ -189,8 +182,8 @@ async fn made(app: &App, viewer: &Viewer, token: &Token, secret: &TokenSecret) -
     let mut frame = viewer.frame(app, Section::Tokens).await?;
     // The page would be fetched again, without the secret.
     frame.is_live = false;
-    let (name, role) = (token.name.clone(), token.role.replace('_', " "));
-    page(&SecretPage { frame, name, role, secret: secret.expose() })
+    let about = format!("{}, {}", token.name, token.role.replace('_', " "));
+    page(&SecretPage { frame, about, secret: secret.expose() })
 }
 
 /// `POST /ui/tokens`: revokes one.

@@ -152,7 +152,7 @@ fn capital(words: &str) -> String {
 pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let tried = async {
         let payload: Value = serde_json::from_str(posted.text("payload").unwrap_or("{}"))
-            .map_err(|error| format!("The payload is not JSON: {error}."))?;
+            .map_err(|error| format!("The payload is not valid JSON: {error}."))?;
         let event = NewEvent::new(posted.text("name").unwrap_or_default())
             .tenant(viewer.caller.tenant())
             .payload(&payload);
@@ -207,7 +207,8 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
         "on" | "off" => {
             let changes = Map::from_iter([("is_enabled".to_owned(), Value::from(verb == "on"))]);
             let after = acting.update_trigger(id, None, &changes).await?;
-            let words = format!("{} {}.", if verb == "on" { "Enabled" } else { "Disabled" }, after.fields.label);
+            let words =
+                format!("{} {}.", if verb == "on" { "Enabled" } else { "Disabled" }, after.fields.label);
             (Act::new("trigger.update", id).after(&after), words, "/ui/triggers".to_owned())
         }
         "delete" => {

@@ -137,7 +137,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     let stale_words = match (worker.running_count, left > 0.0) {
         _ if is_lost(worker) => {
             format!(
-                "Its lease expired and its jobs were released to other workers. Check its host: {}.",
+                "Its lease expired and its jobs were retried on other workers. Check its host: {}.",
                 worker.hostname
             )
         }
@@ -145,9 +145,11 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
             "It had no running jobs. If its host is gone, no action is needed; it disappears from this page."
                 .to_owned()
         }
-        (_, true) => format!("Its {jobs} will be released when its lease expires in {}.", span(left)),
+        (_, true) => {
+            format!("Its {jobs} will be retried on other workers when its lease expires in {}.", span(left))
+        }
         (_, false) => format!(
-            "Its lease expired; its {jobs} will be released to other workers. Check its host: {}.",
+            "Its lease expired; its {jobs} will be retried on other workers. Check its host: {}.",
             worker.hostname
         ),
     };

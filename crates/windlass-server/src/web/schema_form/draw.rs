@@ -54,7 +54,7 @@ impl FieldView {
         Html::rendered(self)
     }
 
-    fn is_chosen(&self, index: usize) -> bool {
+    fn is_chosen(&self, index: &usize) -> bool {
         self.value == index.to_string()
     }
 

@@ -236,7 +236,7 @@ fn typed(posted: &Posted) -> Result<Shown, (String, Shown)> {
         let Some(text) = posted.text(name) else { continue };
         let value = serde_json::from_str(text).unwrap_or_else(|error| {
             wrong = Some(format!(
-                "{} is not JSON: {error}.",
+                "{} is not valid JSON: {error}.",
                 if name == "conditions" { "Conditions" } else { "Payload" }
             ));
             Value::from(text)
