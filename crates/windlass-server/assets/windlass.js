@@ -170,7 +170,7 @@
     source.onopen = () => {
       show("live", "Live");
       if (wasLost) {
-        tell("The connection is back. This page is up to date.");
+        tell("Reconnected. This page is up to date.");
         soon();
       }
       wasLost = false;
@@ -190,7 +190,7 @@
   sign?.addEventListener("click", () => {
     paused = !paused;
     sessionStorage.setItem("windlass-paused", paused ? "yes" : "no");
-    say(paused ? "Updates paused" : "Updates on");
+    say(paused ? "Live updates paused" : "Live updates resumed");
     listen();
     if (!paused) soon();
   });
@@ -308,6 +308,7 @@
       const dialog = $("#confirm");
       $("h2", dialog).textContent = button.dataset.confirm;
       $("p", dialog).textContent = button.dataset.detail || "";
+      $("button.no", dialog).textContent = button.dataset.no || "Cancel";
       const yes = $("button.yes", dialog);
       yes.textContent = button.dataset.yes || button.textContent.trim();
       yes.className = `yes ${button.classList.contains("danger") ? "danger" : "main"}`;
@@ -386,7 +387,7 @@
       } catch {
         const words = document.createElement("p");
         words.className = "wrong";
-        words.textContent = "That could not be looked up. Type again to retry.";
+        words.textContent = "Search failed. Type again to retry.";
         found = [words];
       }
       if (look !== looks) return;

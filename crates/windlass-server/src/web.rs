@@ -2,18 +2,18 @@
 //!
 //! A page is a handler that reads through the library, a struct that holds what is shown, and a template. Pages hold no SQL
 //! and no rules: what a caller may do is the route table's business, and templates only leave out what would be refused.
-//! Text from tenants reaches a page in two ways only: through askama's escaping, or through [`html::escape_into`].
+//! Every text is escaped by the templates; [`html::Html`] is the only type that they print as it is.
 
 mod asked;
 pub(crate) mod assets;
 mod cards;
 mod chart;
 mod flash;
+mod form;
 mod frame;
 mod html;
 mod json_view;
 mod link;
-mod list;
 mod mark;
 mod page;
 mod posted;

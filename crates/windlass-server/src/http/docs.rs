@@ -1,8 +1,8 @@
 //! `/docs`: the OpenAPI document for people, on one page of our own, without anything from elsewhere.
 
-use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use askama::Template;
 use axum::http::{HeaderMap, header};
 use axum::response::IntoResponse;
 use base64::Engine as _;
@@ -26,7 +26,11 @@ static PAGE: LazyLock<(Prebuilt, String)> = LazyLock::new(|| {
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
     let policy =
         format!("default-src 'none'; style-src 'sha256-{hash}'; frame-ancestors 'none'; base-uri 'none'");
-    (Prebuilt::new(render(&document())), policy)
+    let page = render(&document()).unwrap_or_else(|error| {
+        tracing::error!(%error, "the API reference could not be rendered");
+        String::new()
+    });
+    (Prebuilt::new(page), policy)
 });
 
 /// The page. Its one style is allowed by its hash; nothing else is.
@@ -36,90 +40,104 @@ pub(crate) async fn page(headers: HeaderMap) -> impl IntoResponse {
     (policy, page.answer(&headers, "text/html; charset=utf-8"))
 }
 
-fn render(document: &Value) -> String {
-    let mut page = format!(
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\
-         <title>windlass API</title><style>{STYLE}</style><h1>windlass API {}</h1>",
-        escape(text(&document["info"]["version"]))
-    );
-    for paragraph in text(&document["info"]["description"]).split("\n\n") {
-        let _ = write!(page, "<p>{}</p>", escape(paragraph));
-    }
-    page.push_str("<p>The whole description as <a href=\"/api/openapi.json\">OpenAPI 3.1</a>.</p>");
-    let mut tags: Vec<(String, String)> = Vec::new();
+#[derive(Template)]
+#[template(path = "api_reference.html")]
+struct Reference<'a> {
+    /// Without characters that HTML escapes, so its hash is that of what the browser reads.
+    style: &'static str,
+    version: &'a str,
+    paragraphs: Vec<&'a str>,
+    tags: Vec<Tag<'a>>,
+    schemas: Vec<Schema<'a>>,
+}
+
+struct Tag<'a> {
+    name: &'a str,
+    operations: Vec<Operation<'a>>,
+}
+
+struct Operation<'a> {
+    path: &'a str,
+    method: String,
+    permission: &'a str,
+    summary: &'a str,
+    description: &'a str,
+    parameters: Vec<Parameter<'a>>,
+    body: Option<&'a str>,
+    example: Option<String>,
+    responses: Vec<Response<'a>>,
+}
+
+struct Parameter<'a> {
+    name: &'a str,
+    place: &'a str,
+    description: &'a str,
+}
+
+struct Response<'a> {
+    status: &'a str,
+    description: &'a str,
+    schema: Option<&'a str>,
+}
+
+struct Schema<'a> {
+    name: &'a str,
+    description: &'a str,
+    text: String,
+}
+
+fn render(document: &Value) -> askama::Result<String> {
+    let mut tags: Vec<Tag<'_>> = Vec::new();
     for (path, methods) in members(&document["paths"]) {
         for (method, operation) in members(methods) {
-            let tag = text(&operation["tags"][0]).to_owned();
-            let shown = operation_html(path, method, operation, document);
-            match tags.iter_mut().find(|(known, _)| *known == tag) {
-                Some((_, html)) => html.push_str(&shown),
-                None => tags.push((tag, shown)),
+            let name = text(&operation["tags"][0]);
+            let shown = self::operation(path, method, operation, document);
+            match tags.iter_mut().find(|tag| tag.name == name) {
+                Some(tag) => tag.operations.push(shown),
+                None => tags.push(Tag { name, operations: vec![shown] }),
             }
         }
     }
-    for (tag, html) in tags {
-        let _ = write!(page, "<h2>{}</h2>{html}", escape(&tag));
-    }
-    page.push_str("<h2>schemas</h2>");
-    for (name, schema) in members(&document["components"]["schemas"]) {
-        let _ = write!(
-            page,
-            "<details id=\"{0}\"><summary><code>{0}</code> {1}</summary>{2}</details>",
-            escape(name),
-            escape(text(&schema["description"])),
-            code(schema)
-        );
-    }
-    page
+    let reference = Reference {
+        style: STYLE,
+        version: text(&document["info"]["version"]),
+        paragraphs: text(&document["info"]["description"]).split("\n\n").collect(),
+        tags,
+        schemas: members(&document["components"]["schemas"])
+            .map(|(name, schema)| Schema {
+                name,
+                description: text(&schema["description"]),
+                text: pretty(schema),
+            })
+            .collect(),
+    };
+    reference.render()
 }
 
-fn operation_html(path: &str, method: &str, operation: &Value, document: &Value) -> String {
-    let mut html = format!(
-        "<details><summary><span class=p>{}</span><code><span class=m>{}</span>{}</code> {}</summary>",
-        escape(text(&operation["x-permission"])),
-        escape(&method.to_uppercase()),
-        escape(path),
-        escape(text(&operation["summary"]))
-    );
-    let about = text(&operation["description"]);
-    if !about.is_empty() {
-        let _ = write!(html, "<p>{}</p>", escape(about));
+fn operation<'a>(path: &'a str, method: &str, operation: &'a Value, document: &Value) -> Operation<'a> {
+    let body = reference(&operation["requestBody"]["content"]["application/json"]["schema"]);
+    let example = body.map(|name| &document["components"]["schemas"][name]["example"]);
+    let parameter = |parameter: &'a Value| Parameter {
+        name: text(&parameter["name"]),
+        place: text(&parameter["in"]),
+        description: text(&parameter["description"]),
+    };
+    let response = |(status, response): (&'a str, &'a Value)| Response {
+        status,
+        description: text(&response["description"]),
+        schema: members(&response["content"]).find_map(|(_, content)| reference(&content["schema"])),
+    };
+    Operation {
+        path,
+        method: method.to_uppercase(),
+        permission: text(&operation["x-permission"]),
+        summary: text(&operation["summary"]),
+        description: text(&operation["description"]),
+        parameters: operation["parameters"].as_array().into_iter().flatten().map(parameter).collect(),
+        body,
+        example: example.filter(|example| !example.is_null()).map(pretty),
+        responses: members(&operation["responses"]).map(response).collect(),
     }
-    let parameters = operation["parameters"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if !parameters.is_empty() {
-        html.push_str("<table><tr><th>parameter<th>in<th>");
-        for parameter in parameters {
-            let _ = write!(
-                html,
-                "<tr><td><code>{}</code><td>{}<td>{}",
-                escape(text(&parameter["name"])),
-                escape(text(&parameter["in"])),
-                escape(text(&parameter["description"]))
-            );
-        }
-        html.push_str("</table>");
-    }
-    if let Some(name) = reference(&operation["requestBody"]["content"]["application/json"]["schema"]) {
-        let _ = write!(html, "<p>Body: <a href=\"#{0}\"><code>{0}</code></a></p>", escape(name));
-        let example = &document["components"]["schemas"][name]["example"];
-        if !example.is_null() {
-            html.push_str(&code(example));
-        }
-    }
-    html.push_str("<table><tr><th>status<th>");
-    for (status, response) in members(&operation["responses"]) {
-        let name = members(&response["content"]).find_map(|(_, content)| reference(&content["schema"]));
-        let link = name.map(|name| format!(" <a href=\"#{0}\"><code>{0}</code></a>", escape(name)));
-        let _ = write!(
-            html,
-            "<tr><td>{}<td>{}{}",
-            escape(status),
-            escape(text(&response["description"])),
-            link.unwrap_or_default()
-        );
-    }
-    html.push_str("</table></details>");
-    html
 }
 
 fn members(value: &Value) -> impl Iterator<Item = (&str, &Value)> {
@@ -134,10 +152,6 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn code(value: &Value) -> String {
-    format!("<pre>{}</pre>", escape(&serde_json::to_string_pretty(value).unwrap_or_default()))
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }

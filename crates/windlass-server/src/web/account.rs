@@ -50,7 +50,7 @@ pub(crate) async fn change(
     let (current, new) = (secret("current_password"), secret("new_password"));
     match accounts::change_password(&app, &viewer.caller, session, current, new).await {
         Ok(()) => {
-            let words = "Your password was changed. Every other session of yours was signed out.";
+            let words = "Password changed. All your other sessions were signed out.";
             Ok(back("/ui/account", "succeeded", words))
         }
         Err(problem) if problem.kind.is_correctable() => {

@@ -38,8 +38,8 @@ async fn cancel(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem>
     let canceled = acting.cancel(id).await?;
     let (outcome, words) = match canceled {
         Canceled::Now => ("canceled", format!("Canceled job {}.", short(id))),
-        Canceled::Requested => ("requested", format!("Job {} was asked to stop.", short(id))),
-        Canceled::AlreadyFinished => ("finished", format!("Job {} had already ended.", short(id))),
+        Canceled::Requested => ("requested", format!("Requested cancellation of job {}.", short(id))),
+        Canceled::AlreadyFinished => ("finished", format!("Job {} had already finished.", short(id))),
     };
     acting.commit(&Act::new("job.cancel", id).after(&json!({"outcome": outcome}))).await?;
     Ok(words)
@@ -49,7 +49,7 @@ async fn retry(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem> 
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
     let state = acting.retry(id).await?;
     acting.commit(&Act::new("job.retry", id).after(&json!({"status": state}))).await?;
-    Ok(format!("Job {} runs once more.", short(id)))
+    Ok(format!("Job {} queued again.", short(id)))
 }
 
 async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Problem> {
@@ -57,15 +57,16 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Pro
     let mut leaves = false;
     let filter = match posted.get("every") {
         Some(text) => {
-            let uri = format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "is no filter"))?;
-            let asked: JobsQuery = query(&uri).map_err(|_| Problem::invalid("/every", "is no filter"))?;
+            let uri =
+                format!("/?{text}").parse().map_err(|_| Problem::invalid("/every", "invalid filter"))?;
+            let asked: JobsQuery = query(&uri).map_err(|_| Problem::invalid("/every", "invalid filter"))?;
             leaves = asked.status.is_some();
             asked.cleaned().filter(tenant).map_err(|wrong| Problem::invalid("", wrong))?
         }
         None => {
             let ids = posted.ids("id");
             if ids.is_empty() {
-                return Err(Problem::invalid("", "no job is selected"));
+                return Err(Problem::invalid("", "no jobs are selected"));
             }
             Filter::new(tenant).ids(ids)
         }
@@ -75,7 +76,7 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Pro
         Some("retry") => Verb::Retry,
         Some("delete") if viewer.may(Permission::DeleteJobs) => Verb::Delete,
         Some("delete") => {
-            return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission to delete jobs"));
+            return Err(Problem::of(ProblemKind::Forbidden, "you need the permission to delete jobs"));
         }
         _ => return Err(Problem::invalid("/act", "must be cancel, retry or delete")),
     };
@@ -83,8 +84,8 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Pro
     let changed = all(app, viewer, verb, filter, leaves || matches!(verb, Verb::Delete)).await?;
     let jobs = if changed == 1 { "1 job".to_owned() } else { format!("{changed} jobs") };
     Ok(match verb {
-        Verb::Cancel => format!("Canceled {jobs}, or asked them to stop."),
-        Verb::Retry => format!("{jobs} run once more."),
+        Verb::Cancel => format!("Canceled {jobs} or requested cancellation."),
+        Verb::Retry => format!("{jobs} queued again."),
         Verb::Delete => format!("Deleted {jobs}."),
     })
 }

@@ -1,4 +1,4 @@
-//! The numbers people read first. One that is fine is quiet; one that needs a person says what to do and leads there.
+//! The numbers people read first. One that is fine is plain; one that needs attention says so and links there.
 
 use windlass::{Activity, State, Summary};
 
@@ -51,7 +51,7 @@ pub(crate) fn minutes(activity: &[Activity], now: jiff::Timestamp) -> Vec<Minute
     minutes
 }
 
-/// A wait that somebody should look at.
+/// A wait that needs attention.
 const SLOW: f64 = 60.0;
 
 /// Shares of failed attempts that somebody should know of, and look at.
@@ -84,7 +84,7 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
     let (failed, succeeded) = (lately(|minute| minute.failed), lately(|minute| minute.succeeded));
     let rate = failed as f64 / (failed + succeeded).max(1) as f64;
     let (failing, tone) = match failed {
-        0 => ("no failed attempt in 1 h".to_owned(), ""),
+        0 => ("no failed attempts in 1 h".to_owned(), ""),
         some => (
             format!("{} attempts in 1 h, {}", grouped(some), percent(rate)),
             match rate {
@@ -94,17 +94,17 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
             },
         ),
     };
-    let dead = if total(State::DeadLetter) > 0 { "see what they died of" } else { "" };
+    let dead = if total(State::DeadLetter) > 0 { "View causes" } else { "" };
     let dead = Card {
         href: "/ui/dead-letters".to_owned(),
         ..card("dead", "Dead letters", "square", State::DeadLetter, dead.to_owned(), "bad")
     };
     let waits = Card {
         key: "wait",
-        name: "Wait, p95",
+        name: "Wait (p95)",
         shape: "clock",
         value: facts.p95_wait.map_or_else(|| "–".to_owned(), span),
-        beside: "before the first start".to_owned(),
+        beside: "enqueue to first start".to_owned(),
         tone: match facts.p95_wait {
             None => "calm",
             Some(wait) if wait > SLOW => "slow",
@@ -135,7 +135,7 @@ pub(crate) fn cards(summary: &Summary, facts: &Facts, href: impl Fn(State) -> St
 
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent < 1.0 { "under 1 %".to_owned() } else { format!("{percent:.0} %") }
+    if percent < 1.0 { "under 1%".to_owned() } else { format!("{percent:.0}%") }
 }
 
 /// `1 284 033`, with thin spaces that do not break.

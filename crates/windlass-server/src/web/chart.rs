@@ -1,5 +1,5 @@
-//! Charts as SVG, made from numbers alone: no script, no inline style, both themes through classes. Each says its exact
-//! values on hover and as a table below, which is also what a screen reader reads.
+//! Charts as SVG, drawn from numbers alone: no script, no inline style, both themes through classes. Each shows its exact
+//! values on hover and as a table below, which is also what a screen reader reads. The only HTML that is written in Rust.
 //!
 //! Thin and plain: the axis labelled once, zero-based bars, at most three series, labels beside the marks.
 
@@ -13,7 +13,7 @@ pub(crate) use distribution::{Unit, distribution, percentile};
 pub(crate) use scatter::{Dot, scatter};
 pub(crate) use spark::{spark, trend};
 
-use super::html::{Html, escape_into};
+use super::html::{Html, escape};
 
 /// The drawing's own coordinates; the stylesheet scales it to its place.
 const WIDTH: f64 = 480.0;
@@ -23,66 +23,27 @@ const RIGHT: f64 = 8.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 20.0;
 
-/// A figure: its title with the unit, what it shows in one sentence, the drawing and the same as a table.
-struct Figure<'a> {
-    title: &'a str,
-    aside: &'a str,
-    summary: &'a str,
-    drawing: String,
-    columns: &'a [&'a str],
-    rows: Vec<Vec<String>>,
-}
-
-impl Figure<'_> {
-    fn html(self) -> Html {
-        let mut out = String::with_capacity(self.drawing.len() + 1024);
-        out.push_str("<figure class=\"chart\"><figcaption>");
-        escape_into(&mut out, self.title);
-        out.push_str(" <span class=\"muted\">");
-        escape_into(&mut out, self.aside);
-        out.push_str(
-            "</span></figcaption><svg class=\"plot\" role=\"img\" viewBox=\"0 0 480 150\" aria-label=\"",
-        );
-        escape_into(&mut out, &format!("{}. {}", self.title, self.summary));
-        out.push_str("\">");
-        out.push_str(&self.drawing);
-        out.push_str("</svg>");
-        if !self.rows.is_empty() {
-            out.push_str("<details class=\"charttable\"><summary>Values</summary><table><thead><tr>");
-            for column in self.columns {
-                out.push_str("<th scope=\"col\">");
-                escape_into(&mut out, column);
-                out.push_str("</th>");
-            }
-            out.push_str("</tr></thead><tbody>");
-            for row in &self.rows {
-                out.push_str("<tr>");
-                for cell in row {
-                    out.push_str("<td class=\"mono\">");
-                    escape_into(&mut out, cell);
-                    out.push_str("</td>");
-                }
-                out.push_str("</tr>");
-            }
-            out.push_str("</tbody></table></details>");
-        }
-        out.push_str("</figure>");
-        Html(out)
-    }
+/// A chart: its title with the unit, what it shows in one sentence, the drawing, and the same numbers as a table. The
+/// macro `chart` of the templates shows it.
+pub(crate) struct Figure {
+    pub(crate) title: &'static str,
+    pub(crate) aside: String,
+    pub(crate) summary: String,
+    pub(crate) drawing: Html,
+    pub(crate) columns: &'static [&'static str],
+    pub(crate) rows: Vec<Vec<String>>,
 }
 
 /// What stands in place of marks that are not there yet.
 fn blank(words: &str) -> String {
-    let mut out = format!(
-        "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>",
+    format!(
+        "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\"/>\
+         <text class=\"blank\" x=\"{}\" y=\"75\" text-anchor=\"middle\">{}</text>",
         WIDTH - RIGHT,
-        HEIGHT - BOTTOM,
-        HEIGHT - BOTTOM
-    );
-    out.push_str(&format!("<text class=\"blank\" x=\"{}\" y=\"75\" text-anchor=\"middle\">", WIDTH / 2.0));
-    escape_into(&mut out, words);
-    out.push_str("</text>");
-    out
+        WIDTH / 2.0,
+        escape(words),
+        y = HEIGHT - BOTTOM,
+    )
 }
 
 /// The smallest number that holds the largest value and whose half is round: 1, 2, 4, 6 or 8 times a power of ten.

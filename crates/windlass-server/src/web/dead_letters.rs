@@ -1,4 +1,4 @@
-//! Dead letters, gathered by what they died of. Whoever has mended the cause retries the group.
+//! Dead letters, grouped by their error. Once the cause is fixed, the group is retried.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -98,15 +98,12 @@ pub(crate) async fn retry(FromState(app): FromState<App>, viewer: Viewer, posted
         let wanted = posted.get("group").unwrap_or_default();
         match groups.into_iter().find(|group| mark(group) == wanted) {
             Some(group) => Filter::new(tenant).ids(group.jobs),
-            None => return Ok(back("/ui/dead-letters", "failed", "That group is not there any more.")),
+            None => return Ok(back("/ui/dead-letters", "failed", "The group no longer exists.")),
         }
     };
     let changed = all(&app, &viewer, Verb::Retry, filter, posted.get("all").is_some()).await?;
-    let words = if changed == 1 {
-        "1 job runs once more.".to_owned()
-    } else {
-        format!("{changed} jobs run once more.")
-    };
+    let words =
+        if changed == 1 { "1 job queued again.".to_owned() } else { format!("{changed} jobs queued again.") };
     Ok(back("/ui/dead-letters", "succeeded", words))
 }
 

@@ -1,20 +1,37 @@
 //! Definitions: what kinds of jobs there are, and their policies. For super-admins.
 
+use askama::Template;
 use axum::extract::State as FromState;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use windlass::{Act, Reach};
 
 use super::asked::Id;
-use super::frame::Section;
-use super::html::{Html, escape};
-use super::job::pretty;
-use super::list::{Cell, Fields, FormPage, Link, ListPage, ListRow, badge, columns};
+use super::form::{Form, Shown};
+use super::frame::{Frame, Section};
 use super::page::{Page, PageProblem, back, page, sentence};
 use super::posted::Posted;
 use super::viewer::Viewer;
 use super::when::{When, span};
 use crate::http::{App, Problem};
+
+#[derive(Template)]
+#[template(path = "definitions.html")]
+struct DefinitionsPage {
+    frame: Frame,
+    rows: Vec<DefinitionRow>,
+}
+
+struct DefinitionRow {
+    id: String,
+    key: String,
+    is_active: bool,
+    description: String,
+    queue: String,
+    attempts: String,
+    timeout: String,
+    changed: Option<When>,
+}
 
 /// `GET /ui/definitions`
 pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
@@ -24,42 +41,32 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     looking.end().await?;
     let now = frame.now;
     let row = |definition: &Value| {
-        let text = |name: &str| definition[name].as_str().unwrap_or_default();
-        let is_active = definition["is_active"] == true;
-        let id = text("id");
-        let changed = text("updated_at").parse().map(|at| Html::from(When::new(at, now))).unwrap_or_default();
-        ListRow {
-            id: format!("definition-{}", escape(id)),
-            cells: vec![
-                Cell::html(Html(format!(
-                    "<a href=\"/ui/definitions/{}\">{}</a>",
-                    escape(id),
-                    escape(text("key"))
-                ))),
-                Cell::html(if is_active {
-                    badge("succeeded", "tick", "On")
-                } else {
-                    badge("canceled", "dash", "Off")
-                }),
-                Cell::text(text("description")).class("whole"),
-                Cell::text(text("queue")).named("queue"),
-                Cell::number("attempts", &definition["max_attempts"].to_string()),
-                Cell::number("timeout", &span(definition["timeout_seconds"].as_f64().unwrap_or_default())),
-                Cell::html(changed).named("changed"),
-            ],
+        let text = |name: &str| definition[name].as_str().unwrap_or_default().to_owned();
+        DefinitionRow {
+            id: text("id"),
+            key: text("key"),
+            is_active: definition["is_active"] == true,
+            description: text("description"),
+            queue: text("queue"),
+            attempts: definition["max_attempts"].to_string(),
+            timeout: span(definition["timeout_seconds"].as_f64().unwrap_or_default()),
+            changed: text("updated_at").parse().ok().map(|at| When::new(at, now)),
         }
     };
-    page(&ListPage {
-        aside: format!("{} for every tenant", definitions.len()),
-        title: "Definitions",
-        act: Some(Link { href: "/ui/definitions/new", word: "New definition" }),
-        before: Html::default(),
-        columns: columns(&["Command", "State", "Description", "Queue", "#Attempts", "#Timeout", "Changed"]),
-        rows: definitions.iter().map(row).collect(),
-        empty: ("No definitions", "A worker makes one for each handler it knows; or write one by hand."),
-        next: None,
-        frame,
-    })
+    page(&DefinitionsPage { rows: definitions.iter().map(row).collect(), frame })
+}
+
+#[derive(Template)]
+#[template(path = "definition.html")]
+struct DefinitionPage {
+    frame: Frame,
+    form: Form,
+    shown: Shown,
+    is_new: bool,
+    is_active: bool,
+    /// Days.
+    keep_succeeded: String,
+    keep_failed: String,
 }
 
 /// `GET /ui/definitions/new`
@@ -79,78 +86,25 @@ pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id):
 
 async fn show(app: &App, viewer: &Viewer, id: Option<Uuid>, shown: &Value, wrong: Option<String>) -> Page {
     let frame = viewer.frame(app, Section::Definitions).await?;
-    let text = |name: &str| match &shown[name] {
-        Value::String(text) => text.clone(),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    };
     let kept = |state: &str| {
         shown["retention"][state].as_f64().map(|seconds| (seconds / 86400.0).to_string()).unwrap_or_default()
     };
-    let json = |name: &str| if shown[name].is_string() { text(name) } else { pretty(&shown[name]) };
-    let mut fields = Fields::default();
-    if id.is_none() {
-        fields = fields.input(
-            ("key", "Key"),
-            "text!",
-            &text("key"),
-            "What jobs and workers call it, for example sync-dropbox.",
-        );
-    }
-    let fields = fields
-        .input(("description", "Description"), "text", &text("description"), "")
-        .area(
-            ("arg_schema", "JSON Schema of the payload"),
-            12,
-            &json("arg_schema"),
-            "New jobs are checked against it. The form for new jobs is made from it.",
-        )
-        .row(&Fields::default().input(("queue", "Queue"), "text!", &text("queue"), "").input(
-            ("priority", "Priority"),
-            "number",
-            &text("priority"),
-            "0 to 1000; lower goes first within a tenant.",
-        ))
-        .row(
-            &Fields::default()
-                .input(
-                    ("timeout_seconds", "Timeout in seconds"),
-                    "number!",
-                    &text("timeout_seconds"),
-                    "How long one attempt may run.",
-                )
-                .input(
-                    ("max_attempts", "Attempts"),
-                    "number!",
-                    &text("max_attempts"),
-                    "After so many counted failures the job is a dead letter.",
-                ),
-        )
-        .row(
-            &Fields::default()
-                .input(
-                    ("keep_succeeded", "Keep succeeded jobs, in days"),
-                    "text",
-                    &kept("succeeded"),
-                    "For ever if left empty.",
-                )
-                .input(("keep_failed", "Keep failed jobs, in days"), "text", &kept("failed"), ""),
-        )
-        .check(("is_active", "Takes new jobs"), shown["is_active"] == true)
-        .hidden("version", &text("version"));
-    let title = if id.is_some() { text("key") } else { "New definition".to_owned() };
-    page(&FormPage {
-        title,
-        up: ("/ui/definitions", "Definitions"),
-        head: Html::default(),
-        wrong,
-        before: Html::default(),
-        action: id.map_or_else(|| "/ui/definitions/new".to_owned(), |id| format!("/ui/definitions/{id}")),
-        fields: fields.html(),
-        save: if id.is_some() { "Save definition" } else { "Make definition" },
-        others: Vec::new(),
-        beside: Html("<p class=\"muted\">Jobs that are queued already keep the attempts they were given; timeouts, retries and the schema count from their next start.</p>".to_owned()),
-        after: Html::default(),
+    let (keep_succeeded, keep_failed) = (kept("succeeded"), kept("failed"));
+    let shown = Shown::of(shown);
+    page(&DefinitionPage {
+        form: Form {
+            title: if id.is_some() { shown.text("key") } else { "New definition".to_owned() },
+            list: "Definitions",
+            list_href: "/ui/definitions",
+            action: id.map_or_else(|| "/ui/definitions/new".to_owned(), |id| format!("/ui/definitions/{id}")),
+            save: if id.is_some() { "Save definition" } else { "Create definition" },
+            wrong,
+        },
+        is_new: id.is_none(),
+        is_active: shown.is_on("is_active"),
+        shown,
+        keep_succeeded,
+        keep_failed,
         frame,
     })
 }
@@ -172,7 +126,7 @@ pub(crate) async fn change(
 
 async fn save(app: &App, viewer: &Viewer, id: Option<Uuid>, posted: &Posted) -> Page {
     match written(app, viewer, id, posted).await {
-        Ok(key) => Ok(back("/ui/definitions", "succeeded", format!("Saved the definition {key}."))),
+        Ok(key) => Ok(back("/ui/definitions", "succeeded", format!("Saved definition {key}."))),
         Err(PageProblem(problem)) if problem.kind.is_correctable() => {
             let typed = typed(posted);
             show(app, viewer, id, &typed, Some(sentence(&problem.detail))).await

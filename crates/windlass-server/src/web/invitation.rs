@@ -78,7 +78,7 @@ fn drawn(
 async fn reader(app: &App, from: &session::From) -> Result<Option<Reader>, Problem> {
     let signed_in = session::signed_in(app, from).await?;
     Ok(signed_in.map(|(session, hash)| {
-        let who = session.email.unwrap_or_else(|| "the holder of a token".to_owned());
+        let who = session.email.unwrap_or_else(|| "a token".to_owned());
         Reader { who, user: session.user_id, hash }
     }))
 }
@@ -119,7 +119,7 @@ async fn accepted(
 ) -> Result<Response, Problem> {
     let password = Secret::new(posted.get("password").unwrap_or_default());
     let name = posted.get("name").unwrap_or_default();
-    let words = format!("You are a member of {} now.", invited.tenant_name);
+    let words = format!("You are now a member of {}.", invited.tenant_name);
     let answer = || back("/ui/jobs", "succeeded", words);
     match (posted.get("do"), reader) {
         (Some("accept"), Some(Reader { user: Some(user), hash, .. })) => {
@@ -139,7 +139,7 @@ async fn accepted(
         }
         _ => {
             let detail =
-                "you are signed in as somebody else than when this page was opened; nothing was changed";
+                "you are signed in with another account than when this page was opened; nothing was changed";
             Err(Problem::invalid("", detail))
         }
     }

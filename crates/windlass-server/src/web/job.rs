@@ -11,9 +11,8 @@ use windlass::{Attempt, Filter, Job, LogChunk, LogPosition, State};
 
 use super::asked::Id;
 use super::frame::{Frame, Section};
-use super::html::Html;
 use super::jobs::{Row, rows, short};
-use super::json_view::json_view;
+use super::json_view::JsonView;
 use super::mark::Mark;
 use super::page::{Page, page, sentence as as_sentence};
 use super::sentence::{reason_words, sentence};
@@ -38,11 +37,11 @@ struct JobPage {
     facts: Vec<Fact>,
     subject: Option<String>,
     children: Vec<Row>,
-    payload: Html,
+    payload: JsonView,
     /// The whole of it, if it is small.
     payload_text: Option<String>,
-    result: Option<Html>,
-    artifact: Option<Html>,
+    result: Option<JsonView>,
+    artifact: Option<JsonView>,
     steps: Vec<Step>,
     may_cancel: bool,
     may_retry: bool,
@@ -76,7 +75,7 @@ struct AttemptView {
     mark: Mark,
     /// Its name, short and whole.
     worker: Option<(String, String)>,
-    lasted: Html,
+    lasted: Lasted,
     /// Of the longest attempt, in percent.
     share: u32,
     facts: String,
@@ -84,6 +83,12 @@ struct AttemptView {
     stdout: String,
     stderr: String,
     is_followed: bool,
+}
+
+/// How long an attempt took, or since when it runs.
+enum Lasted {
+    Since(When),
+    For(String),
 }
 
 impl AttemptView {
@@ -154,16 +159,16 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
             .zip(job.subject_id.as_ref())
             .map(|(kind, id)| format!("{kind}/{id}")),
         children: rows(&children, now, false),
-        payload: json_view(&job.payload),
+        payload: JsonView::new(&job.payload),
         payload_text: Some(pretty(&job.payload)).filter(|text| text.len() <= COPIED),
-        result: job.result.as_ref().map(json_view),
-        artifact: job.artifact.as_ref().map(json_view),
+        result: job.result.as_ref().map(JsonView::new),
+        artifact: job.artifact.as_ref().map(JsonView::new),
         steps: steps(&job, &attempts, &log.chunks, now),
         may_cancel: may_write && !job.status.is_terminal() && job.cancel_requested_at.is_none(),
         may_retry: may_write && job.status.is_terminal(),
         may_enqueue: may_write,
         cancel_detail: if job.status == State::Running {
-            "Its worker is asked to stop it. It may take until the next heartbeat."
+            "Its worker is asked to stop it with the next heartbeat."
         } else {
             "It will not run."
         },
@@ -210,10 +215,10 @@ fn facts(job: &Job) -> Vec<Fact> {
         facts.push(Fact { whole: worker.clone(), ..fact("Worker", brief(worker), true) });
     }
     let optional = [
-        ("Dedupe key", &job.dedupe_key),
+        ("Deduplication key", &job.dedupe_key),
         ("Ordering key", &job.ordering_key),
-        ("Correlation id", &job.correlation_id),
-        ("Trace", &job.trace),
+        ("Correlation ID", &job.correlation_id),
+        ("Trace ID", &job.trace),
         ("Reason", &job.reason),
     ];
     facts.extend(optional.into_iter().filter_map(|(name, value)| Some(fact(name, value.clone()?, true))));
@@ -247,8 +252,8 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
         steps.push(moment(
             "canceled",
             "dash",
-            "Cancel requested",
-            "the worker is told with its next heartbeat".to_owned(),
+            "Cancellation requested",
+            "the worker is notified with its next heartbeat".to_owned(),
             at,
         ));
     }
@@ -261,7 +266,7 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
         (None, State::Scheduled) => steps.push(moment(
             mark.role,
             mark.shape,
-            if job.attempt_count > 0 { "Next attempt" } else { "Starts" },
+            if job.attempt_count > 0 { "Next attempt" } else { "Scheduled start" },
             String::new(),
             job.scheduled_for,
         )),
@@ -272,10 +277,10 @@ fn steps(job: &Job, attempts: &[Attempt], log: &[LogChunk], now: Timestamp) -> V
 
 fn by(source: &str) -> String {
     match source {
-        "manual" => "by hand or over the API".to_owned(),
+        "manual" => "manually or through the API".to_owned(),
         "event" => "by an event".to_owned(),
         "schedule" => "by a schedule".to_owned(),
-        other => format!("by the {other}"),
+        other => format!("by {other}"),
     }
 }
 
@@ -302,16 +307,16 @@ fn view(attempt: &Attempt, log: &[LogChunk], (longest, most): (f64, usize), now:
         facts.push(format!("exit code {code}"));
     }
     if let Some(signal) = attempt.signal {
-        facts.push(format!("ended by signal {signal}"));
+        facts.push(format!("killed by signal {signal}"));
     }
     if let Some(kilobytes) = attempt.max_rss_kb {
-        facts.push(format!("{:.1} MB at most", kilobytes as f64 / 1024.0));
+        facts.push(format!("peak memory {:.1} MB", kilobytes as f64 / 1024.0));
     }
     if let Some(percent) = attempt.progress_percent.filter(|_| !is_running) {
-        facts.push(format!("got to {percent:.0} %"));
+        facts.push(format!("reached {percent:.0}%"));
     }
     if let Some(pid) = attempt.pid {
-        facts.push(format!("process {pid}"));
+        facts.push(format!("PID {pid}"));
     }
     if let Some(reason) = &attempt.reason {
         facts.push(reason_words(reason).to_owned());
@@ -321,8 +326,8 @@ fn view(attempt: &Attempt, log: &[LogChunk], (longest, most): (f64, usize), now:
         mark: Mark::of_attempt(&attempt.status),
         worker: attempt.worker_id.as_ref().map(|name| (brief(name), name.clone())),
         lasted: match (is_running, attempt.started_at) {
-            (true, Some(at)) => When::age(at, now).into(),
-            _ => Html(seconds.map(span).unwrap_or_default()),
+            (true, Some(at)) => Lasted::Since(When::age(at, now)),
+            _ => Lasted::For(seconds.map(span).unwrap_or_default()),
         },
         share: seconds.map_or(0, |seconds| (seconds / longest * 100.0).clamp(1.0, 100.0) as u32),
         facts: facts.join(", "),

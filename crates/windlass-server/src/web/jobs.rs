@@ -9,9 +9,8 @@ use windlass::{Activity, Counts, Job, Run, State};
 
 use super::asked::Query;
 use super::cards::{Card, Facts, cards, grouped, minutes};
-use super::chart::{Bar, Dot, Unit, distribution, percentile, scatter, throughput};
+use super::chart::{Bar, Dot, Figure, Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
-use super::html::Html;
 use super::mark::Mark;
 use super::page::{Page, page};
 use super::query::{JobsQuery, SOURCES};
@@ -33,16 +32,15 @@ struct JobsPage {
     frame: Frame,
     query: JobsQuery,
     cards: Vec<Card>,
-    throughput: Html,
-    scatter: Html,
-    latency: Html,
-    duration: Html,
+    throughput: Figure,
+    scatter: Figure,
+    latency: Figure,
+    duration: Figure,
     tabs: Vec<Tab>,
     chips: Vec<Chip>,
     definitions: Vec<String>,
     queues: Vec<String>,
     sources: [&'static str; 4],
-    columns: [(&'static str, &'static str); 7],
     wrong: Option<String>,
     rows: Vec<Row>,
     next_href: Option<String>,
@@ -52,7 +50,7 @@ struct JobsPage {
     matching_more: bool,
     filter_text: String,
     back: String,
-    empty_word: &'static str,
+    empty_words: &'static str,
     is_first_run: bool,
     may_enqueue: bool,
     may_delete: bool,
@@ -60,6 +58,17 @@ struct JobsPage {
     tenant_id: Uuid,
     example_key: String,
 }
+
+/// The columns that a reader may hide.
+const COLUMNS: [(&str, &str); 7] = [
+    ("source", "Source"),
+    ("attempts", "Attempts"),
+    ("queued", "Queued"),
+    ("started", "Started"),
+    ("finished", "Finished"),
+    ("duration", "Duration"),
+    ("worker", "Worker"),
+];
 
 struct Tab {
     name: &'static str,
@@ -154,15 +163,6 @@ pub(crate) async fn list(
         definitions: distinct(counts.iter().map(|each| &each.definition_key)),
         queues: distinct(counts.iter().map(|each| &each.queue)),
         sources: SOURCES,
-        columns: [
-            ("source", "Source"),
-            ("attempts", "Attempts"),
-            ("queued", "Queued"),
-            ("started", "Started"),
-            ("finished", "Finished"),
-            ("duration", "Duration"),
-            ("worker", "Worker"),
-        ],
         next_href: found.next.map(|cursor| query.address(None, Some(cursor))),
         newest_href: query.address(None, None),
         page_words: match found.searched {
@@ -173,7 +173,7 @@ pub(crate) async fn list(
         matching_more,
         filter_text: query.text(None, None),
         back: viewer.address.clone(),
-        empty_word: query.state().map_or("there", |state| words(state)),
+        empty_words: query.state().map_or("This tenant has no jobs.", none_in),
         is_first_run: total == 0 && query == JobsQuery::default(),
         may_enqueue,
         may_delete: viewer.may(Permission::DeleteJobs),
@@ -271,13 +271,13 @@ fn matching(query: &JobsQuery, counts: &[Counts], shown: usize, has_next: bool) 
 fn searched_words(query: &JobsQuery, shown: usize, searched: usize) -> String {
     let jobs = if shown == 1 { "1 job".to_owned() } else { format!("{shown} jobs") };
     let which = if query.cursor.is_some() { "next" } else { "newest" };
-    format!("{jobs} found; searched the {which} {}", grouped(i64::try_from(searched).unwrap_or(i64::MAX)))
+    format!("{jobs} found in the {which} {}", grouped(i64::try_from(searched).unwrap_or(i64::MAX)))
 }
 
 fn page_words(query: &JobsQuery, shown: usize, matching: u64, more: bool) -> String {
     match (query.cursor, more) {
         (Some(_), _) => format!("{shown} older jobs"),
-        (None, true) => format!("The newest {shown} jobs"),
+        (None, true) => format!("Newest {shown} jobs"),
         (None, false) if matching <= shown as u64 => {
             if shown == 1 {
                 "1 job".to_owned()
@@ -286,21 +286,21 @@ fn page_words(query: &JobsQuery, shown: usize, matching: u64, more: bool) -> Str
             }
         }
         (None, false) => {
-            format!("The newest {shown} of {} jobs", grouped(i64::try_from(matching).unwrap_or(i64::MAX)))
+            format!("Newest {shown} of {} jobs", grouped(i64::try_from(matching).unwrap_or(i64::MAX)))
         }
     }
 }
 
-const fn words(state: State) -> &'static str {
+const fn none_in(state: State) -> &'static str {
     match state {
-        State::Queued => "queued",
-        State::Running => "running",
-        State::Scheduled => "scheduled",
-        State::Blocked => "blocked",
-        State::Succeeded => "succeeded",
-        State::Failed => "failed",
-        State::DeadLetter => "a dead letter",
-        State::Canceled => "canceled",
+        State::Queued => "No jobs are queued.",
+        State::Running => "No jobs are running.",
+        State::Scheduled => "No jobs are scheduled.",
+        State::Blocked => "No jobs are blocked.",
+        State::Succeeded => "No jobs have succeeded.",
+        State::Failed => "No jobs have failed.",
+        State::DeadLetter => "There are no dead letters.",
+        State::Canceled => "No jobs were canceled.",
     }
 }
 
@@ -323,7 +323,7 @@ pub(crate) fn rows(jobs: &[Job], now: Timestamp, may_act: bool) -> Vec<Row> {
         let subject = job.subject_type.as_ref().zip(job.subject_id.as_ref());
         let about = match (job.progress_percent, subject) {
             (Some(percent), _) if job.status == State::Running => {
-                Some(format!("{percent:.0} % {}", job.progress_message.as_deref().unwrap_or_default()))
+                Some(format!("{percent:.0}% {}", job.progress_message.as_deref().unwrap_or_default()))
             }
             (_, Some((kind, id))) => Some(format!("{kind} {id}")),
             _ if job.status.is_terminal() => {

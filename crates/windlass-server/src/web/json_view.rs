@@ -1,109 +1,128 @@
 //! JSON as a tree that folds, in plain `<details>`: it works without script, and a large value stays small on the page.
 
+use askama::Template;
 use serde_json::Value;
 
-use super::html::{Html, escape_into};
+use super::html::{Html, visible};
 
 /// Deeper and longer than this nobody reads; the whole value is one copy away.
 const DEEPEST: usize = 24;
 const MOST_ENTRIES: usize = 200;
 const LONGEST_TEXT: usize = 2000;
 
-/// Bytes of markup after which no more entries are added: a page stays small whatever it shows.
+/// Bytes of markup, about, after which no more entries are shown: a page stays small whatever it shows.
 const LARGEST: usize = 24_000;
+
+/// What one entry adds to the page besides its text.
+const ENTRY: usize = 60;
+const BRANCH: usize = 100;
 
 /// Levels that are open at first.
 const OPEN: usize = 2;
 
-pub(crate) fn json_view(value: &Value) -> Html {
-    let mut out =
-        String::from("<div class=\"json\" dir=\"ltr\" tabindex=\"0\" role=\"group\" aria-label=\"JSON\">");
-    write_value(&mut out, None, value, 0);
-    out.push_str("</div>");
-    Html(out)
+/// A value to be shown.
+#[derive(Template)]
+#[template(path = "json_view.html")]
+pub(crate) struct JsonView {
+    root: Node,
 }
 
-fn write_value(out: &mut String, key: Option<&str>, value: &Value, depth: usize) {
-    match value {
-        Value::Object(map) if !map.is_empty() => {
-            let entries = map.iter().map(|(key, value)| (Some(key.as_str()), value));
-            write_branch(out, key, ('{', '}'), map.len(), entries, depth);
-        }
-        Value::Array(items) if !items.is_empty() => {
-            write_branch(out, key, ('[', ']'), items.len(), items.iter().map(|value| (None, value)), depth);
-        }
-        leaf => {
-            write_key(out, key);
-            write_leaf(out, leaf);
-        }
+impl JsonView {
+    pub(crate) fn new(value: &Value) -> Self {
+        Self { root: Node::new(None, value, 0, &mut 0) }
+    }
+
+    pub(crate) fn html(&self) -> askama::Result<Html> {
+        Html::rendered(self)
     }
 }
 
-fn write_branch<'a>(
-    out: &mut String,
-    key: Option<&str>,
+/// One value with its key.
+#[derive(Template)]
+#[template(path = "json.html")]
+struct Node {
+    key: Option<String>,
+    value: Shown,
+}
+
+enum Shown {
+    Branch {
+        open: char,
+        close: char,
+        /// "3 keys"
+        size: String,
+        is_open: bool,
+        members: Vec<Node>,
+        more: usize,
+    },
+    Text {
+        text: String,
+        is_cut: bool,
+    },
+    Leaf {
+        class: &'static str,
+        text: String,
+    },
+    /// An empty object or array.
+    Nothing(&'static str),
+}
+
+impl Node {
+    fn html(&self) -> askama::Result<Html> {
+        Html::rendered(self)
+    }
+
+    /// `spent`: about how many bytes are on the page already.
+    fn new(key: Option<&str>, value: &Value, depth: usize, spent: &mut usize) -> Self {
+        *spent += ENTRY + key.map_or(0, str::len);
+        let shown = match value {
+            Value::Object(map) if !map.is_empty() => {
+                let members = map.iter().map(|(key, value)| (Some(key.as_str()), value));
+                branch(('{', '}'), (map.len(), "key"), members, depth, spent)
+            }
+            Value::Array(items) if !items.is_empty() => {
+                let members = items.iter().map(|value| (None, value));
+                branch(('[', ']'), (items.len(), "item"), members, depth, spent)
+            }
+            Value::Object(_) => Shown::Nothing("{}"),
+            Value::Array(_) => Shown::Nothing("[]"),
+            Value::String(text) => {
+                let shown: String = text.chars().take(LONGEST_TEXT).collect();
+                *spent += shown.len();
+                Shown::Text { is_cut: shown.len() < text.len(), text: visible(&shown) }
+            }
+            Value::Number(number) => Shown::Leaf { class: "num", text: number.to_string() },
+            Value::Null | Value::Bool(_) => Shown::Leaf { class: "word", text: value.to_string() },
+        };
+        Self { key: key.map(visible), value: shown }
+    }
+}
+
+fn branch<'a>(
     (open, close): (char, char),
-    size: usize,
-    entries: impl Iterator<Item = (Option<&'a str>, &'a Value)>,
+    (size, noun): (usize, &str),
+    members: impl Iterator<Item = (Option<&'a str>, &'a Value)>,
     depth: usize,
-) {
+    spent: &mut usize,
+) -> Shown {
     if depth >= DEEPEST {
-        write_key(out, key);
-        out.push_str("<span class=\"size\">…</span>");
-        return;
+        return Shown::Leaf { class: "size", text: "…".to_owned() };
     }
-    out.push_str(if depth < OPEN { "<details open><summary>" } else { "<details><summary>" });
-    write_key(out, key);
-    let noun = match (open, size) {
-        ('{', 1) => "1 key".to_owned(),
-        ('{', _) => format!("{size} keys"),
-        (_, 1) => "1 item".to_owned(),
-        _ => format!("{size} items"),
-    };
-    out.push(open);
-    out.push_str(" <span class=\"size\">");
-    out.push_str(&noun);
-    out.push_str("</span></summary><ul>");
-    let mut shown = 0;
-    for (key, value) in entries.take(MOST_ENTRIES) {
-        if out.len() > LARGEST {
+    *spent += BRANCH;
+    let mut shown = Vec::new();
+    for (key, value) in members.take(MOST_ENTRIES) {
+        if *spent > LARGEST {
             break;
         }
-        out.push_str("<li>");
-        write_value(out, key, value, depth + 1);
-        out.push_str("</li>");
-        shown += 1;
+        shown.push(Node::new(key, value, depth + 1, spent));
     }
-    if size > shown {
-        out.push_str(&format!("<li class=\"size\">and {} more</li>", size - shown));
-    }
-    out.push_str("</ul>");
-    out.push(close);
-    out.push_str("</details>");
-}
-
-fn write_key(out: &mut String, key: Option<&str>) {
-    let Some(key) = key else { return };
-    out.push_str("<span class=\"key\">");
-    escape_into(out, key);
-    out.push_str("</span>: ");
-}
-
-fn write_leaf(out: &mut String, value: &Value) {
-    match value {
-        Value::String(text) => {
-            out.push_str("<span class=\"text\" dir=\"auto\">");
-            let shown: String = text.chars().take(LONGEST_TEXT).collect();
-            escape_into(out, &format!("\"{shown}\""));
-            if shown.len() < text.len() {
-                out.push_str("<span class=\"size\"> and more</span>");
-            }
-            out.push_str("</span>");
-        }
-        Value::Number(number) => out.push_str(&format!("<span class=\"num\">{number}</span>")),
-        Value::Object(_) => out.push_str("{}"),
-        Value::Array(_) => out.push_str("[]"),
-        Value::Null | Value::Bool(_) => out.push_str(&format!("<span class=\"word\">{value}</span>")),
+    Shown::Branch {
+        open,
+        close,
+        size: format!("{size} {noun}{}", if size == 1 { "" } else { "s" }),
+        is_open: depth < OPEN,
+        more: size - shown.len(),
+        members: shown,
     }
 }
 
@@ -111,11 +130,15 @@ fn write_leaf(out: &mut String, value: &Value) {
 mod tests {
     use serde_json::json;
 
-    use super::json_view;
+    use super::JsonView;
+
+    fn json_view(value: &serde_json::Value) -> String {
+        JsonView::new(value).html().unwrap().to_string()
+    }
 
     #[test]
     fn keys_and_values_are_text_only() {
-        let html = json_view(&json!({"<b>": ["<img src=x onerror=alert(1)>", null, 1]})).0;
+        let html = json_view(&json!({"<b>": ["<img src=x onerror=alert(1)>", null, 1]}));
         assert!(html.contains("&lt;b&gt;") && html.contains("&lt;img"), "{html}");
         assert!(!html.contains("<b>") && !html.contains("<img"), "{html}");
     }
@@ -126,11 +149,11 @@ mod tests {
         for _ in 0..100 {
             deep = json!([deep]);
         }
-        assert!(json_view(&deep).0.len() < 5_000);
-        assert!(json_view(&json!(vec![0; 100_000])).0.contains("and 99800 more"));
-        assert!(json_view(&json!("x".repeat(1_000_000))).0.len() < 3_000);
+        assert!(json_view(&deep).len() < 5_000);
+        assert!(json_view(&json!(vec![0; 100_000])).contains("and 99800 more"));
+        assert!(json_view(&json!("x".repeat(1_000_000))).len() < 3_000);
         let wide = json!(vec![json!({"a": "x".repeat(500), "b": ["y".repeat(500)]}); 500]);
-        let html = json_view(&wide).0;
+        let html = json_view(&wide);
         assert!(html.len() < 30_000 && html.contains(" more</li>"), "{}", html.len());
     }
 }

@@ -50,7 +50,7 @@ pub(crate) async fn stream(
         _ => (caller.reach(), standing),
     };
     if !caller.may(Permission::ReadJobs) {
-        return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission to read jobs").into());
+        return Err(Problem::of(ProblemKind::Forbidden, "you need the permission to read jobs").into());
     }
     let first = app.pulses().pulse(app.queue(), reach).await?;
     let watch = Watch { app: app.clone(), reach, standing, seen: first, told: Instant::now() };
@@ -72,13 +72,13 @@ async fn next(watch: Option<Watch>) -> Option<(Event, Option<Watch>)> {
     loop {
         tokio::select! {
             () = tokio::time::sleep(PACE) => {}
-            () = watch.app.stopping().cancelled() => return bye("the server stops"),
+            () = watch.app.stopping().cancelled() => return bye("the server is stopping"),
         }
         if let Err(problem) = watch.standing.renew().await {
             return Some((revoked(&problem), None));
         }
         let Ok(now) = watch.app.pulses().pulse(watch.app.queue(), watch.reach).await else {
-            return bye("the database does not answer");
+            return bye("the database is not responding");
         };
         if now != watch.seen || watch.told.elapsed() > AT_LEAST_EVERY {
             watch.seen = now;

@@ -1,10 +1,8 @@
 //! How a status looks: a word, a shape of its own and a colour role, so that it reads in grey too.
 
-use std::fmt;
-
 use windlass::State;
 
-/// A state of a job, or the outcome of an attempt.
+/// A state of a job, the outcome of an attempt, or the state of something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
     /// The class that sets the colour role: `is-…`.
@@ -15,6 +13,10 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
+    pub(crate) const fn new(role: &'static str, shape: &'static str, word: &'static str) -> Self {
+        Self { role, shape, word }
+    }
+
     /// `is_retry`: a scheduled job that waits for its next attempt, not for its first.
     pub(crate) const fn of(state: State, is_retry: bool) -> Self {
         let (role, shape, word) = match state {
@@ -39,32 +41,13 @@ impl Mark {
             "failed" => ("failed", "cross", "Failed"),
             "timeout" => ("timeout", "clock", "Timed out"),
             "canceled" => ("canceled", "dash", "Canceled"),
-            "lost" => ("lost", "back", "Lost with its worker"),
+            "lost" => ("lost", "back", "Lease lost"),
             "snoozed" => ("snoozed", "clock", "Snoozed"),
-            _ => ("released", "back", "Given back"),
+            _ => ("released", "back", "Released"),
         };
         Self { role, shape, word }
     }
 }
-
-/// Shape and word, as they stand in a table.
-impl fmt::Display for Mark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "<span class=\"status is-{}\"><svg aria-hidden=\"true\"><use href=\"#s-{}\"/></svg>{}</span>",
-            self.role, self.shape, self.word
-        )
-    }
-}
-
-impl askama::FastWritable for Mark {
-    fn write_into(&self, dest: &mut dyn fmt::Write, _: &dyn askama::Values) -> askama::Result<()> {
-        Ok(write!(dest, "{self}")?)
-    }
-}
-
-impl askama::filters::HtmlSafe for Mark {}
 
 #[cfg(test)]
 mod tests {

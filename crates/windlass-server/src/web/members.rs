@@ -6,12 +6,11 @@ use uuid::Uuid;
 use windlass::{Act, Invitation, Member};
 
 use super::asked::Query;
+use super::form::{Form, Shown};
 use super::frame::{Frame, Section};
-use super::html::Html;
-use super::list::{Fields, FormPage};
 use super::page::{Page, back, page, sentence};
 use super::posted::Posted;
-use super::search::Search;
+use super::search::{Search, Searched};
 use super::viewer::Viewer;
 use super::when::When;
 use crate::auth::{MemberRole, accounts};
@@ -19,12 +18,12 @@ use crate::http::{App, Problem};
 
 /// What a person may be, and what that means.
 const ROLES: [(&str, &str, &str); 3] = [
-    ("viewer", "Viewer", "Viewer: sees jobs and triggers"),
-    ("operator", "Operator", "Operator: also enqueues, cancels and retries jobs"),
+    ("viewer", "Viewer", "Viewer: read only"),
+    ("operator", "Operator", "Operator: can also enqueue, cancel, and retry jobs"),
     (
         "tenant_admin",
         "Tenant admin",
-        "Tenant admin: also manages triggers, tokens and members, and deletes jobs",
+        "Tenant admin: can also manage triggers, tokens, and members, and delete jobs",
     ),
 ];
 
@@ -36,8 +35,7 @@ pub(super) fn role_words(role: &str) -> &'static str {
 #[template(path = "members.html")]
 struct MembersPage {
     frame: Frame,
-    aside: String,
-    search: Html,
+    search: Searched,
     members: Vec<MemberRow>,
     invitations: Vec<InvitationRow>,
 }
@@ -92,18 +90,24 @@ pub(crate) async fn list(
         expires: When::new(invitation.expires_at, now),
     };
     page(&MembersPage {
-        aside: Search::aside(found.len(), "people who may sign in to this tenant"),
-        search: search.form(
-            members.len().max(invitations.len()),
-            "/ui/members",
-            "Find a member",
-            "E-mail or name",
-        ),
         members: found.iter().take(Search::SHOWN).map(row).collect(),
         invitations: invited.iter().take(Search::SHOWN).map(invitation).collect(),
+        search: search.searched(members.len().max(invitations.len()), found.len()),
         frame,
     })
 }
+
+#[derive(Template)]
+#[template(path = "invite.html")]
+struct InvitePage {
+    frame: Frame,
+    form: Form,
+    shown: Shown,
+    roles: Vec<(&'static str, &'static str)>,
+}
+
+/// How long an invitation may be open.
+const DAYS: [(&str, &str); 3] = [("1", "1 day"), ("7", "7 days"), ("30", "30 days")];
 
 /// `GET /ui/members/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page {
@@ -112,36 +116,21 @@ pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer) -> Page 
 
 async fn show(app: &App, viewer: &Viewer, typed: &Posted, wrong: Option<String>) -> Page {
     let frame = viewer.frame(app, Section::Members).await?;
-    let text = |name: &str| typed.get(name).unwrap_or_default();
     let may_give = |role: &str| {
         MemberRole::named(role).is_ok_and(|role| viewer.caller.check_grant(role.role(), None).is_ok())
     };
-    let roles: Vec<(String, String)> = ROLES
-        .into_iter()
-        .filter(|(role, ..)| may_give(role))
-        .map(|(role, _, words)| (role.to_owned(), words.to_owned()))
-        .collect();
-    let days = [("1", "1 day"), ("7", "7 days"), ("30", "30 days")];
-    let days = days.map(|(value, words)| (value.to_owned(), words.to_owned()));
-    let fields = Fields::default()
-        .input(("email", "E-mail"), "email!", text("email"), "")
-        .select(("role", "Role"), &roles, typed.get("role").unwrap_or("viewer"), "")
-        .select(("days", "The link is valid for"), &days, typed.get("days").unwrap_or("7"), "");
-    page(&FormPage {
-        title: "Invite a person".to_owned(),
-        up: ("/ui/members", "Members"),
-        head: Html::default(),
-        wrong,
-        before: Html::default(),
-        action: "/ui/members/new".to_owned(),
-        fields: fields.html(),
-        save: "Create invitation",
-        others: Vec::new(),
-        beside: Html(
-            "<p class=\"muted\">You get a link that is shown once. Send it to the person. They sign in, or create their account, and accept.</p>"
-                .to_owned(),
-        ),
-        after: Html::default(),
+    let roles = ROLES.into_iter().filter(|(role, ..)| may_give(role));
+    page(&InvitePage {
+        shown: Shown::typed(typed),
+        roles: roles.map(|(role, _, words)| (role, words)).collect(),
+        form: Form {
+            title: "Invite member".to_owned(),
+            list: "Members",
+            list_href: "/ui/members",
+            action: "/ui/members/new".to_owned(),
+            save: "Create invitation",
+            wrong,
+        },
         frame,
     })
 }
@@ -151,7 +140,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
     match invite(&app, &viewer, &posted).await {
         Ok((email, link)) => {
             let words =
-                format!("Send this link to {email}. Whoever opens it can accept the invitation once.");
+                format!("Send this link to {email}. Anyone with the link can accept the invitation once.");
             shown_once(&app, &viewer, "Invitation", words, link).await
         }
         Err(problem) if problem.kind.is_correctable() => {
@@ -174,7 +163,7 @@ async fn invite(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(String, 
 }
 
 #[derive(Template)]
-#[template(path = "link.html")]
+#[template(path = "link_secret.html")]
 struct LinkPage {
     frame: Frame,
     title: &'static str,
@@ -206,7 +195,7 @@ pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, poste
         match made.await {
             Ok(link) => {
                 let words = format!(
-                    "Send this link to {email}. It sets a new password once, within 24 hours, and ends all sessions of the account."
+                    "Send this link to {email}. It can be used once within 24 hours to set a new password. All sessions of the account are then signed out."
                 );
                 return shown_once(&app, &viewer, "Password reset", words, link).await;
             }
@@ -215,7 +204,7 @@ pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, poste
     } else if let Some(user) = id("user") {
         set_role(&app, &viewer, user, posted.get("role").unwrap_or_default()).await
     } else {
-        Err(Problem::invalid("", "the form names no member"))
+        Err(Problem::invalid("", "no member was given"))
     };
     match done {
         Ok(words) => Ok(back("/ui/members", "succeeded", words)),
@@ -228,7 +217,7 @@ pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, poste
 
 async fn set_role(app: &App, viewer: &Viewer, user: Uuid, role: &str) -> Result<String, Problem> {
     let member = accounts::set_role(app, &viewer.caller, user, MemberRole::named(role)?).await?;
-    Ok(format!("{} is {} now.", member.email, role_words(&member.role).to_lowercase()))
+    Ok(format!("{} is now {}.", member.email, role_words(&member.role).to_lowercase()))
 }
 
 async fn remove(app: &App, viewer: &Viewer, user: Uuid) -> Result<String, Problem> {
@@ -240,5 +229,5 @@ async fn revoke(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem>
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
     let revoked = acting.revoke_invitation(viewer.caller.tenant(), id).await?;
     acting.commit(&Act::new("invitation.revoke", id).before(&revoked)).await?;
-    Ok(format!("Revoked the invitation of {}.", revoked.email))
+    Ok(format!("Revoked the invitation for {}.", revoked.email))
 }

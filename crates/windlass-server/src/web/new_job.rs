@@ -13,13 +13,12 @@ use windlass::{Looking, NewJob};
 
 use super::asked::Query;
 use super::frame::{Frame, Section};
-use super::html::Html;
 use super::job::pretty;
 use super::jobs::short;
 use super::page::{Page, PageProblem, back, page, sentence};
 use super::posted::Posted;
 use super::query::instant;
-use super::schema_form::{Field, Raw, draw, fields, raw_of, read};
+use super::schema_form::{Field, FieldView, Raw, draw, fields, raw_of, read};
 use super::viewer::Viewer;
 use crate::http::{App, Problem};
 
@@ -31,12 +30,10 @@ struct NewJobPage {
     definition: String,
     description: String,
     default_priority: i64,
-    fields: Vec<Field>,
-    fields_html: Html,
-    is_json: bool,
-    json: String,
+    fields: Vec<FieldView>,
+    /// The payload as JSON, where it is edited like that.
+    json: Option<String>,
     options: Options,
-    has_options: bool,
     wrong: Option<String>,
     /// Makes the same form, sent twice, one job.
     request_key: String,
@@ -113,9 +110,9 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
 
     let payload = if is_json {
         serde_json::from_str(&json)
-            .map_err(|error| (HashMap::new(), format!("The payload is not JSON: {error}.")))
+            .map_err(|error| (HashMap::new(), format!("The payload is not valid JSON: {error}.")))
     } else {
-        read(&known, &raw).map_err(|faults| (faults, "Some fields need a look.".to_owned()))
+        read(&known, &raw).map_err(|faults| (faults, "Fix the highlighted fields.".to_owned()))
     };
     let payload = match payload {
         Ok(payload) => payload,
@@ -135,7 +132,7 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
         "form" => draft.payload = Some(payload),
         _ => match place(&app, &viewer, &draft, &payload, request_key.as_deref()).await {
             Ok((id, is_duplicate)) => {
-                let words = if is_duplicate { "This job was there before" } else { "Enqueued job" };
+                let words = if is_duplicate { "This job already exists" } else { "Enqueued job" };
                 return Ok(back(&format!("/ui/jobs/{id}"), "succeeded", format!("{words}: {}.", short(id))));
             }
             Err(problem) if problem.kind.is_correctable() => {
@@ -224,11 +221,8 @@ async fn show(app: &App, viewer: &Viewer, draft: Draft) -> Page {
         definitions: keys,
         description: word("description"),
         default_priority: chosen.and_then(|definition| definition["priority"].as_i64()).unwrap_or(100),
-        fields_html: draw(&known, &raw, &draft.faults),
-        fields: known,
-        is_json: json.is_some(),
-        json: json.unwrap_or_default(),
-        has_options: !draft.options.is_empty(),
+        fields: draw(&known, &raw, &draft.faults),
+        json,
         options: draft.options,
         wrong: draft.wrong,
         request_key: Uuid::new_v4().simple().to_string(),

@@ -11,9 +11,8 @@ use windlass::{Reach, Run, Summary, Trouble};
 
 use super::asked::Query;
 use super::cards::{Card, Facts, cards, grouped, minutes};
-use super::chart::{Unit, distribution, percentile, scatter, throughput};
+use super::chart::{Figure, Unit, distribution, percentile, scatter, throughput};
 use super::frame::{Frame, Section};
-use super::html::Html;
 use super::jobs::{bars, dots, sorted};
 use super::page::{Page, page};
 use super::queues::{TENANTS, runs_of_each};
@@ -27,10 +26,10 @@ struct OverviewPage {
     frame: Frame,
     notes: Vec<Note>,
     cards: Vec<Card>,
-    throughput: Html,
-    scatter: Html,
-    latency: Html,
-    duration: Html,
+    throughput: Figure,
+    scatter: Figure,
+    latency: Figure,
+    duration: Figure,
     tenants: Vec<TenantRow>,
     tenants_words: String,
     previous: Option<String>,
@@ -58,12 +57,18 @@ struct TenantRow {
 
 struct DefinitionRow {
     name: String,
-    health: Html,
+    health: Health,
     queued: String,
     running: String,
     succeeded: String,
     failed: String,
     dead: String,
+}
+
+struct Health {
+    role: &'static str,
+    shape: &'static str,
+    words: String,
 }
 
 const SHOWN: usize = 25;
@@ -111,22 +116,22 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Query(p
     let mut notes = Vec::new();
     if silent > 0 {
         let text = if silent == 1 {
-            "1 worker has fallen silent.".to_owned()
+            "1 worker is not responding.".to_owned()
         } else {
-            format!("{silent} workers have fallen silent.")
+            format!("{silent} workers are not responding.")
         };
-        notes.push(Note { role: "failed", text, href: "/ui/workers", link: "Look at the workers" });
+        notes.push(Note { role: "failed", text, href: "/ui/workers", link: "View workers" });
     }
     if alive == 0 && overview.all.queued > 0 {
         notes.push(Note {
             role: "failed",
-            text: "Jobs are queued and no worker is alive.".to_owned(),
+            text: "Jobs are queued, but no worker is active.".to_owned(),
             href: "/ui/workers",
             link: "Workers",
         });
     }
     if !paused.is_empty() {
-        let text = format!("Paused: {}.", paused.join(", "));
+        let text = format!("Paused queues: {}.", paused.join(", "));
         notes.push(Note { role: "warning", text, href: "/ui/queues", link: "Queues" });
     }
     notes.extend(set_aside(&troubles));
@@ -185,22 +190,20 @@ fn failure_share(summary: &Summary) -> f64 {
     bad / (bad + summary.succeeded as f64).max(1.0)
 }
 
-fn health(summary: &Summary) -> Html {
+fn health(summary: &Summary) -> Health {
     let share = failure_share(summary);
     let (role, shape, words) = match share {
         _ if summary.succeeded + summary.failed + summary.dead_letter == 0 => {
-            ("queued", "ring", "no run yet".to_owned())
+            ("queued", "ring", "No runs yet".to_owned())
         }
-        share if share >= 0.2 => ("failed", "cross", format!("{:.0} % fail", share * 100.0)),
-        share if share >= 0.02 => ("retrying", "warning", format!("{:.0} % fail", share * 100.0)),
-        _ => ("succeeded", "tick", "well".to_owned()),
+        share if share >= 0.2 => ("failed", "cross", format!("{:.0}% failing", share * 100.0)),
+        share if share >= 0.02 => ("retrying", "warning", format!("{:.0}% failing", share * 100.0)),
+        _ => ("succeeded", "tick", "Healthy".to_owned()),
     };
-    Html(format!(
-        "<span class=\"status is-{role}\"><svg aria-hidden=\"true\"><use href=\"#s-{shape}\"/></svg>{words}</span>"
-    ))
+    Health { role, shape, words }
 }
 
-/// What the keeper passes over, as `windlass doctor` tells it; many have one cause, so the first few are enough.
+/// What the keeper skips, as `windlass doctor` lists it; many have one cause, so the first few are enough.
 fn set_aside(troubles: &[Trouble]) -> Vec<Note> {
     const MOST: usize = 5;
     let note = |trouble: &Trouble| {
@@ -209,13 +212,12 @@ fn set_aside(troubles: &[Trouble]) -> Vec<Note> {
             "schedule" | "dispatch" => ("/ui/triggers", "Triggers"),
             _ => ("/ui/jobs", "Jobs"),
         };
-        let text = format!("Set aside: {} {}: {}", trouble.duty, trouble.subject, trouble.reason);
+        let text = format!("Skipped: {} {}: {}", trouble.duty, trouble.subject, trouble.reason);
         Note { role: "warning", text, href, link }
     };
     let mut notes: Vec<Note> = troubles.iter().take(MOST).map(note).collect();
     if troubles.len() > MOST {
-        let text =
-            format!("{} more rows are set aside; `windlass doctor` lists them.", troubles.len() - MOST);
+        let text = format!("{} more rows are skipped; `windlass doctor` lists them.", troubles.len() - MOST);
         notes.push(Note { role: "warning", text, href: "/ui/definitions", link: "Definitions" });
     }
     notes

@@ -116,7 +116,7 @@ fn drawn(problem: Problem, theme: Option<&'static str>, is_link: bool) -> Respon
         theme,
         css: assets::css_address(),
         status: status.as_u16(),
-        title: if is_link { "This link does not work" } else { problem.kind.title() },
+        title: if is_link { "This link does not work" } else { title(problem.kind) },
         detail: sentence(&problem.detail),
         advice,
         may_retry,
@@ -131,21 +131,43 @@ fn drawn(problem: Problem, theme: Option<&'static str>, is_link: bool) -> Respon
     response
 }
 
+/// What happened, for people.
+const fn title(kind: ProblemKind) -> &'static str {
+    match kind {
+        ProblemKind::Unauthorized => "Sign in required",
+        ProblemKind::Forbidden => "You don't have access",
+        ProblemKind::NotFound => "Not found",
+        ProblemKind::Conflict | ProblemKind::LeaseLost | ProblemKind::PreconditionFailed => "Conflict",
+        ProblemKind::BadRequest | ProblemKind::UnsupportedMediaType | ProblemKind::Invalid => {
+            "Invalid request"
+        }
+        ProblemKind::MethodNotAllowed => "Method not allowed",
+        ProblemKind::BodyTooLarge => "Request too large",
+        ProblemKind::TooManyRequests => "Too many requests",
+        ProblemKind::QuotaReached => "Quota reached",
+        ProblemKind::Internal => "Internal error",
+        ProblemKind::Unavailable => "Temporarily unavailable",
+        ProblemKind::RequestTimeout | ProblemKind::Timeout => "Timeout",
+    }
+}
+
 /// What to do about it, and whether trying again may help.
 const fn advice(kind: ProblemKind) -> (&'static str, bool) {
     match kind {
-        ProblemKind::NotFound => ("It may have been deleted, or belong to another tenant.", false),
-        ProblemKind::Forbidden => ("Ask a tenant admin for a role that may, or switch the tenant.", false),
+        ProblemKind::NotFound => ("It may have been deleted, or it may belong to another tenant.", false),
+        ProblemKind::Forbidden => {
+            ("Ask a tenant admin for a role with this permission, or switch tenants.", false)
+        }
         ProblemKind::Conflict | ProblemKind::PreconditionFailed => {
-            ("Open the page again to see what is there now.", false)
+            ("Reload the page to see the current state.", false)
         }
         ProblemKind::Unavailable | ProblemKind::Timeout | ProblemKind::TooManyRequests => {
-            ("Nothing was changed. It usually works again in a moment.", true)
+            ("Nothing was changed. Try again in a moment.", true)
         }
         ProblemKind::Internal => {
-            ("Nothing was changed. If it comes again, its request id is in the server's log.", true)
+            ("Nothing was changed. If it happens again, look for the request ID in the server log.", true)
         }
-        _ => ("Go back and correct it.", false),
+        _ => ("Go back and fix it.", false),
     }
 }
 

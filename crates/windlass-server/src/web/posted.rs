@@ -32,11 +32,7 @@ impl FromRequest<App> for Posted {
             posted.0.iter().find(|(name, value)| name.contains('\0') || value.contains('\0'))
         {
             let name = name.replace('\0', "");
-            return Err(Problem::invalid(
-                format!("/{name}"),
-                "holds the NUL character, which cannot be stored",
-            )
-            .into());
+            return Err(Problem::invalid(format!("/{name}"), "must not contain the NUL character").into());
         }
         if let Some(caller) = caller {
             stamp::check(&posted, &caller)?;

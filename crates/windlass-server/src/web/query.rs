@@ -57,6 +57,11 @@ impl JobsQuery {
         ]
     }
 
+    /// Whether a filter has this value.
+    pub(crate) fn is(&self, key: &str, value: &str) -> bool {
+        self.named().iter().any(|(name, _, given)| *name == key && given.as_deref() == Some(value))
+    }
+
     pub(crate) fn of<'a>(&self, field: &'a Option<String>) -> &'a str {
         field.as_deref().unwrap_or_default()
     }
@@ -64,7 +69,7 @@ impl JobsQuery {
     /// The fields besides the status, with their names in the address and in words.
     fn named(&self) -> [(&'static str, &'static str, &Option<String>); 10] {
         [
-            ("definition", "command", &self.definition),
+            ("definition", "definition", &self.definition),
             ("queue", "queue", &self.queue),
             ("source", "source", &self.source),
             ("tag", "tag", &self.tag),
@@ -128,7 +133,7 @@ impl JobsQuery {
     pub(crate) fn filter(&self, tenant: Uuid) -> Result<Filter, String> {
         let mut filter = Filter::new(tenant);
         if let Some(status) = &self.status {
-            let state: State = status.parse().map_err(|_| format!("There is no status {status}."))?;
+            let state: State = status.parse().map_err(|_| format!("Unknown status: {status}."))?;
             filter = filter.state(state);
         }
         if let Some(key) = &self.definition {
@@ -138,15 +143,15 @@ impl JobsQuery {
             filter = filter.queue(queue);
         }
         if let Some(source) = &self.source {
-            filter =
-                filter.source(source_named(source).ok_or_else(|| format!("There is no source {source}."))?);
+            filter = filter.source(source_named(source).ok_or_else(|| format!("Unknown source: {source}."))?);
         }
         if let Some(tag) = &self.tag {
             filter = filter.tag(tag);
         }
         if let Some(subject) = &self.subject {
-            let (kind, id) =
-                subject.split_once('/').ok_or("A subject is written as type/id, for example photo/4711.")?;
+            let (kind, id) = subject
+                .split_once('/')
+                .ok_or("A subject must have the form type/id, for example photo/4711.")?;
             filter = filter.subject(kind, id);
         }
         if let Some(id) = &self.correlation {
@@ -179,7 +184,7 @@ pub(crate) fn source_named(name: &str) -> Option<Source> {
 
 /// An instant of a `datetime-local` field, which has no zone: taken as UTC, as its label says.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
-    let wrong = || format!("{text} is no time: write it like 2026-02-16T10:30.");
+    let wrong = || format!("Invalid time: {text}. Use the form 2026-02-16T10:30.");
     text.parse::<Timestamp>().or_else(|_| {
         let civil: DateTime = text.parse().map_err(|_| wrong())?;
         civil.to_zoned(TimeZone::UTC).map(|zoned| zoned.timestamp()).map_err(|_| wrong())

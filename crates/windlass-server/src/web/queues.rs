@@ -10,7 +10,7 @@ use uuid::Uuid;
 use windlass::{Act, Reach, Run};
 
 use super::cards::grouped;
-use super::chart::{Unit, distribution, percentile, scatter, spark, throughput};
+use super::chart::{Figure, Unit, distribution, percentile, scatter, spark, throughput};
 use super::frame::{Frame, Section};
 use super::html::Html;
 use super::jobs::{bars, dots, sorted};
@@ -25,12 +25,11 @@ use crate::http::{App, Problem};
 #[template(path = "queues.html")]
 struct QueuesPage {
     frame: Frame,
-    scope: &'static str,
     rows: Vec<QueueRow>,
-    throughput: Html,
-    latency: Html,
-    duration: Html,
-    scatter: Html,
+    throughput: Figure,
+    latency: Figure,
+    duration: Figure,
+    scatter: Figure,
     may_pause: bool,
 }
 
@@ -98,7 +97,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
             dead: grouped(summary.dead_letter),
             spark: spark(
                 &depths,
-                &format!("Depth over the last hour, at most {most}, now {}", summary.queued),
+                &format!("Queued jobs over the last hour: maximum {most}, now {}", summary.queued),
             ),
             oldest: summary
                 .oldest_queued_age_seconds
@@ -110,7 +109,6 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
         }
     };
     page(&QueuesPage {
-        scope: if is_wide { "every tenant" } else { "this tenant's part" },
         rows: names.into_iter().map(row).collect(),
         throughput: throughput(&bars(&activity, now, 60, 60), 60.0),
         latency: distribution(Unit::Latency, &sorted(runs.iter().filter_map(Run::waited))),
@@ -121,13 +119,17 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     })
 }
 
-/// `POST /ui/queues`: pauses a queue, or lets it go on.
+/// `POST /ui/queues`: pauses or resumes a queue.
 pub(crate) async fn pause(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let queue = posted.text("queue").ok_or_else(|| Problem::invalid("/queue", "must name a queue"))?;
     let is_paused = posted.get("paused") == Some("yes");
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
     acting.set_paused(queue, is_paused).await?;
     acting.commit(&Act::new(if is_paused { "queue.pause" } else { "queue.resume" }, queue)).await?;
-    let words = if is_paused { "is paused. Running jobs go on." } else { "is open again." };
-    Ok(back("/ui/queues", "succeeded", format!("The queue {queue} {words}")))
+    let words = if is_paused {
+        format!("Paused queue {queue}. Running jobs continue.")
+    } else {
+        format!("Resumed queue {queue}.")
+    };
+    Ok(back("/ui/queues", "succeeded", words))
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Number, Value};
 
-pub(crate) use draw::draw;
+pub(crate) use draw::{FieldView, draw};
 
 /// Values of a form by the name of their field.
 pub(crate) type Raw = HashMap<String, String>;

@@ -1,4 +1,4 @@
-//! One sentence in plain words: what is with this job.
+//! One sentence about the state of a job.
 
 use jiff::Timestamp;
 use windlass::{Attempt, Job, State};
@@ -13,52 +13,57 @@ pub(crate) fn sentence(job: &Job, attempts: &[Attempt], now: Timestamp) -> Strin
         job.claimed_by_worker.as_deref().map(|name| format!(" on {}", brief(name))).unwrap_or_default();
     match job.status {
         State::Queued if job.attempt_count > 0 => {
-            format!("Stands in line again, after {}.", times(job.attempt_count))
+            format!("Queued again after {}.", times(job.attempt_count))
         }
         State::Queued => {
-            format!("Has stood in line in the queue {} for {}.", job.queue, ago(job.queued_at, now))
+            format!("Queued in {} for {}.", job.queue, ago(job.queued_at, now))
         }
-        State::Blocked => "Waits for other jobs to end.".to_owned(),
+        State::Blocked => "Waiting for other jobs to finish.".to_owned(),
         State::Scheduled => scheduled(job, last, now),
         State::Running if job.cancel_requested_at.is_some() => {
-            format!("Was asked to stop, and still runs{worker}.")
+            format!("Cancellation requested, still running{worker}.")
         }
         State::Running => {
             let since =
                 job.last_started_at.map(|at| format!(" for {}", span(seconds_between(at, now).max(0.0))));
             format!(
-                "Runs{worker}{}, attempt {} of {}.",
+                "Running{worker}{}, attempt {} of {}.",
                 since.unwrap_or_default(),
                 job.attempt_count,
                 job.max_attempts
             )
         }
         State::Succeeded => {
-            let took = last.and_then(lasted).map(|seconds| format!(" after running {}", span(seconds)));
+            let took = last.and_then(lasted).map(|seconds| format!(" after running for {}", span(seconds)));
             let tries = if job.attempt_count > 1 {
-                format!(", at the {} attempt", nth(job.attempt_count))
+                format!(", on the {} attempt", nth(job.attempt_count))
             } else {
                 String::new()
             };
             format!("Succeeded {}{}{tries}.", ended(job, now), took.unwrap_or_default())
         }
-        State::Failed => format!("Failed for good {}{}.", ended(job, now), because(job, last)),
+        State::Failed => format!("Failed permanently {}{}.", ended(job, now), because(job, last)),
         State::DeadLetter => {
-            format!("Gave up {} after {}{}.", ended(job, now), times(job.attempt_count), because(job, last))
+            format!(
+                "Became a dead letter {} after {}{}.",
+                ended(job, now),
+                times(job.attempt_count),
+                because(job, last)
+            )
         }
-        State::Canceled => format!("Was canceled {}{}.", ended(job, now), reason(job)),
+        State::Canceled => format!("Canceled {}{}.", ended(job, now), reason(job)),
     }
 }
 
 fn scheduled(job: &Job, last: Option<&Attempt>, now: Timestamp) -> String {
     let due = When::new(job.scheduled_for, now).words();
     if job.attempt_count == 0 {
-        return format!("Starts {due}.");
+        return format!("Scheduled to start {due}.");
     }
     match last.map(|attempt| attempt.status.as_str()) {
-        Some("snoozed") => format!("Looks again {due}."),
+        Some("snoozed") => format!("Snoozed; runs again {due}."),
         _ => {
-            format!("Waits for its {} attempt, due {due}{}.", nth(job.attempt_count + 1), because(job, last))
+            format!("Attempt {} starts {due}{}.", job.attempt_count + 1, because(job, last))
         }
     }
 }
@@ -66,10 +71,10 @@ fn scheduled(job: &Job, last: Option<&Attempt>, now: Timestamp) -> String {
 fn because(job: &Job, last: Option<&Attempt>) -> String {
     let Some(last) = last else { return reason(job) };
     match (last.status.as_str(), last.exit_code) {
-        ("timeout", _) => ", because the last attempt ran out of time".to_owned(),
-        ("lost", _) => ", because its worker was lost".to_owned(),
-        (_, Some(code)) => format!(", because the last attempt exited with {code}"),
-        ("failed", None) => ", because the last attempt failed".to_owned(),
+        ("timeout", _) => " because the last attempt timed out".to_owned(),
+        ("lost", _) => " because the last attempt lost its lease".to_owned(),
+        (_, Some(code)) => format!(" because the last attempt exited with code {code}"),
+        ("failed", None) => " because the last attempt failed".to_owned(),
         _ => reason(job),
     }
 }
@@ -77,26 +82,26 @@ fn because(job: &Job, last: Option<&Attempt>) -> String {
 /// Why an attempt or a job ended as it did, for people; a word that is not known stays as it is.
 pub(crate) fn reason_words(reason: &str) -> &str {
     match reason {
-        "budget_spent" => "its attempts are spent",
-        "poison" => "it took its workers down",
-        "snooze_budget" => "it was put off too often",
-        "deadline_passed" => "its deadline came first",
-        "permanent" => "trying again is no use",
-        "timeout" => "it ran out of time",
-        "lost" => "it lost its worker",
-        "cancel_requested" => "by request",
-        "expired" => "it did not start in time",
-        "dependency" => "a job it waited for did not succeed",
+        "budget_spent" => "out of attempts",
+        "poison" => "crashed its workers",
+        "snooze_budget" => "snoozed too often",
+        "deadline_passed" => "deadline passed",
+        "permanent" => "not retryable",
+        "timeout" => "timed out",
+        "lost" => "lease lost",
+        "cancel_requested" => "on request",
+        "expired" => "did not start in time",
+        "dependency" => "a job it depends on did not succeed",
         other => other,
     }
 }
 
 fn reason(job: &Job) -> String {
     match job.reason.as_deref() {
-        Some("expired") => ", because it did not start in time".to_owned(),
-        Some("poison") => ", because it took its workers down".to_owned(),
-        Some("dependency") => ", because a job it waited for did not succeed".to_owned(),
-        Some("cancel_requested") => " by request".to_owned(),
+        Some("expired") => " because it did not start in time".to_owned(),
+        Some("poison") => " because it crashed its workers".to_owned(),
+        Some("dependency") => " because a job it depends on did not succeed".to_owned(),
+        Some("cancel_requested") => " on request".to_owned(),
         _ => String::new(),
     }
 }
@@ -134,7 +139,7 @@ mod tests {
 
     #[test]
     fn reasons_are_said_in_words_and_unknown_ones_as_they_are() {
-        assert_eq!(["budget_spent", "odd"].map(reason_words), ["its attempts are spent", "odd"]);
+        assert_eq!(["budget_spent", "odd"].map(reason_words), ["out of attempts", "odd"]);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::query::encode_into;
 use super::viewer::theme;
 use crate::auth::Secret;
 use crate::auth::session;
-use crate::http::App;
+use crate::http::{App, ProblemKind};
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -81,7 +81,11 @@ pub(crate) async fn enter(
             let answer = page(&SignInPage {
                 theme: theme(&headers),
                 css: assets::css_address(),
-                wrong: Some(sentence(&problem.detail)),
+                wrong: Some(if problem.kind == ProblemKind::Unauthorized {
+                    "Incorrect email, password, or token.".to_owned()
+                } else {
+                    sentence(&problem.detail)
+                }),
                 email: email.to_owned(),
                 next: posted.get("next").unwrap_or_default().to_owned(),
                 is_token: token.is_some(),

@@ -4,6 +4,7 @@
 //! The field is put into every form of every page here, on the way out, so that no page can forget it; and looked at in
 //! `Posted`, which every handler of a form takes.
 
+use askama::Template;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
@@ -15,6 +16,14 @@ use crate::http::{Problem, ProblemKind};
 
 const FIELD: &str = "acting_for";
 
+/// The field itself.
+#[derive(Template)]
+#[template(path = "parts/stamp.html")]
+struct Stamp<'a> {
+    field: &'static str,
+    tenant: &'a str,
+}
+
 /// Puts the caller's tenant into the forms of a page. What is no page goes out as it is.
 pub(crate) async fn stamp(response: Response, caller: &Caller) -> Response {
     let is_page = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/html");
@@ -22,18 +31,17 @@ pub(crate) async fn stamp(response: Response, caller: &Caller) -> Response {
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    let html = match to_bytes(body, usize::MAX).await.map(|bytes| String::from_utf8(bytes.into())) {
-        Ok(Ok(html)) => html,
-        _ => {
-            return PageProblem(Problem::of(ProblemKind::Internal, "the failure was logged")).into_response();
-        }
+    let html = to_bytes(body, usize::MAX).await.ok().and_then(|bytes| String::from_utf8(bytes.into()).ok());
+    let Some(html) = html.and_then(|html| stamped(&html, &caller.tenant().to_string()).ok()) else {
+        return PageProblem(Problem::of(ProblemKind::Internal, "the failure was logged")).into_response();
     };
     parts.headers.remove(header::CONTENT_LENGTH);
-    Response::from_parts(parts, Body::from(stamped(&html, &caller.tenant().to_string())))
+    Response::from_parts(parts, Body::from(html))
 }
 
 /// Text of others is escaped, so a form in a page is one of ours.
-fn stamped(html: &str, tenant: &str) -> String {
+fn stamped(html: &str, tenant: &str) -> askama::Result<String> {
+    let stamp = Stamp { field: FIELD, tenant }.render()?;
     let mut out = String::with_capacity(html.len() + 1024);
     let mut rest = html;
     while let Some(start) = rest.find("<form") {
@@ -41,12 +49,12 @@ fn stamped(html: &str, tenant: &str) -> String {
         let (before, after) = rest.split_at(end);
         out.push_str(before);
         if before[start..].contains("method=\"post\"") {
-            out.push_str(&format!("<input type=\"hidden\" name=\"{FIELD}\" value=\"{tenant}\">"));
+            out.push_str(&stamp);
         }
         rest = after;
     }
     out.push_str(rest);
-    out
+    Ok(out)
 }
 
 /// Refuses a form that was drawn for another tenant than the one that its sender acts for now.
@@ -54,7 +62,7 @@ pub(super) fn check(posted: &Posted, caller: &Caller) -> Result<(), Problem> {
     if posted.get(FIELD) == Some(caller.tenant().to_string().as_str()) {
         return Ok(());
     }
-    let detail = "this page was opened for another tenant than the one you look at now; nothing was changed; open the page again";
+    let detail = "this page was opened for another tenant than the one that is selected now; nothing was changed; reload the page";
     Err(Problem::of(ProblemKind::Conflict, detail))
 }
 
@@ -66,7 +74,7 @@ mod tests {
     fn every_form_that_posts_is_stamped_and_nothing_else() {
         let html = "<form action=\"/a\"></form><form class=\"x\" method=\"post\" action=\"/b\"><b>&lt;form method=\"post\"&gt;</b></form>";
         let expected = "<form action=\"/a\"></form><form class=\"x\" method=\"post\" action=\"/b\"><input type=\"hidden\" name=\"acting_for\" value=\"7\"><b>&lt;form method=\"post\"&gt;</b></form>";
-        assert_eq!(stamped(html, "7"), expected);
-        assert_eq!(stamped("no form", "7"), "no form");
+        assert_eq!(stamped(html, "7").unwrap(), expected);
+        assert_eq!(stamped("no form", "7").unwrap(), "no form");
     }
 }

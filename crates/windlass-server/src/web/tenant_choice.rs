@@ -60,7 +60,7 @@ pub(crate) async fn choose(
         return Ok(Redirect::to("/ui/sign-in").into_response());
     };
     let tenant = posted.get("tenant").and_then(|id| Uuid::try_parse(id).ok());
-    let tenant = tenant.ok_or_else(|| Problem::invalid("/tenant", "must be a tenant's id"))?;
+    let tenant = tenant.ok_or_else(|| Problem::invalid("/tenant", "must be a tenant ID"))?;
     let own = session.members.iter().find(|member| member.tenant_id == tenant);
     let name = match own.map(|member| member.name.clone()) {
         Some(name) => Some(name),
@@ -70,7 +70,7 @@ pub(crate) async fn choose(
         Problem::of(ProblemKind::Forbidden, "you are not a member of this tenant; nothing was changed")
     })?;
     session::choose_tenant(&app, (&session, &hash), &from, tenant).await?;
-    Ok(back("/ui/jobs", "succeeded", format!("You are looking at {name} now.")))
+    Ok(back("/ui/jobs", "succeeded", format!("Switched to {name}.")))
 }
 
 /// The tenant's name, for whoever may look at every tenant.

@@ -1,4 +1,4 @@
-//! Workers and their heartbeats. One that fell silent is the first thing on the page, with what becomes of its jobs.
+//! Workers and their heartbeats. One without a heartbeat is the first thing on the page, with what happens to its jobs.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -8,7 +8,7 @@ use windlass::{Act, Reach, WorkerRecord};
 
 use super::asked::Query;
 use super::frame::{Frame, Section};
-use super::html::Html;
+use super::mark::Mark;
 use super::page::{Page, back, page};
 use super::posted::Posted;
 use super::viewer::Viewer;
@@ -24,7 +24,6 @@ struct WorkersPage {
     stale: Vec<WorkerRow>,
     rows: Vec<WorkerRow>,
     next: Option<String>,
-    may_quiet: bool,
 }
 
 #[derive(Clone)]
@@ -34,18 +33,16 @@ struct WorkerRow {
     /// As it is read.
     brief: String,
     hostname: String,
-    role: &'static str,
-    shape: &'static str,
-    state_word: &'static str,
-    seen: Html,
-    seen_age: Html,
+    state: Mark,
+    seen: When,
+    seen_age: When,
     stale_words: String,
     running: i32,
     queues: String,
     keys: String,
     version: String,
-    up: Html,
-    is_quiet: bool,
+    up: When,
+    is_draining: bool,
     is_stopped: bool,
     needs_a_look: bool,
 }
@@ -86,13 +83,12 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(p
     let stale = rows.clone().filter(|row| row.needs_a_look).take(5).collect();
     let rows: Vec<WorkerRow> = rows.skip(part.from).take(SHOWN).collect();
     page(&WorkersPage {
-        summary: format!("{count} alive, {running} {} running", if running == 1 { "job" } else { "jobs" }),
+        summary: format!("{count} active, {running} {} running", if running == 1 { "job" } else { "jobs" }),
         stale,
         next: Some(part.from.saturating_add(SHOWN))
             .filter(|next| *next < shown.len())
             .map(|next| format!("/ui/workers?from={next}")),
         rows,
-        may_quiet: true,
         frame,
     })
 }
@@ -124,16 +120,16 @@ fn rank(worker: &WorkerRecord) -> u8 {
 }
 
 fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
-    let (role, shape, state_word) = if is_silent(worker) {
-        ("failed", "warning", "Silent")
+    let state = if is_silent(worker) {
+        Mark::new("failed", "warning", "Not responding")
     } else if is_lost(worker) {
-        ("failed", "cross", "Lost")
+        Mark::new("failed", "cross", "Lost")
     } else if worker.stopped_at.is_some() {
-        ("canceled", "dash", "Stopped")
+        Mark::new("canceled", "dash", "Stopped")
     } else if worker.is_quiet {
-        ("retrying", "clock", "Quiet")
+        Mark::new("retrying", "clock", "Draining")
     } else {
-        ("succeeded", "tick", "Alive")
+        Mark::new("succeeded", "tick", "Active")
     };
     let left = worker.lease_expires_at.duration_since(now).as_secs_f64();
     let jobs =
@@ -141,17 +137,19 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
     let stale_words = match (worker.running_count, left > 0.0) {
         _ if is_lost(worker) => {
             format!(
-                "It is lost: what it ran was taken from it and tried again elsewhere. Look at its machine: {}.",
+                "Its lease expired and its jobs were retried on other workers. Check its host: {}.",
                 worker.hostname
             )
         }
         (0, _) => {
-            "It ran nothing. If its machine is gone, nothing is to be done; it leaves this page by itself."
+            "It had no running jobs. If its host is gone, no action is needed; it disappears from this page."
                 .to_owned()
         }
-        (_, true) => format!("Its {jobs} are taken from it when its lease ends, in {}.", span(left)),
+        (_, true) => {
+            format!("Its {jobs} will be retried on other workers when its lease expires in {}.", span(left))
+        }
         (_, false) => format!(
-            "Its {jobs} are taken from it and tried again elsewhere. Look at its machine: {}.",
+            "Its lease expired; its {jobs} will be retried on other workers. Check its host: {}.",
             worker.hostname
         ),
     };
@@ -163,29 +161,31 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         brief: brief(&worker.worker_id),
         needs_a_look: needs_a_look(worker, now),
         hostname: worker.hostname.clone(),
-        role,
-        shape,
-        state_word,
-        seen: When::new(worker.last_seen_at, now).into(),
-        seen_age: When::age(worker.last_seen_at, now).into(),
+        state,
+        seen: When::new(worker.last_seen_at, now),
+        seen_age: When::age(worker.last_seen_at, now),
         stale_words,
         running: worker.running_count,
         queues: all(&worker.queues, "all"),
-        keys: all(&worker.definition_keys, "nothing"),
+        keys: all(&worker.definition_keys, "none"),
         version: worker.version.clone(),
-        up: When::age(worker.started_at, worker.stopped_at.unwrap_or(now)).into(),
-        is_quiet: worker.is_quiet,
+        up: When::age(worker.started_at, worker.stopped_at.unwrap_or(now)),
+        is_draining: worker.is_quiet,
         is_stopped: worker.stopped_at.is_some(),
     }
 }
 
-/// `POST /ui/workers`: asks a worker to take nothing new, or to go on.
+/// `POST /ui/workers`: drains or resumes a worker.
 pub(crate) async fn quiet(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let worker = posted.get("worker").ok_or_else(|| Problem::invalid("/worker", "must name a worker"))?;
     let is_quiet = posted.get("quiet") == Some("yes");
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
     acting.set_quiet(worker, is_quiet).await?;
     acting.commit(&Act::new(if is_quiet { "worker.quiet" } else { "worker.resume" }, worker)).await?;
-    let words = if is_quiet { "takes nothing new. What it runs, it finishes." } else { "takes jobs again." };
-    Ok(back("/ui/workers", "succeeded", format!("{worker} {words}")))
+    let words = if is_quiet {
+        format!("Draining {worker}. It finishes its running jobs.")
+    } else {
+        format!("Resumed {worker}.")
+    };
+    Ok(back("/ui/workers", "succeeded", words))
 }

@@ -44,7 +44,7 @@ async fn people_change_their_own_password_and_their_other_sessions_end() {
 
     // The page does the same.
     let page = here.get("/ui/account").await;
-    assert!(page.expect_text(200).contains("Change your password"));
+    assert!(page.expect_text(200).contains("Change password"));
     let id = tenant.to_string();
     let fields = [("acting_for", id.as_str()), ("current_password", NEW), ("new_password", PASSWORD)];
     assert_eq!(here.form("/ui/account", &fields).await.status, 303);

@@ -4,6 +4,7 @@ mod directions;
 mod finished;
 mod length;
 mod links;
+mod pages;
 mod requests;
 mod statements;
 mod supply;
@@ -22,6 +23,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         waiting::RULES,
         text::RULES,
         links::RULES,
+        pages::RULES,
         requests::RULES,
         tables::RULES,
         supply::RULES,

@@ -1,4 +1,4 @@
-//! Finished jobs over time: succeeded below, failed on top, one bar per span.
+//! Finished attempts over time: succeeded below, failed on top, one bar per span.
 
 use jiff::Timestamp;
 
@@ -15,7 +15,7 @@ pub(crate) struct Bar {
 }
 
 /// `each`: the length of a span in seconds.
-pub(crate) fn throughput(bars: &[Bar], each: f64) -> Html {
+pub(crate) fn throughput(bars: &[Bar], each: f64) -> Figure {
     let total = |pick: fn(&Bar) -> f64| bars.iter().map(pick).sum::<f64>();
     let (succeeded, failed) = (total(|bar| bar.succeeded), total(|bar| bar.failed));
     let aside = if bars.is_empty() {
@@ -26,14 +26,14 @@ pub(crate) fn throughput(bars: &[Bar], each: f64) -> Html {
     let summary = format!("{} succeeded and {} failed", short(succeeded), short(failed));
     let is_empty = succeeded + failed <= 0.0;
     Figure {
-        title: "Finished jobs",
-        aside: &aside,
-        summary: &summary,
-        drawing: if is_empty {
-            blank("No job has finished in this time")
+        title: "Finished attempts",
+        aside,
+        summary,
+        drawing: Html::drawn(if is_empty {
+            blank("No attempts finished in this period")
         } else {
             draw(bars, succeeded, failed)
-        },
+        }),
         columns: &["from (UTC)", "succeeded", "failed"],
         rows: if is_empty {
             Vec::new()
@@ -41,7 +41,6 @@ pub(crate) fn throughput(bars: &[Bar], each: f64) -> Html {
             bars.iter().filter(|bar| bar.succeeded + bar.failed > 0.0).map(row).collect()
         },
     }
-    .html()
 }
 
 fn row(bar: &Bar) -> Vec<String> {
@@ -125,14 +124,15 @@ mod tests {
             succeeded: 5000.0,
             failed,
         };
-        let html = throughput(&[bar(0, 0.0), bar(1, 1.0)], 60.0).0;
+        let figure = throughput(&[bar(0, 0.0), bar(1, 1.0)], 60.0);
+        let html = figure.drawing.to_string();
         assert_eq!(html.matches("class=\"bad\" x=").count(), 2, "one mark, one label: {html}");
         assert!(html.contains("00:01:00 UTC: 5000 succeeded, 1 failed"), "{html}");
-        assert!(html.contains("<td class=\"mono\">5000</td>"), "{html}");
+        assert_eq!(figure.rows[1], ["00:01:00", "5000", "1"]);
     }
 
     #[test]
     fn nothing_finished_says_so() {
-        assert!(throughput(&[], 60.0).0.contains("No job has finished"));
+        assert!(throughput(&[], 60.0).drawing.to_string().contains("No attempts finished"));
     }
 }

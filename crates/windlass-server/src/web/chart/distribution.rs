@@ -17,41 +17,39 @@ const PER_DECADE: f64 = 4.0;
 /// Seconds below this share the first bin: half a millisecond.
 const SMALLEST: f64 = 0.0005;
 
-pub(crate) fn distribution(unit: Unit, seconds: &[f64]) -> Html {
+pub(crate) fn distribution(unit: Unit, seconds: &[f64]) -> Figure {
     let (title, class, nothing) = match unit {
-        Unit::Latency => ("Waited before start", "wait", "No job has started lately"),
-        Unit::Duration => ("Run duration", "run", "No run has ended lately"),
+        Unit::Latency => ("Queue wait", "wait", "No recent jobs"),
+        Unit::Duration => ("Run time", "run", "No recent runs"),
     };
     let mut sorted: Vec<f64> =
         seconds.iter().copied().filter(|value| value.is_finite()).map(|value| value.max(0.0)).collect();
     sorted.sort_by(f64::total_cmp);
     let Some((median, p95)) = percentile(&sorted, 0.5).zip(percentile(&sorted, 0.95)) else {
-        let none = Figure {
+        return Figure {
             title,
-            aside: "",
-            summary: nothing,
-            drawing: blank(nothing),
+            aside: String::new(),
+            summary: nothing.to_owned(),
+            drawing: Html::drawn(blank(nothing)),
             columns: &[],
             rows: Vec::new(),
         };
-        return none.html();
     };
     let bins = bins(&sorted);
     let aside = format!("latest {} runs", short(sorted.len() as f64));
-    let summary = format!("Half within {}, 95 % within {}", span(median), span(p95));
+    let summary = format!("Median {}, 95th percentile {}", span(median), span(p95));
     let row = |bin: &Bin| vec![format!("{} to {}", span(bin.from), span(bin.to)), bin.count.to_string()];
     let mut rows: Vec<Vec<String>> = bins.iter().filter(|bin| bin.count > 0).map(row).collect();
     rows.insert(0, vec!["p95".to_owned(), span(p95)]);
     rows.insert(0, vec!["p50".to_owned(), span(median)]);
     Figure {
         title,
-        aside: &aside,
-        summary: &summary,
-        drawing: draw(&bins, class, median, p95),
+        aside,
+        summary,
+        drawing: Html::drawn(draw(&bins, class, median, p95)),
         columns: &["time", "runs"],
         rows,
     }
-    .html()
 }
 
 /// The value below which this share of the sorted values lies.
@@ -156,7 +154,7 @@ mod tests {
     #[test]
     fn every_run_is_counted_once_from_no_time_to_days() {
         let seconds = [0.0, 0.0001, 0.02, 0.5, 0.5, 3.0, 86_400.0 * 3.0];
-        let html = distribution(Unit::Duration, &seconds).0;
+        let html = distribution(Unit::Duration, &seconds).drawing.to_string();
         let counted: usize = html
             .split("<title>")
             .skip(1)
@@ -167,6 +165,6 @@ mod tests {
 
     #[test]
     fn nothing_measured_says_so() {
-        assert!(distribution(Unit::Latency, &[]).0.contains("No job has started lately"));
+        assert!(distribution(Unit::Latency, &[]).drawing.to_string().contains("No recent jobs"));
     }
 }

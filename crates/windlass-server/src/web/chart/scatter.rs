@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank};
-use crate::web::html::{Html, escape_into};
+use crate::web::html::{Html, escape};
 use crate::web::when::{seconds_between, span};
 
 /// One run.
@@ -19,9 +19,9 @@ pub(crate) struct Dot {
 /// Rows of the table below; the drawing shows every dot.
 const MOST_ROWS: usize = 30;
 
-pub(crate) fn scatter(dots: &[Dot]) -> Html {
+pub(crate) fn scatter(dots: &[Dot]) -> Figure {
     let failed = dots.iter().filter(|dot| dot.outcome != "succeeded").count();
-    let summary = format!("{} runs, {failed} of them without success", dots.len());
+    let summary = format!("{} runs, {failed} failed", dots.len());
     let row = |dot: &Dot| {
         vec![
             dot.at.strftime("%H:%M:%S").to_string(),
@@ -32,13 +32,12 @@ pub(crate) fn scatter(dots: &[Dot]) -> Html {
     };
     Figure {
         title: "Runs by duration",
-        aside: "● succeeded  × without success",
-        summary: &summary,
-        drawing: if dots.is_empty() { blank("No run has ended lately") } else { draw(dots) },
-        columns: &["ended (UTC)", "command", "outcome", "duration"],
+        aside: "● succeeded  × failed".to_owned(),
+        summary,
+        drawing: Html::drawn(if dots.is_empty() { blank("No recent runs") } else { draw(dots) }),
+        columns: &["finished (UTC)", "definition", "outcome", "duration"],
         rows: dots.iter().rev().take(MOST_ROWS).map(row).collect(),
     }
-    .html()
 }
 
 /// The least time that is drawn, in seconds.
@@ -80,16 +79,8 @@ fn draw(dots: &[Dot]) -> String {
                 "<path class=\"{class} dot\" d=\"M{x:.1} {y:.1}m-4-2.6 1.4-1.4 2.6 2.6 2.6-2.6 1.4 1.4-2.6 2.6 2.6 2.6-1.4 1.4-2.6-2.6-2.6 2.6-1.4-1.4 2.6-2.6z\"><title>"
             ));
         }
-        escape_into(
-            &mut out,
-            &format!(
-                "{} {} after {}, {} UTC",
-                dot.name,
-                dot.outcome,
-                span(dot.seconds),
-                dot.at.strftime("%H:%M:%S")
-            ),
-        );
+        let (lasted, at) = (span(dot.seconds), dot.at.strftime("%H:%M:%S"));
+        out.push_str(&escape(&format!("{} {} after {lasted}, {at} UTC", dot.name, dot.outcome)));
         out.push_str(if is_good { "</title></circle>" } else { "</title></path>" });
     }
     let at = |at: Timestamp| at.strftime("%H:%M:%S").to_string();
@@ -110,16 +101,16 @@ mod tests {
     use super::{Dot, scatter};
 
     #[test]
-    fn a_hostile_name_is_text_in_a_mark_and_in_the_table() {
+    fn a_hostile_name_is_text_in_a_mark() {
         let dot = Dot {
             at: Timestamp::UNIX_EPOCH,
             seconds: 0.4,
             outcome: "failed".to_owned(),
             name: "</title><script>".to_owned(),
         };
-        let html = scatter(&[dot]).0;
+        let html = scatter(&[dot]).drawing.to_string();
         assert!(!html.contains("<script>"), "{html}");
-        assert_eq!(html.matches("&lt;script&gt;").count(), 2, "{html}");
+        assert_eq!(html.matches("&lt;script&gt;").count(), 1, "{html}");
     }
 
     #[test]
@@ -130,12 +121,12 @@ mod tests {
             outcome: "succeeded".to_owned(),
             name: "a".to_owned(),
         };
-        let html = scatter(&[dot(1), dot(900_000)]).0;
+        let html = scatter(&[dot(1), dot(900_000)]).drawing.to_string();
         assert!(html.contains(">00:59:00</text>") && html.contains(">01:00:00 UTC</text>"), "{html}");
     }
 
     #[test]
     fn no_runs_say_so() {
-        assert!(scatter(&[]).0.contains("No run has ended lately"));
+        assert!(scatter(&[]).drawing.to_string().contains("No recent runs"));
     }
 }

@@ -1,24 +1,23 @@
 //! A line without axes, as tall as a word: how a number came here. The number itself stands beside it.
 
-use crate::web::html::Html;
+use crate::web::html::{Html, escape};
 
 /// `words` say what it shows, for those who do not see it.
 pub(crate) fn spark(values: &[f64], words: &str) -> Html {
     if values.len() < 2 {
-        return Html(String::new());
+        return Html::default();
     }
-    let mut label = String::new();
-    super::escape_into(&mut label, words);
+    let label = escape(words);
     let about = format!("role=\"img\" aria-label=\"{label}\"><title>{label}</title");
-    Html(draw(values, "spark", &about))
+    Html::drawn(draw(values, "spark", &about))
 }
 
 /// The same beside a number that says enough for a screen reader. Nothing, where nothing ever was.
 pub(crate) fn trend(values: &[f64]) -> Html {
     if values.iter().all(|value| *value <= 0.0) {
-        return Html(String::new());
+        return Html::default();
     }
-    Html(draw(values, "spark trend", "aria-hidden=\"true\""))
+    Html::drawn(draw(values, "spark trend", "aria-hidden=\"true\""))
 }
 
 fn draw(values: &[f64], class: &str, about: &str) -> String {
@@ -40,15 +39,15 @@ mod tests {
 
     #[test]
     fn a_trend_is_silent_and_not_drawn_of_nothing() {
-        assert_eq!(trend(&[0.0, 0.0]).0, "");
-        let html = trend(&[0.0, 3.0]).0;
+        assert_eq!(trend(&[0.0, 0.0]).to_string(), "");
+        let html = trend(&[0.0, 3.0]).to_string();
         assert!(html.contains("aria-hidden=\"true\"") && !html.contains("<title>"), "{html}");
     }
 
     #[test]
     fn a_line_needs_two_points_and_stays_inside() {
-        assert_eq!(spark(&[1.0], "depth").0, "");
-        let html = spark(&[0.0, 10.0, 5.0], "depth, <b>").0;
+        assert_eq!(spark(&[1.0], "depth").to_string(), "");
+        let html = spark(&[0.0, 10.0, 5.0], "depth, <b>").to_string();
         assert!(html.contains("M0.0 22.0L48.0 2.0L96.0 12.0"), "{html}");
         assert!(html.contains("depth, &lt;b&gt;"), "{html}");
     }

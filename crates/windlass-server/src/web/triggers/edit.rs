@@ -1,21 +1,21 @@
-//! One trigger: its form, its next runs in its own zone, and what it did.
+//! One trigger: its form, its next runs in its own zone, and its history.
 
+use askama::Template;
 use axum::extract::State as FromState;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 use windlass::{Act, Fire, NewTrigger, Trigger};
 
-use super::super::frame::Section;
-use super::super::html::{Html, escape};
+use super::super::form::{Form, Shown};
+use super::super::frame::{Frame, Section};
 use super::super::jobs::short;
-use super::super::list::{Fields, FormPage, badge};
 use super::super::page::{Page, back, page, sentence};
 use super::super::posted::Posted;
 use super::super::viewer::Viewer;
 use super::super::when::When;
 use super::capital;
-use super::next_runs::next_runs;
+use super::next_runs::NextRuns;
 use crate::auth::Permission;
 use crate::http::{App, Problem};
 use crate::web::asked::{Id, Query};
@@ -26,15 +26,60 @@ pub(crate) struct Kind {
     r#type: String,
 }
 
-/// What the form shows, by the names of the fields.
-type Shown = Map<String, Value>;
+#[derive(Template)]
+#[template(path = "trigger.html")]
+struct TriggerPage {
+    frame: Frame,
+    form: Form,
+    shown: Shown,
+    is_schedule: bool,
+    is_enabled: bool,
+    may_write: bool,
+    /// The keys that can be chosen, as value and word.
+    definitions: Vec<(String, String)>,
+    /// The trigger as it is stored; none for a new one.
+    saved: Option<Saved>,
+    next_runs: NextRuns,
+    fires: Vec<FireRow>,
+}
+
+struct Saved {
+    id: Uuid,
+    label: String,
+    is_enabled: bool,
+}
+
+struct FireRow {
+    due: When,
+    role: &'static str,
+    shape: &'static str,
+    outcome: String,
+    kind: String,
+    job: Option<(Uuid, String)>,
+    reason: String,
+}
+
+/// What happens when the previous job is unfinished.
+const OVERLAPS: [(&str, &str); 4] = [
+    ("allow", "Start another anyway"),
+    ("skip", "Skip this run"),
+    ("queue_one", "Queue one job"),
+    ("cancel_running", "Cancel it and start the new one"),
+];
+
+/// What happens to the runs that came due while no server was up.
+const MISFIRES: [(&str, &str); 3] = [
+    ("fire_once", "Create one job for all missed runs"),
+    ("skip", "Skip them"),
+    ("fire_all", "Create a job for each"),
+];
 
 /// `GET /ui/triggers/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer, Query(kind): Query<Kind>) -> Page {
     let kind = if kind.r#type == "event" { "event" } else { "schedule" };
     let shown = json!({"trigger_type": kind, "cron_expr": "0 2 * * *", "timezone": "UTC", "is_enabled": true,
         "dedupe_window_seconds": 300, "payload_template": {}, "conditions": {}});
-    show(&app, &viewer, None, shown.as_object().cloned().unwrap_or_default(), None).await
+    show(&app, &viewer, None, Shown::of(&shown), None).await
 }
 
 /// `GET /ui/triggers/{trigger_id}`
@@ -43,8 +88,7 @@ pub(crate) async fn edit(FromState(app): FromState<App>, viewer: Viewer, Id(id):
     let trigger = looking.trigger(id).await?;
     looking.end().await?;
     let trigger = trigger.ok_or_else(|| Problem::not_found("trigger"))?;
-    let shown = serde_json::to_value(&trigger.fields).ok().and_then(|shown| shown.as_object().cloned());
-    show(&app, &viewer, Some(&trigger), shown.unwrap_or_default(), None).await
+    show(&app, &viewer, Some(&trigger), Shown::of(&trigger.fields), None).await
 }
 
 async fn show(
@@ -55,24 +99,18 @@ async fn show(
     wrong: Option<String>,
 ) -> Page {
     let frame = viewer.frame(app, Section::Triggers).await?;
-    let text = |name: &str| match shown.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        None | Some(Value::Null) => String::new(),
-        Some(Value::Object(object)) => serde_json::to_string_pretty(object).unwrap_or_default(),
-        Some(other) => other.to_string(),
-    };
-    let is_schedule = text("trigger_type") != "event";
+    let is_schedule = shown.text("trigger_type") != "event";
     let looking = app.queue().look(viewer.caller.reach()).await?;
-    let keys: Vec<(String, String)> = looking
+    let definitions: Vec<(String, String)> = looking
         .definitions()
         .await?
         .iter()
         .filter_map(|definition| definition["key"].as_str())
         .map(|key| (key.to_owned(), key.to_owned()))
         .collect();
-    let zone = Some(text("timezone")).filter(|zone| !zone.is_empty());
+    let zone = Some(shown.text("timezone")).filter(|zone| !zone.is_empty());
     let preview = if is_schedule {
-        looking.preview_schedule(&text("cron_expr"), zone.as_deref(), 5).await
+        looking.preview_schedule(&shown.text("cron_expr"), zone.as_deref(), 5).await
     } else {
         Ok(Vec::new())
     };
@@ -83,175 +121,50 @@ async fn show(
     looking.end().await?;
 
     let now = frame.now;
-    let fields = fields(&shown, is_schedule, &keys, &text);
-    let beside = if is_schedule {
-        next_runs(&text("cron_expr"), zone.as_deref(), &preview, now)
-    } else {
-        template_help()
+    let saved = |trigger: &Trigger| Saved {
+        id: trigger.id,
+        label: trigger.fields.label.clone(),
+        is_enabled: trigger.fields.is_enabled,
     };
-    let may_write = viewer.may(Permission::WriteTriggers);
-    let kinds = if trigger.is_none() {
-        let tab = |kind: &str, word: &str, is_on: bool| {
-            format!(
-                "<a class=\"tab\" href=\"/ui/triggers/new?type={kind}\"{}>{word}</a>",
-                if is_on { " aria-current=\"page\"" } else { "" }
-            )
-        };
-        format!(
-            "<nav class=\"filters\" aria-label=\"Kind of trigger\">{}{}</nav>",
-            tab("schedule", "On a schedule", is_schedule),
-            tab("event", "On an event", !is_schedule)
-        )
-    } else {
-        String::new()
-    };
-    let head = trigger.map(|trigger| {
-        let state = if trigger.fields.is_enabled {
-            badge("succeeded", "tick", "On")
-        } else {
-            badge("canceled", "dash", "Off")
-        };
-        Html(format!("{state}{}", if may_write { run_now(trigger) } else { String::new() }))
-    });
-    let after = trigger.map(|trigger| {
-        format!("{}{}", history(&fires, now), if may_write { danger(trigger) } else { String::new() })
-    });
-    page(&FormPage {
-        title: trigger.map_or_else(|| "New trigger".to_owned(), |trigger| trigger.fields.label.clone()),
-        up: ("/ui/triggers", "Triggers"),
-        head: head.unwrap_or_default(),
-        wrong,
-        before: Html(kinds),
-        action: trigger
-            .map_or_else(|| "/ui/triggers/new".to_owned(), |trigger| format!("/ui/triggers/{}", trigger.id)),
-        fields: fields.html(),
-        save: "Save trigger",
-        others: if is_schedule { vec![("preview", "Show next runs")] } else { Vec::new() },
-        beside: Html(beside),
-        after: Html(after.unwrap_or_default()),
+    page(&TriggerPage {
+        form: Form {
+            title: trigger.map_or_else(|| "New trigger".to_owned(), |trigger| trigger.fields.label.clone()),
+            list: "Triggers",
+            list_href: "/ui/triggers",
+            action: trigger.map_or_else(
+                || "/ui/triggers/new".to_owned(),
+                |trigger| format!("/ui/triggers/{}", trigger.id),
+            ),
+            save: "Save trigger",
+            wrong,
+        },
+        next_runs: NextRuns::new(&shown.text("cron_expr"), zone.as_deref(), preview, now),
+        is_enabled: shown.is_on("is_enabled"),
+        shown,
+        is_schedule,
+        may_write: viewer.may(Permission::WriteTriggers),
+        definitions,
+        saved: trigger.map(saved),
+        fires: fires.into_iter().map(|fire| fire_row(fire, now)).collect(),
         frame,
     })
 }
 
-fn fields(
-    shown: &Shown,
-    is_schedule: bool,
-    keys: &[(String, String)],
-    text: &impl Fn(&str) -> String,
-) -> Fields {
-    let choices = |pairs: &[(&str, &str)]| {
-        pairs.iter().map(|(value, word)| ((*value).to_owned(), (*word).to_owned())).collect::<Vec<_>>()
+fn fire_row(fire: Fire, now: jiff::Timestamp) -> FireRow {
+    let (role, shape) = match fire.outcome.as_str() {
+        "fired" => ("succeeded", "tick"),
+        "skipped" => ("canceled", "dash"),
+        _ => ("failed", "cross"),
     };
-    let fields = Fields::default()
-        .hidden("trigger_type", if is_schedule { "schedule" } else { "event" })
-        .input(("label", "Label"), "text!", &text("label"), "What people call it.")
-        .select(("definition_key", "Command"), keys, &text("definition_key"), "");
-    let fields = if is_schedule {
-        fields
-            .row(
-                &Fields::default()
-                    .input(
-                        ("cron_expr", "Schedule"),
-                        "text!",
-                        &text("cron_expr"),
-                        "Five fields: minute, hour, day, month, weekday. Also @daily and the like.",
-                    )
-                    .input(
-                        ("timezone", "Time zone"),
-                        "text",
-                        &text("timezone"),
-                        "For example America/New_York.",
-                    ),
-            )
-            .row(
-                &Fields::default()
-                    .select(
-                        ("overlap", "If the last job still runs"),
-                        &choices(&[
-                            ("allow", "Make another all the same"),
-                            ("skip", "Leave this time out"),
-                            ("queue_one", "Let one wait"),
-                            ("cancel_running", "Cancel it and start the new one"),
-                        ]),
-                        &text("overlap"),
-                        "",
-                    )
-                    .select(
-                        ("misfire", "If no server ran at its time"),
-                        &choices(&[
-                            ("fire_once", "Make one job for all missed times"),
-                            ("skip", "Leave them out"),
-                            ("fire_all", "Make a job for each"),
-                        ]),
-                        &text("misfire"),
-                        "",
-                    ),
-            )
-    } else {
-        fields
-            .input(("event_name", "Event"), "text!", &text("event_name"), "A name, or a pattern such as provider.*")
-            .area(("conditions", "Conditions"), 4, &text("conditions"), "What the event's payload must be like, by path: {\"provider\": \"dropbox\", \"size\": {\"gte\": 10}}")
-            .input(("dedupe_window_seconds", "Ignore repetitions for, in seconds"), "number", &text("dedupe_window_seconds"), "The same payload again within this time makes no second job.")
-    };
-    fields
-        .area(
-            ("payload_template", "Payload"),
-            7,
-            &text("payload_template"),
-            if is_schedule {
-                "JSON; {{schedule.due_at}} stands for the instant."
-            } else {
-                "JSON; \"{{event.folder_path}}\" stands for a field of the event."
-            },
-        )
-        .check(("is_enabled", "On"), shown.get("is_enabled") == Some(&Value::Bool(true)))
-}
-
-fn template_help() -> String {
-    "<section aria-labelledby=\"help\"><h2 id=\"help\">How it works</h2><br><p class=\"muted\">When an event with this name is sent, and its payload fits the conditions, a job is made with the payload on the left. <code>\"{{event.size}}\"</code> alone keeps the type of the field; within a longer text it becomes text. Try an event on the page of triggers before you send one.</p></section>".to_owned()
-}
-
-fn history(fires: &[Fire], now: jiff::Timestamp) -> String {
-    let rows: String = fires
-        .iter()
-        .map(|fire| {
-            let (role, shape) = match fire.outcome.as_str() {
-                "fired" => ("succeeded", "tick"),
-                "skipped" => ("canceled", "dash"),
-                _ => ("failed", "cross"),
-            };
-            let job = fire.job_id.map(|id| format!("<a class=\"id\" href=\"/ui/jobs/{id}\">{}</a>", short(id))).unwrap_or_default();
-            format!(
-                "<tr><td>{}</td><td>{}</td><td>{}</td><td>{job}</td><td class=\"whole\"><bdi>{}</bdi></td></tr>",
-                When::new(fire.due_at, now), badge(role, shape, &capital(&fire.outcome)), escape(&fire.kind), escape(fire.reason.as_deref().unwrap_or_default())
-            )
-        })
-        .collect();
-    let body = if rows.is_empty() {
-        "<div class=\"empty\"><p>It has not fired yet.</p></div>".to_owned()
-    } else {
-        format!(
-            "<table><thead><tr><th scope=\"col\">Due</th><th scope=\"col\">Outcome</th><th scope=\"col\">By</th><th scope=\"col\">Job</th><th scope=\"col\">Reason</th></tr></thead><tbody>{rows}</tbody></table>"
-        )
-    };
-    format!(
-        "<section class=\"section\" aria-labelledby=\"fires\"><div class=\"title\"><h2 id=\"fires\">What it did</h2></div><div class=\"sheet folds\">{body}</div></section>"
-    )
-}
-
-fn run_now(trigger: &Trigger) -> String {
-    format!(
-        "<div class=\"acts\"><form class=\"inline\" method=\"post\" action=\"/ui/triggers/act\"><input type=\"hidden\" name=\"trigger\" value=\"{}\"><button name=\"do\" value=\"run\">Run now</button></form></div>",
-        trigger.id
-    )
-}
-
-fn danger(trigger: &Trigger) -> String {
-    format!(
-        "<section class=\"section\" aria-labelledby=\"t-del\"><div class=\"title\"><h2 id=\"t-del\">Delete the trigger</h2></div><p class=\"muted\">It makes no more jobs. Jobs it made stay, and so does what it did.</p><form class=\"formrow\" method=\"post\" action=\"/ui/triggers/act\"><input type=\"hidden\" name=\"trigger\" value=\"{}\"><button class=\"danger\" name=\"do\" value=\"delete\" data-confirm=\"Delete this trigger?\" data-detail=\"{}\" data-yes=\"Delete trigger\">Delete trigger</button></form></section>",
-        trigger.id,
-        escape(&format!("{} makes no more jobs. Jobs it made stay.", trigger.fields.label))
-    )
+    FireRow {
+        due: When::new(fire.due_at, now),
+        role,
+        shape,
+        outcome: capital(&fire.outcome),
+        kind: fire.kind,
+        job: fire.job_id.map(|id| (id, short(id))),
+        reason: fire.reason.unwrap_or_default(),
+    }
 }
 
 /// `POST /ui/triggers/new`
@@ -285,7 +198,7 @@ async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &Po
                 return Ok(back(
                     &format!("/ui/triggers/{}", saved.id),
                     "succeeded",
-                    format!("Saved the trigger {}.", saved.fields.label),
+                    format!("Saved trigger {}.", saved.fields.label),
                 ));
             }
             Err(problem) if problem.kind.is_correctable() => (typed, sentence(&problem.detail)),
@@ -297,7 +210,7 @@ async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &Po
 
 /// The fields as they were typed, with their types; or what cannot be read, and what can.
 fn typed(posted: &Posted) -> Result<Shown, (String, Shown)> {
-    let mut shown = Shown::new();
+    let mut shown = Map::new();
     let mut wrong = None;
     for name in [
         "trigger_type",
@@ -323,7 +236,7 @@ fn typed(posted: &Posted) -> Result<Shown, (String, Shown)> {
         let Some(text) = posted.text(name) else { continue };
         let value = serde_json::from_str(text).unwrap_or_else(|error| {
             wrong = Some(format!(
-                "{} is not JSON: {error}.",
+                "{} is not valid JSON: {error}.",
                 if name == "conditions" { "Conditions" } else { "Payload" }
             ));
             Value::from(text)
@@ -331,14 +244,18 @@ fn typed(posted: &Posted) -> Result<Shown, (String, Shown)> {
         shown.insert(name.to_owned(), value);
     }
     shown.insert("is_enabled".to_owned(), Value::from(posted.get("is_enabled").is_some()));
-    wrong.map_or(Ok(shown.clone()), |wrong| Err((wrong, shown)))
+    let shown = Shown(shown);
+    match wrong {
+        None => Ok(shown),
+        Some(wrong) => Err((wrong, shown)),
+    }
 }
 
 async fn written(app: &App, viewer: &Viewer, id: Option<Uuid>, typed: &Shown) -> Result<Trigger, Problem> {
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
     let (saved, act) = match id {
         None => {
-            let mut new: NewTrigger = serde_json::from_value(Value::Object(typed.clone()))
+            let mut new: NewTrigger = serde_json::from_value(Value::Object(typed.0.clone()))
                 .map_err(|error| Problem::invalid("", error.to_string()))?;
             new.created_by = viewer.caller.user_id();
             let made = acting.create_trigger(&new).await?;
@@ -346,7 +263,7 @@ async fn written(app: &App, viewer: &Viewer, id: Option<Uuid>, typed: &Shown) ->
             (made, act)
         }
         Some(id) => {
-            let mut changes = typed.clone();
+            let mut changes = typed.0.clone();
             changes.remove("trigger_type");
             let after = acting.update_trigger(id, None, &changes).await?;
             let act = Act::new("trigger.update", id).after(&after);

@@ -2,46 +2,52 @@
 
 use windlass::{ClockChange, DueRun};
 
-use super::super::html::escape;
 use super::super::page::sentence;
 use super::super::when::When;
 use super::schedule_words;
 
-pub(super) fn next_runs(
-    cron: &str,
-    zone: Option<&str>,
-    preview: &windlass::Result<Vec<DueRun>>,
-    now: jiff::Timestamp,
-) -> String {
-    let zone = zone.unwrap_or("UTC");
-    let body = match preview {
-        Err(error) => format!("<p class=\"wrong\">{}</p>", escape(&sentence(&error.to_string()))),
-        Ok(runs) if runs.is_empty() => "<p>It never comes due.</p>".to_owned(),
-        Ok(runs) => list(runs, now),
-    };
-    format!(
-        "<section aria-labelledby=\"next\"><h2 id=\"next\">Next runs</h2><p class=\"muted\">{}, {}</p>{body}</section>",
-        escape(&schedule_words(cron, zone)),
-        escape(zone)
-    )
+pub(super) struct NextRuns {
+    /// "Every day at 02:30"
+    pub(super) words: String,
+    pub(super) zone: String,
+    pub(super) runs: Result<Vec<NextRun>, String>,
 }
 
-fn list(runs: &[DueRun], now: jiff::Timestamp) -> String {
-    let items: String = runs
-            .iter()
-            .map(|run| {
-                let change = run
-                    .clock_change
-                    .map(|change| format!(" <span class=\"badge is-warning\">{}</span>", clock_words(change)))
-                    .unwrap_or_default();
-                let (day, time, offset) = local_words(&run.local);
-                format!(
-                    "<li><span class=\"mono\">{day}</span><strong class=\"mono\">{time}</strong><span class=\"mono muted\">{offset}</span>{}{change}</li>",
-                    When::new(run.due_at, now)
-                )
-            })
-            .collect();
-    format!("<ol class=\"runs\" id=\"next-runs\">{items}</ol>")
+pub(super) struct NextRun {
+    pub(super) day: String,
+    pub(super) time: String,
+    /// From UTC.
+    pub(super) offset: String,
+    pub(super) when: When,
+    pub(super) clock_change: Option<&'static str>,
+}
+
+impl NextRuns {
+    pub(super) fn new(
+        cron: &str,
+        zone: Option<&str>,
+        preview: windlass::Result<Vec<DueRun>>,
+        now: jiff::Timestamp,
+    ) -> Self {
+        let zone = zone.unwrap_or("UTC");
+        let next = |run: &DueRun| {
+            let (day, time, offset) = local_words(&run.local);
+            NextRun {
+                day,
+                time: time.to_owned(),
+                offset: offset.to_owned(),
+                when: When::new(run.due_at, now),
+                clock_change: run.clock_change.map(clock_words),
+            }
+        };
+        Self {
+            words: schedule_words(cron, zone),
+            zone: zone.to_owned(),
+            runs: preview
+                .map(|runs| runs.iter().map(next).collect())
+                .map_err(|error| sentence(&error.to_string())),
+        }
+    }
 }
 
 /// `2026-11-17T02:30:00+01:00` as a day with its name, a time without idle seconds, and the distance to UTC.
@@ -49,15 +55,15 @@ fn local_words(local: &str) -> (String, &str, &str) {
     let (date, rest) = local.split_once('T').unwrap_or((local, ""));
     let day = date.parse::<jiff::civil::Date>().map(|date| date.strftime("%a %-d %b %Y").to_string());
     let (time, offset) = rest.split_at_checked(8).unwrap_or((rest, ""));
-    (day.unwrap_or_else(|_| escape(date)), time.strip_suffix(":00").unwrap_or(time), offset)
+    (day.unwrap_or_else(|_| date.to_owned()), time.strip_suffix(":00").unwrap_or(time), offset)
 }
 
 const fn clock_words(change: ClockChange) -> &'static str {
     match change {
-        ClockChange::MovedPastGap => "moved: this time is skipped that day",
-        ClockChange::FirstOfTwo => "the first of two: clocks go back",
-        ClockChange::SecondOfTwo => "the second of two: clocks go back",
-        ClockChange::ClocksChanged => "after a change of the clocks",
+        ClockChange::MovedPastGap => "moved: clocks skip this time",
+        ClockChange::FirstOfTwo => "first of two: clocks go back",
+        ClockChange::SecondOfTwo => "second of two: clocks go back",
+        ClockChange::ClocksChanged => "clocks changed",
     }
 }
 
@@ -72,6 +78,6 @@ mod tests {
             ("Tue 17 Nov 2026".to_owned(), "02:30", "+01:00")
         );
         assert_eq!(local_words("2026-11-17T02:30:09-05:00").1, "02:30:09");
-        assert_eq!(local_words("ü<").0, "ü&lt;");
+        assert_eq!(local_words("ü<").0, "ü<");
     }
 }

@@ -151,7 +151,7 @@ async fn a_stale_page_acts_on_nothing() {
     assert_eq!((tokens(a).await, tokens(b).await), (1, 0));
     ada.get("/api/v1/jobs").await.problem(403, "forbidden");
     let choice = ada.get("/ui/tenant").await;
-    assert!(choice.expect_text(200).contains("no longer a member of the tenant"), "{}", choice.text);
+    assert!(choice.expect_text(200).contains("no longer a member of the selected tenant"), "{}", choice.text);
     assert_eq!(ada.form("/ui/tenant", &[("tenant", &of_b)]).await.status, 403);
     assert_eq!(ada.form("/ui/tenant", &[("tenant", &of_a)]).await.status, 303);
     make(&of_a).await.expect_text(200);

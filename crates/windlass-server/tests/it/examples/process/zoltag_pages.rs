@@ -77,10 +77,10 @@ async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     for (id, name) in [(acme_id, "acme"), (bcg_id, "bcg")] {
         chrome.until_text(&format!("#tenant-{id}"), name).await;
     }
-    chrome.until_text("main", "1 worker has fallen silent").await;
+    chrome.until_text("main", "1 worker is not responding").await;
     chrome.go("/ui/workers").await;
-    chrome.until_text("main .note", &format!("{dead} has been silent for")).await;
-    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Silent");
+    chrome.until_text("main .note", &format!("No heartbeat from {dead} for")).await;
+    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Not responding");
     assert_eq!(chrome.driver.find_all(thirtyfour::By::Css("tbody tr")).await.unwrap().len(), 3);
 
     // Once its lease has run out another worker does its job; the page says so by itself.
@@ -94,7 +94,7 @@ async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     chrome.sign_in(&server.client(bcg_id, Role::SuperAdmin).await.token.unwrap()).await;
     chrome.go("/ui/workers").await;
     chrome.until_text("main tbody", "Lost").await;
-    chrome.until_text("main .note", &format!("{dead} has been silent for")).await;
+    chrome.until_text("main .note", &format!("No heartbeat from {dead} for")).await;
     chrome.close().await;
     keeping.stop().await;
     drop(workers);

@@ -43,7 +43,7 @@ async fn a_viewer_can_do_none_of_it() {
     let job = world.server.queue.job(world.acme, dead).await.unwrap().unwrap();
     assert_eq!(job.status, State::DeadLetter);
     chrome.go("/ui/workers").await;
-    chrome.until_text("main", "may not do that").await;
+    chrome.until_text("main", "You don't have access").await;
     chrome.close().await;
     world.end().await;
 }
@@ -89,21 +89,21 @@ async fn a_super_admin_finds_a_silent_worker_and_switches_tenants() {
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
     chrome.go("/ui/overview").await;
-    chrome.until_text("main", "1 worker has fallen silent").await;
+    chrome.until_text("main", "1 worker is not responding").await;
     chrome.go("/ui/workers").await;
-    chrome.until_text("main .note", "host-7:4211:worker has been silent for").await;
-    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Silent");
+    chrome.until_text("main .note", "No heartbeat from host-7:4211:worker for").await;
+    assert_eq!(chrome.text("tbody tr:first-child .status").await, "Not responding");
     // The reaper gives its jobs to others and closes its row: it is still missed.
     let reaped = "update windlass.job_workers set stopped_at = now(), ended = 'lost' where worker_id = 'host-7:4211:worker'";
     world.server.queue.client().await.batch_execute(reaped).await.unwrap();
     chrome.go("/ui/workers").await;
-    chrome.until_text("main .note", "It is lost: what it ran was taken from it").await;
+    chrome.until_text("main .note", "Its lease expired and its jobs were retried on other workers").await;
     assert_eq!(chrome.text("tbody tr:first-child .status").await, "Lost");
 
     chrome.go("/ui/jobs").await;
     chrome.click(".tenant summary").await;
     chrome.click(&format!("button[value='{}']", world.globex)).await;
-    chrome.until_text("#toasts", "You are looking at Globex Archive now").await;
+    chrome.until_text("#toasts", "Switched to Globex Archive").await;
     chrome
         .until("one job is there", async || {
             chrome.text("tbody[data-rows]").await.matches("sync-dropbox").count() == 1
@@ -122,7 +122,7 @@ async fn nobody_gets_in_and_no_other_site_acts() {
     chrome.click("summary").await;
     chrome.fill("#token", "wl_api_0000000000000000_wrong").await;
     chrome.click("details button").await;
-    chrome.until_text("#wrong", "is not right").await;
+    chrome.until_text("#wrong", "Incorrect email, password, or token").await;
     let token = world.token(world.acme, Role::TenantAdmin).await;
     chrome.fill("#token", &token).await;
     chrome.click("details button").await;

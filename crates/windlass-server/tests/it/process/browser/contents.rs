@@ -23,7 +23,15 @@ async fn the_jobs_page_has_its_cards_columns_and_row_actions() {
     let (_, head) = page.text.split_once("data-columns=\"jobs\"").unwrap();
     let head = head.split("</thead>").next().unwrap();
     for column in [
-        "Job", "Status", "Command", "Source", "Attempts", "Queued", "Started", "Finished", "Duration",
+        "Job",
+        "Status",
+        "Definition",
+        "Source",
+        "Attempts",
+        "Queued",
+        "Started",
+        "Finished",
+        "Duration",
         "Worker",
     ] {
         assert!(head.contains(&format!(">{column}</th>")), "{column}: {head}");
@@ -39,11 +47,11 @@ async fn the_jobs_page_has_its_cards_columns_and_row_actions() {
     assert!(dead.contains("#attempts\""), "{dead}");
 
     let job = client.get(&format!("/ui/jobs/{}", world.in_state(State::DeadLetter).await)).await;
-    assert!(job.text.contains("Gave up"), "{}", job.text);
+    assert!(job.text.contains("Became a dead letter"), "{}", job.text);
     assert!(job.text.contains("connection to provider 1 refused after 30 s"));
     let waits = client.get(&format!("/ui/jobs/{}", world.in_state(State::Queued).await)).await;
     assert!(
-        waits.text.contains("Why it waits") && waits.text.contains("No live worker knows"),
+        waits.text.contains("Why it is waiting") && waits.text.contains("No live worker knows"),
         "{}",
         waits.text
     );

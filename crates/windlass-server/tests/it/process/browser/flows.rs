@@ -13,7 +13,7 @@ async fn a_tenant_admin_enqueues_from_the_form_watches_it_run_follows_its_log_an
     let world = World::quiet().await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::TenantAdmin).await).await;
-    chrome.until_text("main", "three ways to make the first one").await;
+    chrome.until_text("main", "Create the first one in one of these ways").await;
 
     chrome.go("/ui/jobs/new?definition=recompute-trained-tags").await;
     // The form is made from the schema: a payload that does not fit is refused with its place.
@@ -26,7 +26,7 @@ async fn a_tenant_admin_enqueues_from_the_form_watches_it_run_follows_its_log_an
 
     chrome.until_text("#job-badge", "Running").await;
     chrome.until_text(".terminal pre", "waiting for the provider").await;
-    chrome.until_text("#progress", "40 %").await;
+    chrome.until_text("#progress", "40%").await;
     assert!(chrome.text("#sentence").await.starts_with("Runs on"), "{}", chrome.text("#sentence").await);
 
     chrome.click("button[name=cancel]").await;
@@ -39,7 +39,7 @@ async fn a_tenant_admin_enqueues_from_the_form_watches_it_run_follows_its_log_an
     chrome.go("/ui/jobs").await;
     chrome.until_text(&format!("#job-{another}"), "Running").await;
     chrome.click(&format!("#job-{another} button[name=cancel]")).await;
-    chrome.until_text("#toasts", "was asked to stop").await;
+    chrome.until_text("#toasts", "Requested cancellation of job").await;
     chrome.until_text(&format!("#job-{another}"), "Canceled").await;
     chrome.close().await;
     world.end().await;
@@ -75,7 +75,7 @@ async fn a_dead_letter_is_retried_from_its_group() {
     chrome.until_text("main table", "connection to provider 1 refused").await;
     chrome.click("button[name=group]").await;
     chrome.click("#confirm button.yes").await;
-    chrome.until_text("#toasts", "1 job runs once more").await;
+    chrome.until_text("#toasts", "1 job queued again").await;
     eventually("it ran a second time", async || {
         world.server.queue.job(world.acme, id).await.unwrap().is_some_and(|job| job.attempt_count == 2)
     })
@@ -96,7 +96,7 @@ async fn a_schedule_is_made_and_its_next_runs_are_seen() {
     chrome.script("document.querySelector('#f-definition_key').value = 'sync-dropbox'").await;
     chrome.fill("#f-payload_template", &format!("{{\"provider_id\": \"{PROVIDER}\"}}")).await;
     chrome.click("button[value=save]").await;
-    chrome.until_text("#toasts", "Saved the trigger").await;
+    chrome.until_text("#toasts", "Saved trigger").await;
     chrome.until_text("h1", "Nightly provider sync").await;
     let runs = chrome.text("#next-runs").await;
     assert_eq!(runs.matches("02:00").count(), 5, "{runs}");

@@ -61,14 +61,14 @@ async fn the_page_recovers_after_the_server_restarts() {
 
     world.server.stop().await;
     chrome.until_text("#live-sign", "Connection lost").await;
-    chrome.until_text("#lost", "What you see may be old").await;
+    chrome.until_text("#lost", "This page may be out of date").await;
 
     let address = world.server.base.trim_start_matches("http://");
     let listener = TcpListener::bind(address).await.unwrap();
     let app = App::new(world.server.queue.queue().clone(), Options::default());
     let again = Server::start(app, listener).unwrap();
     chrome.until_text("#live-sign", "Live").await;
-    chrome.until_text("#toasts", "The connection is back").await;
+    chrome.until_text("#toasts", "Reconnected").await;
     let id = world.server.queue.enqueue(&job(0, world.acme, "/photos")).await.unwrap().id;
     chrome.until_text(&format!("#job-{id}"), "Succeeded").await;
     assert_eq!(chrome.script("return window.same === true").await, true, "the page was never loaded again");

@@ -33,7 +33,7 @@ async fn ten_thousand_tenants_come_in_pages_and_each_is_found() {
 
     // The list: a page at a time, by name, without gap or repeat.
     chrome.go("/ui/tenants").await;
-    chrome.until_text(".head", "10\u{202f}004 in all").await;
+    chrome.until_text(".head", "10\u{202f}004 total").await;
     let mut seen = Vec::new();
     for _ in 0..3 {
         let rows = chrome
@@ -60,11 +60,11 @@ async fn ten_thousand_tenants_come_in_pages_and_each_is_found() {
         async || chrome.script("return document.querySelectorAll('#tenant-list .item').length").await;
     assert_eq!(listed().await, 20);
     chrome.fill("#tenant-q", "nobody is called so").await;
-    chrome.until_text("#tenant-list", "No tenant fits").await;
+    chrome.until_text("#tenant-list", "No matching tenants").await;
     chrome.fill("#tenant-q", "TENANT 07654").await;
     chrome.until("the one is found", async || listed().await == 1).await;
     chrome.click("#tenant-list .item").await;
-    chrome.until_text("#toasts", "You are looking at Tenant 07654 now").await;
+    chrome.until_text("#toasts", "Switched to Tenant 07654").await;
     chrome.until_text(".tenant summary", "Tenant 07654").await;
 
     // The overview: those with most work first, the others behind them.

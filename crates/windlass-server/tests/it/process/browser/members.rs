@@ -37,7 +37,7 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
     chrome.go(&path).await;
     chrome.until_text("main", "This invitation is for ada@acme.example").await;
     chrome.click("button[value=sign-out]").await;
-    chrome.until_text("main", "I am new here").await;
+    chrome.until_text("main", "I need an account").await;
     chrome.fill("#name", "Ada Byron").await;
     chrome.script("document.querySelector('#new').removeAttribute('minlength')").await;
     chrome.fill("#new", "short").await;
@@ -46,7 +46,7 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
     assert_eq!(chrome.find("#name").await.value().await.unwrap().as_deref(), Some("Ada Byron"));
     chrome.fill("#new", PASSWORD).await;
     chrome.click("button[value=create]").await;
-    chrome.until_text("#toasts", "You are a member of Acme Photos now").await;
+    chrome.until_text("#toasts", "You are now a member of Acme Photos").await;
     chrome.go(&path).await;
     chrome.until_text("main", "This invitation is not valid").await;
 
@@ -61,13 +61,13 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
     chrome.fill("#current", PASSWORD).await;
     chrome.fill("#new", "another good password").await;
     chrome.click("main button.main").await;
-    chrome.until_text("#toasts", "Your password was changed").await;
+    chrome.until_text("#toasts", "Password changed").await;
 
     chrome.sign_in(&admin.token.clone().unwrap()).await;
     chrome.go("/ui/members").await;
     chrome.script("document.querySelector('tbody select').value = 'operator'").await;
     chrome.click("tbody button[value=role]").await;
-    chrome.until_text("#toasts", "ada@acme.example is operator now").await;
+    chrome.until_text("#toasts", "ada@acme.example is now operator").await;
     let roles = admin.get("/api/v1/admin/members").await.expect(200);
     assert_eq!(roles["members"][0]["role"], "operator");
     assert_eq!(roles["members"][0]["name"], "Ada Byron", "a new role leaves the rest");
@@ -129,7 +129,7 @@ async fn a_person_of_two_tenants_signs_in_and_changes_between_them() {
     let remove = "delete from windlass.members where tenant_id = $1";
     world.server.queue.client().await.execute(remove, &[&world.acme]).await.unwrap();
     chrome.go("/ui/jobs").await;
-    chrome.until_text("main", "You are no longer a member of the tenant").await;
+    chrome.until_text("main", "You are no longer a member of the selected tenant").await;
     chrome.click(&format!("button[value='{}']", world.globex)).await;
     chrome.until_text(".tenant", "Globex Archive").await;
     chrome.close().await;

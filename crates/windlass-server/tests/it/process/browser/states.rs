@@ -14,14 +14,20 @@ async fn what_is_refused_missing_or_failing_says_what_happened_and_what_to_do() 
     let viewer = server.client(tenant, Role::Viewer).await;
     let page = viewer.get("/ui/workers").await;
     assert_eq!(page.status, 403);
-    for words in
-        ["may not do that", "It needs the permission admin", "Ask a tenant admin for a role that may"]
-    {
+    for words in [
+        "You don&#39;t have access",
+        "It needs the permission admin",
+        "Ask a tenant admin for a role with this",
+    ] {
         assert!(page.text.contains(words), "{words}: {}", page.text);
     }
     let page = viewer.get("/ui/jobs/00000000-0000-7000-8000-0000000000ff").await;
     assert_eq!(page.status, 404);
-    assert!(page.text.contains("It may have been deleted, or belong to another tenant."), "{}", page.text);
+    assert!(
+        page.text.contains("It may have been deleted, or it may belong to another tenant."),
+        "{}",
+        page.text
+    );
 
     // The database refuses everybody: the page says so, and offers to try again.
     let name: String =
