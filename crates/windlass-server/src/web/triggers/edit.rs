@@ -64,12 +64,12 @@ const OVERLAPS: [(&str, &str); 4] = [
     ("allow", "Start another anyway"),
     ("skip", "Skip this run"),
     ("queue_one", "Queue one job"),
-    ("cancel_running", "Cancel it and start the new one"),
+    ("cancel_running", "Cancel the running job"),
 ];
 
 /// What happens to the runs that came due while no server was up.
 const MISFIRES: [(&str, &str); 3] = [
-    ("fire_once", "Create one job for all missed runs"),
+    ("fire_once", "Create one job for all"),
     ("skip", "Skip them"),
     ("fire_all", "Create a job for each"),
 ];
