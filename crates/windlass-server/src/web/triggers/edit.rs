@@ -10,11 +10,10 @@ use windlass::{Act, Fire, NewTrigger, Trigger};
 use super::super::form::{Form, Shown};
 use super::super::frame::{Frame, Section};
 use super::super::jobs::short;
-use super::super::page::{Page, back, page, sentence};
+use super::super::page::{Page, back, capital, page, sentence};
 use super::super::posted::Posted;
 use super::super::viewer::Viewer;
 use super::super::when::When;
-use super::capital;
 use super::next_runs::NextRuns;
 use crate::auth::Permission;
 use crate::http::{App, Problem};
@@ -68,11 +67,8 @@ const OVERLAPS: [(&str, &str); 4] = [
 ];
 
 /// What happens to the runs that came due while no server was up.
-const MISFIRES: [(&str, &str); 3] = [
-    ("fire_once", "Create one job for all"),
-    ("skip", "Skip them"),
-    ("fire_all", "Create a job for each"),
-];
+const MISFIRES: [(&str, &str); 3] =
+    [("fire_once", "Create one job for all"), ("skip", "Skip them"), ("fire_all", "Create a job for each")];
 
 /// `GET /ui/triggers/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer, Query(kind): Query<Kind>) -> Page {
