@@ -14,7 +14,7 @@ use super::frame::{Frame, Section};
 use super::jobs::{Row, rows, short};
 use super::json_view::JsonView;
 use super::mark::Mark;
-use super::page::{Page, page, sentence as as_sentence};
+use super::page::{Page, capital, page, sentence as as_sentence};
 use super::sentence::{reason_words, sentence};
 use super::viewer::Viewer;
 use super::when::{When, seconds_between, span};
@@ -219,9 +219,11 @@ fn facts(job: &Job) -> Vec<Fact> {
         ("Ordering key", &job.ordering_key),
         ("Correlation ID", &job.correlation_id),
         ("Trace ID", &job.trace),
-        ("Reason", &job.reason),
     ];
     facts.extend(optional.into_iter().filter_map(|(name, value)| Some(fact(name, value.clone()?, true))));
+    if let Some(reason) = &job.reason {
+        facts.push(fact("Reason", capital(reason_words(reason)), false));
+    }
     if let Some(deadline) = job.deadline {
         facts.push(fact("Deadline", super::when::exact(deadline), true));
     }

@@ -173,10 +173,14 @@ const fn advice(kind: ProblemKind) -> (&'static str, bool) {
 
 /// A message of the library as a sentence.
 pub(crate) fn sentence(message: &str) -> String {
-    let mut characters = message.chars();
-    let Some(first) = characters.next() else { return String::new() };
-    let end = if message.ends_with(['.', '!', '?', ')']) { "" } else { "." };
-    first.to_uppercase().chain(characters).chain(end.chars()).collect()
+    let is_whole = message.is_empty() || message.ends_with(['.', '!', '?', ')']);
+    capital(message) + if is_whole { "" } else { "." }
+}
+
+/// With a capital letter, as a sentence begins.
+pub(crate) fn capital(words: &str) -> String {
+    let mut letters = words.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ pub(crate) use edit::{change, create, edit, new};
 use super::asked::Query;
 use super::frame::{Frame, Section};
 use super::json_view::JsonView;
-use super::page::{Page, back, page, sentence};
+use super::page::{Page, back, capital, page, sentence};
 use super::posted::Posted;
 use super::viewer::Viewer;
 use super::when::When;
@@ -140,12 +140,6 @@ fn schedule_words(cron: &str, zone: &str) -> String {
     let words = Schedule::new(cron, zone).map(|schedule| schedule.cron().in_words()).unwrap_or_default();
     let is_daily = words.starts_with("at ") && !words.contains(" on ") && !words.contains(" in ");
     capital(&if is_daily { format!("every day {words}") } else { words })
-}
-
-/// With a capital letter, as a word or a sentence begins.
-fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
 /// `POST /ui/triggers/dry-run`: which triggers would fire, and with what.

@@ -10,11 +10,10 @@ use windlass::{Act, Fire, NewTrigger, Trigger};
 use super::super::form::{Form, Shown};
 use super::super::frame::{Frame, Section};
 use super::super::jobs::short;
-use super::super::page::{Page, back, page, sentence};
+use super::super::page::{Page, back, capital, page, sentence};
 use super::super::posted::Posted;
 use super::super::viewer::Viewer;
 use super::super::when::When;
-use super::capital;
 use super::next_runs::NextRuns;
 use crate::auth::Permission;
 use crate::http::{App, Problem};
@@ -64,15 +63,12 @@ const OVERLAPS: [(&str, &str); 4] = [
     ("allow", "Start another anyway"),
     ("skip", "Skip this run"),
     ("queue_one", "Queue one job"),
-    ("cancel_running", "Cancel it and start the new one"),
+    ("cancel_running", "Cancel the running job"),
 ];
 
 /// What happens to the runs that came due while no server was up.
-const MISFIRES: [(&str, &str); 3] = [
-    ("fire_once", "Create one job for all missed runs"),
-    ("skip", "Skip them"),
-    ("fire_all", "Create a job for each"),
-];
+const MISFIRES: [(&str, &str); 3] =
+    [("fire_once", "Create one job for all"), ("skip", "Skip them"), ("fire_all", "Create a job for each")];
 
 /// `GET /ui/triggers/new`
 pub(crate) async fn new(FromState(app): FromState<App>, viewer: Viewer, Query(kind): Query<Kind>) -> Page {
