@@ -96,14 +96,13 @@ const NO_UNSAFE_FILTER: Rule = Rule {
     mend: "print an Html, which a template or the chart renderer made",
     find: |tree| {
         let unsafe_filters = |file: &File| -> Vec<Place> {
-            let filters = occurrences(&file.text, "|").filter_map(|at| {
+            let filters = occurrences(&file.text, "|").filter(|&at| {
                 let name = file.text[at + 1..].trim_start();
-                let is_unsafe = ["safe", "e(", "escape("].iter().any(|filter| {
+                ["safe", "e(", "escape("].iter().any(|filter| {
                     name.strip_prefix(filter).is_some_and(|rest| {
                         filter.ends_with('(') || !rest.starts_with(|letter: char| letter.is_alphanumeric())
                     })
-                });
-                is_unsafe.then_some(at)
+                })
             });
             filters.map(|at| file.place(line_at(&file.text, at), "a filter that prints as it is")).collect()
         };
