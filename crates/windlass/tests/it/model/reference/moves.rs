@@ -25,17 +25,17 @@ impl Reference {
                     (_, IfUnmet::Cancel) => false,
                 };
                 waiting.insert(job);
-                if met {
-                    // What it had been waiting for itself still comes before the one that waited for it.
-                    for &(deeper, _) in before.keys().filter(|&&(deeper, link)| link == need && deeper != job)
-                    {
-                        self.needs.entry((deeper, job)).or_insert(if_unmet);
-                        next.insert(deeper);
-                    }
-                } else if if_unmet == IfUnmet::Cancel {
-                    canceled.insert(job);
-                } else {
+                if !met && if_unmet != IfUnmet::Cancel {
                     continue;
+                }
+                if !met {
+                    canceled.insert(job);
+                }
+                // What the ended job was still waiting for comes before the one that waited for it, also if that one is canceled: the
+                // next job of their ordering key waits for it in turn.
+                for &(deeper, _) in before.keys().filter(|&&(deeper, link)| link == need && deeper != job) {
+                    self.needs.entry((deeper, job)).or_insert(if_unmet);
+                    next.insert(deeper);
                 }
                 self.needs.remove(&(need, job));
             }
