@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn keys_and_values_are_text_only() {
         let html = json_view(&json!({"<b>": ["<img src=x onerror=alert(1)>", null, 1]}));
-        assert!(html.contains("&lt;b&gt;") && html.contains("&lt;img"), "{html}");
+        assert!(html.contains("&#60;b&#62;") && html.contains("&#60;img"), "{html}");
         assert!(!html.contains("<b>") && !html.contains("<img"), "{html}");
     }
 

@@ -27,7 +27,7 @@ async fn a_tenant_admin_enqueues_from_the_form_watches_it_run_follows_its_log_an
     chrome.until_text("#job-badge", "Running").await;
     chrome.until_text(".terminal pre", "waiting for the provider").await;
     chrome.until_text("#progress", "40%").await;
-    assert!(chrome.text("#sentence").await.starts_with("Runs on"), "{}", chrome.text("#sentence").await);
+    assert!(chrome.text("#sentence").await.starts_with("Running on"), "{}", chrome.text("#sentence").await);
 
     chrome.click("button[name=cancel]").await;
     chrome.until_text("#confirm h2", "Cancel this job?").await;
