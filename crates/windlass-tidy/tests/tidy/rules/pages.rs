@@ -98,11 +98,14 @@ const NO_UNSAFE_FILTER: Rule = Rule {
         let unsafe_filters = |file: &File| -> Vec<Place> {
             let filters = occurrences(&file.text, "|").filter(|&at| {
                 let name = file.text[at + 1..].trim_start();
-                ["safe", "e(", "escape("].iter().any(|filter| {
-                    name.strip_prefix(filter).is_some_and(|rest| {
-                        filter.ends_with('(') || !rest.starts_with(|letter: char| letter.is_alphanumeric())
+                let is_or = name.starts_with('|') || file.text[..at].ends_with('|');
+                !is_or
+                    && ["safe", "e(", "escape("].iter().any(|filter| {
+                        name.strip_prefix(filter).is_some_and(|rest| {
+                            filter.ends_with('(')
+                                || !rest.starts_with(|letter: char| letter.is_alphanumeric())
+                        })
                     })
-                })
             });
             filters.map(|at| file.place(line_at(&file.text, at), "a filter that prints as it is")).collect()
         };
