@@ -1,11 +1,11 @@
-//! A migrated database of one test, and handles on it.
+//! A migrated database for one test, with a connected queue.
 
 use uuid::Uuid;
 use windlass::{Queue, Settings};
 
 use crate::TestDatabase;
 
-/// A queue in a database of its own.
+/// A queue in its own database.
 #[derive(Debug)]
 pub struct TestQueue {
     database: TestDatabase,
@@ -21,7 +21,7 @@ impl TestQueue {
         Self { database, queue }
     }
 
-    /// The same in a database whose defaults are others, such as `("timezone", "'America/New_York'")`.
+    /// The same in a database with other settings, such as `("timezone", "'America/New_York'")`.
     pub async fn create_under(defaults: &[(&str, &str)]) -> Self {
         let database = migrated().await;
         let client = crate::postgres::connect(database.url()).await;
@@ -43,7 +43,7 @@ impl TestQueue {
         self.database.url()
     }
 
-    /// A client of its own, as the server's superuser: tests look behind the curtain with it.
+    /// A separate connection as superuser, to inspect the tables.
     pub async fn client(&self) -> tokio_postgres::Client {
         crate::postgres::connect(self.url()).await
     }
@@ -52,7 +52,7 @@ impl TestQueue {
         self.queue
             .ensure_tenant(slug, slug, 1)
             .await
-            .unwrap_or_else(|error| panic!("cannot make tenant {slug}: {error}"))
+            .unwrap_or_else(|error| panic!("cannot create tenant {slug}: {error}"))
     }
 }
 
@@ -64,7 +64,7 @@ impl std::ops::Deref for TestQueue {
     }
 }
 
-/// A database with this release's schema.
+/// A database with the schema of this release.
 pub async fn migrated() -> TestDatabase {
     TestDatabase::create("windlass", &windlass::print_sql(), async |url: String| {
         windlass::migrate(&settings(&url)).await.unwrap_or_else(|error| panic!("cannot migrate: {error}"));
@@ -73,5 +73,5 @@ pub async fn migrated() -> TestDatabase {
 }
 
 pub fn settings(url: &str) -> Settings {
-    Settings::new(url).unwrap_or_else(|error| panic!("not a database URL: {error}")).connections(4)
+    Settings::new(url).unwrap_or_else(|error| panic!("invalid database URL: {error}")).connections(4)
 }
