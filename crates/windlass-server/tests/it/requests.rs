@@ -166,7 +166,7 @@ async fn a_refused_message_writes_one_line_and_not_many() {
         let forged = client.request(Method::POST, "/api/v1/hooks/a%0D%0AERROR%20forged").body("{}");
         assert_eq!(forged.send().await.unwrap().status(), 401);
     }
-    let lines = secrets::logged("a signed event was refused");
+    let lines = secrets::logged("a signed event was rejected");
     assert!((1..=60).contains(&lines.len()), "{} lines", lines.len());
     assert!(lines.iter().all(|line| line.contains("forged")), "in one line: {lines:?}");
 }
