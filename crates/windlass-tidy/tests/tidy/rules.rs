@@ -6,6 +6,7 @@ mod length;
 mod links;
 mod pages;
 mod requests;
+mod rooms;
 mod statements;
 mod supply;
 mod tables;
@@ -16,6 +17,7 @@ use crate::rule::Rule;
 
 pub(crate) fn all() -> Vec<&'static Rule> {
     [
+        rooms::RULES,
         directions::RULES,
         statements::RULES,
         length::RULES,

@@ -41,6 +41,8 @@ const CHECKED: &[&str] = &[
     "routes",
     "stream-events",
     "audit-acts",
+    // By `rooms`.
+    "rooms",
 ];
 
 const REGISTERED: Rule = Rule {
