@@ -98,7 +98,7 @@ pub struct Keeper {
     queue: Queue,
     settings: KeeperSettings,
     holder: Uuid,
-    turn: Arc<dispatch_events::Turn>,
+    turn: Arc<dispatch_events::LastTenant>,
     wakes: Option<broadcast::Sender<Wake>>,
 }
 

@@ -111,14 +111,14 @@ pub struct Registered {
 /// The service. Cheap to clone; clones share the dispatcher.
 #[derive(Debug, Clone)]
 pub struct Pull {
-    inner: Arc<Inner>,
+    inner: Arc<Service>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct Service {
     database: Database,
     waiters: mpsc::UnboundedSender<Waiter>,
-    names: Names,
+    names: WorkerNumbers,
     /// Claims that wait, and the names that they ask for, of each tenant.
     waiting: [Places; 2],
     definitions: Arc<Definitions>,
@@ -134,7 +134,7 @@ impl Pull {
         let (waiters, arriving) = mpsc::unbounded_channel();
         let (wakes, heard) = broadcast::channel(4096);
         let definitions = Arc::new(Definitions::default());
-        let names = Names::default();
+        let names = WorkerNumbers::default();
         let stop = CancellationToken::new();
         // The dispatcher keeps a connection for as long as it runs and uses another beside it; whoever writes its leftovers uses a third.
         // They are its own: the calls of workers must find theirs free.
@@ -155,7 +155,8 @@ impl Pull {
             }));
         }
         let waiting = [Places::new(MOST_WAITING), Places::new(MOST_NAMED)];
-        let inner = Inner { database, waiters, names, waiting, definitions, stop, tasks: Mutex::new(tasks) };
+        let inner =
+            Service { database, waiters, names, waiting, definitions, stop, tasks: Mutex::new(tasks) };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -295,7 +296,7 @@ impl Pull {
     }
 }
 
-impl Drop for Inner {
+impl Drop for Service {
     fn drop(&mut self) {
         self.stop.cancel();
     }
@@ -318,9 +319,9 @@ fn lease_lost(fence: &Fence) {
 /// The numbers of the workers heard of, so that a claim need not ask for it; asked for once, however many claims of a
 /// worker come in at the same moment.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Names(Arc<Mutex<HashMap<String, Arc<OnceCell<i32>>>>>);
+pub(crate) struct WorkerNumbers(Arc<Mutex<HashMap<String, Arc<OnceCell<i32>>>>>);
 
-impl Names {
+impl WorkerNumbers {
     /// Names are the workers' own choice: more than this many are forgotten and asked for again.
     const MOST: usize = 100_000;
 

@@ -10,7 +10,7 @@ use metrics::{Counter, Histogram};
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
-use crate::model::job::state::{Actor, AttemptOutcome, State};
+use crate::model::job::state::{AttemptOutcome, MovedBy, State};
 use crate::model::new_job::{Enqueued, NewJob};
 use crate::model::trace::Trace;
 
@@ -52,7 +52,7 @@ pub struct Transition {
     pub worker_id: Arc<str>,
     pub from: State,
     pub to: State,
-    pub by: Actor,
+    pub by: MovedBy,
     /// How the attempt ended, when one did.
     pub outcome: Option<AttemptOutcome>,
     /// How long it ran, when it ended.

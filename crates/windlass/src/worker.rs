@@ -303,7 +303,7 @@ impl Shared {
             worker_id: self.worker_id.clone(),
             from: State::Queued,
             to: State::Running,
-            by: crate::model::job::state::Actor::Claim,
+            by: crate::model::job::state::MovedBy::Claim,
             outcome: None,
             ran: None,
             queued: job.queued(),

@@ -131,8 +131,8 @@ impl From<windlass::Error> for Failure {
     }
 }
 
-impl From<windlass::embedded::Error> for Failure {
-    fn from(error: windlass::embedded::Error) -> Self {
+impl From<windlass::embedded::EmbeddedError> for Failure {
+    fn from(error: windlass::embedded::EmbeddedError) -> Self {
         Self::new(Exit::Unreachable, error.to_string())
     }
 }

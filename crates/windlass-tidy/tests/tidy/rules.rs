@@ -4,6 +4,7 @@ mod directions;
 mod finished;
 mod length;
 mod links;
+mod names;
 mod pages;
 mod requests;
 mod rooms;
@@ -19,6 +20,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
     [
         rooms::RULES,
         directions::RULES,
+        names::RULES,
         statements::RULES,
         length::RULES,
         finished::RULES,

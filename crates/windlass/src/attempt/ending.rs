@@ -10,7 +10,7 @@ use crate::model::definition::Policies;
 use crate::model::job::claimed::Claimed;
 use crate::model::job::settle::{Budget, Next, Outcome, Retry, Settlement, settle};
 use crate::model::job::state::{AttemptOutcome, State};
-use crate::model::new_job::{Link, NewJob};
+use crate::model::new_job::{ChainedJob, NewJob};
 use crate::store::job::Ending;
 use crate::text;
 
@@ -121,7 +121,7 @@ fn detail(settlement: &Settlement, finish: &Finish) -> String {
         progress: finish
             .progress
             .as_ref()
-            .map(|report| Progress { percent: report.percent, message: report.message.as_deref() }),
+            .map(|report| ProgressDetail { percent: report.percent, message: report.message.as_deref() }),
     };
     serde_json::to_string(&detail).unwrap_or_else(|_| {
         format!(
@@ -154,7 +154,7 @@ struct Detail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     artifact: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    chain: Vec<Link<'a>>,
+    chain: Vec<ChainedJob<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,11 +168,11 @@ struct Detail<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     stderr: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Progress<'a>>,
+    progress: Option<ProgressDetail<'a>>,
 }
 
 #[derive(Serialize)]
-struct Progress<'a> {
+struct ProgressDetail<'a> {
     percent: Option<f32>,
     message: Option<&'a str>,
 }

@@ -12,14 +12,14 @@ pub(crate) struct Finish {
     pub(crate) error: Option<String>,
     pub(crate) done: Done,
     /// What the attempt leaves behind beside its outcome, if a process ran.
-    pub(crate) facts: Option<Box<Facts>>,
+    pub(crate) facts: Option<Box<ProcessFacts>>,
     /// The run's last word of how far it was.
     pub(crate) progress: Option<Report>,
 }
 
 /// What is known of the process that ran an attempt.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct ProcessFacts {
     pub(crate) pid: Option<i32>,
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,

@@ -14,7 +14,7 @@ use crate::model::record::{Event, EventTrigger};
 use crate::model::trigger;
 use crate::store;
 use crate::store::database::Session;
-use crate::store::event::Which;
+use crate::store::event::WhichEvents;
 use crate::text::redact;
 
 const LARGEST_PAGE: u16 = 500;
@@ -50,7 +50,7 @@ impl Acting {
 impl Looking {
     /// One page of events with what they caused, newest first, and whether there are more. It ends after about 4 MiB.
     pub async fn events(&self, filter: &EventFilter) -> Result<(Vec<Event>, bool)> {
-        let which = Which {
+        let which = WhichEvents {
             id: None,
             name: filter.name.as_deref(),
             older_than: filter.older_than,
@@ -74,6 +74,6 @@ fn shown(event: Event) -> Event {
 }
 
 async fn one(session: &Session, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
-    let which = Which { id: Some(id), limit: 1, ..Which::default() };
+    let which = WhichEvents { id: Some(id), limit: 1, ..WhichEvents::default() };
     Ok(store::event::list(session, tenant, &which).await?.0.pop())
 }

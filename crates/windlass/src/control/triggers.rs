@@ -20,7 +20,7 @@ use crate::model::record::{Fire, FireOutcome};
 use crate::model::trigger::{self, NewTrigger, Trigger, TriggerType, next_due};
 use crate::store;
 use crate::store::database::Session;
-use crate::store::trigger::{Times, Which};
+use crate::store::trigger::{Times, WhichTriggers};
 pub(super) use hidden::hidden;
 use hidden::shown;
 
@@ -189,7 +189,7 @@ impl Looking {
         offset: u32,
     ) -> Result<Vec<Trigger>> {
         let limit = i64::from(limit).min(LARGEST_PAGE);
-        let which = Which { id: None, kind, after, limit, offset: offset.into() };
+        let which = WhichTriggers { id: None, kind, after, limit, offset: offset.into() };
         store::trigger::list(&self.session, self.reach.owner(), &which).await
     }
 
@@ -230,7 +230,7 @@ impl Looking {
 }
 
 async fn one(session: &Session, tenant: Uuid, id: Uuid) -> Result<Option<Trigger>> {
-    let which = Which { id: Some(id), limit: 1, ..Which::default() };
+    let which = WhichTriggers { id: Some(id), limit: 1, ..WhichTriggers::default() };
     Ok(store::trigger::list(session, tenant, &which).await?.pop())
 }
 

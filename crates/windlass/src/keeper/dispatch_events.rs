@@ -22,7 +22,7 @@ use crate::model::trigger::{
 };
 use crate::queue::Queue;
 use crate::store;
-use crate::store::event::{Decided, Share, Triggers};
+use crate::store::event::{DecidedEvent, OutboxShare, Triggers};
 use crate::store::trigger::Unreadable;
 use crate::text;
 
@@ -37,13 +37,13 @@ const RINGS_FOR: Duration = Duration::from_secs(3);
 
 /// Whose turn was the last one.
 #[derive(Debug, Default)]
-pub(super) struct Turn(Mutex<Uuid>);
+pub(super) struct LastTenant(Mutex<Uuid>);
 
-pub(super) async fn run_once(queue: &Queue, holder: Uuid, turn: &Turn) -> Result<Round> {
+pub(super) async fn run_once(queue: &Queue, holder: Uuid, turn: &LastTenant) -> Result<Round> {
     let database = queue.database();
     let patience = leader::patience(database, "dispatch", holder).await?;
     let after = *turn.0.lock().unwrap_or_else(PoisonError::into_inner);
-    let share = Share { events: MOST_EVENTS, bytes: MOST_BYTES.into(), tenants: MOST_TENANTS, after };
+    let share = OutboxShare { events: MOST_EVENTS, bytes: MOST_BYTES.into(), tenants: MOST_TENANTS, after };
     let outbox = store::event::pending(database, patience, &share, RINGS_FOR).await?;
     for (tenant, event, problem) in &outbox.unreadable {
         apply::hold_back(database, *tenant, *event, problem).await?;
@@ -117,7 +117,7 @@ async fn decide(
     events: &[Pending],
     triggers: &Triggers,
     room: &mut Room,
-    decided: &mut Vec<Decided>,
+    decided: &mut Vec<DecidedEvent>,
 ) -> Result<bool> {
     for event in events {
         let mut matches = Vec::new();
@@ -147,8 +147,8 @@ async fn decide(
     Ok(triggers.is_last)
 }
 
-fn about(event: &Pending, until: Option<Uuid>, matches: Vec<Match>) -> Decided {
-    Decided { tenant: event.tenant, event: event.id, after: event.after, until, matches }
+fn about(event: &Pending, until: Option<Uuid>, matches: Vec<Match>) -> DecidedEvent {
+    DecidedEvent { tenant: event.tenant, event: event.id, after: event.after, until, matches }
 }
 
 /// Nobody can tell which events are for a trigger whose conditions cannot be read.

@@ -13,7 +13,7 @@ use crate::model::new_job::NewJob;
 use crate::model::trigger::{Decision, Overlap, Trigger, jitter, plan, rendered};
 use crate::queue::Queue;
 use crate::store;
-use crate::store::trigger::{Decided, Instant, What};
+use crate::store::trigger::{DecidedFires, DueInstant, What};
 
 /// Triggers and instants per statement, so that no transaction is long.
 const MOST: i32 = 500;
@@ -28,7 +28,7 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
     let patience = leader::patience(database, "schedule", holder).await?;
     let due = store::trigger::due(database, patience, MOST, MOST_BYTES).await?;
     let mut is_full = due.len() >= MOST.unsigned_abs() as usize;
-    let mut decided = Decided::default();
+    let mut decided = DecidedFires::default();
     for (trigger, now) in due {
         if decided.instants.len() >= MOST_INSTANTS || decided.bytes() >= MOST_BYTES.unsigned_abs() as usize {
             is_full = true;
@@ -56,7 +56,12 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
 }
 
 /// Adds one trigger's plan. Answers whether more of it is due.
-async fn decide(queue: &Queue, decided: &mut Decided, trigger: &Trigger, now: Timestamp) -> Result<bool> {
+async fn decide(
+    queue: &Queue,
+    decided: &mut DecidedFires,
+    trigger: &Trigger,
+    now: Timestamp,
+) -> Result<bool> {
     let Some(from) = trigger.next_due_at else { return Ok(false) };
     let fields = &trigger.fields;
     let schedule = match fields.parse_schedule() {
@@ -86,7 +91,7 @@ async fn decide(queue: &Queue, decided: &mut Decided, trigger: &Trigger, now: Ti
                 Err(error) => What::Skip(crate::text::storable(error.to_string().as_bytes(), 500)),
             },
         };
-        decided.instants.push(Instant { ord, due, what });
+        decided.instants.push(DueInstant { ord, due, what });
     }
     Ok(plan.next.is_some_and(|next| next <= now))
 }

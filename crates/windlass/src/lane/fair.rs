@@ -33,8 +33,8 @@ pub struct Lane {
 
 #[derive(Debug, Default)]
 pub struct Fair {
-    lanes: HashMap<i32, Known>,
-    tenants: HashMap<Uuid, Tenant>,
+    lanes: HashMap<i32, KnownLane>,
+    tenants: HashMap<Uuid, TenantShare>,
     /// The tenants that have an active lane, least served first.
     ranking: BTreeSet<Rank>,
     /// Where a tenant starts when none is active: as far as any has come.
@@ -54,7 +54,7 @@ impl Fair {
         if self.lanes.get(&lane.id).is_some_and(|known| known.lane != lane) {
             self.remove_lane(lane.id);
         }
-        self.lanes.entry(lane.id).or_insert(Known { lane, woken: false, is_active: false });
+        self.lanes.entry(lane.id).or_insert(KnownLane { lane, woken: false, is_active: false });
         let tenant = self.tenants.entry(lane.tenant).or_default();
         tenant.lanes.insert(lane.id);
         tenant.weight = weight.max(1);
@@ -65,7 +65,7 @@ impl Fair {
 
     pub fn remove_lane(&mut self, id: i32) {
         self.deactivate(id);
-        let Some(Known { lane, .. }) = self.lanes.remove(&id) else { return };
+        let Some(KnownLane { lane, .. }) = self.lanes.remove(&id) else { return };
         let Some(tenant) = self.tenants.get_mut(&lane.tenant) else { return };
         tenant.lanes.remove(&id);
         if tenant.lanes.is_empty() {
@@ -148,7 +148,7 @@ impl Fair {
     /// What the claim really got from a lane that it asked for `asked`. Turns not used are given back to the tenant, and a lane
     /// that came back short rests, unless it was woken since it was dealt.
     pub fn settle(&mut self, id: i32, asked: usize, got: usize) {
-        let Some(Known { lane, woken, .. }) = self.lanes.get(&id).copied() else { return };
+        let Some(KnownLane { lane, woken, .. }) = self.lanes.get(&id).copied() else { return };
         if got >= asked {
             // Woken, and not only left active: an older claim may have come back short and put it to rest.
             if asked > 0 {
@@ -182,7 +182,7 @@ fn portion(slots: usize) -> usize {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownLane {
     lane: Lane,
     /// Since it was last dealt.
     woken: bool,
@@ -191,7 +191,7 @@ struct Known {
 }
 
 #[derive(Debug, Default)]
-struct Tenant {
+struct TenantShare {
     weight: u32,
     /// Turns had, divided by weight.
     served: u128,
@@ -216,7 +216,7 @@ struct Active {
     turn: u64,
 }
 
-impl Tenant {
+impl TenantShare {
     fn rank(&self, tenant: Uuid) -> Rank {
         Rank { served: self.served, turn: self.turn, tenant }
     }

@@ -30,7 +30,7 @@ pub struct Enqueued {
 pub struct NewJob {
     pub(crate) definition_key: String,
     payload: Result<String>,
-    pub(crate) options: Options,
+    pub(crate) options: JobOptions,
 }
 
 impl NewJob {
@@ -38,7 +38,7 @@ impl NewJob {
         Self {
             definition_key: definition_key.into(),
             payload: Ok("{}".to_owned()),
-            options: Options::default(),
+            options: JobOptions::default(),
         }
     }
 
@@ -59,7 +59,7 @@ impl NewJob {
     }
 
     /// The same as named arguments of the SQL door: how a finishing job asks for its next ones.
-    pub(crate) fn as_link(&self) -> Link<'_> {
+    pub(crate) fn as_link(&self) -> ChainedJob<'_> {
         let options = &self.options;
         let mut named = serde_json::json!({
             "definition_key": self.definition_key,
@@ -88,7 +88,7 @@ impl NewJob {
             fields.retain(|_, value| !value.is_null());
         }
         let payload = self.payload_text().ok().and_then(|text| serde_json::from_str(text).ok());
-        Link { named, payload }
+        ChainedJob { named, payload }
     }
 
     pub(crate) fn payload_text(&self) -> Result<&str> {
@@ -294,7 +294,7 @@ fn checked(text: String) -> Result<String> {
 
 /// A new job as a finishing one asks for it.
 #[derive(Serialize)]
-pub(crate) struct Link<'a> {
+pub(crate) struct ChainedJob<'a> {
     #[serde(flatten)]
     named: serde_json::Value,
     /// As it was written: parsing it would round its large numbers.
@@ -304,7 +304,7 @@ pub(crate) struct Link<'a> {
 
 /// Everything optional about a new job.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Options {
+pub(crate) struct JobOptions {
     pub(crate) id: Option<Uuid>,
     pub(crate) tenant: Option<Uuid>,
     pub(crate) queue: Option<String>,
@@ -330,7 +330,7 @@ pub(crate) struct Options {
     pub(crate) trace: Option<String>,
 }
 
-impl Options {
+impl JobOptions {
     pub(crate) fn needs_a_guard(&self) -> bool {
         self.scheduled_for.is_some()
             || self.delay.is_some()
@@ -358,7 +358,7 @@ impl Options {
         if self.has_no_extra() {
             return None;
         }
-        let extra = Extra {
+        let extra = ExtraOptions {
             source: (self.source != Source::Manual).then(|| self.source.as_str()),
             created_by: self.created_by,
             parent_id: self.parent_id,
@@ -375,7 +375,7 @@ impl Options {
 }
 
 #[derive(Serialize)]
-struct Extra<'a> {
+struct ExtraOptions<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -26,7 +26,7 @@ pub(crate) struct Template {
 enum Node {
     Plain(Value),
     /// Keeps the type of what it stands for.
-    Whole(Slot),
+    Whole(Placeholder),
     Text(Vec<Piece>),
     List(Vec<Node>),
     Members(Vec<(String, Node)>),
@@ -35,12 +35,12 @@ enum Node {
 #[derive(Debug, Clone)]
 enum Piece {
     Text(String),
-    Slot(Slot),
+    Placeholder(Placeholder),
 }
 
 /// One `{{…}}`.
 #[derive(Debug, Clone)]
-struct Slot {
+struct Placeholder {
     path: Vec<String>,
     default: Option<Value>,
 }
@@ -48,12 +48,12 @@ struct Slot {
 impl Template {
     /// Reads a template; every path must begin with one of the roots.
     pub(crate) fn parse(template: &Value, roots: &[&str]) -> Result<Self> {
-        Ok(Self { root: parse::node(template, roots, &mut Place::default())? })
+        Ok(Self { root: parse::node(template, roots, &mut TemplatePath::default())? })
     }
 
     /// The payload for one event or instant. `values` are the roots with what they stand for.
     pub(crate) fn render(&self, values: &[(&str, &Value)]) -> Result<Value> {
-        let mut rendering = Rendering { values, bytes: 0, place: Place::default() };
+        let mut rendering = Rendering { values, bytes: 0, place: TemplatePath::default() };
         rendering.node(&self.root)
     }
 }
@@ -61,7 +61,7 @@ impl Template {
 struct Rendering<'a> {
     values: &'a [(&'a str, &'a Value)],
     bytes: usize,
-    place: Place,
+    place: TemplatePath,
 }
 
 impl<'a> Rendering<'a> {
@@ -100,7 +100,7 @@ impl<'a> Rendering<'a> {
         for piece in pieces {
             match piece {
                 Piece::Text(plain) => text.push_str(plain),
-                Piece::Slot(slot) => {
+                Piece::Placeholder(slot) => {
                     let value = self.find(slot)?;
                     self.count(weight(value))?;
                     match value {
@@ -121,7 +121,7 @@ impl<'a> Rendering<'a> {
         Ok(text)
     }
 
-    fn find<'s>(&self, slot: &'s Slot) -> Result<&'s Value>
+    fn find<'s>(&self, slot: &'s Placeholder) -> Result<&'s Value>
     where
         'a: 's,
     {
@@ -186,11 +186,11 @@ fn kind(value: &Value) -> &'static str {
 
 /// Where in the template we are, for messages.
 #[derive(Default)]
-struct Place {
+struct TemplatePath {
     segments: Vec<String>,
 }
 
-impl Place {
+impl TemplatePath {
     fn enter(&mut self, segment: &str) {
         self.segments.push(segment.replace('~', "~0").replace('/', "~1"));
     }

@@ -56,7 +56,7 @@ impl Reason {
 
 /// What is known of a job and its surroundings.
 #[derive(Debug, Clone)]
-pub(crate) struct Facts {
+pub(crate) struct JobFacts {
     pub(crate) status: State,
     pub(crate) definition_key: String,
     pub(crate) definition_is_active: bool,
@@ -84,7 +84,7 @@ pub(crate) struct Facts {
 }
 
 /// Puts the facts in order of what an operator should look at first.
-pub(crate) fn explain(facts: &Facts) -> Why {
+pub(crate) fn explain(facts: &JobFacts) -> Why {
     let mut reasons = match facts.status {
         State::Succeeded | State::Failed | State::DeadLetter | State::Canceled => vec![finished(facts)],
         State::Running => running(facts),
@@ -105,14 +105,14 @@ pub(crate) fn explain(facts: &Facts) -> Why {
     Why { status: facts.status, reason, reasons }
 }
 
-fn finished(facts: &Facts) -> Reason {
+fn finished(facts: &JobFacts) -> Reason {
     let when = facts.finished_at.map(|at| format!(" at {at}")).unwrap_or_default();
     let because = facts.ended_because.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
     let message = format!("it has ended as {}{when}{because}", facts.status);
     Reason::new("finished", message, "retry it to run it once more")
 }
 
-fn running(facts: &Facts) -> Vec<Reason> {
+fn running(facts: &JobFacts) -> Vec<Reason> {
     let by = facts.worker_id.as_deref().unwrap_or("a worker");
     let mut reasons = Vec::new();
     if facts.cancel_requested {
@@ -129,7 +129,7 @@ fn running(facts: &Facts) -> Vec<Reason> {
     reasons
 }
 
-fn scheduled(facts: &Facts) -> Vec<Reason> {
+fn scheduled(facts: &JobFacts) -> Vec<Reason> {
     let Some(due) = facts.due_at else { return Vec::new() };
     if due <= facts.now {
         let message = format!("it was due at {due} and is being put in line");
@@ -145,7 +145,7 @@ fn scheduled(facts: &Facts) -> Vec<Reason> {
     vec![Reason::new("not_due", format!("it is scheduled for {due}"), "wait until then")]
 }
 
-fn blocked(facts: &Facts) -> Reason {
+fn blocked(facts: &JobFacts) -> Reason {
     let shown: Vec<String> =
         facts.waits_for.iter().take(3).map(|(job, state)| format!("{job} ({state})")).collect();
     let more = facts.waits_for.len().saturating_sub(shown.len());
@@ -159,7 +159,7 @@ fn blocked(facts: &Facts) -> Reason {
 }
 
 /// What would keep it from running even if it were at the head of the line.
-fn surroundings(facts: &Facts) -> Vec<Reason> {
+fn surroundings(facts: &JobFacts) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if facts.tenant_status != "active" {
         let message = format!("the tenant is {}", facts.tenant_status);
@@ -179,7 +179,7 @@ fn surroundings(facts: &Facts) -> Vec<Reason> {
     reasons
 }
 
-fn no_worker(facts: &Facts) -> Reason {
+fn no_worker(facts: &JobFacts) -> Reason {
     let key = &facts.definition_key;
     if let Some(worker) = facts.quiet_workers.first() {
         let message = format!("every worker that knows {key:?} is quiet, {worker} among them");
@@ -199,7 +199,7 @@ fn no_worker(facts: &Facts) -> Reason {
     )
 }
 
-fn in_line(facts: &Facts) -> Vec<Reason> {
+fn in_line(facts: &JobFacts) -> Vec<Reason> {
     let many = |count: i64| if count >= 1000 { "1000 or more".to_owned() } else { count.to_string() };
     let mut reasons = Vec::new();
     for whose in &facts.limits_reached {
@@ -230,7 +230,7 @@ fn in_line(facts: &Facts) -> Vec<Reason> {
     reasons
 }
 
-fn about_to_start(facts: &Facts) -> Reason {
+fn about_to_start(facts: &JobFacts) -> Reason {
     let workers = facts.able_workers.len();
     let message = format!("it is at the head of its line, and {workers} live workers know its key");
     Reason::new(

@@ -108,8 +108,8 @@ impl Introduction {
         json::check(&metadata, &limits).map_err(|refused| Error::json("metadata", refused))
     }
 
-    pub(crate) fn as_stored(&self, name: &str) -> store::worker::Introduction {
-        store::worker::Introduction {
+    pub(crate) fn as_stored(&self, name: &str) -> store::worker::WorkerIntroduction {
+        store::worker::WorkerIntroduction {
             worker_id: name.to_owned(),
             hostname: self.hostname.clone(),
             queues: Some(self.queues.clone()),
@@ -140,8 +140,8 @@ impl Claim {
         check_lease(self.lease)
     }
 
-    pub(crate) fn as_introduction(&self, name: &str) -> store::worker::Introduction {
-        store::worker::Introduction {
+    pub(crate) fn as_introduction(&self, name: &str) -> store::worker::WorkerIntroduction {
+        store::worker::WorkerIntroduction {
             worker_id: name.to_owned(),
             hostname: String::new(),
             queues: Some(self.queues.clone()),

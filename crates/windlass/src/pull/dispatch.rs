@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::groups::{Groups, Interest, MOST, Waiter};
 use super::leftovers::{Leftover, Leftovers, Refused};
-use super::{Definitions, Names, RemoteJob};
+use super::{Definitions, RemoteJob, WorkerNumbers};
 use crate::error::Result;
 use crate::listen::Wake;
 use crate::model::job::claimed::Fence;
@@ -24,7 +24,7 @@ use crate::queue::identity::{hostname, new_worker_id};
 use crate::store;
 use crate::store::database::{Database, Session};
 use crate::store::remote::{Dealt, PRESENT, Slots};
-use crate::store::worker::{Claimant, Introduction};
+use crate::store::worker::{Claimant, WorkerIntroduction};
 use crate::telemetry;
 
 /// How often the lanes are looked at without a bell, while somebody waits.
@@ -42,9 +42,9 @@ pub(super) struct Dispatcher {
     arriving: mpsc::UnboundedReceiver<Waiter>,
     wakes: broadcast::Receiver<Wake>,
     definitions: Arc<Definitions>,
-    names: Names,
+    names: WorkerNumbers,
     leftovers: Leftovers,
-    me: Introduction,
+    me: WorkerIntroduction,
     worker: i32,
     is_waiting: bool,
     groups: Groups,
@@ -66,11 +66,11 @@ impl Dispatcher {
         arriving: mpsc::UnboundedReceiver<Waiter>,
         wakes: broadcast::Receiver<Wake>,
         definitions: Arc<Definitions>,
-        names: Names,
+        names: WorkerNumbers,
         leftovers: Leftovers,
     ) -> Result<Self> {
         let hostname = hostname();
-        let me = Introduction {
+        let me = WorkerIntroduction {
             worker_id: new_worker_id(&hostname),
             hostname,
             queues: None,

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::model::doctor::facts::Facts;
+use crate::model::doctor::facts::DatabaseFacts;
 use crate::model::doctor::{Finding, judge};
 use crate::setup::migrate;
 use crate::store::database::Settings;
@@ -29,13 +29,13 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
     let server = ask::server(client).await?;
     let answered = Timestamp::now().as_millisecond();
     let has_schema = server.has_schema;
-    let mut facts = Facts {
+    let mut facts = DatabaseFacts {
         clock_off_ms: server.clock_ms - (asked + answered) / 2,
         server,
         holders: ask::holders(client).await?,
         is_pooled: !connect::is_direct(&settings.config).await?,
         is_heard: is_heard(settings).await?,
-        ..Facts::default()
+        ..DatabaseFacts::default()
     };
     if has_schema {
         facts.expected = migrate::expected();

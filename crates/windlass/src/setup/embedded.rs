@@ -28,10 +28,10 @@ use std::env;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-pub use error::Error;
+pub use error::EmbeddedError;
 pub use server::Postgres;
 
-/// The environment variable that [`Options::new`] reads its [`Source`] from.
+/// The environment variable that [`Options::new`] reads its [`ServerSource`] from.
 pub const SOURCE_VARIABLE: &str = "WINDLASS_POSTGRES_SOURCE";
 
 /// Which Postgres to start, and on which data.
@@ -39,20 +39,20 @@ pub const SOURCE_VARIABLE: &str = "WINDLASS_POSTGRES_SOURCE";
 pub struct Options {
     /// Created on the first start. Its parent also holds the lock files, so it must be writable.
     pub data_dir: PathBuf,
-    pub source: Source,
+    pub source: ServerSource,
     /// Extra `postgresql.conf` values. They win over ours, and take effect when a server is started, not when a
     /// running one is shared.
     pub settings: Vec<(String, String)>,
 }
 
 impl Options {
-    /// The source comes from `WINDLASS_POSTGRES_SOURCE`, and is [`Source::Auto`] where that is not set.
-    pub fn new(data_dir: impl Into<PathBuf>) -> Result<Options, Error> {
+    /// The source comes from `WINDLASS_POSTGRES_SOURCE`, and is [`ServerSource::Auto`] where that is not set.
+    pub fn new(data_dir: impl Into<PathBuf>) -> Result<Options, EmbeddedError> {
         let source = match env::var(SOURCE_VARIABLE) {
             Ok(value) => value.parse()?,
-            Err(env::VarError::NotPresent) => Source::Auto,
+            Err(env::VarError::NotPresent) => ServerSource::Auto,
             Err(env::VarError::NotUnicode(value)) => {
-                return Err(Error::UnknownSource { value: value.to_string_lossy().into_owned() });
+                return Err(EmbeddedError::UnknownSource { value: value.to_string_lossy().into_owned() });
             }
         };
         Ok(Options { data_dir: data_dir.into(), source, settings: Vec::new() })
@@ -61,7 +61,7 @@ impl Options {
 
 /// Where the server's programs come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ServerSource {
     /// The first of system, pip and npm that works.
     Auto,
     /// An installed Postgres, 15 or newer.
@@ -74,39 +74,42 @@ pub enum Source {
     Path(PathBuf),
 }
 
-impl Source {
+impl ServerSource {
     /// The major version this source would start. It may have to fetch it first.
-    pub async fn major_version(&self) -> Result<u32, Error> {
+    pub async fn major_version(&self) -> Result<u32, EmbeddedError> {
         let user = server_user::ServerUser::choose()?;
         Ok(binaries::find(self, &user).await?.major_version)
     }
 }
 
-impl FromStr for Source {
-    type Err = Error;
+impl FromStr for ServerSource {
+    type Err = EmbeddedError;
 
-    fn from_str(value: &str) -> Result<Source, Error> {
+    fn from_str(value: &str) -> Result<ServerSource, EmbeddedError> {
         match value {
-            "auto" => Ok(Source::Auto),
-            "system" => Ok(Source::System),
-            "pip" => Ok(Source::Pip),
-            "npm" => Ok(Source::Npm),
-            path if path.starts_with('/') => Ok(Source::Path(PathBuf::from(path))),
-            other => Err(Error::UnknownSource { value: other.to_owned() }),
+            "auto" => Ok(ServerSource::Auto),
+            "system" => Ok(ServerSource::System),
+            "pip" => Ok(ServerSource::Pip),
+            "npm" => Ok(ServerSource::Npm),
+            path if path.starts_with('/') => Ok(ServerSource::Path(PathBuf::from(path))),
+            other => Err(EmbeddedError::UnknownSource { value: other.to_owned() }),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, PathBuf, Source};
+    use super::{EmbeddedError, PathBuf, ServerSource};
 
     #[test]
     fn a_source_is_a_known_word_or_an_absolute_path() {
-        assert_eq!("pip".parse::<Source>().unwrap(), Source::Pip);
-        assert_eq!("/opt/pg/bin".parse::<Source>().unwrap(), Source::Path(PathBuf::from("/opt/pg/bin")));
-        let error = "brew".parse::<Source>().unwrap_err();
-        assert!(matches!(&error, Error::UnknownSource { value } if value == "brew"));
+        assert_eq!("pip".parse::<ServerSource>().unwrap(), ServerSource::Pip);
+        assert_eq!(
+            "/opt/pg/bin".parse::<ServerSource>().unwrap(),
+            ServerSource::Path(PathBuf::from("/opt/pg/bin"))
+        );
+        let error = "brew".parse::<ServerSource>().unwrap_err();
+        assert!(matches!(&error, EmbeddedError::UnknownSource { value } if value == "brew"));
         assert!(error.to_string().contains("auto, system, pip, npm"));
     }
 }

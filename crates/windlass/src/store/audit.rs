@@ -32,14 +32,14 @@ pub(crate) static RECORD: Statement = Statement {
 };
 
 /// An act in the form that the statement's parameters take.
-pub(crate) struct Entry<'a> {
+pub(crate) struct AuditParams<'a> {
     owner: Uuid,
     by: &'a Actor,
     act: &'a Act,
     outcome: &'static str,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> AuditParams<'a> {
     pub(crate) fn of(owner: Uuid, by: &'a Actor, act: &'a Act) -> Self {
         Self { owner, by, act, outcome: if act.is_denied { "denied" } else { "done" } }
     }
@@ -62,7 +62,7 @@ impl<'a> Entry<'a> {
 }
 
 /// The same act of many callers, by columns, as record_audits takes them. None of them is denied or has a before.
-pub(crate) struct Entries<'a> {
+pub(crate) struct AuditColumns<'a> {
     owner: Uuid,
     actors: Vec<&'a str>,
     roles: Vec<&'a str>,
@@ -73,7 +73,7 @@ pub(crate) struct Entries<'a> {
     afters: Vec<Option<&'a Value>>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> AuditColumns<'a> {
     pub(crate) fn of(owner: Uuid, acts: impl Iterator<Item = (&'a Actor, &'a Act)> + Clone) -> Self {
         Self {
             owner,
@@ -102,7 +102,7 @@ impl<'a> Entries<'a> {
 }
 
 pub(crate) async fn record(session: &Session, owner: Uuid, by: &Actor, act: &Act) -> Result<()> {
-    session.query(&RECORD, &Entry::of(owner, by, act).params()).await?;
+    session.query(&RECORD, &AuditParams::of(owner, by, act).params()).await?;
     Ok(())
 }
 

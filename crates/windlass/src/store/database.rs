@@ -22,7 +22,7 @@ use tokio_postgres::{Config, Row};
 use uuid::Uuid;
 
 use super::connect::tls;
-use super::holders::{Held, Holders};
+use super::holders::{HeldConnection, Holders};
 use super::isolation;
 use super::shares::{Share, Shares};
 pub(crate) use super::statement::{Statement, query_unnamed};
@@ -263,7 +263,7 @@ pub(crate) async fn conflict_pause() {
 /// dropped inside a transaction is told to roll back, which comes before whatever its next user sends.
 pub(crate) struct Session {
     client: Option<Object>,
-    _held: Option<Held>,
+    _held: Option<HeldConnection>,
     pub(super) share: Option<Share>,
     prepared: Arc<AtomicBool>,
     has_unusual_defaults: bool,

@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 use super::database::{Statement, query_unnamed};
 use super::trouble;
 use crate::error::Result;
-use crate::model::doctor::facts::{Damage, Holder, Installed, Server, Stuck, Table, Worker};
+use crate::model::doctor::facts::{Damage, Holder, Installed, Server, Stuck, TableFacts, WorkerFacts};
 use crate::model::record::Trouble;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
@@ -84,9 +84,9 @@ pub(crate) async fn damage(client: &Client) -> Result<Vec<Damage>> {
     Ok(rows.iter().map(|row| Damage { kind: row.get(0), name: row.get(1) }).collect())
 }
 
-pub(crate) async fn tables(client: &Client) -> Result<Vec<Table>> {
+pub(crate) async fn tables(client: &Client) -> Result<Vec<TableFacts>> {
     let rows = query_unnamed(client, &TABLES, &[]).await?;
-    let tables = rows.iter().map(|row| Table {
+    let tables = rows.iter().map(|row| TableFacts {
         name: row.get("name"),
         live_rows: row.get("live_rows"),
         dead_rows: row.get("dead_rows"),
@@ -101,9 +101,9 @@ pub(crate) async fn take_admin(client: &Client) -> Result<()> {
     query_unnamed(client, &TAKE_ADMIN, &[]).await.map(drop)
 }
 
-pub(crate) async fn workers(client: &Client) -> Result<Vec<Worker>> {
+pub(crate) async fn workers(client: &Client) -> Result<Vec<WorkerFacts>> {
     let rows = query_unnamed(client, &WORKERS, &[]).await?;
-    let workers = rows.iter().map(|row| Worker {
+    let workers = rows.iter().map(|row| WorkerFacts {
         worker_id: row.get("worker_id"),
         silent_seconds: row.get("silent_seconds"),
         running_count: row.get("running_count"),

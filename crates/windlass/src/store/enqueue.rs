@@ -170,12 +170,12 @@ pub(crate) async fn routed_many(session: &Session, new: &[Routed<'_>]) -> Result
         return Ok(());
     }
     let all: Vec<&Routed<'_>> = new.iter().collect();
-    session.query(&ROUTED_MANY, &Columns::of(&all).params()).await?;
+    session.query(&ROUTED_MANY, &RoutedColumns::of(&all).params()).await?;
     Ok(())
 }
 
 /// Many jobs by their columns, as enqueue_routed_many takes them.
-pub(super) struct Columns<'a> {
+pub(super) struct RoutedColumns<'a> {
     tenants: Vec<Uuid>,
     jobs: Vec<Uuid>,
     lanes: Vec<i32>,
@@ -186,7 +186,7 @@ pub(super) struct Columns<'a> {
     extras: Option<Vec<Option<JsonText<'a>>>>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> RoutedColumns<'a> {
     pub(super) fn of(new: &[&'a Routed<'_>]) -> Self {
         let has_extras = new.iter().any(|job| job.extra.is_some());
         Self {

@@ -5,7 +5,7 @@ use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::database::{Database, Session, Statement};
-use super::enqueue::{Columns, Routed};
+use super::enqueue::{Routed, RoutedColumns};
 use super::param::JsonText;
 use super::{act, audit};
 use crate::error::{Error, Result};
@@ -56,13 +56,14 @@ pub(crate) async fn routed_as(
             let (payload, extra) = (JsonText(&new.payload), new.extra.as_deref().map(JsonText));
             let job: [&(dyn ToSql + Sync); 6] =
                 [&new.tenant, &new.job, &new.lane, &new.max_attempts, &payload, &extra];
-            let entry = audit::Entry::of(tenant, by, act);
+            let entry = audit::AuditParams::of(tenant, by, act);
             session.transact(&begin, &ENQUEUE_AS, &[&job[..], &entry.params()[..]].concat()).await?
         }
         many => {
             let jobs: Vec<&Routed<'_>> = many.iter().map(|caller| &caller.new).collect();
-            let jobs = Columns::of(&jobs);
-            let entries = audit::Entries::of(tenant, many.iter().map(|caller| (&caller.by, &caller.act)));
+            let jobs = RoutedColumns::of(&jobs);
+            let entries =
+                audit::AuditColumns::of(tenant, many.iter().map(|caller| (&caller.by, &caller.act)));
             session
                 .transact(&begin, &ENQUEUE_AS_MANY, &[&jobs.params()[..], &entries.params()[..]].concat())
                 .await?

@@ -66,7 +66,7 @@ static LIST: Statement = Statement {
 
 /// Which events of a tenant.
 #[derive(Default)]
-pub(crate) struct Which<'a> {
+pub(crate) struct WhichEvents<'a> {
     pub(crate) id: Option<Uuid>,
     pub(crate) name: Option<&'a str>,
     pub(crate) older_than: Option<Uuid>,
@@ -76,7 +76,11 @@ pub(crate) struct Which<'a> {
 }
 
 /// As many as fit a page, and whether there are more.
-pub(crate) async fn list(session: &Session, tenant: Uuid, which: &Which<'_>) -> Result<(Vec<Event>, bool)> {
+pub(crate) async fn list(
+    session: &Session,
+    tenant: Uuid,
+    which: &WhichEvents<'_>,
+) -> Result<(Vec<Event>, bool)> {
     let mut slices = Slices::new(which.limit);
     while let Some((limit, bytes)) = slices.wanted() {
         let last: Option<Uuid> = slices.last().map(|row| row.get(1));
@@ -92,7 +96,7 @@ pub(crate) async fn list(session: &Session, tenant: Uuid, which: &Which<'_>) -> 
 }
 
 /// How much one look at the outbox may bring.
-pub(crate) struct Share {
+pub(crate) struct OutboxShare {
     pub(crate) events: i32,
     pub(crate) bytes: i64,
     pub(crate) tenants: i32,
@@ -117,7 +121,7 @@ static PENDING: Statement = Statement {
 pub(crate) async fn pending(
     db: &Database,
     late: std::time::Duration,
-    share: &Share,
+    share: &OutboxShare,
     rings_for: std::time::Duration,
 ) -> Result<Outbox> {
     let (late, rings_for) = (whole_millis(late), whole_millis(rings_for));
@@ -214,7 +218,7 @@ static DISPATCH: Statement = Statement {
 
 /// What was decided about one event: its matches among some of its triggers.
 #[derive(Clone)]
-pub(crate) struct Decided {
+pub(crate) struct DecidedEvent {
     pub(crate) tenant: Uuid,
     pub(crate) event: Uuid,
     /// The triggers up to this id were done before.
@@ -225,8 +229,9 @@ pub(crate) struct Decided {
 }
 
 /// How many events were dispatched by us or came further, and how many jobs that made.
-pub(crate) async fn dispatch(db: &Database, decided: &[Decided]) -> Result<(u64, u64)> {
-    let of_events = |column: fn(&Decided) -> Option<Uuid>| decided.iter().map(column).collect::<Vec<_>>();
+pub(crate) async fn dispatch(db: &Database, decided: &[DecidedEvent]) -> Result<(u64, u64)> {
+    let of_events =
+        |column: fn(&DecidedEvent) -> Option<Uuid>| decided.iter().map(column).collect::<Vec<_>>();
     let matches: Vec<(i32, &Match)> =
         (1..).zip(decided).flat_map(|(ord, event)| event.matches.iter().map(move |one| (ord, one))).collect();
     let made = || matches.iter().map(|(_, one)| one.made.as_ref().ok());

@@ -21,10 +21,10 @@ impl Holders {
     }
 
     /// Notes that the current task holds a connection, until the answer is dropped.
-    pub(crate) fn hold(&self) -> Option<Held> {
+    pub(crate) fn hold(&self) -> Option<HeldConnection> {
         let task = task::try_id()?;
         self.lock().insert(task);
-        Some(Held { holders: self.clone(), task })
+        Some(HeldConnection { holders: self.clone(), task })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashSet<Id>> {
@@ -33,12 +33,12 @@ impl Holders {
 }
 
 /// A connection that a task holds.
-pub(crate) struct Held {
+pub(crate) struct HeldConnection {
     holders: Holders,
     task: Id,
 }
 
-impl Drop for Held {
+impl Drop for HeldConnection {
     fn drop(&mut self) {
         self.holders.lock().remove(&self.task);
     }

@@ -77,7 +77,7 @@ pub(crate) async fn settle_in<C: tokio_postgres::GenericClient + Sync>(
 }
 
 struct EndingColumns<'a> {
-    fences: Columns,
+    fences: FenceColumns,
     ran_ms: Vec<Option<i32>>,
     details: Vec<Option<JsonText<'a>>>,
 }
@@ -85,7 +85,7 @@ struct EndingColumns<'a> {
 impl<'a> EndingColumns<'a> {
     fn of(endings: &'a [Ending]) -> Self {
         Self {
-            fences: Columns::of(endings.iter().map(|ending| &ending.fence)),
+            fences: FenceColumns::of(endings.iter().map(|ending| &ending.fence)),
             ran_ms: endings.iter().map(|ending| ending.ran_ms).collect(),
             details: endings.iter().map(|ending| ending.detail.as_deref().map(JsonText)).collect(),
         }
@@ -108,14 +108,14 @@ fn positions(row: &tokio_postgres::Row, column: usize) -> Vec<usize> {
 
 /// Fences as the columns in which statements take them.
 #[derive(Default)]
-pub(crate) struct Columns {
+pub(crate) struct FenceColumns {
     pub(crate) tenants: Vec<Uuid>,
     pub(crate) jobs: Vec<Uuid>,
     pub(crate) attempts: Vec<i32>,
     pub(crate) tokens: Vec<Uuid>,
 }
 
-impl Columns {
+impl FenceColumns {
     pub(crate) fn of<'a>(fences: impl Iterator<Item = &'a Fence>) -> Self {
         let mut columns = Self::default();
         for fence in fences {
@@ -149,7 +149,7 @@ pub(crate) struct Report {
 }
 
 pub(crate) async fn report_progress(db: &Database, reports: &[Report]) -> Result<()> {
-    let columns = Columns::of(reports.iter().map(|report| &report.fence));
+    let columns = FenceColumns::of(reports.iter().map(|report| &report.fence));
     let percents: Vec<_> = reports.iter().map(|report| report.percent).collect();
     let messages: Vec<_> = reports.iter().map(|report| report.message.as_deref()).collect();
     db.query(

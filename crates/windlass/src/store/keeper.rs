@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio_postgres::types::Type;
 
 use super::database::{Database, Statement};
-use super::job::{Columns, Settled, read_settled};
+use super::job::{FenceColumns, Settled, read_settled};
 use super::param::JsonText;
 use super::worker::millis;
 use crate::error::Result;
@@ -84,7 +84,7 @@ pub(crate) async fn reap(
     fences: &[Fence],
     details: &[String],
 ) -> Result<Settled> {
-    let columns = Columns::of(fences.iter());
+    let columns = FenceColumns::of(fences.iter());
     let details: Vec<_> = details.iter().map(|detail| JsonText(detail)).collect();
     let row = db
         .query_one(

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::bounded::PAGE_BYTES;
 use super::database::{Database, Rows, Session, Statement};
-use super::job::Columns;
+use super::job::FenceColumns;
 use super::list::begin;
 use crate::error::Result;
 use crate::model::job::claimed::Fence;
@@ -40,7 +40,7 @@ static WRITE: Statement = Statement {
 
 /// Answers how many were taken; those of attempts that have ended are not.
 pub(crate) async fn write(db: &Database, chunks: &[NewChunk]) -> Result<i32> {
-    let columns = Columns::of(chunks.iter().map(|chunk| &chunk.fence));
+    let columns = FenceColumns::of(chunks.iter().map(|chunk| &chunk.fence));
     let numbers: Vec<i32> = chunks.iter().map(|chunk| chunk.chunk).collect();
     let streams: Vec<i16> = chunks.iter().map(|chunk| chunk.stream.code()).collect();
     let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::database::{Session, Statement};
 use crate::error::Result;
 use crate::model::job::state::State;
-use crate::model::why::Facts;
+use crate::model::why::JobFacts;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&OLDEST, &WHY];
 
@@ -24,12 +24,12 @@ pub(crate) async fn oldest(
 
 static WHY: Statement = Statement { text: include_str!("sql/job/why.sql"), types: &[Type::UUID, Type::UUID] };
 
-pub(crate) async fn why(session: &Session, tenant: Uuid, job: Uuid) -> Result<Option<Facts>> {
+pub(crate) async fn why(session: &Session, tenant: Uuid, job: Uuid) -> Result<Option<JobFacts>> {
     let rows = session.query(&WHY, &[&tenant, &job]).await?;
     Ok(rows.first().map(|row| {
         let needs: Vec<Uuid> = row.get("waits_for");
         let states: Vec<String> = row.get("their_states");
-        Facts {
+        JobFacts {
             status: row
                 .get::<_, Option<&str>>("status")
                 .and_then(|status| status.parse().ok())

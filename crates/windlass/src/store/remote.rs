@@ -10,10 +10,10 @@ use uuid::Uuid;
 
 use super::bounded::PAGE_BYTES;
 use super::database::{Database, Rows, Session, Statement};
-use super::job::{Columns, Settled, read_settled};
+use super::job::{FenceColumns, Settled, read_settled};
 use super::keeper::LostJob;
 use super::param::{JsonOut, JsonText};
-use super::worker::{self, Claimant, Introduction, LOOK_LIMIT, Wanted, millis};
+use super::worker::{self, Claimant, LOOK_LIMIT, Wanted, WorkerIntroduction, millis};
 use crate::error::Result;
 use crate::model::job::claimed::{Claimed, Fence};
 use crate::model::job::settle::Budget;
@@ -30,7 +30,7 @@ static REGISTER: Statement = Statement {
 };
 
 /// Makes the worker known, or takes it up again. Answers its number and whether it was asked to be quiet.
-pub(crate) async fn register(db: &Database, me: &Introduction, version: &str) -> Result<(i32, bool)> {
+pub(crate) async fn register(db: &Database, me: &WorkerIntroduction, version: &str) -> Result<(i32, bool)> {
     let queues = me.queues.clone().unwrap_or_default();
     let row = db
         .query_one(
@@ -300,7 +300,7 @@ static REAP: Statement = Statement {
 
 /// Applies decisions about lost jobs, as far as their leases have still run out.
 pub(crate) async fn reap(db: &Database, fences: &[Fence], details: &[String]) -> Result<Settled> {
-    let columns = Columns::of(fences.iter());
+    let columns = FenceColumns::of(fences.iter());
     let details: Vec<_> = details.iter().map(|detail| JsonText(detail)).collect();
     let row = db
         .query_one(&REAP, &[&columns.tenants, &columns.jobs, &columns.attempts, &columns.tokens, &details])

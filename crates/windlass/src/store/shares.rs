@@ -22,11 +22,11 @@ const MOST_TENANTS: usize = 10_000;
 #[derive(Debug, Clone)]
 pub(super) struct Shares {
     most: usize,
-    of: Arc<Mutex<HashMap<Uuid, Places>>>,
+    of: Arc<Mutex<HashMap<Uuid, TenantPlaces>>>,
 }
 
 #[derive(Debug, Clone)]
-struct Places {
+struct TenantPlaces {
     /// Those who hold a connection, and those who wait.
     line: Arc<Semaphore>,
     connections: Arc<Semaphore>,
@@ -53,13 +53,13 @@ impl Shares {
         }
     }
 
-    fn places(&self, tenant: Uuid) -> Places {
+    fn places(&self, tenant: Uuid) -> TenantPlaces {
         let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
         if of.len() >= MOST_TENANTS {
             // Whoever has none and waits for none has a full share anyway.
             of.retain(|_, places| Arc::strong_count(&places.line) > 1);
         }
-        let new = || Places {
+        let new = || TenantPlaces {
             line: Arc::new(Semaphore::new(self.most * (1 + WAITING))),
             connections: Arc::new(Semaphore::new(self.most)),
         };

@@ -96,7 +96,7 @@ static LIST: Statement = Statement {
 
 /// Which triggers of a tenant.
 #[derive(Default)]
-pub(crate) struct Which {
+pub(crate) struct WhichTriggers {
     pub(crate) id: Option<Uuid>,
     pub(crate) kind: Option<TriggerType>,
     pub(crate) after: Option<Uuid>,
@@ -104,7 +104,7 @@ pub(crate) struct Which {
     pub(crate) offset: i64,
 }
 
-pub(crate) async fn list(session: &Session, tenant: Uuid, which: &Which) -> Result<Vec<Trigger>> {
+pub(crate) async fn list(session: &Session, tenant: Uuid, which: &WhichTriggers) -> Result<Vec<Trigger>> {
     let kind = which.kind.map(|kind| match kind {
         TriggerType::Event => "event",
         TriggerType::Schedule => "schedule",
@@ -244,16 +244,16 @@ static FIRE: Statement = Statement {
 
 /// What the scheduler decided, as the columns in which the statement takes it: triggers, then their instants.
 #[derive(Default)]
-pub(crate) struct Decided {
+pub(crate) struct DecidedFires {
     pub(crate) tenants: Vec<Uuid>,
     pub(crate) triggers: Vec<Uuid>,
     pub(crate) generations: Vec<i32>,
     pub(crate) expected: Vec<Timestamp>,
     pub(crate) next_dues: Vec<Option<Timestamp>>,
-    pub(crate) instants: Vec<Instant>,
+    pub(crate) instants: Vec<DueInstant>,
 }
 
-impl Decided {
+impl DecidedFires {
     /// Of the payloads.
     pub(crate) fn bytes(&self) -> usize {
         self.instants
@@ -263,7 +263,7 @@ impl Decided {
     }
 }
 
-pub(crate) struct Instant {
+pub(crate) struct DueInstant {
     /// Which of the triggers, from 1.
     pub(crate) ord: i32,
     pub(crate) due: Timestamp,
@@ -276,7 +276,7 @@ pub(crate) enum What {
 }
 
 /// How many instants fired, and how many were left out.
-pub(crate) async fn fire(db: &Database, decided: &Decided) -> Result<(u64, u64)> {
+pub(crate) async fn fire(db: &Database, decided: &DecidedFires) -> Result<(u64, u64)> {
     let all = &decided.instants;
     let ords: Vec<_> = all.iter().map(|instant| instant.ord).collect();
     let dues: Vec<_> = all.iter().map(|instant| instant.due).collect();

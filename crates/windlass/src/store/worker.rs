@@ -20,7 +20,7 @@ pub(crate) const STATEMENTS: &[&Statement] =
 
 /// What a worker says of itself when it starts.
 #[derive(Debug, Clone)]
-pub(crate) struct Introduction {
+pub(crate) struct WorkerIntroduction {
     pub(crate) worker_id: String,
     pub(crate) hostname: String,
     pub(crate) queues: Option<Vec<String>>,
@@ -34,7 +34,7 @@ static REGISTER: Statement = Statement {
     types: &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT4, Type::JSONB],
 };
 
-pub(crate) async fn register(db: &Database, me: &Introduction) -> Result<i32> {
+pub(crate) async fn register(db: &Database, me: &WorkerIntroduction) -> Result<i32> {
     let queues = me.queues.clone().unwrap_or_default();
     let row = db
         .query_one(

@@ -12,7 +12,7 @@ use super::command::CommandSpec;
 #[cfg(feature = "http-jobs")]
 use super::http::{HttpEndpoint, HttpKind};
 use crate::error::{Error, Result};
-pub(crate) use table::{Item, Source, Table};
+pub(crate) use table::{ConfigText, Item, Table};
 
 /// A worker's configuration, read and checked whole.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ impl WorkerFile {
 
     /// Reads the text of a file; `name` is what errors call it.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        let source = Source { name, text };
+        let source = ConfigText { name, text };
         let document = source.parse()?;
         let mut root = Table::root(&source, document.get_ref());
         let mut file = Self::default();
@@ -72,7 +72,7 @@ impl WorkerFile {
 
     /// Whether a text is such a file, and not the settings of a whole process, which may name one.
     pub fn is_one(text: &str) -> bool {
-        let source = Source { name: "", text };
+        let source = ConfigText { name: "", text };
         let Ok(document) = source.parse() else { return false };
         let mut root = Table::root(&source, document.get_ref());
         let has_endpoints = root.tables("http").is_ok_and(|tables| !tables.is_empty());

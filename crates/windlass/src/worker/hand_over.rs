@@ -10,7 +10,7 @@ use crate::model::job::claimed::Claimed;
 use crate::store;
 use crate::store::database::Database;
 use crate::store::remote::PRESENT;
-use crate::store::worker::Introduction;
+use crate::store::worker::WorkerIntroduction;
 use crate::telemetry;
 
 /// How often a sick database is asked again. The worker's own lease covers the attempt meanwhile.
@@ -54,7 +54,7 @@ impl HandOver {
         if let Some(worker) = known {
             return Ok(worker);
         }
-        let me = Introduction {
+        let me = WorkerIntroduction {
             worker_id: format!("{}@endpoint", key.replace('/', "_")),
             hostname: String::new(),
             queues: None,

@@ -25,7 +25,7 @@ use crate::attempt::finish::Finish;
 use crate::error::Result;
 use crate::model::definition::Definition;
 use crate::model::job::settle::Outcome;
-use answer::Heard;
+use answer::CallResult;
 use breaker::Breaker;
 use call::Caller;
 
@@ -82,7 +82,7 @@ impl HttpKind {
         self.read(jobs, &heard, is_batch)
     }
 
-    fn read(&self, jobs: &[Context], heard: &Heard, is_batch: bool) -> Vec<Finish> {
+    fn read(&self, jobs: &[Context], heard: &CallResult, is_batch: bool) -> Vec<Finish> {
         let ids: Vec<_> = jobs.iter().map(Context::job_id).collect();
         let read = if is_batch {
             answer::read_batch(heard, &ids, self.lease)

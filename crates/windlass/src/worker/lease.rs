@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::queue::identity;
 use crate::store;
 use crate::store::database::{Database, Settings};
-use crate::store::worker::Introduction;
+use crate::store::worker::WorkerIntroduction;
 use crate::telemetry;
 
 /// The worker's standing with the database, as the rest of the worker sees it.
@@ -82,16 +82,16 @@ fn margin(length: Duration) -> Duration {
 }
 
 /// The thread that keeps the lease until `stop`.
-pub(crate) struct Keeper {
+pub(crate) struct LeaseThread {
     pub(crate) settings: Settings,
-    pub(crate) me: Introduction,
+    pub(crate) me: WorkerIntroduction,
     pub(crate) interval: Duration,
     pub(crate) lease: Arc<Lease>,
     pub(crate) running: Arc<Running>,
     pub(crate) stop: CancellationToken,
 }
 
-impl Keeper {
+impl LeaseThread {
     pub(crate) fn start(self) -> Result<thread::JoinHandle<()>> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -167,8 +167,10 @@ impl Keeper {
                 // Declared dead: every job we held was taken, so whatever still runs here runs for nothing.
                 telemetry::heartbeat("refused");
                 self.running.stop_all(Stop::LeaseLost);
-                let reborn =
-                    Introduction { worker_id: identity::new_worker_id(&self.me.hostname), ..self.me.clone() };
+                let reborn = WorkerIntroduction {
+                    worker_id: identity::new_worker_id(&self.me.hostname),
+                    ..self.me.clone()
+                };
                 self.lease.worker.store(store::worker::register(database, &reborn).await?, Ordering::Release);
                 tracing::warn!(worker_id = %reborn.worker_id, "declared dead; going on under a new name");
             }

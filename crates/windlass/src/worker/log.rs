@@ -34,7 +34,7 @@ const KEPT_BYTES: usize = 1024 * 1024;
 pub(crate) struct LogSink {
     database: Database,
     /// By fence, never by job: two tenants may give their jobs the same id.
-    runs: Mutex<HashMap<Fence, Entry>>,
+    runs: Mutex<HashMap<Fence, RunLog>>,
     is_used: AtomicBool,
     /// One write at a time, so that the chunks of a run arrive in order.
     writing: tokio::sync::Mutex<()>,
@@ -57,7 +57,7 @@ impl LogSink {
         }
         self.is_used.store(true, Ordering::Release);
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.entry(*fence).or_insert_with(|| Entry::new(*fence)).append(stream, text);
+        runs.entry(*fence).or_insert_with(|| RunLog::new(*fence)).append(stream, text);
     }
 
     /// The end of a run: writes what it has not written yet, unless it was short and its tails hold all of it.
@@ -106,7 +106,7 @@ impl LogSink {
 
     fn gather(&self) -> Vec<NewChunk> {
         let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut talking: Vec<&mut Entry> = runs
+        let mut talking: Vec<&mut RunLog> = runs
             .values_mut()
             .filter(|entry| !entry.pending.is_empty() && entry.began.elapsed() >= SHORT)
             .collect();
@@ -127,7 +127,7 @@ impl LogSink {
 
 /// What one run has printed and not written, and what the database has of it.
 #[derive(Debug)]
-struct Entry {
+struct RunLog {
     fence: Fence,
     began: Instant,
     pending: VecDeque<(LogStream, String)>,
@@ -138,7 +138,7 @@ struct Entry {
     written_bytes: usize,
 }
 
-impl Entry {
+impl RunLog {
     fn new(fence: Fence) -> Self {
         Self {
             fence,
@@ -237,8 +237,8 @@ mod tests {
 
     use super::*;
 
-    fn entry() -> Entry {
-        Entry::new(Fence { tenant: Uuid::nil(), job: Uuid::nil(), attempt: 1, token: Uuid::nil() })
+    fn entry() -> RunLog {
+        RunLog::new(Fence { tenant: Uuid::nil(), job: Uuid::nil(), attempt: 1, token: Uuid::nil() })
     }
 
     #[test]

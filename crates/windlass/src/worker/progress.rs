@@ -24,7 +24,7 @@ const EVERY: Duration = Duration::from_millis(250);
 pub(crate) struct ProgressSink {
     database: Database,
     /// By fence, never by job: two tenants may give their jobs the same id.
-    said: Mutex<HashMap<Fence, Word>>,
+    said: Mutex<HashMap<Fence, LastReport>>,
     is_used: AtomicBool,
     news: Notify,
     /// Held while words are being written, so that none can arrive after a later one.
@@ -32,7 +32,7 @@ pub(crate) struct ProgressSink {
 }
 
 #[derive(Debug)]
-struct Word {
+struct LastReport {
     report: Report,
     is_written: bool,
 }
@@ -50,7 +50,7 @@ impl ProgressSink {
 
     pub(crate) fn tell(&self, report: Report) {
         self.is_used.store(true, Ordering::Release);
-        let word = Word { report, is_written: false };
+        let word = LastReport { report, is_written: false };
         self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(word.report.fence, word);
         self.news.notify_one();
     }

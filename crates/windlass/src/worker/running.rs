@@ -77,12 +77,12 @@ pub(crate) struct Slot(usize);
 /// How many jobs are held, in all the workers that share them: one that takes over from another takes no more than the
 /// other leaves free.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
+pub(crate) struct HeldJobs {
     taken: AtomicUsize,
     freed: Notify,
 }
 
-impl Places {
+impl HeldJobs {
     fn free(&self, count: usize) {
         if count > 0 {
             self.taken.fetch_sub(count, Ordering::AcqRel);
@@ -94,7 +94,7 @@ impl Places {
 /// Places for jobs that are about to be claimed. Those that no job came for are given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Reserved {
-    places: Arc<Places>,
+    places: Arc<HeldJobs>,
     count: usize,
 }
 
@@ -124,18 +124,18 @@ pub(crate) struct Running {
     turns: Semaphore,
     taken: AtomicUsize,
     ended: AtomicUsize,
-    places: Arc<Places>,
-    slots: Mutex<Slots>,
+    places: Arc<HeldJobs>,
+    slots: Mutex<SlotTable>,
 }
 
 #[derive(Debug, Default)]
-struct Slots {
+struct SlotTable {
     places: Vec<Option<(Fence, Switch)>>,
     free: Vec<usize>,
 }
 
 impl Running {
-    pub(crate) fn new(capacity: usize, places: Arc<Places>) -> Self {
+    pub(crate) fn new(capacity: usize, places: Arc<HeldJobs>) -> Self {
         Self {
             capacity,
             turns: Semaphore::new(capacity),
@@ -147,7 +147,7 @@ impl Running {
     }
 
     /// What this worker shares with one that takes over.
-    pub(crate) fn places(&self) -> &Arc<Places> {
+    pub(crate) fn places(&self) -> &Arc<HeldJobs> {
         &self.places
     }
 

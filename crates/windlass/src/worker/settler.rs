@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::model::definition::Policies;
 use crate::model::job::claimed::Claimed;
 use crate::model::job::settle::Retry;
-use crate::model::job::state::{Actor, AttemptOutcome, State};
+use crate::model::job::state::{AttemptOutcome, MovedBy, State};
 use crate::store;
 use crate::store::database::{Database, Session};
 use crate::store::job::Ending;
@@ -258,7 +258,7 @@ impl Settler {
                     worker_id: self.worker_id.clone(),
                     from: State::Running,
                     to: next,
-                    by: Actor::Worker,
+                    by: MovedBy::Worker,
                     outcome: Some(outcome),
                     ran: Some(one.ran),
                     queued: one.claimed.queued(),

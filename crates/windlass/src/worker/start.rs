@@ -15,7 +15,7 @@ use super::kind::Kind;
 use super::lease::{self, Lease};
 use super::log::LogSink;
 use super::progress::ProgressSink;
-use super::running::{Places, Running};
+use super::running::{HeldJobs, Running};
 use super::settler::Settler;
 use super::{Shared, Worker};
 use crate::attempt::known::Known;
@@ -26,7 +26,7 @@ use crate::queue::Queue;
 use crate::queue::identity::{hostname, new_worker_id};
 use crate::store;
 use crate::store::database::Database;
-use crate::store::worker::Introduction;
+use crate::store::worker::WorkerIntroduction;
 use crate::telemetry::{self, Events, Meters};
 use crate::text::redact::Redactor;
 
@@ -44,7 +44,7 @@ pub struct WorkerBuilder {
     keeper: Option<KeeperSettings>,
     metadata: serde_json::Value,
     redactor: Redactor,
-    places: Arc<Places>,
+    places: Arc<HeldJobs>,
     #[cfg(feature = "commands")]
     runs_commands: bool,
 }
@@ -228,7 +228,7 @@ impl WorkerBuilder {
         let keys: Vec<String> = kinds.keys().map(ToString::to_string).collect();
         let settings = self.queue.settings().clone();
         let hostname = hostname();
-        let me = Introduction {
+        let me = WorkerIntroduction {
             worker_id: new_worker_id(&hostname),
             hostname,
             queues: self.queues.clone(),
@@ -284,7 +284,7 @@ impl WorkerBuilder {
             patience: self.lease,
         };
         let heartbeat = self.heartbeat.unwrap_or(self.lease / 3);
-        let lease_thread = lease::Keeper {
+        let lease_thread = lease::LeaseThread {
             settings: settings.clone(),
             me,
             interval: heartbeat,

@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 use tokio::task::JoinSet;
-use windlass::embedded::{Error, Options, Postgres, SOURCE_VARIABLE, Source};
+use windlass::embedded::{EmbeddedError, Options, Postgres, SOURCE_VARIABLE, ServerSource};
 use windlass_testing::eventually;
 
 use scratch::{Scratch, connect, is_root, kill_postmaster, single};
@@ -178,7 +178,9 @@ async fn another_major_version_is_refused() {
     fs::create_dir(scratch.data_dir()).unwrap();
     fs::write(scratch.data_dir().join("PG_VERSION"), "12\n").unwrap();
     let error = Postgres::start(&scratch.options()).await.unwrap_err();
-    let Error::OtherMajorVersion { data_version, server_version, .. } = &error else { panic!("{error}") };
+    let EmbeddedError::OtherMajorVersion { data_version, server_version, .. } = &error else {
+        panic!("{error}")
+    };
     assert_eq!(data_version, "12");
     let message = error.to_string();
     assert!(
@@ -193,7 +195,7 @@ async fn a_directory_with_other_things_in_it_is_refused_and_left_alone() {
     fs::create_dir(scratch.data_dir()).unwrap();
     fs::write(scratch.data_dir().join("thesis.tex"), "\\chapter{}").unwrap();
     let error = Postgres::start(&scratch.options()).await.unwrap_err();
-    assert!(matches!(error, Error::NotADataDirectory { .. }), "{error}");
+    assert!(matches!(error, EmbeddedError::NotADataDirectory { .. }), "{error}");
     assert_eq!(fs::read_dir(scratch.data_dir()).unwrap().count(), 1);
 }
 
@@ -203,7 +205,7 @@ async fn a_data_directory_that_somebody_else_made_is_refused() {
     Postgres::start(&scratch.options()).await.unwrap().stop().await.unwrap();
     fs::write(scratch.data_dir().join("postgresql.conf"), "port = 5432\n").unwrap();
     let error = Postgres::start(&scratch.options()).await.unwrap_err();
-    assert!(matches!(error, Error::NotOurs { .. }), "{error}");
+    assert!(matches!(error, EmbeddedError::NotOurs { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -212,7 +214,7 @@ async fn a_server_that_dies_while_starting_is_reported_with_its_log() {
     let mut options = scratch.options();
     options.settings = vec![("shared_preload_libraries".into(), "no_such_library".into())];
     let error = Postgres::start(&options).await.unwrap_err();
-    let Error::DiedEarly { log, .. } = &error else { panic!("{error}") };
+    let EmbeddedError::DiedEarly { log, .. } = &error else { panic!("{error}") };
     assert!(log.contains("no_such_library"), "{log}");
 }
 
@@ -239,7 +241,7 @@ async fn a_closed_parent_directory_is_named() {
     let mut options = scratch.options();
     options.data_dir = closed.join("data");
     let error = Postgres::start(&options).await.unwrap_err();
-    let Error::NotTraversable { directory, .. } = &error else { panic!("{error}") };
+    let EmbeddedError::NotTraversable { directory, .. } = &error else { panic!("{error}") };
     assert_eq!(directory, &closed);
 }
 
@@ -257,17 +259,17 @@ async fn a_normal_user_runs_it_as_itself() {
 
 #[tokio::test]
 async fn the_system_postgres_starts() {
-    starts_from(Source::System, 15).await;
+    starts_from(ServerSource::System, 15).await;
 }
 
 #[tokio::test]
 async fn the_pip_package_starts() {
-    starts_from(Source::Pip, 18).await;
+    starts_from(ServerSource::Pip, 18).await;
 }
 
 #[tokio::test]
 async fn the_npm_package_starts() {
-    starts_from(Source::Npm, 18).await;
+    starts_from(ServerSource::Npm, 18).await;
 }
 
 #[tokio::test]
@@ -288,12 +290,12 @@ async fn two_processes_that_fetch_at_once_fill_the_cache_once() {
 #[tokio::test]
 async fn a_bin_directory_without_a_server_is_refused() {
     let scratch = Scratch::new();
-    let options = Options { source: Source::Path("/etc".into()), ..scratch.options() };
+    let options = Options { source: ServerSource::Path("/etc".into()), ..scratch.options() };
     let error = Postgres::start(&options).await.unwrap_err();
-    assert!(matches!(error, Error::IncompleteBinaries { .. }), "{error}");
+    assert!(matches!(error, EmbeddedError::IncompleteBinaries { .. }), "{error}");
 }
 
-async fn starts_from(source: Source, oldest: u32) {
+async fn starts_from(source: ServerSource, oldest: u32) {
     let scratch = Scratch::new();
     let postgres = Postgres::start(&Options { source, ..scratch.options() }).await.unwrap();
     assert!(postgres.major_version() >= oldest);

@@ -11,7 +11,7 @@ use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 use uuid::Uuid;
-use windlass::job::backoff::Kind;
+use windlass::job::backoff::BackoffKind;
 use windlass::{
     Backoff, Context, DEFAULT_TENANT, Definition, Done, Failure, Filter, Handler, NewJob, OnTimeout, Queue,
     Worker,
@@ -375,7 +375,7 @@ async fn start(queue: &Queue, handler: impl Handler) -> Worker {
 
 fn quick(key: &str) -> Definition {
     let backoff =
-        Backoff { kind: Kind::Fixed, base_seconds: 0.01, factor: 1.0, cap_seconds: 0.1, jitter: 0.0 };
+        Backoff { kind: BackoffKind::Fixed, base_seconds: 0.01, factor: 1.0, cap_seconds: 0.1, jitter: 0.0 };
     Definition::new(key).backoff(backoff).max_attempts(2).max_snoozes(1)
 }
 

@@ -1,7 +1,7 @@
 //! Installing on the system's Postgres and on the newest one that we fetch, as a managed Postgres lets one do it: by an administrator
 //! who may create roles and owns the database, and is no superuser. From PostgreSQL 16 on that is another set of rights than before.
 
-use windlass::embedded::{Options, Postgres, Source};
+use windlass::embedded::{Options, Postgres, ServerSource};
 use windlass::{Definition, Duty, Error, Keeper, KeeperSettings, NewJob, Queue, State, Worker, migrate};
 use windlass_testing::{Plain, eventually, settings};
 
@@ -9,15 +9,15 @@ use crate::embedded::scratch::{Scratch, connect};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_administrator_installs_on_the_system_postgres_and_its_logins_work() {
-    install(Source::System).await;
+    install(ServerSource::System).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_administrator_installs_on_the_fetched_postgres_and_its_logins_work() {
-    install(Source::Npm).await;
+    install(ServerSource::Npm).await;
 }
 
-async fn install(source: Source) {
+async fn install(source: ServerSource) {
     let scratch = Scratch::new();
     let postgres = Postgres::start(&Options { source, ..scratch.options() }).await.unwrap();
     let url = |login: &str, database: &str| {

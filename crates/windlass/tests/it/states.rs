@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::json;
 use uuid::Uuid;
-use windlass::job::state::{Actor, TRANSITIONS, Transition};
+use windlass::job::state::{Move, MovedBy, TRANSITIONS};
 use windlass::{DEFAULT_TENANT, Duty, Fence, Keeper, State};
 use windlass_testing::TestQueue;
 
@@ -76,28 +76,28 @@ const OPERATIONS: [Operation; 25] = [
 ];
 
 /// Where the operation takes a job from this state, and as whom; nowhere if it must leave the job alone.
-fn moves(operation: Operation, from: State) -> Option<(State, Actor)> {
-    let (starts, to, by): (&[State], State, Actor) = match operation {
+fn moves(operation: Operation, from: State) -> Option<(State, MovedBy)> {
+    let (starts, to, by): (&[State], State, MovedBy) = match operation {
         EnqueueDuplicate | Heartbeat | Progress | Purge => return None,
-        Claim => (&[State::Queued], State::Running, Actor::Claim),
-        Succeed => (&[State::Running], State::Succeeded, Actor::Worker),
-        FailRetryably | TimeOut | Snooze => (&[State::Running], State::Scheduled, Actor::Worker),
-        FailForGood => (&[State::Running], State::Failed, Actor::Worker),
-        SpendTheBudget => (&[State::Running], State::DeadLetter, Actor::Worker),
-        Release => (&[State::Running], State::Queued, Actor::Worker),
-        Acknowledge => (&[State::Running], State::Canceled, Actor::Worker),
-        Promote => (&[State::Scheduled], State::Queued, Actor::Promoter),
-        DependencySucceeds => (&[State::Blocked], State::Queued, Actor::Dependency),
-        DependencySucceedsEarly => (&[State::Blocked], State::Scheduled, Actor::Dependency),
-        DependencyFails => (&[State::Blocked], State::Canceled, Actor::Dependency),
-        Reap => (&[State::Running], State::Scheduled, Actor::Reaper),
-        ReapPoison => (&[State::Running], State::DeadLetter, Actor::Reaper),
-        ReapWithoutRetry => (&[State::Running], State::Failed, Actor::Reaper),
-        ReapCanceled => (&[State::Running], State::Canceled, Actor::Reaper),
-        Cancel => (&[State::Scheduled, State::Queued, State::Blocked], State::Canceled, Actor::Cancel),
-        Expire => (&[State::Scheduled, State::Queued, State::Blocked], State::Failed, Actor::Expiry),
-        Retry => (&TERMINAL, State::Queued, Actor::Operator),
-        RetryBehindOthers => (&TERMINAL, State::Blocked, Actor::Operator),
+        Claim => (&[State::Queued], State::Running, MovedBy::Claim),
+        Succeed => (&[State::Running], State::Succeeded, MovedBy::Worker),
+        FailRetryably | TimeOut | Snooze => (&[State::Running], State::Scheduled, MovedBy::Worker),
+        FailForGood => (&[State::Running], State::Failed, MovedBy::Worker),
+        SpendTheBudget => (&[State::Running], State::DeadLetter, MovedBy::Worker),
+        Release => (&[State::Running], State::Queued, MovedBy::Worker),
+        Acknowledge => (&[State::Running], State::Canceled, MovedBy::Worker),
+        Promote => (&[State::Scheduled], State::Queued, MovedBy::Promoter),
+        DependencySucceeds => (&[State::Blocked], State::Queued, MovedBy::Dependency),
+        DependencySucceedsEarly => (&[State::Blocked], State::Scheduled, MovedBy::Dependency),
+        DependencyFails => (&[State::Blocked], State::Canceled, MovedBy::Dependency),
+        Reap => (&[State::Running], State::Scheduled, MovedBy::Reaper),
+        ReapPoison => (&[State::Running], State::DeadLetter, MovedBy::Reaper),
+        ReapWithoutRetry => (&[State::Running], State::Failed, MovedBy::Reaper),
+        ReapCanceled => (&[State::Running], State::Canceled, MovedBy::Reaper),
+        Cancel => (&[State::Scheduled, State::Queued, State::Blocked], State::Canceled, MovedBy::Cancel),
+        Expire => (&[State::Scheduled, State::Queued, State::Blocked], State::Failed, MovedBy::Expiry),
+        Retry => (&TERMINAL, State::Queued, MovedBy::Operator),
+        RetryBehindOthers => (&TERMINAL, State::Blocked, MovedBy::Operator),
     };
     starts.contains(&from).then_some((to, by))
 }
@@ -249,7 +249,7 @@ async fn every_operation_moves_a_job_as_the_table_says_or_not_at_all() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let keeper = keeper(&queue);
-    let mut seen: HashSet<Transition> = HashSet::new();
+    let mut seen: HashSet<Move> = HashSet::new();
     for from in State::ALL {
         for operation in OPERATIONS {
             let hand = Hand::new(queue.client().await).await;
@@ -264,7 +264,7 @@ async fn every_operation_moves_a_job_as_the_table_says_or_not_at_all() {
             match moves(operation, from) {
                 Some((to, by)) => {
                     assert_eq!(after, to.as_str(), "{cell}");
-                    let transition = Transition { from: Some(from), to, by };
+                    let transition = Move { from: Some(from), to, by };
                     assert!(TRANSITIONS.contains(&transition), "{cell}: {transition:?} is not in the table");
                     seen.insert(transition);
                 }
@@ -296,7 +296,7 @@ async fn every_operation_moves_a_job_as_the_table_says_or_not_at_all() {
     }
     for to in [State::Scheduled, State::Queued, State::Blocked] {
         // `subject` made jobs in these states and the loop has looked at each.
-        seen.insert(Transition { from: None, to, by: Actor::Enqueue });
+        seen.insert(Move { from: None, to, by: MovedBy::Enqueue });
     }
     let missed: Vec<_> = TRANSITIONS.iter().filter(|row| !seen.contains(row)).collect();
     assert!(missed.is_empty(), "no operation made these moves: {missed:?}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::job::backoff::Kind;
+use windlass::job::backoff::BackoffKind;
 use windlass::{Backoff, Context, Definition, Done, Failure, Handler, NewJob, OnTimeout, State};
 
 /// Reads a provider's changes page by page, then has the new pictures tagged.
@@ -70,7 +70,7 @@ impl Handler for RecomputeTags {
 
     fn definition(&self) -> Definition {
         let backoff = Backoff {
-            kind: Kind::Exponential,
+            kind: BackoffKind::Exponential,
             base_seconds: 2.0,
             factor: 2.0,
             cap_seconds: 30.0,

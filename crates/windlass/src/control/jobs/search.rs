@@ -20,7 +20,7 @@ use crate::queue::Queue;
 use crate::store;
 use crate::store::database::Session;
 use crate::store::search::Candidate;
-use text::Wanted;
+use text::SearchText;
 
 /// What one search may use.
 const MOST_ROWS: usize = 5000;
@@ -62,7 +62,7 @@ pub(crate) async fn within(session: &Session, filter: &Filter) -> Result<(Vec<Uu
 /// How far a search has come.
 struct Search<'a> {
     filter: &'a Filter,
-    wanted: Wanted,
+    wanted: SearchText,
     needed: usize,
     found: Vec<Uuid>,
     /// The last job that was looked at.
@@ -79,7 +79,7 @@ impl<'a> Search<'a> {
     fn new(filter: &'a Filter) -> Self {
         Self {
             filter,
-            wanted: Wanted::new(filter.mentions.as_deref().unwrap_or_default()),
+            wanted: SearchText::new(filter.mentions.as_deref().unwrap_or_default()),
             needed: usize::from(filter.limit) + usize::from(filter.offset),
             found: Vec::new(),
             last: None,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::store;
 use crate::store::database::Database;
-use crate::store::event::Decided;
+use crate::store::event::DecidedEvent;
 use crate::text;
 
 /// How long an event that cannot be dispatched waits until it is tried again.
@@ -19,7 +19,7 @@ const LOCKED_SECONDS: i32 = 2;
 const MOST_LOCKED: usize = 3;
 
 /// How many events were dispatched or came further, and how many jobs that made.
-pub(super) async fn apply(database: &Database, decided: Vec<Decided>) -> Result<(u64, u64)> {
+pub(super) async fn apply(database: &Database, decided: Vec<DecidedEvent>) -> Result<(u64, u64)> {
     if decided.is_empty() {
         return Ok((0, 0));
     }
@@ -37,7 +37,7 @@ pub(super) async fn apply(database: &Database, decided: Vec<Decided>) -> Result<
 }
 
 /// One tenant's events: all of them, or else one after another.
-async fn apply_of_tenant(database: &Database, decided: &[Decided]) -> Result<(u64, u64)> {
+async fn apply_of_tenant(database: &Database, decided: &[DecidedEvent]) -> Result<(u64, u64)> {
     match store::event::dispatch(database, decided).await {
         Err(error) if is_refusal(&error) || error.is_lock_timeout() => {}
         answer => return answer,
@@ -62,12 +62,12 @@ async fn apply_of_tenant(database: &Database, decided: &[Decided]) -> Result<(u6
 }
 
 /// One event: at all of its triggers, or else at one after another.
-async fn apply_one(database: &Database, decided: Decided) -> Result<(u64, u64)> {
+async fn apply_one(database: &Database, decided: DecidedEvent) -> Result<(u64, u64)> {
     let problem = match store::event::dispatch(database, std::slice::from_ref(&decided)).await {
         Err(error) if is_refusal(&error) => error.to_string(),
         answer => return answer,
     };
-    let Decided { tenant, event, mut after, until, matches } = decided;
+    let DecidedEvent { tenant, event, mut after, until, matches } = decided;
     let (mut dispatched, mut fired) = (0, 0);
     let mut rest = matches.into_iter().peekable();
     if rest.peek().is_none() {
@@ -76,7 +76,7 @@ async fn apply_one(database: &Database, decided: Decided) -> Result<(u64, u64)> 
     }
     while let Some(one) = rest.next() {
         let until = if rest.peek().is_some() { Some(one.trigger) } else { until };
-        let alone = Decided { tenant, event, after, until, matches: vec![one] };
+        let alone = DecidedEvent { tenant, event, after, until, matches: vec![one] };
         after = until;
         match store::event::dispatch(database, std::slice::from_ref(&alone)).await {
             // Stale, or done by another: what follows would be out of turn.
@@ -95,7 +95,7 @@ async fn apply_one(database: &Database, decided: Decided) -> Result<(u64, u64)> 
 }
 
 /// Keeps one event at one trigger as failed; if even that is refused, the event waits.
-async fn apply_failed(database: &Database, mut decided: Decided, error: &Error) -> Result<bool> {
+async fn apply_failed(database: &Database, mut decided: DecidedEvent, error: &Error) -> Result<bool> {
     let problem = text::storable(error.to_string().as_bytes(), 500);
     for one in &mut decided.matches {
         one.made = Err(problem.clone());

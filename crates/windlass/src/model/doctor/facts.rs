@@ -4,7 +4,7 @@ use crate::model::record::Trouble;
 
 /// Everything the doctor asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Facts {
+pub(crate) struct DatabaseFacts {
     pub(crate) server: Server,
     /// The database's clock minus this machine's.
     pub(crate) clock_off_ms: i64,
@@ -17,14 +17,14 @@ pub(crate) struct Facts {
     pub(crate) installed: Vec<Installed>,
     pub(crate) altered_functions: Vec<String>,
     pub(crate) damage: Vec<Damage>,
-    pub(crate) tables: Vec<Table>,
-    pub(crate) workers: Vec<Worker>,
+    pub(crate) tables: Vec<TableFacts>,
+    pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) stuck: Vec<Stuck>,
     pub(crate) troubles: Vec<Trouble>,
     pub(crate) listeners: i64,
 }
 
-impl Facts {
+impl DatabaseFacts {
     /// Every migration of this release is there; it may have more.
     pub(crate) fn is_our_schema(&self) -> bool {
         let is_there = |one: &Installed| self.installed.iter().any(|other| other.version == one.version);
@@ -73,7 +73,7 @@ pub(crate) struct Damage {
 }
 
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct TableFacts {
     pub(crate) name: String,
     pub(crate) live_rows: i64,
     pub(crate) dead_rows: i64,
@@ -82,7 +82,7 @@ pub(crate) struct Table {
 }
 
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct WorkerFacts {
     pub(crate) worker_id: String,
     pub(crate) silent_seconds: i64,
     pub(crate) running_count: i32,

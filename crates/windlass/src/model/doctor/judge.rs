@@ -2,7 +2,7 @@
 
 mod set_aside;
 
-use super::facts::{Facts, Stuck};
+use super::facts::{DatabaseFacts, Stuck};
 use super::{Finding, Severity};
 use crate::model::server_version::{Standing, standing};
 
@@ -14,7 +14,7 @@ const FORGOTTEN_TRANSACTION_SECONDS: i64 = 3600;
 const MOST_TRANSACTION_AGE: i64 = 1_000_000_000;
 const MOST_CLOCK_OFF_MS: i64 = 2_000;
 
-pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
+pub(crate) fn judge(facts: &DatabaseFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
     server(facts, &mut findings);
     settings(facts, &mut findings);
@@ -37,7 +37,7 @@ pub(crate) fn judge(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-fn server(facts: &Facts, findings: &mut Vec<Finding>) {
+fn server(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let server = &facts.server;
     let version = format!("Postgres {}", server.version_text);
     let standing = standing(server.version);
@@ -68,7 +68,7 @@ fn server(facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 /// The settings by which a committed job survives a crash, each with what is lost otherwise.
-fn settings(facts: &Facts, findings: &mut Vec<Finding>) {
+fn settings(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let before = findings.len();
     for (name, value) in &facts.server.settings {
         let found = format!("{name} = {value}");
@@ -110,7 +110,7 @@ fn settings(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-fn limits(facts: &Facts, findings: &mut Vec<Finding>) {
+fn limits(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let server = &facts.server;
     let used = format!("{} of {} connections in use", server.connections, server.most_connections);
     findings.push(if server.connections * 10 >= server.most_connections * 9 {
@@ -140,7 +140,7 @@ fn limits(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-fn holders(facts: &Facts, findings: &mut Vec<Finding>) {
+fn holders(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     if facts.server.is_blind {
         findings.push(warning(
             "sight",
@@ -179,7 +179,7 @@ fn holders(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-fn schema(facts: &Facts, findings: &mut Vec<Finding>) {
+fn schema(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let before = findings.len();
     for expected in &facts.expected {
         let installed = facts.installed.iter().find(|one| one.version == expected.version);
@@ -235,7 +235,7 @@ fn schema(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-fn bloat(facts: &Facts, findings: &mut Vec<Finding>) {
+fn bloat(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let before = findings.len();
     for table in &facts.tables {
         if table.dead_rows < 100_000 || table.dead_rows < table.live_rows * 2 {
@@ -262,7 +262,7 @@ fn bloat(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-fn workers(facts: &Facts, findings: &mut Vec<Finding>) {
+fn workers(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let alive = facts.workers.iter().filter(|worker| worker.is_alive).count();
     if alive == 0 {
         findings.push(warning(
@@ -287,7 +287,7 @@ fn workers(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-fn stuck(facts: &Facts, findings: &mut Vec<Finding>) {
+fn stuck(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     findings.extend(facts.stuck.iter().map(stuck_one));
     if !facts.stuck.iter().any(|stuck| !matches!(stuck.kind.as_str(), "paused" | "tenant")) {
         findings.push(fine("stuck jobs", "none"));
@@ -351,7 +351,7 @@ fn stuck_one(stuck: &Stuck) -> Finding {
     }
 }
 
-fn listening(facts: &Facts, findings: &mut Vec<Finding>) {
+fn listening(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let alive = facts.workers.iter().filter(|worker| worker.is_alive).count();
     findings.push(if !facts.is_heard {
         danger(

@@ -14,7 +14,7 @@ pub const LONGEST_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Backoff {
-    pub kind: Kind,
+    pub kind: BackoffKind,
     /// The delay after the first failure, before jitter.
     pub base_seconds: f64,
     /// What each further failure multiplies the delay by; read by `exponential` only.
@@ -28,7 +28,7 @@ pub struct Backoff {
 /// The shape of the curve over n, the failures before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum BackoffKind {
     /// base · factorⁿ
     Exponential,
     /// base · (n + 1)
@@ -39,7 +39,13 @@ pub enum Kind {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { kind: Kind::Exponential, base_seconds: 30.0, factor: 2.0, cap_seconds: 600.0, jitter: 0.2 }
+        Self {
+            kind: BackoffKind::Exponential,
+            base_seconds: 30.0,
+            factor: 2.0,
+            cap_seconds: 600.0,
+            jitter: 0.2,
+        }
     }
 }
 
@@ -51,9 +57,9 @@ impl Backoff {
     pub fn delay(&self, failures_before: u32, random: f64) -> Duration {
         let n = f64::from(failures_before);
         let curve = match self.kind {
-            Kind::Exponential => self.base_seconds * self.factor.powf(n),
-            Kind::Linear => self.base_seconds * (n + 1.0),
-            Kind::Fixed => self.base_seconds,
+            BackoffKind::Exponential => self.base_seconds * self.factor.powf(n),
+            BackoffKind::Linear => self.base_seconds * (n + 1.0),
+            BackoffKind::Fixed => self.base_seconds,
         };
         let cap = within(self.cap_seconds, LONGEST_DELAY.as_secs_f64());
         // Capped before the spread as well as after it: a curve far above its cap would otherwise lose its jitter.
@@ -123,9 +129,9 @@ mod tests {
 
     #[test]
     fn linear_grows_by_its_base_and_fixed_does_not_grow() {
-        let linear = Backoff { kind: Kind::Linear, base_seconds: 10.0, ..Backoff::default() };
+        let linear = Backoff { kind: BackoffKind::Linear, base_seconds: 10.0, ..Backoff::default() };
         assert_eq!([0, 1, 2].map(|n| seconds(&linear, n)), [10.0, 20.0, 30.0]);
-        let fixed = Backoff { kind: Kind::Fixed, ..linear };
+        let fixed = Backoff { kind: BackoffKind::Fixed, ..linear };
         assert_eq!([0, 1, 2].map(|n| seconds(&fixed, n)), [10.0, 10.0, 10.0]);
     }
 
@@ -141,7 +147,7 @@ mod tests {
     #[test]
     fn a_definition_may_name_only_what_it_changes_and_nothing_unknown() {
         let parsed: Backoff = serde_json::from_str(r#"{"kind":"linear","base_seconds":5}"#).unwrap();
-        assert_eq!(parsed, Backoff { kind: Kind::Linear, base_seconds: 5.0, ..Backoff::default() });
+        assert_eq!(parsed, Backoff { kind: BackoffKind::Linear, base_seconds: 5.0, ..Backoff::default() });
         assert_eq!(serde_json::from_str::<Backoff>("{}").unwrap(), Backoff::default());
         assert!(serde_json::from_str::<Backoff>(r#"{"bas_seconds":5}"#).is_err());
     }
@@ -162,8 +168,8 @@ mod tests {
         assert_eq!(refused(|b| b.jitter = 1.1), Err("jitter"));
     }
 
-    fn any_kind() -> impl Strategy<Value = Kind> {
-        prop_oneof![Just(Kind::Exponential), Just(Kind::Linear), Just(Kind::Fixed)]
+    fn any_kind() -> impl Strategy<Value = BackoffKind> {
+        prop_oneof![Just(BackoffKind::Exponential), Just(BackoffKind::Linear), Just(BackoffKind::Fixed)]
     }
 
     proptest! {

@@ -21,7 +21,7 @@ pub fn settle(budget: &Budget, policy: &RetryPolicy, outcome: Outcome, random: f
         Outcome::Failed { retry } => failed(budget, policy, retry, random),
         Outcome::TimedOut => timed_out(budget, policy, random),
         Outcome::Canceled => {
-            budget.uncharged(AttemptOutcome::Canceled, Next::Canceled, Some(Reason::CancelRequested))
+            budget.uncharged(AttemptOutcome::Canceled, Next::Canceled, Some(EndReason::CancelRequested))
         }
         Outcome::Snoozed { delay } => snoozed(budget, delay),
         Outcome::Released => budget.uncharged(AttemptOutcome::Released, Next::Queued, None),
@@ -43,7 +43,12 @@ pub fn after_cancel(settlement: Settlement) -> Settlement {
         | AttemptOutcome::Snoozed
         | AttemptOutcome::Released => AttemptOutcome::Canceled,
     };
-    Settlement { attempt_outcome, next: Next::Canceled, reason: Some(Reason::CancelRequested), ..settlement }
+    Settlement {
+        attempt_outcome,
+        next: Next::Canceled,
+        reason: Some(EndReason::CancelRequested),
+        ..settlement
+    }
 }
 
 /// What the job has used up before this attempt ended, and what it may use.
@@ -121,7 +126,7 @@ pub enum Retry {
 pub struct Settlement {
     pub attempt_outcome: AttemptOutcome,
     pub next: Next,
-    pub reason: Option<Reason>,
+    pub reason: Option<EndReason>,
     pub failures: i16,
     pub lost: i16,
     pub snoozes: i32,
@@ -154,7 +159,7 @@ impl Next {
 /// Why a job ended other than by success. The words are stored and shown, so they stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum EndReason {
     BudgetSpent,
     /// It kept losing its worker.
     Poison,
@@ -170,7 +175,7 @@ pub enum Reason {
     CancelRequested,
 }
 
-impl Reason {
+impl EndReason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BudgetSpent => "budget_spent",
@@ -188,7 +193,7 @@ impl Reason {
 fn failed(budget: &Budget, policy: &RetryPolicy, retry: Retry, random: f64) -> Settlement {
     let delay = match retry {
         Retry::Permanent => {
-            return budget.charged(AttemptOutcome::Failed, Next::Failed, Some(Reason::Permanent));
+            return budget.charged(AttemptOutcome::Failed, Next::Failed, Some(EndReason::Permanent));
         }
         Retry::ByPolicy => budget.backoff(policy, random),
         Retry::After(delay) => delay,
@@ -199,7 +204,7 @@ fn failed(budget: &Budget, policy: &RetryPolicy, retry: Retry, random: f64) -> S
 
 fn timed_out(budget: &Budget, policy: &RetryPolicy, random: f64) -> Settlement {
     let (next, reason) = match policy.on_timeout {
-        OnTimeout::Fail => (Next::Failed, Some(Reason::Timeout)),
+        OnTimeout::Fail => (Next::Failed, Some(EndReason::Timeout)),
         OnTimeout::Retry => budget.retry(budget.backoff(policy, random)),
     };
     budget.charged(AttemptOutcome::Timeout, next, reason)
@@ -208,11 +213,11 @@ fn timed_out(budget: &Budget, policy: &RetryPolicy, random: f64) -> Settlement {
 fn lost(budget: &Budget, policy: &RetryPolicy, random: f64) -> Settlement {
     let lost = budget.lost.saturating_add(1);
     let (next, reason) = if lost >= budget.max_lost {
-        (Next::DeadLetter, Some(Reason::Poison))
+        (Next::DeadLetter, Some(EndReason::Poison))
     } else {
         match policy.on_lost {
             // A spent budget is the sharper reason; only a job that would have run again fails for being lost.
-            OnLost::Fail if !budget.is_last_failure() => (Next::Failed, Some(Reason::Lost)),
+            OnLost::Fail if !budget.is_last_failure() => (Next::Failed, Some(EndReason::Lost)),
             OnLost::Fail | OnLost::Retry => budget.retry(RECOVERY_SPREAD.mul_f64(unit(random))),
         }
     };
@@ -221,24 +226,24 @@ fn lost(budget: &Budget, policy: &RetryPolicy, random: f64) -> Settlement {
 
 fn snoozed(budget: &Budget, delay: Duration) -> Settlement {
     if budget.snoozes >= budget.max_snoozes {
-        return budget.uncharged(AttemptOutcome::Snoozed, Next::Failed, Some(Reason::SnoozeBudget));
+        return budget.uncharged(AttemptOutcome::Snoozed, Next::Failed, Some(EndReason::SnoozeBudget));
     }
     let (next, reason) = match budget.scheduled(delay) {
         Some(next) => (next, None),
-        None => (Next::Failed, Some(Reason::DeadlinePassed)),
+        None => (Next::Failed, Some(EndReason::DeadlinePassed)),
     };
     Settlement { snoozes: budget.snoozes + 1, ..budget.uncharged(AttemptOutcome::Snoozed, next, reason) }
 }
 
 impl Budget {
     /// Another attempt after `delay`, unless this failure was the last one allowed or the deadline comes first.
-    fn retry(&self, delay: Duration) -> (Next, Option<Reason>) {
+    fn retry(&self, delay: Duration) -> (Next, Option<EndReason>) {
         if self.is_last_failure() {
-            return (Next::DeadLetter, Some(Reason::BudgetSpent));
+            return (Next::DeadLetter, Some(EndReason::BudgetSpent));
         }
         match self.scheduled(delay) {
             Some(next) => (next, None),
-            None => (Next::DeadLetter, Some(Reason::DeadlinePassed)),
+            None => (Next::DeadLetter, Some(EndReason::DeadlinePassed)),
         }
     }
 
@@ -256,12 +261,17 @@ impl Budget {
         policy.backoff.delay(u32::from(self.failures.max(0).unsigned_abs()), random)
     }
 
-    fn charged(&self, attempt_outcome: AttemptOutcome, next: Next, reason: Option<Reason>) -> Settlement {
+    fn charged(&self, attempt_outcome: AttemptOutcome, next: Next, reason: Option<EndReason>) -> Settlement {
         let failures = self.failures.saturating_add(1);
         Settlement { failures, ..self.uncharged(attempt_outcome, next, reason) }
     }
 
-    fn uncharged(&self, attempt_outcome: AttemptOutcome, next: Next, reason: Option<Reason>) -> Settlement {
+    fn uncharged(
+        &self,
+        attempt_outcome: AttemptOutcome,
+        next: Next,
+        reason: Option<EndReason>,
+    ) -> Settlement {
         let Self { failures, lost, snoozes, .. } = *self;
         Settlement { attempt_outcome, next, reason, failures, lost, snoozes }
     }

@@ -163,7 +163,7 @@ impl fmt::Display for AttemptOutcome {
 
 /// Who moves a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Actor {
+pub enum MovedBy {
     Enqueue,
     Promoter,
     Dependency,
@@ -177,49 +177,49 @@ pub enum Actor {
 
 /// One row of the table. `from` is `None` where the job is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Transition {
+pub struct Move {
     pub from: Option<State>,
     pub to: State,
-    pub by: Actor,
+    pub by: MovedBy,
 }
 
 /// Every move a job can make, and nothing else.
-pub const TRANSITIONS: &[Transition] = &[
+pub const TRANSITIONS: &[Move] = &[
     made(State::Scheduled),
     made(State::Queued),
     made(State::Blocked),
-    row(State::Scheduled, State::Queued, Actor::Promoter),
-    row(State::Blocked, State::Queued, Actor::Dependency),
+    row(State::Scheduled, State::Queued, MovedBy::Promoter),
+    row(State::Blocked, State::Queued, MovedBy::Dependency),
     // Its start time is still ahead.
-    row(State::Blocked, State::Scheduled, Actor::Dependency),
-    row(State::Blocked, State::Canceled, Actor::Dependency),
-    row(State::Queued, State::Running, Actor::Claim),
-    row(State::Running, State::Succeeded, Actor::Worker),
-    row(State::Running, State::Failed, Actor::Worker),
-    row(State::Running, State::Scheduled, Actor::Worker),
-    row(State::Running, State::DeadLetter, Actor::Worker),
-    row(State::Running, State::Queued, Actor::Worker),
-    row(State::Running, State::Canceled, Actor::Worker),
-    row(State::Running, State::Scheduled, Actor::Reaper),
-    row(State::Running, State::DeadLetter, Actor::Reaper),
-    row(State::Running, State::Canceled, Actor::Reaper),
+    row(State::Blocked, State::Scheduled, MovedBy::Dependency),
+    row(State::Blocked, State::Canceled, MovedBy::Dependency),
+    row(State::Queued, State::Running, MovedBy::Claim),
+    row(State::Running, State::Succeeded, MovedBy::Worker),
+    row(State::Running, State::Failed, MovedBy::Worker),
+    row(State::Running, State::Scheduled, MovedBy::Worker),
+    row(State::Running, State::DeadLetter, MovedBy::Worker),
+    row(State::Running, State::Queued, MovedBy::Worker),
+    row(State::Running, State::Canceled, MovedBy::Worker),
+    row(State::Running, State::Scheduled, MovedBy::Reaper),
+    row(State::Running, State::DeadLetter, MovedBy::Reaper),
+    row(State::Running, State::Canceled, MovedBy::Reaper),
     // Only where the definition says that a lost attempt must not be repeated.
-    row(State::Running, State::Failed, Actor::Reaper),
-    row(State::Scheduled, State::Canceled, Actor::Cancel),
-    row(State::Queued, State::Canceled, Actor::Cancel),
-    row(State::Blocked, State::Canceled, Actor::Cancel),
-    row(State::Scheduled, State::Failed, Actor::Expiry),
-    row(State::Queued, State::Failed, Actor::Expiry),
-    row(State::Blocked, State::Failed, Actor::Expiry),
-    row(State::Succeeded, State::Queued, Actor::Operator),
-    row(State::Failed, State::Queued, Actor::Operator),
-    row(State::DeadLetter, State::Queued, Actor::Operator),
-    row(State::Canceled, State::Queued, Actor::Operator),
+    row(State::Running, State::Failed, MovedBy::Reaper),
+    row(State::Scheduled, State::Canceled, MovedBy::Cancel),
+    row(State::Queued, State::Canceled, MovedBy::Cancel),
+    row(State::Blocked, State::Canceled, MovedBy::Cancel),
+    row(State::Scheduled, State::Failed, MovedBy::Expiry),
+    row(State::Queued, State::Failed, MovedBy::Expiry),
+    row(State::Blocked, State::Failed, MovedBy::Expiry),
+    row(State::Succeeded, State::Queued, MovedBy::Operator),
+    row(State::Failed, State::Queued, MovedBy::Operator),
+    row(State::DeadLetter, State::Queued, MovedBy::Operator),
+    row(State::Canceled, State::Queued, MovedBy::Operator),
     // Others with its ordering key have passed it: it goes to the end of their line.
-    row(State::Succeeded, State::Blocked, Actor::Operator),
-    row(State::Failed, State::Blocked, Actor::Operator),
-    row(State::DeadLetter, State::Blocked, Actor::Operator),
-    row(State::Canceled, State::Blocked, Actor::Operator),
+    row(State::Succeeded, State::Blocked, MovedBy::Operator),
+    row(State::Failed, State::Blocked, MovedBy::Operator),
+    row(State::DeadLetter, State::Blocked, MovedBy::Operator),
+    row(State::Canceled, State::Blocked, MovedBy::Operator),
 ];
 
 /// Whether anyone may move a job so.
@@ -227,12 +227,12 @@ pub fn allowed(from: Option<State>, to: State) -> bool {
     TRANSITIONS.iter().any(|transition| transition.from == from && transition.to == to)
 }
 
-const fn made(to: State) -> Transition {
-    Transition { from: None, to, by: Actor::Enqueue }
+const fn made(to: State) -> Move {
+    Move { from: None, to, by: MovedBy::Enqueue }
 }
 
-const fn row(from: State, to: State, by: Actor) -> Transition {
-    Transition { from: Some(from), to, by }
+const fn row(from: State, to: State, by: MovedBy) -> Move {
+    Move { from: Some(from), to, by }
 }
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_table_has_no_row_twice() {
-        let rows: HashSet<&Transition> = TRANSITIONS.iter().collect();
+        let rows: HashSet<&Move> = TRANSITIONS.iter().collect();
         assert_eq!(rows.len(), TRANSITIONS.len());
     }
 
@@ -288,7 +288,7 @@ mod tests {
     fn only_an_operator_leads_out_of_a_terminal_state_and_only_into_a_line() {
         for transition in TRANSITIONS {
             let leaves_terminal = transition.from.is_some_and(State::is_terminal);
-            assert_eq!(leaves_terminal, transition.by == Actor::Operator);
+            assert_eq!(leaves_terminal, transition.by == MovedBy::Operator);
             if leaves_terminal {
                 assert!(matches!(transition.to, State::Queued | State::Blocked));
             }
@@ -298,9 +298,9 @@ mod tests {
 
     #[test]
     fn a_job_starts_only_by_a_claim_from_the_queue() {
-        let starts: Vec<&Transition> =
+        let starts: Vec<&Move> =
             TRANSITIONS.iter().filter(|transition| transition.to == State::Running).collect();
-        assert_eq!(starts, [&row(State::Queued, State::Running, Actor::Claim)]);
+        assert_eq!(starts, [&row(State::Queued, State::Running, MovedBy::Claim)]);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Node, Piece, Place, Slot};
+use super::{Node, Piece, Placeholder, TemplatePath};
 use crate::error::Result;
 use crate::text::redact::is_secret_key;
 
 const DEEPEST: usize = 32;
 
-pub(super) fn node(template: &Value, roots: &[&str], place: &mut Place) -> Result<Node> {
+pub(super) fn node(template: &Value, roots: &[&str], place: &mut TemplatePath) -> Result<Node> {
     if place.segments.len() > DEEPEST {
         return Err(place.refuse(format!("is nested deeper than {DEEPEST} levels")));
     }
@@ -32,14 +32,14 @@ pub(super) fn node(template: &Value, roots: &[&str], place: &mut Place) -> Resul
     })
 }
 
-fn inside(segment: &str, template: &Value, roots: &[&str], place: &mut Place) -> Result<Node> {
+fn inside(segment: &str, template: &Value, roots: &[&str], place: &mut TemplatePath) -> Result<Node> {
     place.enter(segment);
     let node = node(template, roots, place)?;
     place.leave();
     Ok(node)
 }
 
-fn text(text: &str, roots: &[&str], place: &Place) -> Result<Node> {
+fn text(text: &str, roots: &[&str], place: &TemplatePath) -> Result<Node> {
     let mut pieces: Vec<Piece> = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find("{{") {
@@ -49,7 +49,7 @@ fn text(text: &str, roots: &[&str], place: &Place) -> Result<Node> {
         let written = inner[..end].trim();
         match literal(written) {
             Some(plain) => push_text(&mut pieces, &plain),
-            None => pieces.push(Piece::Slot(slot(written, roots, place)?)),
+            None => pieces.push(Piece::Placeholder(slot(written, roots, place)?)),
         }
         rest = &inner[end + 2..];
     }
@@ -57,7 +57,7 @@ fn text(text: &str, roots: &[&str], place: &Place) -> Result<Node> {
     Ok(match pieces.as_mut_slice() {
         [] => Node::Plain(Value::String(String::new())),
         [Piece::Text(plain)] => Node::Plain(Value::String(std::mem::take(plain))),
-        [Piece::Slot(slot)] => Node::Whole(slot.clone()),
+        [Piece::Placeholder(slot)] => Node::Whole(slot.clone()),
         _ => Node::Text(pieces),
     })
 }
@@ -92,7 +92,7 @@ fn literal(written: &str) -> Option<String> {
     written.starts_with('"').then(|| serde_json::from_str(written).ok()).flatten()
 }
 
-fn slot(written: &str, roots: &[&str], place: &Place) -> Result<Slot> {
+fn slot(written: &str, roots: &[&str], place: &TemplatePath) -> Result<Placeholder> {
     let (path, filter) = match written.split_once('|') {
         Some((path, filter)) => (path.trim(), Some(filter.trim())),
         None => (written, None),
@@ -127,7 +127,7 @@ fn slot(written: &str, roots: &[&str], place: &Place) -> Result<Slot> {
             short(written)
         )));
     }
-    Ok(Slot { path, default: default.transpose()? })
+    Ok(Placeholder { path, default: default.transpose()? })
 }
 
 fn short(text: &str) -> String {

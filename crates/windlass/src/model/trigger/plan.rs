@@ -21,14 +21,14 @@ pub(crate) enum Decision {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
+pub(crate) struct FirePlan {
     pub(crate) instants: Vec<(Timestamp, Decision)>,
     /// The first instant that this plan says nothing about.
     pub(crate) next: Option<Timestamp>,
 }
 
 /// `from` is the trigger's next instant, which has come.
-pub(crate) fn plan(fields: &NewTrigger, schedule: &Schedule, from: Timestamp, now: Timestamp) -> Plan {
+pub(crate) fn plan(fields: &NewTrigger, schedule: &Schedule, from: Timestamp, now: Timestamp) -> FirePlan {
     let until = fields.ends_at.map_or(now, |ends| ends.min(now));
     let mut backlog: Vec<Timestamp> = Vec::new();
     if from <= until {
@@ -43,7 +43,7 @@ pub(crate) fn plan(fields: &NewTrigger, schedule: &Schedule, from: Timestamp, no
     });
     let instants: Vec<_> = decided.take(MOST_ROWS).collect();
     let last = instants.last().map_or(until, |(due, _)| *due);
-    Plan { next: next_due(fields, schedule, last), instants }
+    FirePlan { next: next_due(fields, schedule, last), instants }
 }
 
 /// The first instant after this one within the trigger's own bounds.

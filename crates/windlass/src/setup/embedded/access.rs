@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::Error;
+use super::EmbeddedError;
 use super::server_user::ServerUser;
 
 const FILE_NAME: &str = "pg_hba.conf";
@@ -16,14 +16,14 @@ const RULES: &str = "# written by windlass before each start; changes here are l
                      local replication all trust\n";
 
 /// Writes the rules, and answers whether there were others before: then a server that runs must read them again.
-pub(super) fn write(data_dir: &Path, user: &ServerUser) -> Result<bool, Error> {
+pub(super) fn write(data_dir: &Path, user: &ServerUser) -> Result<bool, EmbeddedError> {
     let path = data_dir.join(FILE_NAME);
     if fs::read_to_string(&path).is_ok_and(|text| text == RULES) {
         return Ok(false);
     }
     let partial = data_dir.join("pg_hba.conf.new");
-    fs::write(&partial, RULES).map_err(Error::io("write", &partial))?;
+    fs::write(&partial, RULES).map_err(EmbeddedError::io("write", &partial))?;
     user.take_ownership_of(&partial)?;
-    fs::rename(&partial, &path).map_err(Error::io("write", &path))?;
+    fs::rename(&partial, &path).map_err(EmbeddedError::io("write", &path))?;
     Ok(true)
 }

@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use super::fetch::{self, Package};
 use super::server_user::{ServerUser, run};
-use super::{Error, Source};
+use super::{EmbeddedError, ServerSource};
 
 const OLDEST_MAJOR_VERSION: u32 = 15;
 const PROGRAMS: [&str; 3] = ["postgres", "initdb", "pg_ctl"];
@@ -27,17 +27,17 @@ impl Binaries {
     }
 }
 
-pub(super) async fn find(source: &Source, user: &ServerUser) -> Result<Binaries, Error> {
+pub(super) async fn find(source: &ServerSource, user: &ServerUser) -> Result<Binaries, EmbeddedError> {
     match source {
-        Source::Auto => find_any(user).await,
-        Source::System => find_system(user).await,
-        Source::Pip => find_package(Package::Pip, user).await,
-        Source::Npm => find_package(Package::Npm, user).await,
-        Source::Path(bin_dir) => inspect(bin_dir, user).await,
+        ServerSource::Auto => find_any(user).await,
+        ServerSource::System => find_system(user).await,
+        ServerSource::Pip => find_package(Package::Pip, user).await,
+        ServerSource::Npm => find_package(Package::Npm, user).await,
+        ServerSource::Path(bin_dir) => inspect(bin_dir, user).await,
     }
 }
 
-async fn find_any(user: &ServerUser) -> Result<Binaries, Error> {
+async fn find_any(user: &ServerUser) -> Result<Binaries, EmbeddedError> {
     let mut attempts = Vec::new();
     match find_system(user).await {
         Ok(binaries) => return Ok(binaries),
@@ -49,16 +49,16 @@ async fn find_any(user: &ServerUser) -> Result<Binaries, Error> {
             Err(error) => attempts.push(error),
         }
     }
-    Err(Error::NoBinaries { attempts })
+    Err(EmbeddedError::NoBinaries { attempts })
 }
 
-async fn find_package(package: Package, user: &ServerUser) -> Result<Binaries, Error> {
+async fn find_package(package: Package, user: &ServerUser) -> Result<Binaries, EmbeddedError> {
     inspect(&fetch::bin_dir(package, user).await?, user).await
 }
 
 /// Debian keeps every major version in its own directory and only puts the client programs on the PATH, so those
 /// directories come before what `pg_config` names.
-async fn find_system(user: &ServerUser) -> Result<Binaries, Error> {
+async fn find_system(user: &ServerUser) -> Result<Binaries, EmbeddedError> {
     let mut candidates = debian_bin_dirs(Path::new("/usr/lib/postgresql"));
     candidates.extend(pg_config_bin_dir().await);
     for bin_dir in candidates {
@@ -66,7 +66,7 @@ async fn find_system(user: &ServerUser) -> Result<Binaries, Error> {
             return Ok(binaries);
         }
     }
-    Err(Error::NoSystemBinaries)
+    Err(EmbeddedError::NoSystemBinaries)
 }
 
 fn debian_bin_dirs(root: &Path) -> Vec<PathBuf> {
@@ -84,11 +84,11 @@ async fn pg_config_bin_dir() -> Option<PathBuf> {
     Some(PathBuf::from(answer.trim()))
 }
 
-async fn inspect(bin_dir: &Path, user: &ServerUser) -> Result<Binaries, Error> {
+async fn inspect(bin_dir: &Path, user: &ServerUser) -> Result<Binaries, EmbeddedError> {
     user.check_can_enter(bin_dir)?;
     for program in PROGRAMS {
         if !bin_dir.join(program).is_file() {
-            return Err(Error::IncompleteBinaries { bin_dir: bin_dir.to_owned(), missing: program });
+            return Err(EmbeddedError::IncompleteBinaries { bin_dir: bin_dir.to_owned(), missing: program });
         }
     }
     let program = bin_dir.join("postgres");
@@ -96,10 +96,10 @@ async fn inspect(bin_dir: &Path, user: &ServerUser) -> Result<Binaries, Error> {
     command.arg("--version");
     let answer = run(command, QUICK).await?;
     let Some(major_version) = major_version_in(&answer) else {
-        return Err(Error::UnknownVersion { program, answer });
+        return Err(EmbeddedError::UnknownVersion { program, answer });
     };
     if major_version < OLDEST_MAJOR_VERSION {
-        return Err(Error::TooOld { bin_dir: bin_dir.to_owned(), major_version });
+        return Err(EmbeddedError::TooOld { bin_dir: bin_dir.to_owned(), major_version });
     }
     Ok(Binaries { bin_dir: bin_dir.to_owned(), major_version })
 }

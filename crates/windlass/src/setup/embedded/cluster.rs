@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::Error;
+use super::EmbeddedError;
 use super::binaries::Binaries;
 use super::leases::{Exclusive, beside};
 use super::server_user::{ServerUser, run};
@@ -28,13 +28,13 @@ pub(super) async fn prepare(
     binaries: &Binaries,
     user: &ServerUser,
     _lock: &Exclusive,
-) -> Result<(), Error> {
+) -> Result<(), EmbeddedError> {
     remove_abandoned(data_dir);
     match contents(data_dir)? {
         Contents::Nothing => create(data_dir, binaries, user).await,
-        Contents::Foreign => Err(Error::NotADataDirectory { data_dir: data_dir.to_owned() }),
+        Contents::Foreign => Err(EmbeddedError::NotADataDirectory { data_dir: data_dir.to_owned() }),
         Contents::Cluster { version } if version != binaries.major_version.to_string() => {
-            Err(Error::OtherMajorVersion {
+            Err(EmbeddedError::OtherMajorVersion {
                 data_dir: data_dir.to_owned(),
                 data_version: version,
                 server_version: binaries.major_version,
@@ -49,16 +49,16 @@ pub(super) async fn prepare(
 
 /// The place of a data directory as an absolute path without symlinks, with its parent made and open to the
 /// server's user. Two spellings of one place must come to the same lock file.
-pub(super) fn resolve(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, Error> {
-    let absolute = std::path::absolute(data_dir).map_err(Error::io("find", data_dir))?;
+pub(super) fn resolve(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, EmbeddedError> {
+    let absolute = std::path::absolute(data_dir).map_err(EmbeddedError::io("find", data_dir))?;
     let resolved = match absolute.canonicalize() {
         Ok(existing) => existing,
         Err(_) => {
             let (Some(parent), Some(name)) = (absolute.parent(), absolute.file_name()) else {
-                return Err(Error::NotADataDirectory { data_dir: absolute });
+                return Err(EmbeddedError::NotADataDirectory { data_dir: absolute });
             };
-            fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
-            parent.canonicalize().map_err(Error::io("find", parent))?.join(name)
+            fs::create_dir_all(parent).map_err(EmbeddedError::io("create", parent))?;
+            parent.canonicalize().map_err(EmbeddedError::io("find", parent))?.join(name)
         }
     };
     if let Some(parent) = resolved.parent() {
@@ -73,12 +73,12 @@ enum Contents {
     Cluster { version: String },
 }
 
-fn contents(data_dir: &Path) -> Result<Contents, Error> {
+fn contents(data_dir: &Path) -> Result<Contents, EmbeddedError> {
     let mut entries = match fs::read_dir(data_dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::Nothing),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(Contents::Foreign),
-        Err(error) => return Err(Error::io("list", data_dir)(error)),
+        Err(error) => return Err(EmbeddedError::io("list", data_dir)(error)),
     };
     let version_file = data_dir.join("PG_VERSION");
     match fs::read_to_string(&version_file) {
@@ -87,26 +87,26 @@ fn contents(data_dir: &Path) -> Result<Contents, Error> {
             None => Ok(Contents::Nothing),
             Some(_) => Ok(Contents::Foreign),
         },
-        Err(error) => Err(Error::io("read", &version_file)(error)),
+        Err(error) => Err(EmbeddedError::io("read", &version_file)(error)),
     }
 }
 
-fn check_owner(data_dir: &Path, user: &ServerUser) -> Result<(), Error> {
-    let owner = fs::metadata(data_dir).map_err(Error::io("inspect", data_dir))?.uid();
+fn check_owner(data_dir: &Path, user: &ServerUser) -> Result<(), EmbeddedError> {
+    let owner = fs::metadata(data_dir).map_err(EmbeddedError::io("inspect", data_dir))?.uid();
     if owner != user.uid() {
-        return Err(Error::WrongOwner { data_dir: data_dir.to_owned(), owner, user: user.name() });
+        return Err(EmbeddedError::WrongOwner { data_dir: data_dir.to_owned(), owner, user: user.name() });
     }
     Ok(())
 }
 
 /// We replace the rules of who may connect, so somebody else's data must not be served.
-fn check_made_by_us(data_dir: &Path) -> Result<(), Error> {
+fn check_made_by_us(data_dir: &Path) -> Result<(), EmbeddedError> {
     let main_file = data_dir.join(MAIN_FILE);
-    let text = fs::read_to_string(&main_file).map_err(Error::io("read", &main_file))?;
+    let text = fs::read_to_string(&main_file).map_err(EmbeddedError::io("read", &main_file))?;
     if text.lines().any(|line| line == include_line()) {
         return Ok(());
     }
-    Err(Error::NotOurs { data_dir: data_dir.to_owned() })
+    Err(EmbeddedError::NotOurs { data_dir: data_dir.to_owned() })
 }
 
 const MAIN_FILE: &str = "postgresql.conf";
@@ -117,7 +117,7 @@ fn include_line() -> String {
 
 const PARTIAL: &str = ".initdb-";
 
-async fn create(data_dir: &Path, binaries: &Binaries, user: &ServerUser) -> Result<(), Error> {
+async fn create(data_dir: &Path, binaries: &Binaries, user: &ServerUser) -> Result<(), EmbeddedError> {
     // The name is new each time: an initdb whose parent was killed may still be writing to an older one.
     let partial = beside(data_dir, &format!("{PARTIAL}{}", Uuid::new_v4().simple()));
     let made = initdb(&partial, binaries, user).await.and_then(|()| put_in_place(&partial, data_dir));
@@ -128,8 +128,8 @@ async fn create(data_dir: &Path, binaries: &Binaries, user: &ServerUser) -> Resu
     made
 }
 
-async fn initdb(partial: &Path, binaries: &Binaries, user: &ServerUser) -> Result<(), Error> {
-    DirBuilder::new().mode(0o700).create(partial).map_err(Error::io("create", partial))?;
+async fn initdb(partial: &Path, binaries: &Binaries, user: &ServerUser) -> Result<(), EmbeddedError> {
+    DirBuilder::new().mode(0o700).create(partial).map_err(EmbeddedError::io("create", partial))?;
     user.take_ownership_of(partial)?;
     let mut command = user.command(&binaries.program("initdb"));
     command
@@ -147,13 +147,13 @@ async fn initdb(partial: &Path, binaries: &Binaries, user: &ServerUser) -> Resul
             writeln!(file, "\n{}", include_line())?;
             file.sync_all()
         })
-        .map_err(Error::io("write", &main_file))
+        .map_err(EmbeddedError::io("write", &main_file))
 }
 
-fn put_in_place(partial: &Path, data_dir: &Path) -> Result<(), Error> {
-    fs::rename(partial, data_dir).map_err(Error::io("move the new data directory to", data_dir))?;
+fn put_in_place(partial: &Path, data_dir: &Path) -> Result<(), EmbeddedError> {
+    fs::rename(partial, data_dir).map_err(EmbeddedError::io("move the new data directory to", data_dir))?;
     let Some(parent) = data_dir.parent() else { return Ok(()) };
-    File::open(parent).and_then(|directory| directory.sync_all()).map_err(Error::io("sync", parent))
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(EmbeddedError::io("sync", parent))
 }
 
 /// What killed starts left beside the data directory. Best effort: it is in nobody's way.

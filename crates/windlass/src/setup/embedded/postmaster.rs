@@ -8,7 +8,7 @@ use rustix::process::{Pid, test_kill_process};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, NoTls};
 
-use super::Error;
+use super::EmbeddedError;
 use super::cluster::SUPERUSER;
 use super::server_user::ServerUser;
 
@@ -23,28 +23,28 @@ pub(super) struct Postmaster {
     pub(super) socket_dir: PathBuf,
 }
 
-pub(super) enum State {
+pub(super) enum PostmasterState {
     Absent,
     /// Starting, recovering or shutting down.
     Silent,
     Answering(Postmaster),
 }
 
-pub(super) async fn state(data_dir: &Path, user: &ServerUser) -> Result<State, Error> {
+pub(super) async fn state(data_dir: &Path, user: &ServerUser) -> Result<PostmasterState, EmbeddedError> {
     let file = pid_file(data_dir);
-    let Ok(text) = fs::read_to_string(&file) else { return Ok(State::Absent) };
-    let Some(pid) = first_line_pid(&text) else { return Ok(State::Absent) };
+    let Ok(text) = fs::read_to_string(&file) else { return Ok(PostmasterState::Absent) };
+    let Some(pid) = first_line_pid(&text) else { return Ok(PostmasterState::Absent) };
     if let Some(postmaster) = parse(&text)
         && answers(&postmaster).await
     {
-        return Ok(State::Answering(postmaster));
+        return Ok(PostmasterState::Answering(postmaster));
     }
     match process(pid) {
-        Process::Gone => Ok(State::Absent),
-        Process::Postgres => Ok(State::Silent),
-        Process::Impostor => {
+        PidOwner::Gone => Ok(PostmasterState::Absent),
+        PidOwner::Postgres => Ok(PostmasterState::Silent),
+        PidOwner::Impostor => {
             disown(&file, &text, user)?;
-            Ok(State::Absent)
+            Ok(PostmasterState::Absent)
         }
     }
 }
@@ -52,7 +52,7 @@ pub(super) async fn state(data_dir: &Path, user: &ServerUser) -> Result<State, E
 /// Whether the server's process is there, answering or not.
 pub(super) fn is_alive(data_dir: &Path) -> bool {
     let pid = fs::read_to_string(pid_file(data_dir)).ok().and_then(|text| first_line_pid(&text));
-    pid.is_some_and(|pid| matches!(process(pid), Process::Postgres))
+    pid.is_some_and(|pid| matches!(process(pid), PidOwner::Postgres))
 }
 
 /// The file is written in steps while the server starts, and is of use once it has named its socket directory.
@@ -89,40 +89,41 @@ async fn answers(postmaster: &Postmaster) -> bool {
     }
 }
 
-enum Process {
+enum PidOwner {
     Gone,
     Postgres,
     /// The number is in use, but not by a running Postgres: reused, or dead and never reaped.
     Impostor,
 }
 
-fn process(pid: Pid) -> Process {
+fn process(pid: Pid) -> PidOwner {
     let command_line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()));
     if let Err(rustix::io::Errno::SRCH) = test_kill_process(pid) {
-        return Process::Gone;
+        return PidOwner::Gone;
     }
     // Where /proc shows nothing of others, believe the number, as Postgres itself does.
-    let Ok(command_line) = command_line else { return Process::Postgres };
+    let Ok(command_line) = command_line else { return PidOwner::Postgres };
     let program = command_line.split(|byte| *byte == 0).next().unwrap_or_default();
     let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     // Between fork and exec, the server is still pg_ctl or the shell that pg_ctl starts it with, but then it has
     // not written its number yet. A zombie has no command line at all.
     if name.starts_with(b"postgres") || name.starts_with(b"postmaster") {
-        Process::Postgres
+        PidOwner::Postgres
     } else {
-        Process::Impostor
+        PidOwner::Impostor
     }
 }
 
 /// Postgres refuses to start while the number in its file belongs to any live process of its user, and a container
 /// whose first process does not reap keeps a killed server's number for ever. Only the number is replaced: the rest
 /// of the file lets Postgres see whether old backends still use the shared memory, which protects the data.
-fn disown(file: &Path, text: &str, user: &ServerUser) -> Result<(), Error> {
+fn disown(file: &Path, text: &str, user: &ServerUser) -> Result<(), EmbeddedError> {
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
     let replacement = file.with_extension("pid.new");
-    fs::write(&replacement, format!("{NOBODYS_PID}\n{rest}")).map_err(Error::io("write", &replacement))?;
+    fs::write(&replacement, format!("{NOBODYS_PID}\n{rest}"))
+        .map_err(EmbeddedError::io("write", &replacement))?;
     user.take_ownership_of(&replacement)?;
-    fs::rename(&replacement, file).map_err(Error::io("replace", file))?;
+    fs::rename(&replacement, file).map_err(EmbeddedError::io("replace", file))?;
     match parse(text) {
         Some(postmaster) => remove_socket_lock(&postmaster, text),
         None => Ok(()),
@@ -130,13 +131,13 @@ fn disown(file: &Path, text: &str, user: &ServerUser) -> Result<(), Error> {
 }
 
 /// The socket has a lock file with the same number in it, which guards no more than the name.
-fn remove_socket_lock(postmaster: &Postmaster, text: &str) -> Result<(), Error> {
+fn remove_socket_lock(postmaster: &Postmaster, text: &str) -> Result<(), EmbeddedError> {
     let lock = postmaster.socket_dir.join(format!(".s.PGSQL.{}.lock", postmaster.port));
     let holder = fs::read_to_string(&lock).ok().and_then(|text| first_line_pid(&text));
     if holder.is_none() || holder != first_line_pid(text) {
         return Ok(());
     }
-    fs::remove_file(&lock).map_err(Error::io("remove", &lock))
+    fs::remove_file(&lock).map_err(EmbeddedError::io("remove", &lock))
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep};
 
 use super::binaries::{self, Binaries};
 use super::cluster::{self, SUPERUSER};
-use super::leases::{self, Lease};
-use super::postmaster::{self, Postmaster, State};
+use super::leases::{self, ServerLease};
+use super::postmaster::{self, Postmaster, PostmasterState};
 use super::server_user::{ServerUser, run};
-use super::{Error, Options, access, settings};
+use super::{EmbeddedError, Options, access, settings};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
@@ -30,19 +30,19 @@ pub struct Postgres {
     binaries: Binaries,
     user: ServerUser,
     postmaster: Postmaster,
-    lease: Lease,
+    lease: ServerLease,
 }
 
 impl Postgres {
     /// Starts a server on the data directory, or shares the one that already runs on it.
-    pub async fn start(options: &Options) -> Result<Postgres, Error> {
+    pub async fn start(options: &Options) -> Result<Postgres, EmbeddedError> {
         let user = ServerUser::choose()?;
         let binaries = binaries::find(&options.source, &user).await?;
         let data_dir = cluster::resolve(&options.data_dir, &user)?;
 
         let lock = leases::lock(&data_dir).await?;
         cluster::prepare(&data_dir, &binaries, &user, &lock).await?;
-        let lease = Lease::take(&data_dir, &lock)?;
+        let lease = ServerLease::take(&data_dir, &lock)?;
         let start =
             Start { data_dir: &data_dir, settings: &options.settings, binaries: &binaries, user: &user };
         let has_new_rules = access::write(&data_dir, &user)?;
@@ -80,7 +80,7 @@ impl Postgres {
     }
 
     /// Gives up the lease, and shuts the server down where it was the last one. Open connections are cut.
-    pub async fn stop(self) -> Result<(), Error> {
+    pub async fn stop(self) -> Result<(), EmbeddedError> {
         let lock = leases::lock(&self.data_dir).await?;
         if !self.lease.was_the_last(&lock)? || !postmaster::is_alive(&self.data_dir) {
             return Ok(());
@@ -102,22 +102,22 @@ struct Start<'a> {
 impl Start<'_> {
     /// Looks again after every step instead of trusting it: a server left by a killed process may come up, go down
     /// or be in the way at any moment.
-    async fn share_or_launch(&self) -> Result<Postmaster, Error> {
+    async fn share_or_launch(&self) -> Result<Postmaster, EmbeddedError> {
         let deadline = Instant::now() + START_LIMIT;
         let mut pause = SHORTEST_PAUSE;
         loop {
             let state = postmaster::state(self.data_dir, self.user).await?;
-            if let State::Answering(postmaster) = state {
+            if let PostmasterState::Answering(postmaster) = state {
                 return Ok(postmaster);
             }
             if Instant::now() > deadline {
-                return Err(Error::NotReady {
+                return Err(EmbeddedError::NotReady {
                     data_dir: self.data_dir.to_owned(),
                     seconds: START_LIMIT.as_secs(),
                     log: log_end(self.data_dir),
                 });
             }
-            if let State::Absent = state {
+            if let PostmasterState::Absent = state {
                 self.launch(deadline).await?;
             } else {
                 sleep(pause).await;
@@ -127,7 +127,7 @@ impl Start<'_> {
     }
 
     /// `pg_ctl` gives the server a session of its own and no parent, so it outlives us and is not our child to reap.
-    async fn launch(&self, deadline: Instant) -> Result<(), Error> {
+    async fn launch(&self, deadline: Instant) -> Result<(), EmbeddedError> {
         settings::write(self.data_dir, self.settings, self.user)?;
         let log = self.data_dir.join(LOG_NAME);
         // One start, one log: an error then quotes this start, and the log of a long-lived directory stays bounded.
@@ -139,19 +139,21 @@ impl Start<'_> {
         command.arg("--pgdata").arg(self.data_dir).arg("--log").arg(&log);
         match run(command, Duration::from_secs(remaining + 5)).await {
             Ok(_) => Ok(()),
-            Err(Error::CommandFailed { .. } | Error::CommandTimedOut { .. }) if self.may_come_up_yet() => {
+            Err(EmbeddedError::CommandFailed { .. } | EmbeddedError::CommandTimedOut { .. })
+                if self.may_come_up_yet() =>
+            {
                 Ok(())
             }
-            Err(Error::CommandFailed { output, .. }) => {
+            Err(EmbeddedError::CommandFailed { output, .. }) => {
                 let log = Some(log_end(self.data_dir)).filter(|log| !log.is_empty()).unwrap_or(output);
-                Err(Error::DiedEarly { data_dir: self.data_dir.to_owned(), log })
+                Err(EmbeddedError::DiedEarly { data_dir: self.data_dir.to_owned(), log })
             }
             Err(error) => Err(error),
         }
     }
 
     /// Makes a server that ran before us read who may connect.
-    async fn reload(&self) -> Result<(), Error> {
+    async fn reload(&self) -> Result<(), EmbeddedError> {
         let mut command = self.user.command(&self.binaries.program("pg_ctl"));
         command.args(["reload", "--silent"]).arg("--pgdata").arg(self.data_dir);
         run(command, START_LIMIT).await.map(drop)

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-use super::Error;
+use super::EmbeddedError;
 
 #[derive(Clone, Debug)]
 pub(super) enum ServerUser {
@@ -20,16 +20,16 @@ pub(super) enum ServerUser {
 }
 
 impl ServerUser {
-    pub(super) fn choose() -> Result<ServerUser, Error> {
+    pub(super) fn choose() -> Result<ServerUser, EmbeddedError> {
         let uid = rustix::process::geteuid();
         if !uid.is_root() {
             return Ok(ServerUser::Ourselves { uid: uid.as_raw() });
         }
         let path = Path::new("/etc/passwd");
-        let accounts = fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let accounts = fs::read_to_string(path).map_err(EmbeddedError::io("read", path))?;
         find_account(&accounts, "postgres")
             .or_else(|| find_account(&accounts, "nobody"))
-            .ok_or(Error::NoServerUser)
+            .ok_or(EmbeddedError::NoServerUser)
     }
 
     pub(super) fn uid(&self) -> u32 {
@@ -64,19 +64,19 @@ impl ServerUser {
         command
     }
 
-    pub(super) fn take_ownership_of(&self, path: &Path) -> Result<(), Error> {
+    pub(super) fn take_ownership_of(&self, path: &Path) -> Result<(), EmbeddedError> {
         match self {
             ServerUser::Ourselves { .. } => Ok(()),
             ServerUser::Other { uid, gid, .. } => {
-                chown(path, Some(*uid), Some(*gid)).map_err(Error::io("change the owner of", path))
+                chown(path, Some(*uid), Some(*gid)).map_err(EmbeddedError::io("change the owner of", path))
             }
         }
     }
 
     /// Names the directory at fault, where Postgres would only say "permission denied" on the whole path.
-    pub(super) fn check_can_enter(&self, path: &Path) -> Result<(), Error> {
+    pub(super) fn check_can_enter(&self, path: &Path) -> Result<(), EmbeddedError> {
         match self.first_closed_directory(path) {
-            Some(directory) => Err(Error::NotTraversable { directory, user: self.name() }),
+            Some(directory) => Err(EmbeddedError::NotTraversable { directory, user: self.name() }),
             None => Ok(()),
         }
     }
@@ -94,13 +94,13 @@ impl ServerUser {
 }
 
 /// Runs a command to its end and gives its standard output. A command that is no longer waited for is killed.
-pub(super) async fn run(mut command: Command, limit: Duration) -> Result<String, Error> {
+pub(super) async fn run(mut command: Command, limit: Duration) -> Result<String, EmbeddedError> {
     let program = PathBuf::from(command.as_std().get_program());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let output = match timeout(limit, command.output()).await {
         Ok(Ok(output)) => output,
-        Ok(Err(source)) => return Err(Error::CannotRun { program, source }),
-        Err(_) => return Err(Error::CommandTimedOut { program, seconds: limit.as_secs() }),
+        Ok(Err(source)) => return Err(EmbeddedError::CannotRun { program, source }),
+        Err(_) => return Err(EmbeddedError::CommandTimedOut { program, seconds: limit.as_secs() }),
     };
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
@@ -108,7 +108,11 @@ pub(super) async fn run(mut command: Command, limit: Duration) -> Result<String,
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     let output_text = format!("{}\n{}", stderr.trim(), stdout.trim());
-    Err(Error::CommandFailed { program, status: output.status, output: output_text.trim().to_owned() })
+    Err(EmbeddedError::CommandFailed {
+        program,
+        status: output.status,
+        output: output_text.trim().to_owned(),
+    })
 }
 
 fn find_account(accounts: &str, wanted: &str) -> Option<ServerUser> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::Error;
+use super::EmbeddedError;
 use super::server_user::ServerUser;
 use crate::text;
 
@@ -23,7 +23,11 @@ const LONGEST_SOCKET_PATH: usize = 107;
 const LONGEST_SOCKET_NAME: &str = "/.s.PGSQL.65535.lock";
 const MEGABYTE: u64 = 1024 * 1024;
 
-pub(super) fn write(data_dir: &Path, extra: &[(String, String)], user: &ServerUser) -> Result<(), Error> {
+pub(super) fn write(
+    data_dir: &Path,
+    extra: &[(String, String)],
+    user: &ServerUser,
+) -> Result<(), EmbeddedError> {
     let path = data_dir.join(FILE_NAME);
     let socket_dir = socket_dir(data_dir, user)?;
     let port = previous_port(&path).unwrap_or(FIRST_PORT);
@@ -45,15 +49,15 @@ pub(super) fn write(data_dir: &Path, extra: &[(String, String)], user: &ServerUs
     }
     for (name, value) in extra {
         if !is_setting_name(name) {
-            return Err(Error::InvalidSetting { name: name.clone() });
+            return Err(EmbeddedError::InvalidSetting { name: name.clone() });
         }
         add_line(&mut text, name, value);
     }
 
     let partial = data_dir.join("windlass.conf.new");
-    fs::write(&partial, text).map_err(Error::io("write", &partial))?;
+    fs::write(&partial, text).map_err(EmbeddedError::io("write", &partial))?;
     user.take_ownership_of(&partial)?;
-    fs::rename(&partial, &path).map_err(Error::io("write", &path))
+    fs::rename(&partial, &path).map_err(EmbeddedError::io("write", &path))
 }
 
 fn add_line(text: &mut String, name: &str, value: &str) {
@@ -74,21 +78,24 @@ fn quote_directory(directory: &Path) -> String {
 }
 
 /// The data directory itself, which is private to the server's user, unless its path is too long for a socket.
-fn socket_dir(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, Error> {
+fn socket_dir(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, EmbeddedError> {
     if data_dir.as_os_str().len() + LONGEST_SOCKET_NAME.len() <= LONGEST_SOCKET_PATH {
         return Ok(data_dir.to_owned());
     }
     let hash = text::hex(&Sha256::digest(data_dir.as_os_str().as_bytes()));
     let directory = PathBuf::from(format!("/tmp/windlass-{}-{}", user.uid(), &hash[..16]));
     if fs::symlink_metadata(&directory).is_err() {
-        fs::DirBuilder::new().mode(0o700).create(&directory).map_err(Error::io("create", &directory))?;
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&directory)
+            .map_err(EmbeddedError::io("create", &directory))?;
         user.take_ownership_of(&directory)?;
     }
     // Anyone may make names in /tmp, and whoever owns the directory can stand in for the server.
-    let metadata = fs::symlink_metadata(&directory).map_err(Error::io("inspect", &directory))?;
+    let metadata = fs::symlink_metadata(&directory).map_err(EmbeddedError::io("inspect", &directory))?;
     let is_private = metadata.permissions().mode() & 0o077 == 0;
     if !metadata.is_dir() || metadata.uid() != user.uid() || !is_private {
-        return Err(Error::SocketDirectoryTaken { directory, user: user.name() });
+        return Err(EmbeddedError::SocketDirectoryTaken { directory, user: user.name() });
     }
     Ok(directory)
 }

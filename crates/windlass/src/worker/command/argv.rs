@@ -18,7 +18,7 @@ const MOST_ELEMENTS: usize = 4096;
 
 /// What placeholders may name.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct PlaceholderValues<'a> {
     pub(crate) tenant: Uuid,
     pub(crate) job: Uuid,
     pub(crate) attempt: i32,
@@ -96,7 +96,7 @@ impl Element {
     }
 
     /// The element with its value, for an environment variable.
-    pub(crate) fn fill(&self, facts: &Facts<'_>) -> Result<Option<String>, String> {
+    pub(crate) fn fill(&self, facts: &PlaceholderValues<'_>) -> Result<Option<String>, String> {
         match self.value(facts)? {
             Value::Absent => Ok(None),
             Value::One(value) => Ok(Some(format!("{}{value}", self.text))),
@@ -104,7 +104,7 @@ impl Element {
         }
     }
 
-    fn value(&self, facts: &Facts<'_>) -> Result<Value, String> {
+    fn value(&self, facts: &PlaceholderValues<'_>) -> Result<Value, String> {
         let Some(source) = &self.source else { return Ok(Value::One(String::new())) };
         match source {
             Name::Tenant => Ok(Value::One(facts.tenant.to_string())),
@@ -167,7 +167,7 @@ impl Part {
 }
 
 /// The argv of one job: every element exact, or why there is none.
-pub(crate) fn build(parts: &[Part], facts: &Facts<'_>) -> Result<Vec<String>, String> {
+pub(crate) fn build(parts: &[Part], facts: &PlaceholderValues<'_>) -> Result<Vec<String>, String> {
     let mut argv: Vec<String> = Vec::with_capacity(parts.len());
     let mut after_dashes = false;
     for part in parts {
@@ -190,7 +190,7 @@ pub(crate) fn build(parts: &[Part], facts: &Facts<'_>) -> Result<Vec<String>, St
 }
 
 /// The values of the part's elements, for each time it appears.
-fn rounds(part: &Part, facts: &Facts<'_>) -> Result<Vec<Vec<String>>, String> {
+fn rounds(part: &Part, facts: &PlaceholderValues<'_>) -> Result<Vec<Vec<String>>, String> {
     let values = part.elements.iter().map(|element| element.value(facts)).collect::<Result<Vec<_>, _>>()?;
     let absent = part.elements.iter().zip(&values).find(|(_, value)| matches!(value, Value::Absent));
     if let Some((element, _)) = absent {

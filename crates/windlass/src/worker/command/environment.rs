@@ -1,6 +1,6 @@
 //! The environment of a command: exactly what its configuration lists, and nothing of the worker's own.
 
-use super::argv::{Element, Facts};
+use super::argv::{Element, PlaceholderValues};
 use crate::error::Result;
 use crate::worker::file::Table;
 
@@ -90,7 +90,7 @@ impl Environment {
     }
 
     /// Name and value of every variable for one job.
-    pub(crate) fn build(&self, facts: &Facts<'_>) -> Result<Vec<(String, String)>, String> {
+    pub(crate) fn build(&self, facts: &PlaceholderValues<'_>) -> Result<Vec<(String, String)>, String> {
         let mut all: Vec<(String, String)> = Vec::new();
         for name in &self.inherited {
             if let Ok(value) = std::env::var(name) {

@@ -13,16 +13,16 @@ const LONGEST: usize = 16 * 1024 * 1024;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToShim {
     Run(Box<Order>),
-    Lease(Lease),
+    Lease(LeaseEnd),
     /// End it: by SIGTERM, and by SIGKILL after the grace.
     Stop,
     /// End it at once, for this reason.
-    Kill(Why),
+    Kill(StopCause),
 }
 
 /// Until when a run may go on without hearing of another renewal.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct Lease {
+pub(crate) struct LeaseEnd {
     pub(crate) stop_at: u64,
     /// Whatever still runs then is killed.
     pub(crate) kill_at: u64,
@@ -42,7 +42,7 @@ pub(crate) struct Order {
     pub(crate) has_report: bool,
     pub(crate) grace_ms: u64,
     pub(crate) timeout_at: u64,
-    pub(crate) lease: Lease,
+    pub(crate) lease: LeaseEnd,
 }
 
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
@@ -65,20 +65,20 @@ pub(crate) enum FromShim {
     },
     /// A renewal arrived: the shim is awake.
     Heard,
-    Ended(Ended),
+    Exited(Exited),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Ended {
+pub(crate) struct Exited {
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) max_rss_kb: i64,
     /// Why the shim ended it, if it did.
-    pub(crate) why: Option<Why>,
+    pub(crate) why: Option<StopCause>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Why {
+pub(crate) enum StopCause {
     Asked,
     Timeout,
     LeaseOver,

@@ -38,7 +38,7 @@ pub(crate) enum Heard {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line<'a> {
+struct ReportLine<'a> {
     #[serde(borrow)]
     progress: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -51,7 +51,7 @@ struct Line<'a> {
 }
 
 #[derive(Deserialize)]
-struct Progress {
+struct ProgressLine {
     percent: f32,
     #[serde(default)]
     message: String,
@@ -95,7 +95,7 @@ impl Reports {
         self.lines += 1;
         let read = std::str::from_utf8(line)
             .map_err(|error| error.to_string())
-            .and_then(|line| serde_json::from_str::<Line<'_>>(line).map_err(|error| error.to_string()));
+            .and_then(|line| serde_json::from_str::<ReportLine<'_>>(line).map_err(|error| error.to_string()));
         let line = match read {
             Ok(line) => line,
             Err(error) => {
@@ -131,7 +131,7 @@ impl Reports {
             }
         }
         let progress = line.progress?;
-        Some(match serde_json::from_str::<Progress>(progress.get()) {
+        Some(match serde_json::from_str::<ProgressLine>(progress.get()) {
             Ok(progress) => Heard::Progress { percent: progress.percent, message: progress.message },
             Err(error) => Heard::Nonsense(format!("report line {}: progress: {error}", self.lines)),
         })

@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-use super::argv::{self, Facts as JobFacts};
+use super::argv::{self, PlaceholderValues};
 use super::exit::Meaning;
-use super::message::{Ended, FromShim, Lease, Order, ToShim, Why, ns_at};
+use super::message::{Exited, FromShim, LeaseEnd, Order, StopCause, ToShim, ns_at};
 use super::pool::{Pool, Shim};
 use super::report::{Heard, Reports};
 use super::spec::CommandSpec;
 use super::sys::REPORT_FD;
 use super::tail::Tail;
 use crate::attempt::done::Done;
-use crate::attempt::finish::{Facts, Finish};
+use crate::attempt::finish::{Finish, ProcessFacts};
 use crate::model::job::settle::{Outcome, Retry};
 use crate::model::log::LogStream;
 use crate::text::redact::{self, Redactor};
@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// switch are looked after by the supervisor, and the supervisor is looked after here.
 pub(crate) async fn run(spec: &CommandSpec, pool: &Pool, job: &Context) -> Finish {
     let redactor = job.redactor().and(&spec.redactor);
-    let mut facts = Facts::default();
+    let mut facts = ProcessFacts::default();
     let finish = match prepare(spec, job) {
         Err(problem) => Finish::failed(
             Retry::Permanent,
@@ -55,7 +55,7 @@ pub(crate) async fn run(spec: &CommandSpec, pool: &Pool, job: &Context) -> Finis
 }
 
 fn prepare(spec: &CommandSpec, job: &Context) -> Result<Order, String> {
-    let facts = JobFacts {
+    let facts = PlaceholderValues {
         tenant: job.tenant_id(),
         job: job.job_id(),
         attempt: job.attempt(),
@@ -81,9 +81,9 @@ fn prepare(spec: &CommandSpec, job: &Context) -> Result<Order, String> {
     })
 }
 
-fn lease_of(job: &Context) -> Lease {
+fn lease_of(job: &Context) -> LeaseEnd {
     let (stop_at, kill_at) = job.lease.ends_at();
-    Lease { stop_at: ns_at(stop_at), kill_at: ns_at(kill_at) }
+    LeaseEnd { stop_at: ns_at(stop_at), kill_at: ns_at(kill_at) }
 }
 
 /// Our ends of the command's pipes.
@@ -122,7 +122,7 @@ async fn start(spec: &CommandSpec, pool: &Pool, _: &Context, order: Order) -> io
 
 /// How a run ended, as far as it is known.
 enum End {
-    Ended(Ended),
+    Exited(Exited),
     Refused(String),
     /// The supervisor was killed or froze.
     Unsupervised,
@@ -181,7 +181,7 @@ impl<'a> Course<'a> {
                     Ok(FromShim::Started { pid }) => self.pid = Some(pid),
                     Ok(FromShim::Heard) => silent_since = None,
                     Ok(FromShim::Refused { error }) => return (End::Refused(error), Some(shim)),
-                    Ok(FromShim::Ended(end)) => {
+                    Ok(FromShim::Exited(end)) => {
                         ended = Some(end);
                         drained_by = Instant::now() + DRAIN;
                     }
@@ -215,10 +215,10 @@ impl<'a> Course<'a> {
             let printed = self.tails.iter().map(|tail| tail.total() as u64).sum::<u64>();
             if !is_asked && ended.is_none() && self.spec.output_limit.is_some_and(|most| printed > most) {
                 is_asked = true;
-                let _ = shim.say(&ToShim::Kill(Why::Output)).await;
+                let _ = shim.say(&ToShim::Kill(StopCause::Output)).await;
             }
         }
-        (ended.map_or(End::Unsupervised, End::Ended), Some(shim))
+        (ended.map_or(End::Unsupervised, End::Exited), Some(shim))
     }
 
     fn hear(&mut self, stream: LogStream, bytes: &[u8]) {
@@ -250,7 +250,7 @@ impl<'a> Course<'a> {
     }
 
     /// What it all means. Everything that was held back is written first.
-    fn conclude(mut self, end: End, facts: &mut Facts) -> Finish {
+    fn conclude(mut self, end: End, facts: &mut ProcessFacts) -> Finish {
         for (which, stream) in [LogStream::Stdout, LogStream::Stderr].into_iter().enumerate() {
             let held = std::mem::replace(&mut self.streams[which], Redactor::default().stream());
             held.finish(&mut self.text);
@@ -266,7 +266,7 @@ impl<'a> Course<'a> {
                 Finish::failed(Retry::ByPolicy, format!("the command cannot be started: {error}"))
             }
             End::Unsupervised => self.unsupervised(),
-            End::Ended(ended) => {
+            End::Exited(ended) => {
                 facts.exit_code = ended.code;
                 facts.signal = ended.signal;
                 facts.max_rss_kb = Some(ended.max_rss_kb);
@@ -279,31 +279,31 @@ impl<'a> Course<'a> {
         finish
     }
 
-    fn meaning(&self, ended: &Ended, reported: Result<Done, String>, last_words: Option<&str>) -> Finish {
+    fn meaning(&self, ended: &Exited, reported: Result<Done, String>, last_words: Option<&str>) -> Finish {
         let limits = &self.spec.limits;
         match ended.why {
-            Some(Why::Timeout) => {
+            Some(StopCause::Timeout) => {
                 return Finish::of(Outcome::TimedOut, "the command ran past its time-out and was ended");
             }
-            Some(Why::Asked) => return self.stopped(),
-            Some(Why::LeaseOver | Why::WorkerGone) => {
+            Some(StopCause::Asked) => return self.stopped(),
+            Some(StopCause::LeaseOver | StopCause::WorkerGone) => {
                 return Finish::of(Outcome::Released, "the worker lost its lease");
             }
-            Some(Why::Processes) => {
+            Some(StopCause::Processes) => {
                 let most = limits.processes.unwrap_or_default();
                 return Finish::failed(
                     Retry::ByPolicy,
                     format!("the command had more than {most} processes and was killed"),
                 );
             }
-            Some(Why::Memory) => {
+            Some(StopCause::Memory) => {
                 let most = limits.memory.unwrap_or_default();
                 return Finish::failed(
                     Retry::ByPolicy,
                     format!("the command held more than {most} bytes of memory and was killed"),
                 );
             }
-            Some(Why::Output) => {
+            Some(StopCause::Output) => {
                 let most = self.spec.output_limit.unwrap_or_default();
                 return Finish::failed(
                     Retry::ByPolicy,

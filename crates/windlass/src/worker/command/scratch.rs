@@ -15,11 +15,11 @@ const MODE: u32 = 0o040_700;
 
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    made: Option<Made>,
+    made: Option<MadeDirectory>,
 }
 
 #[derive(Debug)]
-struct Made {
+struct MadeDirectory {
     path: PathBuf,
     user: Option<(u32, u32)>,
     owner: u32,
@@ -32,7 +32,7 @@ impl Scratch {
             self.remove();
         }
         if self.made.is_none() {
-            self.made = Some(Made::make(order)?);
+            self.made = Some(MadeDirectory::make(order)?);
         }
         self.made.as_ref().map(|made| made.path.as_path()).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -58,7 +58,7 @@ impl Drop for Scratch {
     }
 }
 
-impl Made {
+impl MadeDirectory {
     fn make(order: &Order) -> io::Result<Self> {
         let path = Path::new(&order.scratch).join(format!("windlass-{}", uuid::Uuid::new_v4().simple()));
         fs::DirBuilder::new().mode(0o700).create(&path)?;

@@ -23,7 +23,7 @@ use rustix::process::{
 };
 
 use super::link::Link;
-use super::message::{Ended, FromShim, Order, ToShim, Why, now_ns};
+use super::message::{Exited, FromShim, Order, StopCause, ToShim, now_ns};
 use super::scratch::Scratch;
 use super::{spawn, sweep, sys};
 
@@ -62,11 +62,11 @@ fn serve() -> io::Result<()> {
         match link.wait()? {
             Some(ToShim::Run(order)) => {
                 let fds = link.take_descriptors();
-                match Run::start(&order, fds, &mut scratch) {
+                match RunningCommand::start(&order, fds, &mut scratch) {
                     Ok(run) => {
                         link.say(&FromShim::Started { pid: run.pid.as_raw_nonzero().get() });
                         let ended = run.supervise(&mut link);
-                        link.say(&FromShim::Ended(ended));
+                        link.say(&FromShim::Exited(ended));
                     }
                     Err(error) => link.say(&FromShim::Refused { error: error.to_string() }),
                 }
@@ -90,7 +90,7 @@ fn reserve_report_fd() -> io::Result<Vec<File>> {
 }
 
 /// A command under way.
-struct Run<'a> {
+struct RunningCommand<'a> {
     order: &'a Order,
     pid: Pid,
     pidfd: OwnedFd,
@@ -101,12 +101,12 @@ struct Run<'a> {
 }
 
 struct Stopping {
-    why: Why,
+    why: StopCause,
     kill_at: u64,
     is_killed: bool,
 }
 
-impl<'a> Run<'a> {
+impl<'a> RunningCommand<'a> {
     fn start(order: &'a Order, fds: Vec<OwnedFd>, scratch: &mut Scratch) -> io::Result<Self> {
         let mut fds = fds.into_iter();
         let mut next = || fds.next().ok_or_else(|| io::Error::other("a descriptor did not arrive"));
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
     }
 
     /// Until the command has ended and nothing of it is left.
-    fn supervise(mut self, link: &mut Link) -> Ended {
+    fn supervise(mut self, link: &mut Link) -> Exited {
         let mut watch = Watch::new(self.order);
         loop {
             self.look_at_the_clock();
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
         let _ = kill_process_group(self.pid, Signal::KILL);
         let reaped = self.reap();
         sweep_the_rest();
-        Ended {
+        Exited {
             code: reaped.and_then(|reaped| reaped.code),
             signal: reaped.and_then(|reaped| reaped.signal),
             max_rss_kb: reaped.map_or(0, |reaped| reaped.max_rss_kb),
@@ -176,13 +176,13 @@ impl<'a> Run<'a> {
                     self.lease_kill_at = lease.kill_at;
                     link.say(&FromShim::Heard);
                 }
-                Ok(Some(ToShim::Stop)) => self.stop(Why::Asked),
+                Ok(Some(ToShim::Stop)) => self.stop(StopCause::Asked),
                 Ok(Some(ToShim::Kill(why))) => self.kill_now(why),
                 Ok(Some(ToShim::Run(_))) => {}
                 Ok(None) => return,
                 Err(_) => {
                     self.is_alone = true;
-                    return self.stop(Why::WorkerGone);
+                    return self.stop(StopCause::WorkerGone);
                 }
             }
         }
@@ -207,9 +207,9 @@ impl<'a> Run<'a> {
     fn look_at_the_clock(&mut self) {
         let now = now_ns();
         if now >= self.stop_at {
-            self.stop(Why::LeaseOver);
+            self.stop(StopCause::LeaseOver);
         } else if now >= self.order.timeout_at {
-            self.stop(Why::Timeout);
+            self.stop(StopCause::Timeout);
         }
         if self
             .stopping
@@ -229,7 +229,7 @@ impl<'a> Run<'a> {
     }
 
     /// Asks it to end. The first reason stays.
-    fn stop(&mut self, why: Why) {
+    fn stop(&mut self, why: StopCause) {
         if self.stopping.is_some() {
             return;
         }
@@ -240,7 +240,7 @@ impl<'a> Run<'a> {
         let _ = kill_process_group(self.pid, Signal::CONT);
     }
 
-    fn kill_now(&mut self, why: Why) {
+    fn kill_now(&mut self, why: StopCause) {
         if self.stopping.is_none() {
             self.stopping = Some(Stopping { why, kill_at: 0, is_killed: false });
         }
@@ -317,13 +317,13 @@ impl Watch {
         may_be_too_many || (self.memory.is_some() && self.last.elapsed() >= Self::MEMORY_EVERY)
     }
 
-    fn count(&mut self) -> Option<Why> {
+    fn count(&mut self) -> Option<StopCause> {
         let (processes, memory) = sweep::census(getpid().as_raw_nonzero().get());
         self.last = Instant::now();
         self.others = sweep::tasks().saturating_sub(processes);
         if self.processes.is_some_and(|most| processes > most) {
-            return Some(Why::Processes);
+            return Some(StopCause::Processes);
         }
-        self.memory.is_some_and(|most| memory > most).then_some(Why::Memory)
+        self.memory.is_some_and(|most| memory > most).then_some(StopCause::Memory)
     }
 }

@@ -28,7 +28,7 @@ type Resource = c_int;
 const STACK: usize = 64 * 1024;
 
 /// What the child needs, in a form that it can use without allocating. It writes `errno` only.
-struct Plan {
+struct SpawnPlan {
     program: *const c_char,
     argv: *const *const c_char,
     env: *const *const c_char,
@@ -61,7 +61,7 @@ pub(crate) fn spawn(
     if argv[0].is_null() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "there is no program to start"));
     }
-    let mut plan = Plan {
+    let mut plan = SpawnPlan {
         program: argv[0],
         argv: argv.as_ptr(),
         env: env.as_ptr(),
@@ -137,7 +137,7 @@ fn limits(order: &Order) -> [(Resource, libc::rlimit); 5] {
 extern "C" fn begin(plan: *mut c_void) -> c_int {
     // SAFETY: `spawn` passes its plan, which nobody else touches while this runs.
     unsafe {
-        let plan = plan.cast::<Plan>();
+        let plan = plan.cast::<SpawnPlan>();
         become_program(&*plan);
         ptr::write_volatile(&raw mut (*plan).errno, *libc::__errno_location());
         libc::_exit(127)
@@ -149,7 +149,7 @@ extern "C" fn begin(plan: *mut c_void) -> c_int {
 ///
 /// SAFETY: for the child only, before it becomes the program. The calls are made bare where the C library's own would look
 /// after threads, of which the child has none.
-unsafe fn become_program(plan: &Plan) {
+unsafe fn become_program(plan: &SpawnPlan) {
     // SAFETY: descriptors and pointers are the plan's, which outlives this; the shim keeps REPORT_FD occupied, so every
     // descriptor that is given lies above it and none is lost by another's taking its place.
     unsafe {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::argv::{self, Element, Facts, Part, Rule, When};
+use super::argv::{self, Element, Part, PlaceholderValues, Rule, When};
 use super::environment::Environment;
 use super::exit::ExitCodes;
 use super::message::Limits;
@@ -46,7 +46,7 @@ impl CommandSpec {
 
     /// What would run for a job: for checking a configuration before it is used.
     pub fn argv_for(&self, tenant: Uuid, job: Uuid, attempt: i32, payload: &str) -> Result<Vec<String>> {
-        let facts = Facts { tenant, job, attempt, payload };
+        let facts = PlaceholderValues { tenant, job, attempt, payload };
         argv::build(&self.argv, &facts).map_err(|why| Error::refused("payload", why))
     }
 

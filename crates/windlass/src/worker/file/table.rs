@@ -11,12 +11,12 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{Error, Result};
 
 /// A file's name and text.
-pub(crate) struct Source<'a> {
+pub(crate) struct ConfigText<'a> {
     pub(crate) name: &'a str,
     pub(crate) text: &'a str,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ConfigText<'a> {
     pub(crate) fn parse(&self) -> Result<Spanned<DeTable<'a>>> {
         DeTable::parse(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
@@ -33,13 +33,13 @@ impl<'a> Source<'a> {
 /// One value and where it stands.
 #[derive(Clone, Copy)]
 pub(crate) struct Item<'a> {
-    source: &'a Source<'a>,
+    source: &'a ConfigText<'a>,
     value: &'a Spanned<DeValue<'a>>,
 }
 
 /// A table that is being read: what was not asked for in the end is unknown.
 pub(crate) struct Table<'a> {
-    source: &'a Source<'a>,
+    source: &'a ConfigText<'a>,
     path: String,
     table: &'a DeTable<'a>,
     at: usize,
@@ -47,7 +47,7 @@ pub(crate) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(crate) fn root(source: &'a Source<'a>, table: &'a DeTable<'a>) -> Self {
+    pub(crate) fn root(source: &'a ConfigText<'a>, table: &'a DeTable<'a>) -> Self {
         Self { source, path: String::new(), table, at: 0, known: BTreeSet::new() }
     }
 

@@ -15,9 +15,9 @@ use crate::model::job::settle::{Outcome, Retry};
 use crate::model::new_job::NewJob;
 
 /// What came back from a call.
-pub(super) enum Heard {
+pub(super) enum CallResult {
     Answer(Answer),
-    Fault(Fault),
+    Fault(CallFault),
 }
 
 pub(super) struct Answer {
@@ -28,7 +28,7 @@ pub(super) struct Answer {
 }
 
 /// Why there is no answer.
-pub(super) enum Fault {
+pub(super) enum CallFault {
     /// The address may not be called.
     Refused(String),
     Redirect(String),
@@ -37,13 +37,13 @@ pub(super) enum Fault {
     Transport(String),
 }
 
-impl Heard {
+impl CallResult {
     /// Whether the endpoint itself seems to be in trouble.
     pub(super) fn is_fault(&self) -> bool {
         match self {
             Self::Answer(answer) => answer.status >= 500 && answer.retry_after.is_none(),
-            Self::Fault(Fault::Late(_) | Fault::Transport(_)) => true,
-            Self::Fault(Fault::Refused(_) | Fault::Redirect(_) | Fault::TooLarge(_)) => false,
+            Self::Fault(CallFault::Late(_) | CallFault::Transport(_)) => true,
+            Self::Fault(CallFault::Refused(_) | CallFault::Redirect(_) | CallFault::TooLarge(_)) => false,
         }
     }
 }
@@ -59,7 +59,7 @@ pub(super) struct Progress {
 /// What an endpoint may say beside its result.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
-struct Word {
+struct AnswerBody {
     result: Option<Box<RawValue>>,
     artifact: Option<Box<RawValue>>,
     #[serde(default)]
@@ -84,7 +84,7 @@ const MOST_EXCERPT: usize = 1000;
 const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
 /// The answer to a call with one job.
-pub(super) fn read(heard: &Heard, lease: Duration) -> Read {
+pub(super) fn read(heard: &CallResult, lease: Duration) -> Read {
     match success(heard) {
         Err(finish) => (*finish, None),
         Ok(answer) => match word_of(&answer.body) {
@@ -101,17 +101,17 @@ pub(super) fn read(heard: &Heard, lease: Duration) -> Read {
 }
 
 /// The answer to a call with several: `{"outcomes": [{"id": …, …}, …]}`, or one status for all that is no success.
-pub(super) fn read_batch(heard: &Heard, jobs: &[Uuid], lease: Duration) -> Vec<Read> {
+pub(super) fn read_batch(heard: &CallResult, jobs: &[Uuid], lease: Duration) -> Vec<Read> {
     #[derive(Deserialize)]
     struct Outcomes {
-        outcomes: Vec<Word>,
+        outcomes: Vec<AnswerBody>,
     }
     let answer = match success(heard) {
         Ok(answer) => answer,
         Err(_) => return jobs.iter().map(|_| read(heard, lease)).collect(),
     };
     if answer.status == 202 {
-        let accepted = || Word { accepted: true, ..Word::default() }.read(lease);
+        let accepted = || AnswerBody { accepted: true, ..AnswerBody::default() }.read(lease);
         return jobs.iter().map(|_| accepted()).collect();
     }
     let mut outcomes = match serde_json::from_slice::<Outcomes>(&answer.body) {
@@ -129,10 +129,10 @@ pub(super) fn read_batch(heard: &Heard, jobs: &[Uuid], lease: Duration) -> Vec<R
 }
 
 /// The answer if its status is one of success, and what else it means if not.
-fn success(heard: &Heard) -> Result<&Answer, Box<Finish>> {
+fn success(heard: &CallResult) -> Result<&Answer, Box<Finish>> {
     let answer = match heard {
-        Heard::Answer(answer) => answer,
-        Heard::Fault(fault) => return Err(Box::new(fault.finish())),
+        CallResult::Answer(answer) => answer,
+        CallResult::Fault(fault) => return Err(Box::new(fault.finish())),
     };
     if (200..300).contains(&answer.status) {
         return Ok(answer);
@@ -148,7 +148,7 @@ fn success(heard: &Heard) -> Result<&Answer, Box<Finish>> {
     }))
 }
 
-impl Fault {
+impl CallFault {
     fn finish(&self) -> Finish {
         match self {
             Self::Refused(why) => Finish::failed(Retry::ByPolicy, format!("not called: {why}")),
@@ -168,23 +168,25 @@ impl Fault {
 }
 
 /// What the body says to us, and the rest of it, which is the result.
-fn word_of(body: &[u8]) -> Result<(Word, Option<Box<RawValue>>), String> {
+fn word_of(body: &[u8]) -> Result<(AnswerBody, Option<Box<RawValue>>), String> {
     let Ok(text) = std::str::from_utf8(body) else {
-        return Ok((Word::default(), as_json(&crate::text::storable(body, MOST_EXCERPT))));
+        return Ok((AnswerBody::default(), as_json(&crate::text::storable(body, MOST_EXCERPT))));
     };
     if text.trim().is_empty() {
-        return Ok((Word::default(), None));
+        return Ok((AnswerBody::default(), None));
     }
     let Ok(whole) = serde_json::from_str::<&RawValue>(text) else {
         // Not JSON: kept as text.
-        return Ok((Word::default(), as_json(&crate::text::storable(body, MOST_EXCERPT))));
+        return Ok((AnswerBody::default(), as_json(&crate::text::storable(body, MOST_EXCERPT))));
     };
     let mut members: serde_json::Map<String, serde_json::Value> =
         match text.trim_start().starts_with('{') && text.contains("\"windlass\"") {
             true => serde_json::from_str(text).unwrap_or_default(),
             false => serde_json::Map::new(),
         };
-    let Some(said) = members.remove("windlass") else { return Ok((Word::default(), Some(whole.to_owned()))) };
+    let Some(said) = members.remove("windlass") else {
+        return Ok((AnswerBody::default(), Some(whole.to_owned())));
+    };
     let word = serde_json::from_value(said).map_err(|error| error.to_string())?;
     Ok((word, if members.is_empty() { None } else { as_json(&members) }))
 }
@@ -193,7 +195,7 @@ fn as_json(value: &impl serde::Serialize) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(value).ok()
 }
 
-impl Word {
+impl AnswerBody {
     fn read(self, lease: Duration) -> Read {
         let progress = self.progress.clone();
         let finish = self.finish(lease).unwrap_or_else(|error| not_understood(&error));

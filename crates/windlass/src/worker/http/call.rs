@@ -18,7 +18,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 
 use super::address;
-use super::answer::{Answer, Fault, Heard};
+use super::answer::{Answer, CallFault, CallResult};
 use super::settings::{Checked, literal, place};
 use crate::error::{Error, Result};
 
@@ -55,47 +55,49 @@ impl Caller {
     }
 
     /// Calls, within the endpoint's time and the attempt's.
-    pub(super) async fn call(&self, body: &str, id: &str, trace: &str, remaining: Duration) -> Heard {
+    pub(super) async fn call(&self, body: &str, id: &str, trace: &str, remaining: Duration) -> CallResult {
         let within = self.settings.timeout.min(remaining);
         match tokio::time::timeout(within, self.follow(body, id, trace)).await {
             Ok(heard) => heard,
-            Err(_) => Heard::Fault(Fault::Late(within)),
+            Err(_) => CallResult::Fault(CallFault::Late(within)),
         }
     }
 
-    async fn follow(&self, body: &str, id: &str, trace: &str) -> Heard {
+    async fn follow(&self, body: &str, id: &str, trace: &str) -> CallResult {
         let body = Bytes::copy_from_slice(body.as_bytes());
         let mut url = self.settings.url.clone();
         for _ in 0..=self.settings.redirects {
             let client = match self.client_for(&url) {
                 Ok(client) => client,
-                Err(fault) => return Heard::Fault(fault),
+                Err(fault) => return CallResult::Fault(fault),
             };
             let headers = self.headers(id, trace, &body);
             let request =
                 client.request(self.settings.method.clone(), url.clone()).headers(headers).body(body.clone());
             let response = match request.send().await {
                 Ok(response) => response,
-                Err(error) => return Heard::Fault(fault_of(&error)),
+                Err(error) => return CallResult::Fault(fault_of(&error)),
             };
             if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
                 return self.read(response).await;
             }
             match redirected(&url, &response) {
                 Ok(next) => url = next,
-                Err(fault) => return Heard::Fault(fault),
+                Err(fault) => return CallResult::Fault(fault),
             }
         }
-        Heard::Fault(Fault::Redirect(format!("more than {} redirects", self.settings.redirects)))
+        CallResult::Fault(CallFault::Redirect(format!("more than {} redirects", self.settings.redirects)))
     }
 
     /// A host that is an address is resolved by nobody, so it is checked here.
-    fn client_for(&self, url: &Url) -> Result<&Client, Fault> {
+    fn client_for(&self, url: &Url) -> Result<&Client, CallFault> {
         if self.settings.allow.contains(&place(url)) {
             return Ok(&self.open);
         }
         match literal(url) {
-            Some(ip) if !address::is_public(ip) => Err(Fault::Refused(NotPublic(ip.to_string()).to_string())),
+            Some(ip) if !address::is_public(ip) => {
+                Err(CallFault::Refused(NotPublic(ip.to_string()).to_string()))
+            }
             _ => Ok(&self.guarded),
         }
     }
@@ -120,7 +122,7 @@ impl Caller {
         headers
     }
 
-    async fn read(&self, mut response: Response) -> Heard {
+    async fn read(&self, mut response: Response) -> CallResult {
         let most = self.settings.max_response_bytes;
         let status = response.status();
         let retry_after = retry_after(response.headers());
@@ -130,35 +132,35 @@ impl Caller {
                 Ok(Some(chunk)) if body.len() + chunk.len() > most => {
                     // What is wrong may still be read from the beginning of a failure's page.
                     if status.is_success() {
-                        return Heard::Fault(Fault::TooLarge(most));
+                        return CallResult::Fault(CallFault::TooLarge(most));
                     }
                     body.extend_from_slice(&chunk[..most - body.len()]);
                     break;
                 }
                 Ok(Some(chunk)) => body.extend_from_slice(&chunk),
                 Ok(None) => break,
-                Err(error) => return Heard::Fault(fault_of(&error)),
+                Err(error) => return CallResult::Fault(fault_of(&error)),
             }
         }
         let reason = status.canonical_reason().unwrap_or_default();
-        Heard::Answer(Answer { status: status.as_u16(), reason, retry_after, body })
+        CallResult::Answer(Answer { status: status.as_u16(), reason, retry_after, body })
     }
 }
 
 /// Where a redirect leads, if the same request may be made there: scheme, host and port must stay the same.
-fn redirected(from: &Url, response: &Response) -> Result<Url, Fault> {
+fn redirected(from: &Url, response: &Response) -> Result<Url, CallFault> {
     let status = response.status();
     if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
-        return Err(Fault::Redirect(format!("{status}, which would lose the request's body")));
+        return Err(CallFault::Redirect(format!("{status}, which would lose the request's body")));
     }
     let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let next = location
         .and_then(|location| from.join(location).ok())
-        .ok_or_else(|| Fault::Redirect("no address to go to".to_owned()))?;
+        .ok_or_else(|| CallFault::Redirect("no address to go to".to_owned()))?;
     if next.origin() != from.origin() || next.username() != "" || next.password().is_some() {
         // Only the origin is told: the rest of an address may hold a secret.
         let to = next.origin().ascii_serialization();
-        return Err(Fault::Redirect(format!(
+        return Err(CallFault::Redirect(format!(
             "{status} to another origin ({to}), which gets neither payload nor credentials; \
              configure the address that the endpoint has now"
         )));
@@ -178,12 +180,12 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(Duration::try_from(instant(given)?.duration_since(now)).unwrap_or_default())
 }
 
-fn fault_of(error: &reqwest::Error) -> Fault {
+fn fault_of(error: &reqwest::Error) -> CallFault {
     let mut message = String::new();
     let mut cause = error.source();
     while let Some(inner) = cause {
         if let Some(refused) = inner.downcast_ref::<NotPublic>() {
-            return Fault::Refused(refused.to_string());
+            return CallFault::Refused(refused.to_string());
         }
         let words = inner.to_string();
         if !message.ends_with(&words) {
@@ -199,7 +201,7 @@ fn fault_of(error: &reqwest::Error) -> Fault {
     } else {
         "the call failed"
     };
-    Fault::Transport(if message.is_empty() { kind.to_owned() } else { format!("{kind}: {message}") })
+    CallFault::Transport(if message.is_empty() { kind.to_owned() } else { format!("{kind}: {message}") })
 }
 
 /// The addresses of a name; the system's own look-up unless a test brings another.

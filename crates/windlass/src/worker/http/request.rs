@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::worker::context::Context;
 
 #[derive(Serialize)]
-struct Job<'a> {
+struct JobBody<'a> {
     id: Uuid,
     tenant_id: Uuid,
     definition_key: &'a str,
@@ -34,11 +34,11 @@ struct Job<'a> {
 
 #[derive(Serialize)]
 struct Jobs<'a> {
-    jobs: Vec<Job<'a>>,
+    jobs: Vec<JobBody<'a>>,
 }
 
 pub(super) fn body(jobs: &[Context], is_batch: bool) -> String {
-    let mut written: Vec<Job<'_>> = jobs.iter().map(job).collect();
+    let mut written: Vec<JobBody<'_>> = jobs.iter().map(job).collect();
     let text = if is_batch {
         serde_json::to_string(&Jobs { jobs: written })
     } else {
@@ -47,10 +47,10 @@ pub(super) fn body(jobs: &[Context], is_batch: bool) -> String {
     text.expect("names, numbers and JSON that came from the database can be written")
 }
 
-fn job(context: &Context) -> Job<'_> {
+fn job(context: &Context) -> JobBody<'_> {
     let remaining = context.remaining();
     let subject = context.subject();
-    Job {
+    JobBody {
         id: context.job_id(),
         tenant_id: context.tenant_id(),
         definition_key: context.definition_key(),

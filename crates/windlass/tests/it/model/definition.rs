@@ -1,6 +1,6 @@
 //! The kinds of job that the model's jobs are of, and what is decided about their attempts.
 
-use windlass::job::backoff::{Backoff, Kind};
+use windlass::job::backoff::{Backoff, BackoffKind};
 use windlass::job::settle::{Budget, Outcome, RetryPolicy, Settlement, settle};
 use windlass::{OnLost, OnTimeout};
 
@@ -50,6 +50,12 @@ impl Definition {
 
     pub(super) fn backoff(&self) -> Backoff {
         let seconds = TICK.as_secs_f64();
-        Backoff { kind: Kind::Fixed, base_seconds: seconds, factor: 1.0, cap_seconds: seconds, jitter: 0.0 }
+        Backoff {
+            kind: BackoffKind::Fixed,
+            base_seconds: seconds,
+            factor: 1.0,
+            cap_seconds: seconds,
+            jitter: 0.0,
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rand::seq::{IndexedRandom, SliceRandom};
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use windlass::job::backoff::Kind;
+use windlass::job::backoff::BackoffKind;
 use windlass::{
     Backoff, Context, DEFAULT_TENANT, Definition, Done, Duty, Failure, Handler, Keeper, KeeperSettings,
     NewJob, Queue, Worker,
@@ -115,8 +115,13 @@ impl Handler for Brief {
     }
 
     fn definition(&self) -> Definition {
-        let backoff =
-            Backoff { kind: Kind::Fixed, base_seconds: 0.02, factor: 1.0, cap_seconds: 0.1, jitter: 0.5 };
+        let backoff = Backoff {
+            kind: BackoffKind::Fixed,
+            base_seconds: 0.02,
+            factor: 1.0,
+            cap_seconds: 0.1,
+            jitter: 0.5,
+        };
         Definition::new(Self::KEY).backoff(backoff).max_attempts(5)
     }
 }

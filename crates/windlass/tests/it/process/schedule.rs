@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::embedded::{Options, Postgres, Source};
+use windlass::embedded::{Options, Postgres, ServerSource};
 use windlass::{DEFAULT_TENANT, Definition, Misfire, NewTrigger, Queue, Schedule};
 use windlass_testing::{eventually, settings};
 
@@ -52,7 +52,7 @@ async fn server(scratch: &Scratch) -> (Postgres, Clock) {
     );
     fs::write(bin.join("pg_ctl"), script).unwrap();
     fs::set_permissions(bin.join("pg_ctl"), fs::Permissions::from_mode(0o755)).unwrap();
-    let options = Options { source: Source::Path(bin), ..scratch.options() };
+    let options = Options { source: ServerSource::Path(bin), ..scratch.options() };
     (Postgres::start(&options).await.unwrap(), clock)
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use windlass::embedded::{Options, Postgres, Source};
+use windlass::embedded::{Options, Postgres, ServerSource};
 use windlass::{Definition, Queue};
 use windlass_testing::{eventually, settings};
 
@@ -77,7 +77,7 @@ async fn a_lax_server_loses_nothing_it_acknowledged() {
 
 fn options(scratch: &Scratch, synchronous_commit: &str) -> Options {
     Options {
-        source: Source::System,
+        source: ServerSource::System,
         settings: vec![("synchronous_commit".into(), synchronous_commit.into())],
         ..scratch.options()
     }

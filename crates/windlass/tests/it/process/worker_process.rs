@@ -21,7 +21,7 @@ use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_postgres::NoTls;
 use uuid::Uuid;
-use windlass::job::backoff::Kind;
+use windlass::job::backoff::BackoffKind;
 use windlass::{
     Backoff, Completion, Context, Definition, Done, Failure, Handler, KeeperSettings, Queue, Settings, Worker,
 };
@@ -180,7 +180,7 @@ struct Args {
 /// Retries follow at once, so that a test waits for the engine and not for a policy.
 fn definition(key: &str) -> Definition {
     let backoff =
-        Backoff { kind: Kind::Fixed, base_seconds: 0.05, factor: 1.0, cap_seconds: 1.0, jitter: 0.2 };
+        Backoff { kind: BackoffKind::Fixed, base_seconds: 0.05, factor: 1.0, cap_seconds: 1.0, jitter: 0.2 };
     Definition::new(key).backoff(backoff).max_attempts(10)
 }
 

@@ -8,12 +8,12 @@ use crate::text::redact::Rules;
 
 /// What is looked for.
 #[derive(Debug, Clone)]
-pub(super) struct Wanted {
+pub(super) struct SearchText {
     whole: String,
     plain: String,
 }
 
-impl Wanted {
+impl SearchText {
     pub(super) fn new(text: &str) -> Self {
         Self { whole: text.to_owned(), plain: plain(text) }
     }

@@ -1,11 +1,11 @@
 //! Rows that the keeper set aside, and rows that it cannot use.
 
-use super::{Facts, Finding, fine, warning};
+use super::{DatabaseFacts, Finding, fine, warning};
 
 /// What is set aside is shown one by one up to this many: more of them have one cause.
 const MOST_TROUBLES: usize = 20;
 
-pub(super) fn judge(facts: &Facts, findings: &mut Vec<Finding>) {
+pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     for trouble in facts.troubles.iter().take(MOST_TROUBLES) {
         let of = trouble.tenant_id.map(|tenant| format!(" of tenant {tenant}")).unwrap_or_default();
         let advice = match trouble.duty.as_str() {

@@ -1,13 +1,13 @@
 use super::{Severity, judge, spell};
-use crate::model::doctor::facts::Facts;
-use crate::model::doctor::facts::{Holder, Server, Stuck, Table, Worker};
+use crate::model::doctor::facts::DatabaseFacts;
+use crate::model::doctor::facts::{Holder, Server, Stuck, TableFacts, WorkerFacts};
 
-fn healthy() -> Facts {
+fn healthy() -> DatabaseFacts {
     let server = Server { version: 150_018, most_connections: 100, has_schema: true, ..Server::default() };
-    Facts { server, is_heard: true, ..Facts::default() }
+    DatabaseFacts { server, is_heard: true, ..DatabaseFacts::default() }
 }
 
-fn worst(facts: &Facts, check: &str) -> Severity {
+fn worst(facts: &DatabaseFacts, check: &str) -> Severity {
     let found = judge(facts).into_iter().filter(|finding| finding.check == check);
     found.map(|finding| finding.severity).max().unwrap_or(Severity::Fine)
 }
@@ -93,7 +93,7 @@ fn many_dead_rows_are_bloat_and_a_few_are_not() {
     {
         let mut facts = healthy();
         let (name, bytes, vacuumed_seconds) = ("live".into(), 1 << 20, None);
-        facts.tables = vec![Table { name, live_rows, dead_rows, bytes, vacuumed_seconds }];
+        facts.tables = vec![TableFacts { name, live_rows, dead_rows, bytes, vacuumed_seconds }];
         assert_eq!(worst(&facts, "bloat"), severity, "{dead_rows} beside {live_rows}");
     }
 }
@@ -120,7 +120,7 @@ fn listen_is_lost_when_nothing_arrives_and_doubtful_when_nobody_listens() {
     assert_eq!(worst(&facts, "listen"), Severity::Danger);
     let mut facts = healthy();
     let worker_id = "w".into();
-    facts.workers = vec![Worker { worker_id, silent_seconds: 0, running_count: 0, is_alive: true }];
+    facts.workers = vec![WorkerFacts { worker_id, silent_seconds: 0, running_count: 0, is_alive: true }];
     assert_eq!(worst(&facts, "listen"), Severity::Warning);
     facts.listeners = 1;
     assert_eq!(worst(&facts, "listen"), Severity::Fine);

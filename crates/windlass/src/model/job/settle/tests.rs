@@ -25,7 +25,7 @@ fn settled(budget: &Budget, outcome: Outcome) -> Settlement {
     settle(budget, &RetryPolicy::default(), outcome, 0.5)
 }
 
-fn end(settlement: Settlement) -> (Next, Option<Reason>) {
+fn end(settlement: Settlement) -> (Next, Option<EndReason>) {
     (settlement.next, settlement.reason)
 }
 
@@ -43,9 +43,9 @@ fn a_failure_is_retried_by_policy_until_the_budget_is_spent() {
     let after = |seconds| Next::Scheduled { after: Duration::from_secs(seconds) };
     assert_eq!(end(settled(&fresh(), BY_POLICY)), (after(30), None));
     assert_eq!(end(settled(&second, BY_POLICY)), (after(60), None));
-    assert_eq!(end(settled(&last, BY_POLICY)), (Next::DeadLetter, Some(Reason::BudgetSpent)));
+    assert_eq!(end(settled(&last, BY_POLICY)), (Next::DeadLetter, Some(EndReason::BudgetSpent)));
     assert_eq!(settled(&last, BY_POLICY).failures, 3);
-    assert_eq!(end(settled(&last, Outcome::TimedOut)), (Next::DeadLetter, Some(Reason::BudgetSpent)));
+    assert_eq!(end(settled(&last, Outcome::TimedOut)), (Next::DeadLetter, Some(EndReason::BudgetSpent)));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_handler_may_name_its_own_delay_within_reason() {
 
 #[test]
 fn a_permanent_failure_fails_at_once() {
-    assert_eq!(end(settled(&fresh(), PERMANENT)), (Next::Failed, Some(Reason::Permanent)));
+    assert_eq!(end(settled(&fresh(), PERMANENT)), (Next::Failed, Some(EndReason::Permanent)));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_timeout_is_retried_or_fails_as_the_definition_says() {
     assert_eq!(settlement.next, Next::Scheduled { after: Duration::from_secs(30) });
     let fail = RetryPolicy { on_timeout: OnTimeout::Fail, ..RetryPolicy::default() };
     let settlement = settle(&fresh(), &fail, Outcome::TimedOut, 0.5);
-    assert_eq!(end(settlement), (Next::Failed, Some(Reason::Timeout)));
+    assert_eq!(end(settlement), (Next::Failed, Some(EndReason::Timeout)));
 }
 
 #[test]
@@ -78,16 +78,16 @@ fn a_lost_attempt_charges_both_budgets_and_comes_back_soon() {
     let fail = RetryPolicy { on_lost: OnLost::Fail, ..RetryPolicy::default() };
     let late = Budget { remaining: Some(Duration::ZERO), ..fresh() };
     for budget in [fresh(), late] {
-        assert_eq!(end(settle(&budget, &fail, Outcome::Lost, 0.5)), (Next::Failed, Some(Reason::Lost)));
+        assert_eq!(end(settle(&budget, &fail, Outcome::Lost, 0.5)), (Next::Failed, Some(EndReason::Lost)));
     }
 }
 
 #[test]
 fn a_job_that_keeps_killing_its_worker_is_poison_in_the_reap_that_reaches_the_limit() {
     let deadly = Budget { lost: 2, failures: 2, max_attempts: 10, ..fresh() };
-    assert_eq!(end(settled(&deadly, Outcome::Lost)), (Next::DeadLetter, Some(Reason::Poison)));
+    assert_eq!(end(settled(&deadly, Outcome::Lost)), (Next::DeadLetter, Some(EndReason::Poison)));
     let unlucky = Budget { lost: 0, failures: 2, ..fresh() };
-    assert_eq!(end(settled(&unlucky, Outcome::Lost)), (Next::DeadLetter, Some(Reason::BudgetSpent)));
+    assert_eq!(end(settled(&unlucky, Outcome::Lost)), (Next::DeadLetter, Some(EndReason::BudgetSpent)));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_snooze_charges_only_its_own_budget_and_ends_when_that_is_spent() {
     assert_eq!(end(settlement), (Next::Scheduled { after: SECOND }, None));
     assert_eq!((settlement.failures, settlement.lost, settlement.snoozes), (0, 0, 1));
     let spent = settled(&Budget { snoozes: 2, ..fresh() }, snooze);
-    assert_eq!(end(spent), (Next::Failed, Some(Reason::SnoozeBudget)));
+    assert_eq!(end(spent), (Next::Failed, Some(EndReason::SnoozeBudget)));
     assert_eq!(spent.snoozes, 2);
 }
 
@@ -115,11 +115,11 @@ fn what_could_not_start_before_the_deadline_ends_now() {
     let snooze = |delay| Outcome::Snoozed { delay };
     let just_before = Duration::from_millis(999);
     assert_eq!(settled(&late, retry(just_before)).next, Next::Scheduled { after: just_before });
-    assert_eq!(end(settled(&late, retry(SECOND))), (Next::DeadLetter, Some(Reason::DeadlinePassed)));
+    assert_eq!(end(settled(&late, retry(SECOND))), (Next::DeadLetter, Some(EndReason::DeadlinePassed)));
     assert_eq!(settled(&late, snooze(just_before)).next, Next::Scheduled { after: just_before });
-    assert_eq!(end(settled(&late, snooze(SECOND))), (Next::Failed, Some(Reason::DeadlinePassed)));
+    assert_eq!(end(settled(&late, snooze(SECOND))), (Next::Failed, Some(EndReason::DeadlinePassed)));
     let passed = Budget { remaining: Some(Duration::ZERO), ..fresh() };
-    assert_eq!(end(settled(&passed, Outcome::Lost)), (Next::DeadLetter, Some(Reason::DeadlinePassed)));
+    assert_eq!(end(settled(&passed, Outcome::Lost)), (Next::DeadLetter, Some(EndReason::DeadlinePassed)));
     assert_eq!(settled(&passed, Outcome::Succeeded).next, Next::Succeeded);
 }
 
@@ -128,21 +128,21 @@ fn a_success_after_a_cancel_request_is_recorded_as_canceled() {
     let canceled = Budget { cancel_requested: true, ..fresh() };
     let settlement = settled(&canceled, Outcome::Succeeded);
     assert_eq!(settlement.attempt_outcome, AttemptOutcome::Canceled);
-    assert_eq!(end(settlement), (Next::Canceled, Some(Reason::CancelRequested)));
+    assert_eq!(end(settlement), (Next::Canceled, Some(EndReason::CancelRequested)));
     assert_eq!(settled(&canceled, Outcome::Lost).attempt_outcome, AttemptOutcome::Lost);
 }
 
 #[test]
 fn reasons_are_stored_under_the_words_they_print() {
     for reason in [
-        Reason::BudgetSpent,
-        Reason::Poison,
-        Reason::SnoozeBudget,
-        Reason::DeadlinePassed,
-        Reason::Permanent,
-        Reason::Timeout,
-        Reason::Lost,
-        Reason::CancelRequested,
+        EndReason::BudgetSpent,
+        EndReason::Poison,
+        EndReason::SnoozeBudget,
+        EndReason::DeadlinePassed,
+        EndReason::Permanent,
+        EndReason::Timeout,
+        EndReason::Lost,
+        EndReason::CancelRequested,
     ] {
         assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
     }
@@ -188,7 +188,7 @@ fn check(budget: &Budget, policy: &RetryPolicy, outcome: Outcome, random: f64) {
         }
     }
     if outcome == Outcome::Lost && !budget.cancel_requested && made.lost >= budget.max_lost {
-        assert_eq!(end(made), (Next::DeadLetter, Some(Reason::Poison)), "{}", context());
+        assert_eq!(end(made), (Next::DeadLetter, Some(EndReason::Poison)), "{}", context());
     }
 }
 

@@ -12,7 +12,7 @@ fn always(written: &str) -> Part {
 }
 
 fn built(parts: &[Part], payload: &str) -> Result<Vec<String>, String> {
-    build(parts, &Facts { tenant: Uuid::nil(), job: Uuid::max(), attempt: 3, payload })
+    build(parts, &PlaceholderValues { tenant: Uuid::nil(), job: Uuid::max(), attempt: 3, payload })
 }
 
 #[test]

@@ -2,22 +2,22 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Answer, Fault, Heard, read, read_batch};
+use super::{Answer, CallFault, CallResult, read, read_batch};
 use crate::attempt::finish::Finish;
 use crate::model::job::settle::{Outcome, Retry};
 
 const LEASE: Duration = Duration::from_secs(300);
 
-fn heard(status: u16, body: &str) -> Heard {
-    Heard::Answer(Answer { status, reason: "", retry_after: None, body: body.as_bytes().to_vec() })
+fn heard(status: u16, body: &str) -> CallResult {
+    CallResult::Answer(Answer { status, reason: "", retry_after: None, body: body.as_bytes().to_vec() })
 }
 
-fn later(status: u16, seconds: u64) -> Heard {
+fn later(status: u16, seconds: u64) -> CallResult {
     let retry_after = Some(Duration::from_secs(seconds));
-    Heard::Answer(Answer { status, reason: "", retry_after, body: Vec::new() })
+    CallResult::Answer(Answer { status, reason: "", retry_after, body: Vec::new() })
 }
 
-fn one(heard: &Heard) -> Finish {
+fn one(heard: &CallResult) -> Finish {
     read(heard, LEASE).0
 }
 
@@ -42,11 +42,13 @@ fn a_status_means_what_the_documents_say() {
     assert_eq!(one(&later(429, u64::MAX)).outcome, far, "a header puts nothing off for ever");
     assert_eq!(one(&later(500, 7)).outcome, by_policy);
     assert_eq!(one(&heard(202, "")).done.hand_over, Some(LEASE));
-    for fault in [Fault::Late(LEASE), Fault::Transport("x".to_owned()), Fault::Refused("x".to_owned())] {
-        assert_eq!(one(&Heard::Fault(fault)).outcome, by_policy);
+    for fault in
+        [CallFault::Late(LEASE), CallFault::Transport("x".to_owned()), CallFault::Refused("x".to_owned())]
+    {
+        assert_eq!(one(&CallResult::Fault(fault)).outcome, by_policy);
     }
-    for fault in [Fault::TooLarge(1), Fault::Redirect("x".to_owned())] {
-        assert_eq!(one(&Heard::Fault(fault)).outcome, permanent);
+    for fault in [CallFault::TooLarge(1), CallFault::Redirect("x".to_owned())] {
+        assert_eq!(one(&CallResult::Fault(fault)).outcome, permanent);
     }
 }
 
