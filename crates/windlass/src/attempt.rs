@@ -3,6 +3,6 @@
 
 pub(crate) mod done;
 pub(crate) mod ending;
-pub(crate) mod finish;
 pub(crate) mod known;
+pub(crate) mod run_result;
 pub(crate) mod secrets;

@@ -78,7 +78,7 @@ pub use model::trace::Trace;
 pub use model::trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
 pub use model::why::{Reason, Why};
 pub use model::{instant, job};
-pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, Puller, Registered, RemoteJob};
+pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, PulledJob, Puller, Registered};
 pub use queue::Queue;
 pub use setup::doctor::examine;
 pub use setup::embedded;

@@ -1,6 +1,6 @@
 //! The worker protocol as a service: anybody's own process takes jobs, says that it is alive, and ends them.
 //!
-//! A remote worker stands in for the feed, the run and the lease of one of ours; what it says of an attempt is decided by the
+//! A pull worker stands in for the feed, the run and the lease of one of ours; what it says of an attempt is decided by the
 //! same rules and written by the same statement (`job/settle.rs`, `settle.sql`). It holds every job under a lease of its
 //! own, and the fence it got with the job is all it needs to speak of it, on any connection and to any server.
 //!
@@ -56,10 +56,10 @@ pub enum Held<T> {
     LeaseLost,
 }
 
-/// A job that was given to a remote worker.
+/// A job that was given to a pull worker.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
-pub struct RemoteJob {
+pub struct PulledJob {
     pub id: Uuid,
     pub tenant_id: Uuid,
     pub definition_key: String,
@@ -100,7 +100,7 @@ pub struct Beaten {
     pub cancel_requested: bool,
 }
 
-/// Who a remote worker is to the queue.
+/// Who a pull worker is to the queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Registered {
     pub worker_id: String,
@@ -145,7 +145,7 @@ impl Pull {
                 .await?;
         let mut tasks = vec![tokio::spawn(dispatcher.run(stop.clone())), tokio::spawn(writer.run())];
         if settings.listen {
-            // A cancel reaches a remote worker with its next heartbeat.
+            // A cancel reaches a pull worker with its next heartbeat.
             tasks.push(tokio::spawn(listen::listen(settings.direct.clone(), wakes, |_| {}, stop.clone())));
         } else {
             let (stop, wakes) = (stop.clone(), wakes);
@@ -164,7 +164,7 @@ impl Pull {
     pub async fn register(&self, puller: &Puller, introduction: &Introduction) -> Result<Registered> {
         introduction.check()?;
         let name = puller.name_of(introduction.worker_id.as_deref())?;
-        let (worker, is_quiet) = store::remote::register(
+        let (worker, is_quiet) = store::pull::register(
             &self.inner.database.of_tenant(puller.tenant),
             &introduction.as_stored(&name),
             &introduction.version,
@@ -178,7 +178,7 @@ impl Pull {
 
     /// Takes jobs, waiting for the first one as long as asked. Empty when none came. A future that is dropped takes
     /// nothing: what was claimed for it is given back.
-    pub async fn claim(&self, puller: &Puller, claim: Claim) -> Result<Vec<RemoteJob>> {
+    pub async fn claim(&self, puller: &Puller, claim: Claim) -> Result<Vec<PulledJob>> {
         claim.check()?;
         let name = puller.name_of(claim.worker_id.as_deref())?;
         let names = claim.definition_keys.len() + claim.queues.len();
@@ -193,7 +193,7 @@ impl Pull {
         let asked = async || {
             let me = claim.as_introduction(&name);
             let database = self.inner.database.of_tenant(puller.tenant);
-            Ok::<_, Error>(store::remote::register(&database, &me, "").await?.0)
+            Ok::<_, Error>(store::pull::register(&database, &me, "").await?.0)
         };
         let worker = *self.inner.names.of(&name).get_or_try_init(asked).await?;
         let wait = claim.wait;
@@ -235,7 +235,7 @@ impl Pull {
             by_size(beat.text_bytes(), move || beat.said(&redactor)).await
         };
         let database = self.inner.database.of_tenant(Some(fence.tenant));
-        let renewed = store::remote::heartbeat(&database, &fence, &said).await?;
+        let renewed = store::pull::heartbeat(&database, &fence, &said).await?;
         let Some(renewed) = renewed else {
             lease_lost(&fence);
             return Ok(Held::LeaseLost);
@@ -313,7 +313,7 @@ const AT_LEAST: Duration = Duration::from_secs(5);
 fn lease_lost(fence: &Fence) {
     metrics::counter!("windlass_lease_lost_total").increment(1);
     tracing::info!(job_id = %fence.job, tenant_id = %fence.tenant, attempt_no = fence.attempt,
-        "a remote worker's word came too late; it does not count");
+        "a pull worker's word came too late; it does not count");
 }
 
 /// The numbers of the workers heard of, so that a claim need not ask for it; asked for once, however many claims of a

@@ -27,8 +27,8 @@ pub(crate) mod manage;
 pub(crate) mod overview;
 pub(crate) mod page;
 pub(crate) mod param;
+pub(crate) mod pull;
 pub(crate) mod refusal;
-pub(crate) mod remote;
 pub(crate) mod request;
 pub(crate) mod retention;
 pub(crate) mod schema;
@@ -60,7 +60,7 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         log::STATEMENTS,
         worker::STATEMENTS,
         keeper::STATEMENTS,
-        remote::STATEMENTS,
+        pull::STATEMENTS,
         tenant::STATEMENTS,
         trigger::STATEMENTS,
         event::STATEMENTS,

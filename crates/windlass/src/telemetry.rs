@@ -38,7 +38,7 @@ pub const METRICS: &[(&str, &str)] = &[
     ("windlass_reaped_total", "jobs taken from silent workers"),
     ("windlass_retries_total", "attempts that failed and are tried again, by definition_key"),
     ("windlass_run_seconds", "time an attempt ran, by definition_key"),
-    ("windlass_running", "slots taken in this worker"),
+    ("windlass_running", "jobs that run in this worker now"),
     ("windlass_settle_batch_size", "endings per settle statement"),
 ];
 

@@ -59,10 +59,9 @@ use lease::Lease;
 use log::LogSink;
 use progress::ProgressSink;
 use running::{Reserved, Running, Slot, Stop, Switch};
-use settler::Ended;
+use settler::UnsettledAttempt;
 
-use crate::attempt::finish::Finish;
-use crate::attempt::secrets::{self, JobRedactor};
+use crate::attempt::run_result::RunResult;
 use crate::error::Result;
 use crate::model::job::settle::{Outcome, Retry};
 use crate::model::job::state::State;
@@ -96,7 +95,8 @@ impl Worker {
         &self.shared.worker_id
     }
 
-    pub fn running(&self) -> usize {
+    /// Jobs that this worker holds: those that run, those claimed ahead, and those whose end is not written yet.
+    pub fn held_jobs(&self) -> usize {
         self.shared.running.taken()
     }
 
@@ -184,7 +184,7 @@ pub(crate) struct Shared {
     lease: Arc<Lease>,
     runs: TaskTracker,
     /// Gone once the worker stops, so that the settler ends after the last run.
-    ended: RwLock<Option<mpsc::UnboundedSender<Ended>>>,
+    ended: RwLock<Option<mpsc::UnboundedSender<UnsettledAttempt>>>,
     progress: Arc<ProgressSink>,
     logs: Arc<LogSink>,
     hand_over: HandOver,
@@ -241,13 +241,14 @@ impl Shared {
             };
             let started = Instant::now();
             let waited = started - claimed_at;
-            let run = AssertUnwindSafe(run_all(&shared, &kit, &jobs, &places, waited));
+            let run = AssertUnwindSafe(run::run_all(&shared, &kit, &jobs, &places, waited));
             let all = run.catch_unwind().await.unwrap_or_else(|panic| {
                 run::discard(panic);
                 // The handler's own panics are caught where it is called; this one came from what it left behind.
                 let broke = |(claimed, &(slot, _)): (Arc<Claimed>, &(Slot, Switch))| {
-                    let finish = Finish::failed(Retry::ByPolicy, "the run panicked while it was being ended");
-                    kit.end(claimed, slot, finish, started.elapsed())
+                    let result =
+                        RunResult::failed(Retry::ByPolicy, "the run panicked while it was being ended");
+                    kit.end(claimed, slot, result, started.elapsed())
                 };
                 jobs.into_iter().zip(&places).map(broke).collect()
             });
@@ -277,17 +278,17 @@ impl Shared {
     /// Ends attempts that were never begun.
     fn give_back(
         &self,
-        ended: Option<&mpsc::UnboundedSender<Ended>>,
+        ended: Option<&mpsc::UnboundedSender<UnsettledAttempt>>,
         kit: &Kit,
         jobs: Vec<Arc<Claimed>>,
         places: &[(Slot, Switch)],
     ) {
         for (claimed, (slot, switch)) in jobs.into_iter().zip(places) {
-            let finish = match switch.reason() {
-                Some(Stop::Canceled) => Finish::of(Outcome::Canceled, "canceled"),
-                _ => Finish::of(Outcome::Released, "claimed ahead and not begun"),
+            let result = match switch.reason() {
+                Some(Stop::Canceled) => RunResult::of(Outcome::Canceled, "canceled"),
+                _ => RunResult::of(Outcome::Released, "claimed ahead and not begun"),
             };
-            let one = kit.end(claimed, *slot, finish, Duration::ZERO);
+            let one = kit.end(claimed, *slot, result, Duration::ZERO);
             if let Some(ended) = ended {
                 let _ = ended.send(one);
             }
@@ -310,79 +311,4 @@ impl Shared {
             trace: job.trace(),
         });
     }
-}
-
-/// From claimed jobs to their endings: checks the payload, runs, decides. What few jobs need is boxed, since a future is as
-/// large as the largest that it may wait for, and this one is moved for every job: at 4.7 kB that took a quarter of the
-/// worker's time with jobs that do nothing.
-async fn run_all(
-    shared: &Shared,
-    kit: &Kit,
-    jobs: &[Arc<Claimed>],
-    places: &[(Slot, Switch)],
-    waited: Duration,
-) -> Vec<Ended> {
-    let started = Instant::now();
-    let mut finishes: Vec<Option<Finish>> = jobs.iter().map(|job| kit.known.refusal(job)).collect();
-    let (good, good_switches): (Vec<Context>, Vec<Switch>) = jobs
-        .iter()
-        .zip(places)
-        .zip(&finishes)
-        .filter(|(_, refusal)| refusal.is_none())
-        .map(|((job, (_, switch)), _)| {
-            let context = Context {
-                claimed: job.clone(),
-                policies: kit.known.policies.clone(),
-                switch: switch.clone(),
-                started,
-                deadline: started + kit.known.allowed_time(job, waited),
-                progress: shared.progress.clone(),
-                logs: shared.logs.clone(),
-                redactor: JobRedactor::new(shared.redactor.clone(), kit.known.rules.clone()),
-                lease: shared.lease.clone(),
-            };
-            (context, switch.clone())
-        })
-        .unzip();
-    for context in good.iter().filter(|context| secrets::is_long(&context.claimed)) {
-        Box::pin(context.redactor.prepare(&context.claimed)).await;
-    }
-    if !good.is_empty() {
-        let ran = run::run(&*kit.handler, good, &good_switches).await;
-        finishes
-            .iter_mut()
-            .filter(|finish| finish.is_none())
-            .zip(ran)
-            .for_each(|(place, finish)| *place = Some(finish));
-        for job in jobs {
-            shared.logs.finish(&job.fence, false).await;
-        }
-    }
-    let ran = started.elapsed();
-    let mut ended = Vec::with_capacity(jobs.len());
-    for ((claimed, &(slot, _)), finish) in jobs.iter().cloned().zip(places).zip(finishes) {
-        let mut finish = finish.unwrap_or_else(|| Finish::failed(Retry::ByPolicy, "the run gave no answer"));
-        if finish.done.hand_over.is_some() {
-            Box::pin(shared.progress.flush(&claimed.fence)).await;
-        }
-        if let Some(lease) = finish.done.hand_over {
-            match Box::pin(shared.hand_over.give(&claimed, lease)).await {
-                Ok(()) => {
-                    shared.running.finish([slot].into_iter());
-                    continue;
-                }
-                Err(error) => {
-                    let error = format!("the attempt could not be handed over: {error}");
-                    finish = Finish::failed(Retry::ByPolicy, error);
-                }
-            }
-        }
-        if finish.has_texts() {
-            let rules = &kit.known.rules;
-            finish = Box::pin(secrets::clean(finish, rules, &shared.redactor, &claimed)).await;
-        }
-        finish.progress = shared.progress.take(&claimed.fence).await;
-        ended.push(kit.end(claimed, slot, finish, ran));
-    }
-    ended
 }

@@ -37,7 +37,7 @@ pub(crate) async fn run(url: &str, plan: &DrainPlan) -> Result<Drained> {
     let is_over = || Instant::now() >= give_up;
     // The database is asked only once this worker has run everything and written every end: a look at a table full of
     // dead rows is not free.
-    while (handled.load(Ordering::Relaxed) < n || worker.running() > 0) && !is_over() {
+    while (handled.load(Ordering::Relaxed) < n || worker.held_jobs() > 0) && !is_over() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     while database_has_some(&client).await? && !is_over() {

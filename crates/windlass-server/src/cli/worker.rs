@@ -78,7 +78,7 @@ impl Worker {
                 () = signals.next() => break,
                 _ = quiet.recv() => {
                     worker.quiet();
-                    tracing::info!(running = worker.running(), "quiet: taking nothing new");
+                    tracing::info!(held_jobs = worker.held_jobs(), "quiet: taking nothing new");
                 }
                 _ = hang_up.recv() => match self.reload(&queue, &configuration, &path, &worker).await {
                     Ok(new) => {
@@ -94,7 +94,7 @@ impl Worker {
         }
         view.finish();
         tracing::info!(
-            running = worker.running(),
+            held_jobs = worker.held_jobs(),
             "stopping: letting running jobs finish; a second signal ends at once"
         );
         let gracefully = async {
@@ -206,7 +206,7 @@ fn database(
 /// Lets a worker that was replaced finish what it has, however long that takes.
 async fn retire(worker: windlass::Worker) {
     worker.quiet();
-    while worker.running() > 0 {
+    while worker.held_jobs() > 0 {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     if let Err(error) = worker.stop().await {
@@ -258,8 +258,8 @@ impl View {
         };
         if let Some(bar) = &self.bar {
             bar.set_message(format!(
-                "{} running · {} succeeded · {} otherwise · {} {} {outcome}",
-                worker.running(),
+                "{} jobs · {} succeeded · {} otherwise · {} {} {outcome}",
+                worker.held_jobs(),
                 self.succeeded,
                 self.other,
                 told.definition_key,

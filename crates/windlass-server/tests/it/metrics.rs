@@ -152,7 +152,7 @@ async fn every_job_that_came_in_is_counted_whichever_door_it_took() {
 
 /// Jobs that run elsewhere, and those that their worker never came back for, end like all others.
 #[tokio::test(flavor = "multi_thread")]
-async fn endings_of_remote_workers_and_of_the_reaper_are_counted() {
+async fn endings_of_pull_workers_and_of_the_reaper_are_counted() {
     metrics::recorder();
     let server = TestServer::start().await;
     let strict = Definition::new("remote").max_lost(1).max_attempts(1);

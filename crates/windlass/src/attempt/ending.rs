@@ -5,13 +5,14 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::finish::Finish;
+use super::run_result::RunResult;
+use crate::error::Error;
 use crate::model::definition::Policies;
 use crate::model::job::claimed::Claimed;
-use crate::model::job::settle::{Budget, Next, Outcome, Retry, Settlement, settle};
+use crate::model::job::settle::{Budget, Next, Outcome, Settlement, settle};
 use crate::model::job::state::{AttemptOutcome, State};
 use crate::model::new_job::{ChainedJob, NewJob};
-use crate::store::job::Ending;
+use crate::store::job::SettleEntry;
 use crate::text;
 
 /// The longest error text that is kept with an attempt.
@@ -21,26 +22,25 @@ pub(crate) const ERROR_BYTES: usize = 8 * 1024;
 pub(crate) fn decide(
     claimed: &Claimed,
     policies: &Policies,
-    finish: &Finish,
+    result: &RunResult,
     ran: Duration,
-) -> (Ending, AttemptOutcome, State) {
-    if let Some(error) = finish.done.next.iter().find_map(|job| job.check().err()) {
-        let refused = format!("the jobs that should follow could not be enqueued: {error}");
-        let failed = Finish { progress: finish.progress.clone(), ..Finish::failed(Retry::ByPolicy, refused) };
+) -> (SettleEntry, AttemptOutcome, State) {
+    if let Some(error) = result.done.next.iter().find_map(|job| job.check().err()) {
+        let failed = RunResult { progress: result.progress.clone(), ..RunResult::not_followed(&error) };
         return decide(claimed, policies, &failed, ran);
     }
     let ran_ms = i32::try_from(ran.as_millis()).ok();
-    if is_plain_success(finish) {
-        let ending = Ending { fence: claimed.fence, ran_ms, detail: None };
+    if is_plain_success(result) {
+        let ending = SettleEntry { fence: claimed.fence, ran_ms, detail: None };
         return (ending, AttemptOutcome::Succeeded, State::Succeeded);
     }
     let budget = budget_of(&claimed.budget, policies, ran);
-    let settlement = settle(&budget, &policies.retry(), finish.outcome, rand::random());
-    let ending = Ending { fence: claimed.fence, ran_ms, detail: Some(detail(&settlement, finish)) };
+    let settlement = settle(&budget, &policies.retry(), result.outcome, rand::random());
+    let ending = SettleEntry { fence: claimed.fence, ran_ms, detail: Some(detail(&settlement, result)) };
     (ending, settlement.attempt_outcome, settlement.next.state())
 }
 
-/// The same for a job whose worker fell silent, or ran it elsewhere for longer than it may.
+/// The same for a job whose worker fell silent, or whose pull worker ran it for longer than it may.
 pub(crate) fn write_lost(
     budget: &Budget,
     policies: &Policies,
@@ -52,12 +52,12 @@ pub(crate) fn write_lost(
         Outcome::TimedOut => "the attempt ran past its time-out",
         _ => "the worker's lease ran out",
     };
-    let detail = detail(&settlement, &Finish::of(outcome, error));
+    let detail = detail(&settlement, &RunResult::of(outcome, error));
     (detail, settlement.attempt_outcome, settlement.next.state())
 }
 
 /// The same ending with every free text dropped: what is written when the database refused the first one.
-pub(crate) fn without_texts(ending: &Ending) -> Ending {
+pub(crate) fn without_texts(ending: &SettleEntry) -> SettleEntry {
     let bare = ending.detail.as_deref().and_then(|detail| {
         let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(detail).ok()?;
         for text in ["error", "result", "artifact", "stdout", "stderr", "progress"] {
@@ -66,24 +66,34 @@ pub(crate) fn without_texts(ending: &Ending) -> Ending {
         fields.insert("error".to_owned(), "its texts could not be stored".into());
         serde_json::to_string(&fields).ok()
     });
-    Ending { detail: bare, ..ending.clone() }
+    SettleEntry { detail: bare, ..ending.clone() }
 }
 
-/// The same ending as a failure that will be tried again: what is written when a chained job cannot be enqueued.
-pub(crate) fn as_failure(claimed: &Claimed, policies: &Policies, error: &str, ran_ms: Option<i32>) -> Ending {
-    let finish = Finish::failed(Retry::ByPolicy, error);
+/// The same end as a failure that will be tried again: what is written when a chained job cannot be enqueued.
+pub(crate) fn as_failure(
+    claimed: &Claimed,
+    policies: &Policies,
+    error: &Error,
+    ran_ms: Option<i32>,
+) -> SettleEntry {
     let ran = Duration::from_millis(ran_ms.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0));
-    decide(claimed, policies, &finish, ran).0
+    decide(claimed, policies, &RunResult::not_followed(error), ran).0
 }
 
-fn is_plain_success(finish: &Finish) -> bool {
-    matches!(finish.outcome, Outcome::Succeeded)
-        && finish.error.is_none()
-        && finish.facts.is_none()
-        && finish.progress.is_none()
-        && finish.done.result.is_none()
-        && finish.done.artifact.is_none()
-        && finish.done.next.is_empty()
+/// What is written of an attempt that never began and is given back uncharged.
+pub(crate) fn released(error: &str) -> String {
+    let (outcome, next) = (AttemptOutcome::Released.code(), State::Queued.code());
+    serde_json::json!({"outcome": outcome, "next": next, "error": error}).to_string()
+}
+
+fn is_plain_success(result: &RunResult) -> bool {
+    matches!(result.outcome, Outcome::Succeeded)
+        && result.error.is_none()
+        && result.facts.is_none()
+        && result.progress.is_none()
+        && result.done.result.is_none()
+        && result.done.artifact.is_none()
+        && result.done.next.is_empty()
 }
 
 fn budget_of(budget: &Budget, policies: &Policies, ran: Duration) -> Budget {
@@ -95,9 +105,9 @@ fn budget_of(budget: &Budget, policies: &Policies, ran: Duration) -> Budget {
     }
 }
 
-fn detail(settlement: &Settlement, finish: &Finish) -> String {
-    let facts = finish.facts.as_deref();
-    let detail = Detail {
+fn detail(settlement: &Settlement, result: &RunResult) -> String {
+    let facts = result.facts.as_deref();
+    let detail = SettleDetail {
         outcome: settlement.attempt_outcome.code(),
         next: settlement.next.state().code(),
         delay_ms: match settlement.next {
@@ -108,17 +118,17 @@ fn detail(settlement: &Settlement, finish: &Finish) -> String {
         lost: settlement.lost,
         snoozes: i16::try_from(settlement.snoozes).unwrap_or(i16::MAX),
         reason: settlement.reason.map(|reason| reason.as_str()),
-        error: finish.error.as_deref().map(|error| text::storable(error.as_bytes(), ERROR_BYTES)),
-        result: finish.done.result.as_deref().and_then(raw),
-        artifact: finish.done.artifact.as_deref().and_then(raw),
-        chain: finish.done.next.iter().map(NewJob::as_link).collect(),
+        error: result.error.as_deref().map(|error| text::storable(error.as_bytes(), ERROR_BYTES)),
+        result: result.done.result.as_deref().and_then(raw),
+        artifact: result.done.artifact.as_deref().and_then(raw),
+        chain: result.done.next.iter().map(NewJob::as_link).collect(),
         pid: facts.and_then(|facts| facts.pid),
         exit_code: facts.and_then(|facts| facts.exit_code),
         signal: facts.and_then(|facts| facts.signal),
         max_rss_kb: facts.and_then(|facts| facts.max_rss_kb),
         stdout: facts.map(|facts| facts.stdout.as_str()).filter(|text| !text.is_empty()),
         stderr: facts.map(|facts| facts.stderr.as_str()).filter(|text| !text.is_empty()),
-        progress: finish
+        progress: result
             .progress
             .as_ref()
             .map(|report| ProgressDetail { percent: report.percent, message: report.message.as_deref() }),
@@ -137,7 +147,7 @@ fn raw(text: &str) -> Option<&RawValue> {
 }
 
 #[derive(Serialize)]
-struct Detail<'a> {
+struct SettleDetail<'a> {
     outcome: i16,
     next: i16,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::finish::Finish;
+use super::run_result::RunResult;
 use crate::error::Result;
 use crate::model::definition::{self, Policies};
 use crate::model::job::claimed::Claimed;
@@ -31,12 +31,12 @@ impl Known {
 
     /// What ends a job before it runs: its deadline has passed, or its payload does not fit the schema, which the SQL
     /// door cannot check.
-    pub(crate) fn refusal(&self, job: &Claimed) -> Option<Finish> {
+    pub(crate) fn refusal(&self, job: &Claimed) -> Option<RunResult> {
         if job.budget.remaining.is_some_and(|remaining| remaining.is_zero()) {
-            return Some(Finish::of(Outcome::TimedOut, "its deadline passed before it could start"));
+            return Some(RunResult::of(Outcome::TimedOut, "its deadline passed before it could start"));
         }
         let error = definition::check_payload(self.validator.as_ref()?, &job.payload).err()?;
-        Some(Finish::failed(
+        Some(RunResult::failed(
             Retry::Permanent,
             format!("the payload does not fit the definition's schema: {error}"),
         ))

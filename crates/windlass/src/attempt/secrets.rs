@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::finish::Finish;
+use super::run_result::RunResult;
 use crate::blocking::{self, by_size};
 use crate::model::job::claimed::Claimed;
 use crate::text::redact::{Redactor, Rules};
@@ -42,8 +42,13 @@ pub(crate) async fn redactor(rules: &Arc<Rules>, base: &Redactor, job: &Arc<Clai
 }
 
 /// The end of a run without the job's secrets.
-pub(crate) async fn clean(finish: Finish, rules: &Arc<Rules>, base: &Redactor, job: &Arc<Claimed>) -> Finish {
+pub(crate) async fn clean(
+    result: RunResult,
+    rules: &Arc<Rules>,
+    base: &Redactor,
+    job: &Arc<Claimed>,
+) -> RunResult {
     let (rules, base, job) = (rules.clone(), base.clone(), job.clone());
-    let size = job.payload.len().max(finish.text_bytes());
-    by_size(size, move || finish.redacted(&rules.redactor(&base, &job.payload))).await
+    let size = job.payload.len().max(result.text_bytes());
+    by_size(size, move || result.redacted(&rules.redactor(&base, &job.payload))).await
 }

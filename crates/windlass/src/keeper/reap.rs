@@ -1,7 +1,7 @@
 //! Takes jobs back from workers that fell silent. Reads who is overdue, decides for each job as for any other outcome,
 //! and applies that under a lock that re-checks the expiry: a worker that speaks up in between keeps its jobs.
 //!
-//! A worker of ours holds all its jobs under one lease; a job that runs elsewhere has a lease of its own, and may also
+//! A worker of ours holds all its jobs under one lease; a job that runs in a pull worker has a lease of its own, and may also
 //! have used up its time, which nobody but the reaper can end.
 
 use std::collections::HashMap;
@@ -21,9 +21,9 @@ const MOST: i32 = 500;
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
     // First those with a lease of their own: it tells more about them than their worker's.
-    let elsewhere = reap_remote(database).await?;
+    let pulled = reap_pulled(database).await?;
     let ours = reap_workers(database).await?;
-    Ok(Round { moved: ours.moved + elsewhere.moved, is_full: ours.is_full || elsewhere.is_full, next: None })
+    Ok(Round { moved: ours.moved + pulled.moved, is_full: ours.is_full || pulled.is_full, next: None })
 }
 
 async fn reap_workers(database: &Database) -> Result<Round> {
@@ -47,8 +47,8 @@ async fn reap_workers(database: &Database) -> Result<Round> {
     Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
 }
 
-async fn reap_remote(database: &Database) -> Result<Round> {
-    let lost = store::remote::lost_jobs(database, MOST).await?;
+async fn reap_pulled(database: &Database) -> Result<Round> {
+    let lost = store::pull::lost_jobs(database, MOST).await?;
     let is_full = lost.len() >= MOST.unsigned_abs() as usize;
     let policies = policies_of(database, lost.iter().map(|(job, _)| job)).await?;
     if lost.is_empty() {
@@ -62,7 +62,7 @@ async fn reap_remote(database: &Database) -> Result<Round> {
             write(job, &policies[&job.definition_key], outcome)
         })
         .unzip();
-    let settled = store::remote::reap(database, &fences, &details).await?;
+    let settled = store::pull::reap(database, &fences, &details).await?;
     for &position in &settled.settled {
         tell(&lost[position].0, ends[position]);
     }

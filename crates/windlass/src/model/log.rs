@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 pub enum LogStream {
     Stdout,
     Stderr,
-    /// What a handler or a remote worker logged, and remarks of the worker itself.
+    /// What a handler or a pull worker logged, and remarks of the worker itself.
     Log,
 }
 

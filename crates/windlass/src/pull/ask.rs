@@ -1,4 +1,4 @@
-//! What a remote worker may ask for, and what is refused before anything is touched, by the field's name.
+//! What a pull worker may ask for, and what is refused before anything is touched, by the field's name.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::model::job::claimed::Fence;
 use crate::store;
-use crate::store::remote::{PRESENT, Said};
+use crate::store::pull::{PRESENT, Said};
 use crate::text;
 use crate::text::json::{self, JsonLimits};
 use crate::text::redact::Redactor;

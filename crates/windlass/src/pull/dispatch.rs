@@ -16,14 +16,14 @@ use uuid::Uuid;
 
 use super::groups::{Groups, Interest, MOST, Waiter};
 use super::leftovers::{Leftover, Leftovers, Refused};
-use super::{Definitions, RemoteJob, WorkerNumbers};
+use super::{Definitions, PulledJob, WorkerNumbers};
 use crate::error::Result;
 use crate::listen::Wake;
 use crate::model::job::claimed::Fence;
 use crate::queue::identity::{hostname, new_worker_id};
 use crate::store;
 use crate::store::database::{Database, Session};
-use crate::store::remote::{Dealt, PRESENT, Slots};
+use crate::store::pull::{Dealt, PRESENT, Slots};
 use crate::store::worker::{Claimant, WorkerIntroduction};
 use crate::telemetry;
 
@@ -76,7 +76,7 @@ impl Dispatcher {
             queues: None,
             definition_keys: Vec::new(),
             lease_seconds: LEASE_SECONDS,
-            metadata: r#"{"kind": "dispatcher of remote workers"}"#.to_owned(),
+            metadata: r#"{"kind": "dispatcher of pull workers"}"#.to_owned(),
         };
         let worker = store::worker::register(&database, &me).await?;
         Ok(Self {
@@ -197,7 +197,7 @@ impl Dispatcher {
             self.is_waiting = store::worker::set_waiting(session, self.worker, true).await?;
         }
         let keys = self.groups.keys();
-        let lanes = store::remote::active_lanes(session, keys.as_deref()).await?;
+        let lanes = store::pull::active_lanes(session, keys.as_deref()).await?;
         let now = Instant::now();
         self.groups.replace(lanes, now);
         // An enqueuer that looked before our word was out does not ring, and commits a moment later.
@@ -220,13 +220,13 @@ impl Dispatcher {
         let by = Claimant { worker: self.worker, epoch: self.epoch };
         self.unanswered = Some((by, slots.tokens.clone()));
         let (dealt, is_cut) =
-            store::remote::claim(session, by, &turn.wanted, &slots, group.lines.keys()).await?;
+            store::pull::claim(session, by, &turn.wanted, &slots, group.lines.keys()).await?;
         let taken = dealt.iter().map(|one| one.slot + 1).max().unwrap_or_default();
         if is_cut {
             // They are too large to be handed out at once: those whose rows were not kept go back, and fewer are claimed next time.
             group.most = taken.max(1);
             self.unanswered = Some((by, slots.tokens[taken..].to_vec()));
-            store::remote::unclaim(session, by, &slots.tokens[taken..]).await?;
+            store::pull::unclaim(session, by, &slots.tokens[taken..]).await?;
             self.epoch = by.epoch + 1;
         } else if taken == group.most {
             group.most = (group.most * 2).min(MOST);
@@ -253,7 +253,7 @@ impl Dispatcher {
         let Some(backlog) = self.groups.get_mut(interest).map(|group| group.backlog.clone()) else {
             return Ok(());
         };
-        let mut given: Vec<Vec<RemoteJob>> = Vec::new();
+        let mut given: Vec<Vec<PulledJob>> = Vec::new();
         for one in dealt {
             let fence = one.claimed.fence;
             let (known, meters) =
@@ -303,7 +303,7 @@ impl Dispatcher {
     /// Undoes a claim whose answer never came.
     async fn take_back(&mut self, session: &Session) -> Result<()> {
         if let Some((by, tokens)) = &self.unanswered {
-            store::remote::unclaim(session, *by, tokens).await?;
+            store::pull::unclaim(session, *by, tokens).await?;
             self.epoch = by.epoch + 1;
             self.unanswered = None;
         }
@@ -320,7 +320,7 @@ impl Dispatcher {
         });
         heard.sort_unstable();
         if !heard.is_empty() || !self.groups.is_empty() {
-            let found = store::remote::touch(&self.database, &heard, PRESENT).await?;
+            let found = store::pull::touch(&self.database, &heard, PRESENT).await?;
             let gone: Vec<i32> = heard.iter().copied().filter(|worker| !found.contains_key(worker)).collect();
             if !gone.is_empty() {
                 self.names.forget(&gone);
@@ -353,9 +353,9 @@ impl Dispatcher {
     }
 }
 
-fn job_of(one: Dealt, queue: String, lease_seconds: i32) -> RemoteJob {
+fn job_of(one: Dealt, queue: String, lease_seconds: i32) -> PulledJob {
     let claimed = one.claimed;
-    RemoteJob {
+    PulledJob {
         id: claimed.fence.job,
         tenant_id: claimed.fence.tenant,
         definition_key: claimed.definition_key.to_string(),

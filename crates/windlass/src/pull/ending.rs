@@ -1,4 +1,4 @@
-//! How an attempt that ran elsewhere ends: looked up by its fence, decided by the rules, written if the fence still holds.
+//! How a pulled attempt ends: looked up by its fence, decided by the rules, written if the fence still holds.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::{Held, Pull, Puller, lease_lost};
 use crate::attempt::ending;
-use crate::attempt::finish::Finish;
 use crate::attempt::known::Known;
+use crate::attempt::run_result::RunResult;
 use crate::attempt::secrets;
 use crate::error::{Error, Result};
 use crate::model::job::claimed::{Claimed, Fence};
@@ -22,7 +22,7 @@ impl Pull {
     /// What the attempt of this fence must not say; nothing if the fence is stale.
     pub(super) async fn redactor(&self, fence: &Fence) -> Result<Option<Redactor>> {
         let database = &self.inner.database.of_tenant(Some(fence.tenant));
-        let Some((claimed, _)) = store::remote::held(database, fence).await? else { return Ok(None) };
+        let Some((claimed, _)) = store::pull::held(database, fence).await? else { return Ok(None) };
         let (known, _) = self.inner.definitions.get(database, &claimed.definition_key).await?;
         Ok(Some(secrets::redactor(&known.rules, &Redactor::default(), &Arc::new(claimed)).await))
     }
@@ -32,19 +32,19 @@ impl Pull {
         puller: &Puller,
         job: Uuid,
         fence: &str,
-        finish: Finish,
+        result: RunResult,
     ) -> Result<Held<State>> {
         let Some(fence) = puller.holds(job, fence) else { return Ok(Held::LeaseLost) };
         let database = &self.inner.database.of_tenant(Some(fence.tenant));
-        let Some((claimed, ran)) = store::remote::held(database, &fence).await? else {
+        let Some((claimed, ran)) = store::pull::held(database, &fence).await? else {
             lease_lost(&fence);
             return Ok(Held::LeaseLost);
         };
         let (known, meters) = self.inner.definitions.get(database, &claimed.definition_key).await?;
         meters.run_seconds.record(ran.as_secs_f64());
         let claimed = Arc::new(claimed);
-        let finish = secrets::clean(finish, &known.rules, &Redactor::default(), &claimed).await;
-        write(database, &claimed, &known, &meters, &finish, ran).await
+        let result = secrets::clean(result, &known.rules, &Redactor::default(), &claimed).await;
+        write(database, &claimed, &known, &meters, &result, ran).await
     }
 }
 
@@ -55,16 +55,16 @@ pub(super) async fn write(
     claimed: &Claimed,
     known: &Arc<Known>,
     meters: &Arc<Meters>,
-    finish: &Finish,
+    result: &RunResult,
     ran: std::time::Duration,
 ) -> Result<Held<State>> {
-    let (ending, outcome, next) = ending::decide(claimed, &known.policies, finish, ran);
-    let answer = match store::remote::settle(database, &ending.fence, ending.detail.as_deref()).await {
+    let (ending, outcome, next) = ending::decide(claimed, &known.policies, result, ran);
+    let answer = match store::pull::settle(database, &ending.fence, ending.detail.as_deref()).await {
         Err(error @ Error::Database(_)) if !error.is_transient() => {
             tracing::warn!(job_id = %claimed.fence.job, tenant_id = %claimed.fence.tenant, %error,
                 "the texts of an ending were refused; it is written without them");
             let bare = ending::without_texts(&ending);
-            store::remote::settle(database, &bare.fence, bare.detail.as_deref()).await?
+            store::pull::settle(database, &bare.fence, bare.detail.as_deref()).await?
         }
         answer => answer?,
     };
@@ -87,6 +87,6 @@ pub(super) async fn write(
 }
 
 /// Given back unharmed.
-pub(super) fn released() -> Finish {
-    Finish::of(Outcome::Released, "given back by its worker")
+pub(super) fn released() -> RunResult {
+    RunResult::of(Outcome::Released, "given back by its worker")
 }

@@ -9,9 +9,9 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::leftovers::Backlog;
-use super::{Claim, RemoteJob, ask};
+use super::{Claim, PulledJob, ask};
 use crate::lane::lines::{Foreign, Lines};
-use crate::store::remote::{RemoteLane, Slots};
+use crate::store::pull::{PullLane, Slots};
 use crate::store::worker::ActiveLane;
 
 /// What a claim asks for.
@@ -23,7 +23,7 @@ pub(super) struct Interest {
 }
 
 impl Interest {
-    fn wants(&self, lane: &RemoteLane) -> bool {
+    fn wants(&self, lane: &PullLane) -> bool {
         let names = |all: &[String], one: &str| {
             all.is_empty() || all.binary_search_by(|name| (**name).cmp(one)).is_ok()
         };
@@ -41,7 +41,7 @@ pub(super) struct Waiter {
     limit: usize,
     lease_seconds: i32,
     waits: bool,
-    reply: oneshot::Sender<Vec<RemoteJob>>,
+    reply: oneshot::Sender<Vec<PulledJob>>,
 }
 
 impl Waiter {
@@ -49,7 +49,7 @@ impl Waiter {
         claim: Claim,
         tenant: Option<Uuid>,
         worker: i32,
-        reply: oneshot::Sender<Vec<RemoteJob>>,
+        reply: oneshot::Sender<Vec<PulledJob>>,
     ) -> Self {
         let sorted = |mut names: Vec<String>| {
             names.sort_unstable();
@@ -62,7 +62,7 @@ impl Waiter {
     }
 
     /// Hands the jobs over, or gives them back if nobody waits any more.
-    pub(super) fn answer(self, jobs: Vec<RemoteJob>) -> Result<(), Vec<RemoteJob>> {
+    pub(super) fn answer(self, jobs: Vec<PulledJob>) -> Result<(), Vec<PulledJob>> {
         self.reply.send(jobs)
     }
 }
@@ -115,7 +115,7 @@ pub(super) struct Groups {
     /// The groups that may want a lane of this tenant; those of every tenant under none.
     by_tenant: HashMap<Option<Uuid>, Vec<Arc<Interest>>>,
     /// Lanes never change, so what was once learned of one holds. Forgotten when there are too many.
-    lanes: HashMap<i32, RemoteLane>,
+    lanes: HashMap<i32, PullLane>,
     /// Lanes that were rung and that nobody here asks for.
     foreign: Foreign,
 }
@@ -200,7 +200,7 @@ impl Groups {
     }
 
     /// Takes over which lanes have work.
-    pub(super) fn replace(&mut self, active: Vec<RemoteLane>, now: Instant) {
+    pub(super) fn replace(&mut self, active: Vec<PullLane>, now: Instant) {
         let mut found: HashMap<Arc<Interest>, Vec<ActiveLane>> = HashMap::new();
         if self.lanes.len() > MOST_LANES {
             self.lanes.clear();
@@ -246,7 +246,7 @@ impl Groups {
         is_known
     }
 
-    fn wanting(&self, lane: &RemoteLane) -> Vec<Arc<Interest>> {
+    fn wanting(&self, lane: &PullLane) -> Vec<Arc<Interest>> {
         let candidates = [Some(lane.tenant), None];
         let all = candidates.iter().filter_map(|tenant| self.by_tenant.get(tenant)).flatten();
         all.filter(|interest| interest.wants(lane)).cloned().collect()

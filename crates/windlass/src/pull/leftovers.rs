@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, mpsc};
 
 use super::ending;
-use crate::attempt::finish::Finish;
+use crate::attempt::ending::released;
 use crate::attempt::known::Known;
+use crate::attempt::run_result::RunResult;
 use crate::model::job::claimed::{Claimed, Fence};
 use crate::store;
 use crate::store::database::Database;
@@ -30,7 +31,7 @@ pub(super) struct Refused {
     pub(super) claimed: Claimed,
     pub(super) known: Arc<Known>,
     pub(super) meters: Arc<Meters>,
-    pub(super) refusal: Finish,
+    pub(super) refusal: RunResult,
 }
 
 /// How many leftovers of one group are not written yet.
@@ -89,8 +90,8 @@ impl Writer {
     async fn write(&self, leftover: Leftover) {
         let result = match leftover {
             Leftover::Unclaimed(fence) => {
-                let detail = r#"{"outcome": 7, "next": 5, "error": "its worker was gone before the job was handed out"}"#;
-                store::remote::settle(&self.database, &fence, Some(detail)).await.map(drop)
+                let detail = released("its worker was gone before the job was handed out");
+                store::pull::settle(&self.database, &fence, Some(&detail)).await.map(drop)
             }
             Leftover::Refused(refused) => {
                 let Refused { claimed, known, meters, refusal } = *refused;

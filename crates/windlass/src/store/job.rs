@@ -23,7 +23,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
 
 /// One attempt's end, ready to be written: the fence it was run under and what was decided, as the statement reads it.
 #[derive(Debug, Clone)]
-pub(crate) struct Ending {
+pub(crate) struct SettleEntry {
     pub(crate) fence: Fence,
     pub(crate) ran_ms: Option<i32>,
     /// None is a plain success.
@@ -39,7 +39,7 @@ pub(crate) struct Settled {
     pub(crate) busy: Vec<usize>,
 }
 
-const ENDING_TYPES: &[Type] = &[
+const SETTLE_TYPES: &[Type] = &[
     Type::UUID_ARRAY,
     Type::UUID_ARRAY,
     Type::INT4_ARRAY,
@@ -50,18 +50,18 @@ const ENDING_TYPES: &[Type] = &[
 
 static SETTLE: Statement = Statement {
     text: "select settled, overruled from windlass.settle($1, $2, $3, $4, $5, $6)",
-    types: ENDING_TYPES,
+    types: SETTLE_TYPES,
 };
 
 static SETTLE_FREE: Statement = Statement {
     text: "select settled, overruled, busy from windlass.settle($1, $2, $3, $4, $5, $6, null, true)",
-    types: ENDING_TYPES,
+    types: SETTLE_TYPES,
 };
 
 /// Waits for no open transaction: see `settle.sql`. Endings should be sorted by (tenant, job): that is the order in which their
 /// rows are locked.
-pub(crate) async fn settle(session: &Session, endings: &[Ending]) -> Result<Settled> {
-    let columns = EndingColumns::of(endings);
+pub(crate) async fn settle(session: &Session, endings: &[SettleEntry]) -> Result<Settled> {
+    let columns = SettleColumns::of(endings);
     let rows = session.query(&SETTLE_FREE, &columns.params()).await?;
     Ok(Settled { busy: positions(&rows[0], 2), ..read_settled(&rows[0]) })
 }
@@ -69,21 +69,21 @@ pub(crate) async fn settle(session: &Session, endings: &[Ending]) -> Result<Sett
 /// The same inside the caller's own transaction, which waits for whoever holds the job.
 pub(crate) async fn settle_in<C: tokio_postgres::GenericClient + Sync>(
     client: &C,
-    ending: &Ending,
+    ending: &SettleEntry,
 ) -> Result<Settled> {
-    let columns = EndingColumns::of(std::slice::from_ref(ending));
+    let columns = SettleColumns::of(std::slice::from_ref(ending));
     let rows = query_unnamed(client, &SETTLE, &columns.params()).await?;
     Ok(read_settled(&rows[0]))
 }
 
-struct EndingColumns<'a> {
+struct SettleColumns<'a> {
     fences: FenceColumns,
     ran_ms: Vec<Option<i32>>,
     details: Vec<Option<JsonText<'a>>>,
 }
 
-impl<'a> EndingColumns<'a> {
-    fn of(endings: &'a [Ending]) -> Self {
+impl<'a> SettleColumns<'a> {
+    fn of(endings: &'a [SettleEntry]) -> Self {
         Self {
             fences: FenceColumns::of(endings.iter().map(|ending| &ending.fence)),
             ran_ms: endings.iter().map(|ending| ending.ran_ms).collect(),

@@ -12,7 +12,7 @@ use super::progress::ProgressSink;
 use super::running::Switch;
 use crate::attempt::done::Done;
 use crate::attempt::ending;
-use crate::attempt::finish::Finish;
+use crate::attempt::run_result::RunResult;
 use crate::attempt::secrets::JobRedactor;
 use crate::error::Result;
 use crate::model::definition::Policies;
@@ -177,10 +177,10 @@ impl Context {
         done: Done,
     ) -> Result<Completion> {
         done.check()?;
-        let mut finish = Finish::from(Ok(done)).redacted(self.redactor());
-        finish.progress = self.progress.take(&self.claimed.fence).await;
+        let mut result = RunResult::from(Ok(done)).redacted(self.redactor());
+        result.progress = self.progress.take(&self.claimed.fence).await;
         self.logs.flush(&self.claimed.fence).await;
-        let (ending, ..) = ending::decide(&self.claimed, &self.policies, &finish, self.started.elapsed());
+        let (ending, ..) = ending::decide(&self.claimed, &self.policies, &result, self.started.elapsed());
         let settled = store::job::settle_in(client, &ending).await?;
         if settled.settled.is_empty() || !settled.overruled.is_empty() {
             return Ok(Completion::LeaseLost);

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::model::job::claimed::Claimed;
 use crate::store;
 use crate::store::database::Database;
-use crate::store::remote::PRESENT;
+use crate::store::pull::PRESENT;
 use crate::store::worker::WorkerIntroduction;
 use crate::telemetry;
 
@@ -46,7 +46,7 @@ impl HandOver {
 
     async fn give_once(&self, claimed: &Claimed, seconds: i32) -> Result<bool> {
         let worker = self.endpoint(&claimed.definition_key).await?;
-        store::remote::hand_over(&self.database, &claimed.fence, worker, seconds).await
+        store::pull::hand_over(&self.database, &claimed.fence, worker, seconds).await
     }
 
     async fn endpoint(&self, key: &Arc<str>) -> Result<i32> {
@@ -62,7 +62,7 @@ impl HandOver {
             lease_seconds: PRESENT,
             metadata: r#"{"kind": "endpoint"}"#.to_owned(),
         };
-        let (worker, _) = store::remote::register(&self.database, &me, "").await?;
+        let (worker, _) = store::pull::register(&self.database, &me, "").await?;
         self.endpoints.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), worker);
         Ok(worker)
     }

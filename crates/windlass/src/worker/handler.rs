@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::context::Context;
 use crate::attempt::done::{Done, Failure};
-use crate::attempt::finish::Finish;
+use crate::attempt::run_result::RunResult;
 use crate::model::definition::Definition;
 use crate::model::job::settle::Retry;
 
@@ -45,7 +45,7 @@ pub trait BatchHandler: Send + Sync + 'static {
     }
 }
 
-pub(crate) type Run<'a> = Pin<Box<dyn Future<Output = Vec<Finish>> + Send + 'a>>;
+pub(crate) type Run<'a> = Pin<Box<dyn Future<Output = Vec<RunResult>> + Send + 'a>>;
 
 /// A handler of either kind, with its types erased.
 pub(crate) trait AnyHandler: Send + Sync {
@@ -55,7 +55,7 @@ pub(crate) trait AnyHandler: Send + Sync {
     fn ends_by_itself(&self) -> bool {
         false
     }
-    /// Answers one finish per job, in order.
+    /// Answers one result per job, in order.
     fn run(&self, jobs: Vec<Context>) -> Run<'_>;
 }
 
@@ -73,14 +73,14 @@ impl<H: Handler> AnyHandler for One<H> {
 
     fn run(&self, jobs: Vec<Context>) -> Run<'_> {
         Box::pin(async move {
-            let mut finishes = Vec::with_capacity(jobs.len());
+            let mut results = Vec::with_capacity(jobs.len());
             for job in jobs {
-                finishes.push(match parse(&job) {
+                results.push(match parse(&job) {
                     Ok(args) => self.0.run(&job, args).await.into(),
                     Err(refused) => *refused,
                 });
             }
-            finishes
+            results
         })
     }
 }
@@ -96,23 +96,23 @@ impl<H: BatchHandler> AnyHandler for Many<H> {
 
     fn run(&self, jobs: Vec<Context>) -> Run<'_> {
         Box::pin(async move {
-            let mut finishes: Vec<Option<Finish>> = Vec::with_capacity(jobs.len());
+            let mut results: Vec<Option<RunResult>> = Vec::with_capacity(jobs.len());
             let mut good = Vec::with_capacity(jobs.len());
             for job in jobs {
                 match parse(&job) {
                     Ok(args) => {
-                        finishes.push(None);
+                        results.push(None);
                         good.push((job, args));
                     }
-                    Err(refused) => finishes.push(Some(*refused)),
+                    Err(refused) => results.push(Some(*refused)),
                 }
             }
             let mut answers = if good.is_empty() { Vec::new() } else { self.0.run(good).await }.into_iter();
-            finishes
+            results
                 .into_iter()
-                .map(|finish| {
-                    finish.or_else(|| answers.next().map(Finish::from)).unwrap_or_else(|| {
-                        Finish::failed(Retry::ByPolicy, "the batch handler gave no answer for this job")
+                .map(|result| {
+                    result.or_else(|| answers.next().map(RunResult::from)).unwrap_or_else(|| {
+                        RunResult::failed(Retry::ByPolicy, "the batch handler gave no answer for this job")
                     })
                 })
                 .collect()
@@ -127,9 +127,9 @@ fn with_schema<A: JsonSchema>(definition: Definition) -> Definition {
     definition.arg_schema(schemars::schema_for!(A).to_value())
 }
 
-fn parse<A: DeserializeOwned>(job: &Context) -> Result<A, Box<Finish>> {
+fn parse<A: DeserializeOwned>(job: &Context) -> Result<A, Box<RunResult>> {
     serde_json::from_str(job.payload()).map_err(|error| {
         let error = format!("the payload does not fit its arguments: {error}");
-        Box::new(Finish::failed(Retry::Permanent, error))
+        Box::new(RunResult::failed(Retry::Permanent, error))
     })
 }

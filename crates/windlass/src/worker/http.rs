@@ -21,7 +21,7 @@ pub use settings::{HttpEndpoint, SecretText};
 use super::context::Context;
 use super::handler::{AnyHandler, Run};
 use super::running::Stop;
-use crate::attempt::finish::Finish;
+use crate::attempt::run_result::RunResult;
 use crate::error::Result;
 use crate::model::definition::Definition;
 use crate::model::job::settle::Outcome;
@@ -59,11 +59,11 @@ impl HttpKind {
         self.caller.secrets()
     }
 
-    async fn run_jobs(&self, jobs: &[Context]) -> Vec<Finish> {
+    async fn run_jobs(&self, jobs: &[Context]) -> Vec<RunResult> {
         if let Err(wait) = self.breaker_opens().await {
             let put_off = || {
                 let error = "its endpoint keeps failing and is being left alone for a moment";
-                Finish::of(Outcome::Snoozed { delay: wait }, error)
+                RunResult::of(Outcome::Snoozed { delay: wait }, error)
             };
             return jobs.iter().map(|_| put_off()).collect();
         }
@@ -82,7 +82,7 @@ impl HttpKind {
         self.read(jobs, &heard, is_batch)
     }
 
-    fn read(&self, jobs: &[Context], heard: &CallResult, is_batch: bool) -> Vec<Finish> {
+    fn read(&self, jobs: &[Context], heard: &CallResult, is_batch: bool) -> Vec<RunResult> {
         let ids: Vec<_> = jobs.iter().map(Context::job_id).collect();
         let read = if is_batch {
             answer::read_batch(heard, &ids, self.lease)
@@ -145,11 +145,11 @@ async fn all_stopped(jobs: &[Context]) {
     }
 }
 
-fn stopped(job: &Context) -> Finish {
+fn stopped(job: &Context) -> RunResult {
     match job.switch.reason() {
-        Some(Stop::Canceled) => Finish::of(Outcome::Canceled, "canceled; the call was given up"),
-        Some(Stop::LeaseLost) => Finish::of(Outcome::Released, "the worker lost its lease"),
-        Some(Stop::Shutdown) | None => Finish::of(Outcome::Released, "the worker shut down"),
+        Some(Stop::Canceled) => RunResult::of(Outcome::Canceled, "canceled; the call was given up"),
+        Some(Stop::LeaseLost) => RunResult::of(Outcome::Released, "the worker lost its lease"),
+        Some(Stop::Shutdown) | None => RunResult::of(Outcome::Released, "the worker shut down"),
     }
 }
 

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use super::handler::AnyHandler;
 use super::running::Slot;
-use super::settler::Ended;
-use crate::attempt::finish::Finish;
+use super::settler::UnsettledAttempt;
+use crate::attempt::ending;
 use crate::attempt::known::Known;
+use crate::attempt::run_result::RunResult;
 use crate::model::job::claimed::Claimed;
+use crate::model::job::settle::Retry;
 use crate::telemetry::Meters;
 
 /// One kind of job this worker can run.
@@ -32,8 +34,26 @@ pub(crate) struct Kit {
 }
 
 impl Kit {
-    pub(crate) fn end(&self, claimed: Arc<Claimed>, slot: Slot, finish: Finish, ran: Duration) -> Ended {
-        Ended::new(claimed, slot, self.known.policies.clone(), self.meters.clone(), finish, ran)
+    /// Decides how an attempt ends, for the settler to write.
+    pub(crate) fn end(
+        &self,
+        claimed: Arc<Claimed>,
+        slot: Slot,
+        result: RunResult,
+        ran: Duration,
+    ) -> UnsettledAttempt {
+        let is_settled = result.done.is_settled;
+        let result = if is_settled {
+            // It settled in its own transaction. If that was committed this ending comes too late and changes nothing.
+            let error = "the transaction given to complete_in was not committed";
+            RunResult { progress: result.progress, ..RunResult::failed(Retry::ByPolicy, error) }
+        } else {
+            result
+        };
+        let policies = self.known.policies.clone();
+        let (ending, outcome, next) = ending::decide(&claimed, &policies, &result, ran);
+        let meters = self.meters.clone();
+        UnsettledAttempt { claimed, slot, policies, ending, outcome, next, ran, meters, is_settled }
     }
 }
 

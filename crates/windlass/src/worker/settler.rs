@@ -14,15 +14,13 @@ use tokio_util::sync::CancellationToken;
 use self::aside::Aside;
 use super::running::{Running, Slot};
 use crate::attempt::ending;
-use crate::attempt::finish::Finish;
 use crate::error::{Error, Result};
 use crate::model::definition::Policies;
 use crate::model::job::claimed::Claimed;
-use crate::model::job::settle::Retry;
 use crate::model::job::state::{AttemptOutcome, MovedBy, State};
 use crate::store;
 use crate::store::database::{Database, Session};
-use crate::store::job::Ending;
+use crate::store::job::SettleEntry;
 use crate::telemetry::{self, Events, Meters, Transition};
 
 /// Endings per statement. Larger batches do not raise the throughput and keep their rows locked for longer.
@@ -36,13 +34,13 @@ const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// After so many endings of a batch had to wait for a lock in vain, the others are set aside: each may wait for as long.
 const MOST_WAITS: usize = 3;
 
-/// One ended attempt on its way to the database.
+/// An attempt that has ended and whose end is not written yet.
 #[derive(Debug, Clone)]
-pub(crate) struct Ended {
+pub(crate) struct UnsettledAttempt {
     pub(crate) claimed: Arc<Claimed>,
-    slot: Slot,
+    pub(crate) slot: Slot,
     pub(crate) policies: Arc<Policies>,
-    pub(crate) ending: Ending,
+    pub(crate) ending: SettleEntry,
     pub(crate) outcome: AttemptOutcome,
     pub(crate) next: State,
     pub(crate) ran: Duration,
@@ -51,27 +49,7 @@ pub(crate) struct Ended {
     pub(crate) is_settled: bool,
 }
 
-impl Ended {
-    pub(crate) fn new(
-        claimed: Arc<Claimed>,
-        slot: Slot,
-        policies: Arc<Policies>,
-        meters: Arc<Meters>,
-        finish: Finish,
-        ran: Duration,
-    ) -> Self {
-        let is_settled = finish.done.is_settled;
-        let finish = if is_settled {
-            // It settled in its own transaction. If that was committed this ending comes too late and changes nothing.
-            let error = "the transaction given to complete_in was not committed";
-            Finish { progress: finish.progress, ..Finish::failed(Retry::ByPolicy, error) }
-        } else {
-            finish
-        };
-        let (ending, outcome, next) = ending::decide(&claimed, &policies, &finish, ran);
-        Self { claimed, slot, policies, ending, outcome, next, ran, meters, is_settled }
-    }
-
+impl UnsettledAttempt {
     /// Whether other jobs are enqueued with it, which may have to wait for a transaction of its tenant.
     fn has_chain(&self) -> bool {
         self.ending.detail.as_deref().is_some_and(|detail| detail.contains(r#""chain":"#))
@@ -91,12 +69,12 @@ pub(crate) struct Settler {
 }
 
 impl Settler {
-    pub(crate) async fn run(self, ended: mpsc::UnboundedReceiver<Ended>) {
+    pub(crate) async fn run(self, ended: mpsc::UnboundedReceiver<UnsettledAttempt>) {
         let (aside, set_aside) = Aside::new();
         tokio::join!(self.write_all(ended, aside), self.write_aside(set_aside));
     }
 
-    async fn write_all(&self, mut ended: mpsc::UnboundedReceiver<Ended>, aside: Aside) {
+    async fn write_all(&self, mut ended: mpsc::UnboundedReceiver<UnsettledAttempt>, aside: Aside) {
         let mut session = None;
         let mut batch = Vec::with_capacity(MOST);
         let mut last_write = Instant::now();
@@ -129,17 +107,17 @@ impl Settler {
     }
 
     /// Writes the batch, however long the database takes; only `give_up` ends the trying. Answers whether it gave up waiting for a lock.
-    async fn write(&self, session: &mut Option<Session>, batch: &[Ended], aside: &Aside) -> bool {
-        let endings: Vec<Ending> = batch.iter().map(|one| one.ending.clone()).collect();
+    async fn write(&self, session: &mut Option<Session>, batch: &[UnsettledAttempt], aside: &Aside) -> bool {
+        let endings: Vec<SettleEntry> = batch.iter().map(|one| one.ending.clone()).collect();
         match self.insist(session, &endings).await {
             Some(Ok(settled)) => {
                 aside.put(settled.busy.iter().map(|&position| batch[position].clone()));
                 self.tell(batch, &settled);
             }
-            Some(Err(error)) if error.is_lock_timeout() && batch.iter().any(Ended::has_chain) => {
+            Some(Err(error)) if error.is_lock_timeout() && batch.iter().any(UnsettledAttempt::has_chain) => {
                 // What is chained to one of them waits for a transaction; each may, so each is tried beside the others.
-                let (chained, plain): (Vec<Ended>, Vec<Ended>) =
-                    batch.iter().cloned().partition(Ended::has_chain);
+                let (chained, plain): (Vec<UnsettledAttempt>, Vec<UnsettledAttempt>) =
+                    batch.iter().cloned().partition(UnsettledAttempt::has_chain);
                 aside.put(chained);
                 if !plain.is_empty() {
                     Box::pin(self.write(session, &plain, aside)).await;
@@ -168,11 +146,10 @@ impl Settler {
 
     /// One ending that the database refused. If it asked for chained jobs these are the likely cause, and a success whose
     /// next job cannot be enqueued is no success; else its texts are dropped. Neither form can be refused for its contents.
-    async fn write_refused(&self, session: &mut Option<Session>, one: &Ended, error: &Error) {
+    async fn write_refused(&self, session: &mut Option<Session>, one: &UnsettledAttempt, error: &Error) {
         tracing::error!(job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant, %error, "an ending was refused");
         let plain = if one.has_chain() {
-            let error = format!("the jobs that should follow could not be enqueued: {error}");
-            ending::as_failure(&one.claimed, &one.policies, &error, one.ending.ran_ms)
+            ending::as_failure(&one.claimed, &one.policies, error, one.ending.ran_ms)
         } else {
             ending::without_texts(&one.ending)
         };
@@ -189,7 +166,7 @@ impl Settler {
     async fn insist(
         &self,
         session: &mut Option<Session>,
-        endings: &[Ending],
+        endings: &[SettleEntry],
     ) -> Option<Result<store::job::Settled>> {
         let mut pause = Duration::from_millis(20);
         loop {
@@ -220,7 +197,7 @@ impl Settler {
         }
     }
 
-    fn tell(&self, batch: &[Ended], answer: &store::job::Settled) {
+    fn tell(&self, batch: &[UnsettledAttempt], answer: &store::job::Settled) {
         metrics::histogram!("windlass_settle_batch_size").record(batch.len() as f64);
         let mut is_settled = vec![false; batch.len()];
         for &position in &answer.settled {
@@ -270,9 +247,9 @@ impl Settler {
 }
 
 /// How many of these, at least one, one statement takes.
-fn fitting(batch: &[Ended]) -> usize {
+fn fitting(batch: &[UnsettledAttempt]) -> usize {
     let mut bytes = 0;
-    let fits = |one: &&Ended| {
+    let fits = |one: &&UnsettledAttempt| {
         bytes += one.ending.detail.as_ref().map_or(0, String::len);
         bytes <= MOST_BYTES
     };
@@ -281,7 +258,7 @@ fn fitting(batch: &[Ended]) -> usize {
 
 /// One ending that the database refuses in every form, which has nothing to do with the ending: a missing right, a schema
 /// that is being mended. Tried beside the others until it is taken or the worker goes; then the reaper ends the attempt.
-async fn keep_trying(database: Database, ending: Ending, give_up: CancellationToken) {
+async fn keep_trying(database: Database, ending: SettleEntry, give_up: CancellationToken) {
     const EVERY: Duration = Duration::from_secs(5);
     loop {
         tokio::select! {

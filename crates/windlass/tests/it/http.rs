@@ -138,7 +138,7 @@ async fn an_accepted_job_runs_until_its_endpoint_ends_it() {
     let handed =
         "select count(*) from windlass.jobs where status = 'running' and claimed_by_worker = 'slow@endpoint'";
     eventually("it is the endpoint's", async || count(&client, handed).await == 1).await;
-    eventually("the slot is free", async || worker.running() == 0).await;
+    eventually("the slot is free", async || worker.held_jobs() == 0).await;
     // It outlives the worker that called.
     worker.stop().await.unwrap();
     crate::support::keeper(&queue).run_once(Duty::Reap).await.unwrap();

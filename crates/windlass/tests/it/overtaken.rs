@@ -87,7 +87,7 @@ async fn giving_back_twice_ends_one_epoch_and_gives_back_what_was_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_remote_claim_that_is_executed_after_it_was_given_back_takes_nothing() {
+async fn a_pull_claim_that_is_executed_after_it_was_given_back_takes_nothing() {
     let (queue, hand) = start().await;
     hand.enqueue("'held'").await;
     let (dispatcher, remote, token) = (hand.worker, register(&hand.client).await, Uuid::new_v4());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use windlass::{
-    Beat, Claim, DEFAULT_TENANT, Definition, Done, Failure, Held, NewJob, Pull, Puller, RemoteJob, State,
+    Beat, Claim, DEFAULT_TENANT, Definition, Done, Failure, Held, NewJob, Pull, PulledJob, Puller, State,
 };
 use windlass_testing::{TestQueue, eventually};
 
@@ -39,14 +39,14 @@ pub(super) async fn start() -> (TestQueue, Pull) {
     (queue, pull)
 }
 
-pub(super) async fn take_one(pull: &Pull) -> RemoteJob {
+pub(super) async fn take_one(pull: &Pull) -> PulledJob {
     let mut jobs = pull.claim(&anyone(), claim(&["remote"])).await.unwrap();
     assert_eq!(jobs.len(), 1);
     jobs.remove(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_remote_worker_takes_a_job_and_completes_it_with_what_follows() {
+async fn a_pull_worker_takes_a_job_and_completes_it_with_what_follows() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let new = NewJob::new("remote").payload(&json!({"n": 1})).subject("call", "7").tag("a").max_attempts(4);
@@ -94,7 +94,7 @@ async fn a_remote_worker_takes_a_job_and_completes_it_with_what_follows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_ending_of_a_remote_attempt_is_decided_by_the_definitions_rules() {
+async fn every_ending_of_a_pulled_attempt_is_decided_by_the_definitions_rules() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let id = queue.enqueue(&NewJob::new("remote").max_attempts(3)).await.unwrap().id;
@@ -136,7 +136,7 @@ async fn every_ending_of_a_remote_attempt_is_decided_by_the_definitions_rules() 
 
 /// Invariants 41 and 42: the request travels with the next heartbeat, and whatever ends the attempt then, it was canceled.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_reaches_a_remote_worker_with_its_next_heartbeat() {
+async fn a_cancel_reaches_a_pull_worker_with_its_next_heartbeat() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;

@@ -97,15 +97,16 @@ pub(crate) struct JobCreated {
 }
 
 const MOST_DEPENDENCIES: usize = 100;
-const LONGEST_DELAY: u32 = 315_360_000;
+/// Ten years.
+const MOST_DELAY_SECONDS: u32 = 315_360_000;
 
 impl NewJobBody {
     fn job(self, caller: &Caller) -> Result<NewJob, Problem> {
         if self.priority.is_some_and(|priority| priority > 1000) {
             return Err(Problem::invalid("/priority", "must be between 0 and 1000"));
         }
-        if self.delay_seconds.is_some_and(|delay| delay > LONGEST_DELAY) {
-            return Err(Problem::invalid("/delay_seconds", format!("must be at most {LONGEST_DELAY}")));
+        if self.delay_seconds.is_some_and(|delay| delay > MOST_DELAY_SECONDS) {
+            return Err(Problem::invalid("/delay_seconds", format!("must be at most {MOST_DELAY_SECONDS}")));
         }
         if self.depends_on.len() > MOST_DEPENDENCIES {
             return Err(Problem::invalid("/depends_on", format!("are at most {MOST_DEPENDENCIES}")));

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Beat, Claim, Done, Failure, Introduction, NewJob, RemoteJob};
+use windlass::{Beat, Claim, Done, Failure, Introduction, NewJob, PulledJob};
 
 use super::seconds;
 use crate::http::Problem;
@@ -89,12 +89,12 @@ fn a_minute() -> f64 {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ClaimedJobs {
     #[schema(value_type = Vec<ClaimedJob>)]
-    pub(crate) jobs: Vec<RemoteJob>,
+    pub(crate) jobs: Vec<PulledJob>,
 }
 
 /// A job that is yours until its lease ends.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "says what windlass::RemoteJob looks like")]
+#[expect(dead_code, reason = "says what windlass::PulledJob looks like")]
 pub(crate) struct ClaimedJob {
     id: Uuid,
     tenant_id: Uuid,

@@ -12,7 +12,7 @@ use windlass_testing::eventually;
 use super::{Ran, windlass};
 use crate::support::{Client, TestServer};
 
-/// A server with a definition `work`, and a remote worker that a test plays itself.
+/// A server with a definition `work`, and a pull worker that a test plays itself.
 struct Shop {
     server: TestServer,
     worker: Client,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// No job is put off for longer, whoever asks: it keeps a delay inside what the database's intervals and a reader can hold.
-pub const LONGEST_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
+pub const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The rule that turns the number of failures so far into a delay. The default is `min(600, 30·2ⁿ)` seconds, ±20 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ impl Default for Backoff {
 impl Backoff {
     /// The wait after a failure that `failures_before` others preceded; `random` is drawn from [0, 1).
     ///
-    /// Total: a backoff that never passed [`Backoff::validate`] still gives a delay between zero and [`LONGEST_DELAY`],
+    /// Total: a backoff that never passed [`Backoff::validate`] still gives a delay between zero and [`LONGEST_RETRY_DELAY`],
     /// because a job must be able to end whatever its definition says.
     pub fn delay(&self, failures_before: u32, random: f64) -> Duration {
         let n = f64::from(failures_before);
@@ -61,15 +61,15 @@ impl Backoff {
             BackoffKind::Linear => self.base_seconds * (n + 1.0),
             BackoffKind::Fixed => self.base_seconds,
         };
-        let cap = within(self.cap_seconds, LONGEST_DELAY.as_secs_f64());
+        let cap = within(self.cap_seconds, LONGEST_RETRY_DELAY.as_secs_f64());
         // Capped before the spread as well as after it: a curve far above its cap would otherwise lose its jitter.
         let middle = within(curve, cap);
         let spread = within(self.jitter, 1.0) * (2.0 * unit(random) - 1.0);
-        Duration::try_from_secs_f64(within(middle * (1.0 + spread), cap)).unwrap_or(LONGEST_DELAY)
+        Duration::try_from_secs_f64(within(middle * (1.0 + spread), cap)).unwrap_or(LONGEST_RETRY_DELAY)
     }
 
     pub fn validate(&self) -> Result<(), Invalid> {
-        let longest = LONGEST_DELAY.as_secs_f64();
+        let longest = LONGEST_RETRY_DELAY.as_secs_f64();
         let refuse = |field, expected| Err(Invalid { field, expected });
         // Written as ranges that must hold, so that NaN, which is in no range, is refused.
         if !(0.0..=longest).contains(&self.base_seconds) {
@@ -184,7 +184,7 @@ mod tests {
             random in any::<f64>(),
         ) {
             let backoff = Backoff { kind, base_seconds, factor, cap_seconds, jitter };
-            prop_assert!(backoff.delay(failures, random) <= LONGEST_DELAY);
+            prop_assert!(backoff.delay(failures, random) <= LONGEST_RETRY_DELAY);
         }
 
         #[test]

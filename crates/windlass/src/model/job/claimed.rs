@@ -23,7 +23,7 @@ pub struct Fence {
 const FENCE_BYTES: usize = 16 + 16 + 4 + 16;
 
 impl Fence {
-    /// The fence as one opaque text, for whoever runs the attempt elsewhere. Nobody can make one up: the token is 128
+    /// The fence as one opaque text, for the pull worker that runs the attempt. Nobody can make one up: the token is 128
     /// random bits, and the statement that takes the fence compares all of it.
     #[must_use]
     pub fn encode(&self) -> String {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::backoff::{Backoff, LONGEST_DELAY, unit};
+use super::backoff::{Backoff, LONGEST_RETRY_DELAY, unit};
 use super::state::{AttemptOutcome, State};
 
 /// A job whose worker vanished comes back within this time, at an instant drawn at random: the jobs of a dead worker must
@@ -252,7 +252,7 @@ impl Budget {
     }
 
     fn scheduled(&self, delay: Duration) -> Option<Next> {
-        let after = delay.min(LONGEST_DELAY);
+        let after = delay.min(LONGEST_RETRY_DELAY);
         let in_time = self.remaining.is_none_or(|remaining| after < remaining);
         in_time.then_some(Next::Scheduled { after })
     }

@@ -16,7 +16,7 @@ use super::spec::CommandSpec;
 use super::sys::REPORT_FD;
 use super::tail::Tail;
 use crate::attempt::done::Done;
-use crate::attempt::finish::{Finish, ProcessFacts};
+use crate::attempt::run_result::{ProcessFacts, RunResult};
 use crate::model::job::settle::{Outcome, Retry};
 use crate::model::log::LogStream;
 use crate::text::redact::{self, Redactor};
@@ -30,16 +30,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs the command for the job and answers how it went. It ends by itself, in time: the time-out, the lease and the
 /// switch are looked after by the supervisor, and the supervisor is looked after here.
-pub(crate) async fn run(spec: &CommandSpec, pool: &Pool, job: &Context) -> Finish {
+pub(crate) async fn run(spec: &CommandSpec, pool: &Pool, job: &Context) -> RunResult {
     let redactor = job.redactor().and(&spec.redactor);
     let mut facts = ProcessFacts::default();
     let finish = match prepare(spec, job) {
-        Err(problem) => Finish::failed(
+        Err(problem) => RunResult::failed(
             Retry::Permanent,
             format!("the command cannot be made from the payload: {problem}"),
         ),
         Ok(order) => match start(spec, pool, job, order).await {
-            Err(error) => Finish::failed(Retry::ByPolicy, format!("the command cannot be started: {error}")),
+            Err(error) => {
+                RunResult::failed(Retry::ByPolicy, format!("the command cannot be started: {error}"))
+            }
             Ok((shim, pipes)) => {
                 let mut course = Course::new(spec, job, redactor.clone());
                 let (end, shim) = course.follow(shim, pipes).await;
@@ -51,7 +53,7 @@ pub(crate) async fn run(spec: &CommandSpec, pool: &Pool, job: &Context) -> Finis
         },
     };
     job.logs.finish(job.fence(), true).await;
-    Finish { facts: Some(Box::new(facts)), ..finish.redacted(&redactor) }
+    RunResult { facts: Some(Box::new(facts)), ..finish.redacted(&redactor) }
 }
 
 fn prepare(spec: &CommandSpec, job: &Context) -> Result<Order, String> {
@@ -250,7 +252,7 @@ impl<'a> Course<'a> {
     }
 
     /// What it all means. Everything that was held back is written first.
-    fn conclude(mut self, end: End, facts: &mut ProcessFacts) -> Finish {
+    fn conclude(mut self, end: End, facts: &mut ProcessFacts) -> RunResult {
         for (which, stream) in [LogStream::Stdout, LogStream::Stderr].into_iter().enumerate() {
             let held = std::mem::replace(&mut self.streams[which], Redactor::default().stream());
             held.finish(&mut self.text);
@@ -263,7 +265,7 @@ impl<'a> Course<'a> {
             self.tails[1].last_line().or_else(|| self.tails[0].last_line()).map(ToOwned::to_owned);
         let finish = match end {
             End::Refused(error) => {
-                Finish::failed(Retry::ByPolicy, format!("the command cannot be started: {error}"))
+                RunResult::failed(Retry::ByPolicy, format!("the command cannot be started: {error}"))
             }
             End::Unsupervised => self.unsupervised(),
             End::Exited(ended) => {
@@ -279,33 +281,33 @@ impl<'a> Course<'a> {
         finish
     }
 
-    fn meaning(&self, ended: &Exited, reported: Result<Done, String>, last_words: Option<&str>) -> Finish {
+    fn meaning(&self, ended: &Exited, reported: Result<Done, String>, last_words: Option<&str>) -> RunResult {
         let limits = &self.spec.limits;
         match ended.why {
             Some(StopCause::Timeout) => {
-                return Finish::of(Outcome::TimedOut, "the command ran past its time-out and was ended");
+                return RunResult::of(Outcome::TimedOut, "the command ran past its time-out and was ended");
             }
             Some(StopCause::Asked) => return self.stopped(),
             Some(StopCause::LeaseOver | StopCause::WorkerGone) => {
-                return Finish::of(Outcome::Released, "the worker lost its lease");
+                return RunResult::of(Outcome::Released, "the worker lost its lease");
             }
             Some(StopCause::Processes) => {
                 let most = limits.processes.unwrap_or_default();
-                return Finish::failed(
+                return RunResult::failed(
                     Retry::ByPolicy,
                     format!("the command had more than {most} processes and was killed"),
                 );
             }
             Some(StopCause::Memory) => {
                 let most = limits.memory.unwrap_or_default();
-                return Finish::failed(
+                return RunResult::failed(
                     Retry::ByPolicy,
                     format!("the command held more than {most} bytes of memory and was killed"),
                 );
             }
             Some(StopCause::Output) => {
                 let most = self.spec.output_limit.unwrap_or_default();
-                return Finish::failed(
+                return RunResult::failed(
                     Retry::ByPolicy,
                     format!("the command printed more than {most} bytes and was killed"),
                 );
@@ -318,11 +320,13 @@ impl<'a> Course<'a> {
         };
         let Some(code) = ended.code else {
             let signal = ended.signal.unwrap_or_default();
-            return Finish::failed(Retry::ByPolicy, because(format!("killed by signal {signal}")));
+            return RunResult::failed(Retry::ByPolicy, because(format!("killed by signal {signal}")));
         };
-        let failed = |retry| Finish::failed(retry, because(format!("exit code {code}")));
+        let failed = |retry| RunResult::failed(retry, because(format!("exit code {code}")));
         match (self.spec.exit_codes.of(code), reported) {
-            (Meaning::Success | Meaning::Snooze(_), Err(problem)) => Finish::failed(Retry::ByPolicy, problem),
+            (Meaning::Success | Meaning::Snooze(_), Err(problem)) => {
+                RunResult::failed(Retry::ByPolicy, problem)
+            }
             (Meaning::Success, Ok(done)) => self.succeeded(done),
             (Meaning::Snooze(delay), Ok(done)) => Ok(Done { snooze: Some(delay), ..done }).into(),
             (Meaning::Retry, _) => failed(Retry::ByPolicy),
@@ -332,7 +336,7 @@ impl<'a> Course<'a> {
     }
 
     /// Secrets never enter a job's row, and a payload without a part of it would run wrong.
-    fn succeeded(&self, done: Done) -> Finish {
+    fn succeeded(&self, done: Done) -> RunResult {
         let holds_secret = |job: &crate::model::new_job::NewJob| {
             job.payload_text().is_ok_and(|payload| self.redactor.finds_in(payload))
         };
@@ -340,28 +344,28 @@ impl<'a> Course<'a> {
             Some(position) => {
                 let error =
                     format!("the payload of next[{position}] holds a secret, and secrets never enter a job");
-                Finish::failed(Retry::Permanent, error)
+                RunResult::failed(Retry::Permanent, error)
             }
             None => Ok(done).into(),
         }
     }
 
-    fn stopped(&self) -> Finish {
+    fn stopped(&self) -> RunResult {
         match self.job.switch.reason() {
-            Some(Stop::Canceled) => Finish::of(Outcome::Canceled, "canceled"),
-            Some(Stop::Shutdown) => Finish::of(Outcome::Released, "the worker shut down"),
-            Some(Stop::LeaseLost) | None => Finish::of(Outcome::Released, "the worker lost its lease"),
+            Some(Stop::Canceled) => RunResult::of(Outcome::Canceled, "canceled"),
+            Some(Stop::Shutdown) => RunResult::of(Outcome::Released, "the worker shut down"),
+            Some(Stop::LeaseLost) | None => RunResult::of(Outcome::Released, "the worker lost its lease"),
         }
     }
 
-    fn unsupervised(&self) -> Finish {
+    fn unsupervised(&self) -> RunResult {
         if self.job.switch.reason().is_some() {
             return self.stopped();
         }
         if self.job.remaining().is_zero() {
-            return Finish::of(Outcome::TimedOut, "the command ran past its time-out and was ended");
+            return RunResult::of(Outcome::TimedOut, "the command ran past its time-out and was ended");
         }
-        Finish::failed(
+        RunResult::failed(
             Retry::ByPolicy,
             "the command's supervisor was killed or froze, so the command was ended",
         )

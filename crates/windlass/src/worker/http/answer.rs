@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use crate::attempt::done::{Done, Failure};
-use crate::attempt::finish::Finish;
+use crate::attempt::run_result::RunResult;
 use crate::model::job::settle::{Outcome, Retry};
 use crate::model::new_job::NewJob;
 
@@ -77,7 +77,7 @@ struct AnswerBody {
     id: Option<Uuid>,
 }
 
-pub(super) type Read = (Finish, Option<Progress>);
+pub(super) type Read = (RunResult, Option<Progress>);
 
 const MOST_EXCERPT: usize = 1000;
 /// No endpoint may put a job off for longer by a header.
@@ -121,15 +121,16 @@ pub(super) fn read_batch(heard: &CallResult, jobs: &[Uuid], lease: Duration) -> 
     jobs.iter()
         .map(|job| match outcomes.iter().position(|word| word.id == Some(*job)) {
             Some(position) => outcomes.swap_remove(position).read(lease),
-            None => {
-                (Finish::failed(Retry::ByPolicy, "the endpoint's answer has no outcome for this job"), None)
-            }
+            None => (
+                RunResult::failed(Retry::ByPolicy, "the endpoint's answer has no outcome for this job"),
+                None,
+            ),
         })
         .collect()
 }
 
 /// The answer if its status is one of success, and what else it means if not.
-fn success(heard: &CallResult) -> Result<&Answer, Box<Finish>> {
+fn success(heard: &CallResult) -> Result<&Answer, Box<RunResult>> {
     let answer = match heard {
         CallResult::Answer(answer) => answer,
         CallResult::Fault(fault) => return Err(Box::new(fault.finish())),
@@ -142,27 +143,29 @@ fn success(heard: &CallResult) -> Result<&Answer, Box<Finish>> {
     let error = format!("the endpoint answered {status} {reason}: {excerpt}");
     let error = error.trim_end_matches([' ', ':']).to_owned();
     Err(Box::new(match (status, answer.retry_after) {
-        (429 | 503, Some(delay)) => Finish::of(Outcome::Snoozed { delay: delay.min(LONGEST_PAUSE) }, error),
-        (429 | 500.., _) => Finish::failed(Retry::ByPolicy, error),
-        _ => Finish::failed(Retry::Permanent, error),
+        (429 | 503, Some(delay)) => {
+            RunResult::of(Outcome::Snoozed { delay: delay.min(LONGEST_PAUSE) }, error)
+        }
+        (429 | 500.., _) => RunResult::failed(Retry::ByPolicy, error),
+        _ => RunResult::failed(Retry::Permanent, error),
     }))
 }
 
 impl CallFault {
-    fn finish(&self) -> Finish {
+    fn finish(&self) -> RunResult {
         match self {
-            Self::Refused(why) => Finish::failed(Retry::ByPolicy, format!("not called: {why}")),
+            Self::Refused(why) => RunResult::failed(Retry::ByPolicy, format!("not called: {why}")),
             Self::Redirect(where_to) => {
-                Finish::failed(Retry::Permanent, format!("the endpoint redirects: {where_to}"))
+                RunResult::failed(Retry::Permanent, format!("the endpoint redirects: {where_to}"))
             }
             Self::TooLarge(most) => {
-                Finish::failed(Retry::Permanent, format!("the answer is larger than {most} bytes"))
+                RunResult::failed(Retry::Permanent, format!("the answer is larger than {most} bytes"))
             }
             Self::Late(within) => {
                 let error = format!("no answer within {} s", within.as_secs_f64());
-                Finish::failed(Retry::ByPolicy, error)
+                RunResult::failed(Retry::ByPolicy, error)
             }
-            Self::Transport(error) => Finish::failed(Retry::ByPolicy, error.as_str()),
+            Self::Transport(error) => RunResult::failed(Retry::ByPolicy, error.as_str()),
         }
     }
 }
@@ -202,7 +205,7 @@ impl AnswerBody {
         (finish, progress)
     }
 
-    fn finish(self, lease: Duration) -> Result<Finish, String> {
+    fn finish(self, lease: Duration) -> Result<RunResult, String> {
         let seconds = |name: &str, value: Option<f64>| {
             let duration = value.map(|value| crate::model::new_job::read::duration(name, value));
             duration.transpose().map_err(|error| error.to_string())
@@ -225,7 +228,13 @@ impl AnswerBody {
         if self.accepted {
             let lease = seconds("lease_seconds", self.lease_seconds)?.unwrap_or(lease);
             let done = Done { hand_over: Some(lease), ..Done::default() };
-            return Ok(Finish { outcome: Outcome::Released, error: None, done, facts: None, progress: None });
+            return Ok(RunResult {
+                outcome: Outcome::Released,
+                error: None,
+                done,
+                facts: None,
+                progress: None,
+            });
         }
         let mut done = Done::new();
         if let Some(result) = self.result {
@@ -239,8 +248,8 @@ impl AnswerBody {
     }
 }
 
-fn not_understood(error: &str) -> Finish {
-    Finish::failed(Retry::ByPolicy, format!("the endpoint's answer is not understood: {error}"))
+fn not_understood(error: &str) -> RunResult {
+    RunResult::failed(Retry::ByPolicy, format!("the endpoint's answer is not understood: {error}"))
 }
 
 #[cfg(test)]

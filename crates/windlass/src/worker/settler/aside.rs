@@ -9,22 +9,22 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::{Ended, MOST, MOST_WAITS, Settler, fitting};
+use super::{MOST, MOST_WAITS, Settler, UnsettledAttempt, fitting};
 use crate::store::database::Session;
-use crate::store::job::Ending;
+use crate::store::job::SettleEntry;
 
 /// Rest between two rounds.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// Where the settler puts what it sets aside.
 pub(super) struct Aside {
-    to_retry: mpsc::UnboundedSender<Ended>,
+    to_retry: mpsc::UnboundedSender<UnsettledAttempt>,
     tenants: Arc<Mutex<HashSet<Uuid>>>,
 }
 
 /// Where it arrives.
 pub(super) struct SetAside {
-    arriving: mpsc::UnboundedReceiver<Ended>,
+    arriving: mpsc::UnboundedReceiver<UnsettledAttempt>,
     /// Whose chained jobs have to wait.
     tenants: Arc<Mutex<HashSet<Uuid>>>,
 }
@@ -36,7 +36,7 @@ impl Aside {
         (Self { to_retry, tenants: Arc::clone(&tenants) }, SetAside { arriving, tenants })
     }
 
-    pub(super) fn put(&self, ended: impl IntoIterator<Item = Ended>) {
+    pub(super) fn put(&self, ended: impl IntoIterator<Item = UnsettledAttempt>) {
         for one in ended {
             tracing::debug!(
                 job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant,
@@ -50,10 +50,11 @@ impl Aside {
     }
 
     /// Endings with chained jobs of a tenant that has some aside already would wait as well, and the whole batch with them.
-    pub(super) fn take_with_its_tenant(&self, batch: &mut Vec<Ended>) {
+    pub(super) fn take_with_its_tenant(&self, batch: &mut Vec<UnsettledAttempt>) {
         let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if !tenants.is_empty() {
-            let is_meant = |one: &mut Ended| one.has_chain() && tenants.contains(&one.claimed.fence.tenant);
+            let is_meant =
+                |one: &mut UnsettledAttempt| one.has_chain() && tenants.contains(&one.claimed.fence.tenant);
             self.put(batch.extract_if(.., is_meant));
         }
     }
@@ -63,7 +64,7 @@ impl Settler {
     /// Tries again what is set aside, until all of it is written and no more can come. A worker that stops tries for as long as its
     /// lease; then the reaper ends these attempts.
     pub(super) async fn write_aside(&self, mut set_aside: SetAside) {
-        let mut waiting: Vec<Ended> = Vec::new();
+        let mut waiting: Vec<UnsettledAttempt> = Vec::new();
         let mut stops_at = None;
         loop {
             if waiting.is_empty() {
@@ -98,10 +99,11 @@ impl Settler {
 
     /// One round; answers what still waits. Those with chained jobs are tried tenant by tenant, so that one does not wait for another's
     /// transaction.
-    async fn write_again(&self, waiting: Vec<Ended>) -> Vec<Ended> {
+    async fn write_again(&self, waiting: Vec<UnsettledAttempt>) -> Vec<UnsettledAttempt> {
         let mut session = None;
         let mut left = Vec::new();
-        let (mut chained, plain): (Vec<Ended>, Vec<Ended>) = waiting.into_iter().partition(Ended::has_chain);
+        let (mut chained, plain): (Vec<UnsettledAttempt>, Vec<UnsettledAttempt>) =
+            waiting.into_iter().partition(UnsettledAttempt::has_chain);
         chained.sort_by_key(|one| one.claimed.fence.tenant);
         let groups = chained.chunk_by(|one, next| one.claimed.fence.tenant == next.claimed.fence.tenant);
         for group in std::iter::once(&plain[..]).chain(groups) {
@@ -115,8 +117,13 @@ impl Settler {
         left
     }
 
-    async fn write_group(&self, session: &mut Option<Session>, group: &[Ended], left: &mut Vec<Ended>) {
-        let endings: Vec<Ending> = group.iter().map(|one| one.ending.clone()).collect();
+    async fn write_group(
+        &self,
+        session: &mut Option<Session>,
+        group: &[UnsettledAttempt],
+        left: &mut Vec<UnsettledAttempt>,
+    ) {
+        let endings: Vec<SettleEntry> = group.iter().map(|one| one.ending.clone()).collect();
         match self.insist(session, &endings).await {
             Some(Ok(settled)) => {
                 left.extend(settled.busy.iter().map(|&position| group[position].clone()));

@@ -149,7 +149,7 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
 
 /// A heartbeat does not buy more time than the definition gives, and a time-out is not a lost worker.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_remote_attempt_is_timed_out_however_alive_it_is() {
+async fn a_pulled_attempt_is_timed_out_however_alive_it_is() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let definition =
@@ -175,7 +175,7 @@ async fn a_remote_attempt_is_timed_out_however_alive_it_is() {
 
 /// A worker that is gone is closed like one of ours, and one that comes back under its name is taken up again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_remote_worker_that_vanished_is_closed_and_may_come_back() {
+async fn a_pull_worker_that_vanished_is_closed_and_may_come_back() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let id = queue.enqueue(&NewJob::new("remote").max_attempts(5)).await.unwrap().id;

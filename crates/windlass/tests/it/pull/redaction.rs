@@ -1,4 +1,4 @@
-//! What a remote worker says is cleaned of secrets before it is kept (X-19, invariant 46).
+//! What a pull worker says is cleaned of secrets before it is kept (X-19, invariant 46).
 
 use serde_json::{Value, json};
 use windlass::redact::Redaction;
@@ -10,7 +10,7 @@ use crate::support::{everything, job, soon};
 const SECRETS: [&str; 4] = ["k3y-of-the-payload", "4711-0815", "DE12345678901234567890", "on two\nlines"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_word_of_a_remote_worker_leaves_a_secret_behind() {
+async fn no_word_of_a_pull_worker_leaves_a_secret_behind() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let redaction =

@@ -52,7 +52,7 @@ fn a_failure_is_retried_by_policy_until_the_budget_is_spent() {
 fn a_handler_may_name_its_own_delay_within_reason() {
     let wait = |delay| settled(&fresh(), Outcome::Failed { retry: Retry::After(delay) }).next;
     assert_eq!(wait(SECOND), Next::Scheduled { after: SECOND });
-    assert_eq!(wait(Duration::MAX), Next::Scheduled { after: LONGEST_DELAY });
+    assert_eq!(wait(Duration::MAX), Next::Scheduled { after: LONGEST_RETRY_DELAY });
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn check(budget: &Budget, policy: &RetryPolicy, outcome: Outcome, random: f64) {
 
     match made.next {
         Next::Scheduled { after } => {
-            assert!(after <= LONGEST_DELAY, "{}", context());
+            assert!(after <= LONGEST_RETRY_DELAY, "{}", context());
             assert!(budget.remaining.is_none_or(|remaining| after < remaining), "{}", context());
             let charged = made.attempt_outcome != AttemptOutcome::Snoozed;
             assert!(!charged || made.failures < budget.max_attempts, "{}", context());

@@ -3,7 +3,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::{Answer, CallFault, CallResult, read, read_batch};
-use crate::attempt::finish::Finish;
+use crate::attempt::run_result::RunResult;
 use crate::model::job::settle::{Outcome, Retry};
 
 const LEASE: Duration = Duration::from_secs(300);
@@ -17,7 +17,7 @@ fn later(status: u16, seconds: u64) -> CallResult {
     CallResult::Answer(Answer { status, reason: "", retry_after, body: Vec::new() })
 }
 
-fn one(heard: &CallResult) -> Finish {
+fn one(heard: &CallResult) -> RunResult {
     read(heard, LEASE).0
 }
 
@@ -114,7 +114,7 @@ fn a_batch_has_an_outcome_for_each_job() {
         r#"{{"outcomes": [{{"id": "{}", "error": "no", "retryable": false}}, {{"id": "{}", "result": {{"ok": 1}}}}, {{"id": "{}", "accepted": true}}]}}"#,
         jobs[1], jobs[0], jobs[3]
     );
-    let read: Vec<Finish> =
+    let read: Vec<RunResult> =
         read_batch(&heard(200, &body), &jobs, LEASE).into_iter().map(|(finish, _)| finish).collect();
     assert_eq!((read[0].outcome, read[0].done.result.as_deref()), (Outcome::Succeeded, Some(r#"{"ok": 1}"#)));
     assert_eq!(read[1].outcome, Outcome::Failed { retry: Retry::Permanent });

@@ -1,4 +1,4 @@
--- Jobs held elsewhere whose lease has run out: what the reaper decides about. `is_timed_out`: it did not fall silent but
+-- Pulled jobs whose lease has run out: what the reaper decides about. `is_timed_out`: it did not fall silent but
 -- used up its time. Tenants take turns. What somebody else holds locked is passed over, so that it never fills a round. Sweeps leases whose attempt is over
 -- first. Index: remote_lease_by_expiry, so a look that finds nothing costs nothing.
 create or replace function windlass.lost_remote_jobs(most integer)

@@ -1,4 +1,4 @@
--- Ends one attempt that ran elsewhere: as settle, and its lease goes with it. Answers settled, overruled (a cancel
+-- Ends one pulled attempt: as settle, and its lease goes with it. Answers settled, overruled (a cancel
 -- request won) or lost (the fence is stale; nothing was changed).
 -- Locks: the lease, then the live row; a reap takes them in the same order.
 create or replace function windlass.settle_remote(tenant uuid, job uuid, with_attempt integer, with_token uuid, detail jsonb)

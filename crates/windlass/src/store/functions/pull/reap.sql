@@ -1,4 +1,4 @@
--- Applies what the reaper decided about jobs held elsewhere. Locks each lease and re-checks that it has still run out, so a
+-- Applies what the reaper decided about pulled jobs. Locks each lease and re-checks that it has still run out, so a
 -- heartbeat either came first (and the job is spared) or comes after (and finds it taken); settle re-checks attempt and
 -- token. Answers the positions that took effect. A worker that left a job behind is marked as lost, until it is heard from.
 -- Locks: the workers' rows in order, then the leases, as a heartbeat does, and the live rows, skipping locked ones. Whatever else an

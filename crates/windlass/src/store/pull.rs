@@ -1,4 +1,5 @@
-//! The database's side of jobs that run in somebody else's process.
+//! The database's side of jobs that pull workers run. Its SQL functions are named `…_remote`: workers of the previous release call
+//! them, so the names stay.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ static LANES: Statement = Statement {
 
 /// A lane that has work, with what decides who may be given it.
 #[derive(Debug, Clone)]
-pub(crate) struct RemoteLane {
+pub(crate) struct PullLane {
     pub(crate) id: i32,
     pub(crate) tenant: Uuid,
     pub(crate) definition_key: Arc<str>,
@@ -78,9 +79,9 @@ pub(crate) struct RemoteLane {
 }
 
 /// The lanes with work of these definitions, or of all.
-pub(crate) async fn active_lanes(session: &mut Session, keys: Option<&[String]>) -> Result<Vec<RemoteLane>> {
+pub(crate) async fn active_lanes(session: &mut Session, keys: Option<&[String]>) -> Result<Vec<PullLane>> {
     let rows = session.query_within(LOOK_LIMIT, &LANES, &[&keys]).await?;
-    let lanes = rows.iter().map(|row| RemoteLane {
+    let lanes = rows.iter().map(|row| PullLane {
         id: row.get(0),
         tenant: row.get(1),
         definition_key: row.get::<_, &str>(2).into(),
@@ -193,7 +194,7 @@ pub(crate) struct Renewed {
     pub(crate) lease_seconds: i32,
 }
 
-/// What a remote job says of itself, ready to be stored.
+/// What a pulled job says of itself, ready to be stored.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) lease_seconds: Option<i32>,

@@ -1,4 +1,4 @@
--- Gives back, uncharged, what a remote claim took whose answer never came: nobody knows the fences of these jobs. What somebody else holds
+-- Gives back, uncharged, what a pull claim took whose answer never came: nobody knows the fences of these jobs. What somebody else holds
 -- locked is left to the reaper, since its lease runs out. Ends the epoch of
 -- that claim, so that it takes nothing if it is executed only after this (see unclaim).
 -- Index: none, a walk over the leases in force, which happens once per broken connection. Locks: the dispatcher's row

@@ -1,9 +1,9 @@
--- Takes jobs for several remote workers at once: as many as one claim of ours, dealt out one to a slot (workers[i],
+-- Takes jobs for several pull workers at once: as many as one claim of ours, dealt out one to a slot (workers[i],
 -- lease_seconds[i], tokens[i]) in the order claimed. Each job gets a token of its own, because the one of a batch would
 -- let one worker speak for another's job. by_worker is the dispatcher, which holds nothing once this has committed.
 -- `seconds_present` is how long a worker counts as present beyond its lease.
 --
--- Locks: the remote workers' rows in order (so that none is closed meanwhile), then as claim, then the lease's row.
+-- Locks: the pull workers' rows in order (so that none is closed meanwhile), then as claim, then the lease's row.
 -- A row at a time: the claim's own update of the live row must be over before the second one.
 create or replace function windlass.claim_remote(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[],

@@ -1,13 +1,14 @@
 //! How one job's run went, before anything is decided.
 
 use super::done::{Done, Failure};
+use crate::error::Error;
 use crate::model::job::settle::{Outcome, Retry};
 use crate::store::job::Report;
 use crate::text::redact::Redactor;
 
 /// How one job's run went, before anything is decided.
 #[derive(Debug)]
-pub(crate) struct Finish {
+pub(crate) struct RunResult {
     pub(crate) outcome: Outcome,
     pub(crate) error: Option<String>,
     pub(crate) done: Done,
@@ -29,7 +30,7 @@ pub(crate) struct ProcessFacts {
     pub(crate) stderr: String,
 }
 
-impl Finish {
+impl RunResult {
     pub(crate) fn failed(retry: Retry, error: impl Into<String>) -> Self {
         Self {
             outcome: Outcome::Failed { retry },
@@ -42,6 +43,11 @@ impl Finish {
 
     pub(crate) fn of(outcome: Outcome, error: impl Into<String>) -> Self {
         Self { outcome, error: Some(error.into()), done: Done::default(), facts: None, progress: None }
+    }
+
+    /// Its next jobs cannot be enqueued, so it is no success.
+    pub(crate) fn not_followed(error: &Error) -> Self {
+        Self::failed(Retry::ByPolicy, format!("the jobs that should follow could not be enqueued: {error}"))
     }
 
     /// Whether there is anything in it that could hold a secret.
@@ -67,16 +73,13 @@ impl Finish {
     }
 }
 
-impl From<Result<Done, Failure>> for Finish {
+impl From<Result<Done, Failure>> for RunResult {
     fn from(answer: Result<Done, Failure>) -> Self {
         match answer {
             Err(failure) => Self::failed(failure.retry, failure.error),
             Ok(done) => {
                 if let Err(error) = done.check() {
-                    return Self::failed(
-                        Retry::ByPolicy,
-                        format!("the jobs that should follow could not be enqueued: {error}"),
-                    );
+                    return Self::not_followed(&error);
                 }
                 let outcome = done.snooze.map_or(Outcome::Succeeded, |delay| Outcome::Snoozed { delay });
                 Self { outcome, error: None, done, facts: None, progress: None }
