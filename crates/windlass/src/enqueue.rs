@@ -6,20 +6,21 @@
 
 pub(crate) mod batching;
 pub(crate) mod emit;
+pub(crate) mod plan;
 #[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
 pub(crate) mod sqlx;
 
 use uuid::Uuid;
 
-use crate::error::{Error, Result};
-use crate::model::job::state::State;
+use crate::error::Result;
 use crate::model::new_job::{Enqueued, NewJob};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store;
 use crate::store::database::{CONFLICT_TRIES, conflict_pause};
-use crate::store::enqueue::{Route, Routed};
+use crate::store::enqueue::Routed;
 use crate::store::in_force::begin_for;
 use crate::telemetry;
+use plan::{Plan, check_payload, checked_route, enqueued, plan};
 
 /// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if that commits.
 pub async fn enqueue<C: tokio_postgres::GenericClient + Sync>(client: &C, job: &NewJob) -> Result<Enqueued> {
@@ -30,26 +31,27 @@ pub async fn enqueue<C: tokio_postgres::GenericClient + Sync>(client: &C, job: &
 impl Queue {
     /// Enqueues one job and answers once it is durable.
     pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued> {
-        let enqueued = self.enqueue_one(job).await?;
-        telemetry::enqueued([(job, &enqueued)]);
-        Ok(enqueued)
+        let answer = self.enqueue_one(job).await?;
+        telemetry::enqueued([(job, &answer)]);
+        Ok(answer)
     }
 
     async fn enqueue_one(&self, job: &NewJob) -> Result<Enqueued> {
-        let route = self.checked_route(job).await?;
-        if job.options.needs_a_guard() || route.0.has_start_deadline {
-            return store::enqueue::door_of(self.database(), job).await;
+        let route = checked_route(self, job).await?;
+        match plan(self, &route, job)? {
+            Plan::Guarded => store::enqueue::door_of(self.database(), job).await,
+            Plan::Plain(routed) => {
+                store::enqueue::routed(self.database(), &routed).await?;
+                Ok(enqueued(&routed))
+            }
         }
-        let routed = self.routed(&route.0, job)?;
-        store::enqueue::routed(self.database(), &routed).await?;
-        Ok(Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false })
     }
 
     /// Enqueues many jobs in one transaction: all of them or none. Answers in the order given.
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        let enqueued = self.enqueue_all(jobs).await?;
-        telemetry::enqueued(jobs.iter().zip(&enqueued));
-        Ok(enqueued)
+        let answers = self.enqueue_all(jobs).await?;
+        telemetry::enqueued(jobs.iter().zip(&answers));
+        Ok(answers)
     }
 
     async fn enqueue_all(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
@@ -65,16 +67,15 @@ impl Queue {
                     check_payload(job, route)?;
                     route.clone()
                 }
-                _ => self.checked_route(job).await?,
+                _ => checked_route(self, job).await?,
             };
             known = Some((job, route.clone()));
-            if job.options.needs_a_guard() || route.0.has_start_deadline {
-                guarded.push(position);
-            } else {
-                let routed = self.routed(&route.0, job)?;
-                answers[position] =
-                    Some(Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false });
-                plain.push(routed);
+            match plan(self, &route, job)? {
+                Plan::Guarded => guarded.push(position),
+                Plan::Plain(routed) => {
+                    answers[position] = Some(enqueued(&routed));
+                    plain.push(routed);
+                }
             }
         }
         // Keys are locked in their order, so that two batches in opposite order cannot wait for each other.
@@ -128,32 +129,6 @@ impl Queue {
         let is_one = jobs.iter().all(|job| job.options.tenant == Some(tenant));
         (is_one && self.database().is_application()).then_some(tenant)
     }
-
-    pub(crate) async fn checked_route(&self, job: &NewJob) -> Result<CheckedRoute> {
-        job.check()?;
-        let options = &job.options;
-        let route = self
-            .route(options.tenant, &job.definition_key, options.queue.as_deref(), options.priority)
-            .await?;
-        check_payload(job, &route)?;
-        Ok(route)
-    }
-
-    pub(crate) fn routed<'a>(&self, route: &Route, job: &'a NewJob) -> Result<Routed<'a>> {
-        Ok(Routed {
-            tenant: route.tenant,
-            job: job.options.id.map_or_else(|| Ok(self.new_id()), |id| self.chosen_id(id))?,
-            lane: route.lane,
-            max_attempts: job.options.max_attempts.map_or(Ok(route.max_attempts), |most| {
-                i16::try_from(most)
-                    .ok()
-                    .filter(|most| (1..=1000).contains(most))
-                    .ok_or_else(|| Error::refused("max_attempts", "must be between 1 and 1000"))
-            })?,
-            payload: job.payload_text()?.into(),
-            extra: job.options.extra(),
-        })
-    }
 }
 
 fn share_a_route(one: &NewJob, other: &NewJob) -> bool {
@@ -161,13 +136,6 @@ fn share_a_route(one: &NewJob, other: &NewJob) -> bool {
     one.definition_key == other.definition_key
         && way(one) == way(other)
         && one.options.queue == other.options.queue
-}
-
-fn check_payload(job: &NewJob, route: &CheckedRoute) -> Result<()> {
-    match &route.1 {
-        Some(validator) => crate::model::definition::check_payload(validator, job.payload_text()?),
-        None => Ok(()),
-    }
 }
 
 /// Rows per statement of a bulk enqueue: past a thousand the arrays cost more memory than they save round trips.

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::control::application::{Canceled, read_canceled, read_retried};
 use crate::control::transaction::Acting;
 use crate::enqueue::batching;
+use crate::enqueue::plan::{Plan, checked_route, enqueued, plan};
 use crate::error::{Error, Result};
 use crate::model::actor::{Actor, Reach};
 use crate::model::audit::Act;
@@ -40,13 +41,6 @@ pub struct CheckedJob<'a> {
     route: CheckedRoute,
 }
 
-impl CheckedJob<'_> {
-    /// Whether the database has to check it against other jobs, a deadline or a quota.
-    fn is_guarded(&self) -> bool {
-        self.job.options.needs_a_guard() || self.route.0.has_start_deadline
-    }
-}
-
 /// What a verb on many did.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bulk {
@@ -71,18 +65,17 @@ impl Queue {
     /// Checks a caller's job and finds its route. Call it before [`Queue::act`], never while a transaction is open.
     pub async fn check_job<'a>(&self, job: &'a NewJob) -> Result<CheckedJob<'a>> {
         refuse_hidden(job)?;
-        Ok(CheckedJob { job, route: self.checked_route(job).await? })
+        Ok(CheckedJob { job, route: checked_route(self, job).await? })
     }
 
     /// Enqueues one job of a caller's and writes it into the audit trail, in one statement if the job has no guard; together with
     /// others if many callers wait for a connection.
     pub async fn enqueue_as(&self, tenant: Uuid, actor: &Actor, job: &NewJob) -> Result<Placed> {
         let checked = self.check_job(job).await?;
-        if !checked.is_guarded() {
-            let new = self.routed(&checked.route.0, job)?.into_owned();
-            let enqueued = Enqueued { id: new.job, state: Some(State::Queued), is_duplicate: false };
-            let act = enqueued_act(new.job, &job.definition_key, enqueued.state);
-            let caller = ByCaller { new, by: actor.clone(), act };
+        if let Plan::Plain(routed) = plan(self, &checked.route, job)? {
+            let enqueued = enqueued(&routed);
+            let act = enqueued_act(enqueued.id, &job.definition_key, enqueued.state);
+            let caller = ByCaller { new: routed.into_owned(), by: actor.clone(), act };
             let queued_at = batching::enqueue(self, tenant, caller).await?;
             telemetry::enqueued([(job, &enqueued)]);
             return Ok(Placed { enqueued, queued_at: Some(queued_at) });
@@ -122,12 +115,12 @@ impl Acting {
     /// Enqueues one job. The tenant is this transaction's.
     pub async fn enqueue(&self, checked: &CheckedJob<'_>) -> Result<Placed> {
         let CheckedJob { job, route } = checked;
-        let enqueued = if checked.is_guarded() {
-            store::enqueue::door(&self.session, job).await?
-        } else {
-            let routed = self.queue.routed(&route.0, job)?;
-            store::enqueue::routed_many(&self.session, std::slice::from_ref(&routed)).await?;
-            Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false }
+        let enqueued = match plan(&self.queue, route, job)? {
+            Plan::Guarded => store::enqueue::door(&self.session, job).await?,
+            Plan::Plain(routed) => {
+                store::enqueue::routed_many(&self.session, std::slice::from_ref(&routed)).await?;
+                enqueued(&routed)
+            }
         };
         let queued_at = store::enqueue::queued_at(&self.session, route.0.tenant, enqueued.id).await?;
         telemetry::enqueued([(*job, &enqueued)]);
@@ -141,15 +134,14 @@ impl Acting {
         let mut plain = Vec::new();
         let mut guarded = Vec::new();
         for (position, checked) in jobs.iter().enumerate() {
-            if checked.is_guarded() {
-                guarded.push(position);
-                continue;
+            match plan(&self.queue, &checked.route, checked.job) {
+                Ok(Plan::Guarded) => guarded.push(position),
+                Ok(Plan::Plain(routed)) => {
+                    answers[position] = Some(Ok(enqueued(&routed)));
+                    plain.push(routed);
+                }
+                Err(error) => answers[position] = Some(Err(error)),
             }
-            answers[position] = Some(self.queue.routed(&checked.route.0, checked.job).map(|routed| {
-                let enqueued = Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false };
-                plain.push(routed);
-                enqueued
-            }));
         }
         if !plain.is_empty() {
             store::enqueue::routed_many(&self.session, &plain).await?;

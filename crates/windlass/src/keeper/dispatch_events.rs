@@ -15,6 +15,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::{Round, leader};
+use crate::enqueue::plan::checked_route;
 use crate::error::Result;
 use crate::model::event::Pending;
 use crate::model::trigger::{
@@ -181,7 +182,7 @@ fn failed(bad: &Unreadable, event: &Pending) -> Option<Match> {
 /// The job that an event makes at a trigger it fits, or why there can be none.
 async fn make(queue: &Queue, event: &Pending, trigger: &Trigger) -> Result<Match> {
     let checked = match job_of(trigger, event) {
-        Ok(job) => queue.checked_route(&job).await.map(|_| job),
+        Ok(job) => checked_route(queue, &job).await.map(|_| job),
         Err(error) => Err(error),
     };
     matched(queue.new_id(), trigger, checked)

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::{Round, leader};
+use crate::enqueue::plan::{Plan, checked_route, plan as plan_job};
 use crate::error::Result;
 use crate::model::new_job::NewJob;
 use crate::model::trigger::{Decision, Overlap, Trigger, jitter, plan, rendered};
@@ -98,10 +99,16 @@ async fn decide(
 
 async fn fire(queue: &Queue, trigger: &Trigger, due: Timestamp) -> Result<What> {
     let fields = &trigger.fields;
-    let job = NewJob::new(&fields.definition_key).tenant(trigger.tenant_id).payload(&rendered(trigger, due)?);
-    let route = queue.checked_route(&job).await?;
     let delay = jitter(fields, trigger.id, due);
-    let is_plain = fields.overlap == Overlap::Allow && delay == 0.0 && !route.0.has_start_deadline;
+    let mut job =
+        NewJob::new(&fields.definition_key).tenant(trigger.tenant_id).payload(&rendered(trigger, due)?);
+    if delay > 0.0 {
+        job = job.delay(Duration::from_secs_f64(delay));
+    }
+    let route = checked_route(queue, &job).await?;
+    // Whether an earlier job is in the way is decided by the statement, under the trigger's lock.
+    let is_plain =
+        fields.overlap == Overlap::Allow && matches!(plan_job(queue, &route, &job)?, Plan::Plain(_));
     Ok(What::Fire {
         job: queue.new_id(),
         lane: is_plain.then_some(route.0.lane),

@@ -21,12 +21,12 @@ pub(crate) struct Route {
     pub(crate) tenant: Uuid,
     pub(crate) lane: i32,
     pub(crate) max_attempts: i16,
-    pub(crate) has_start_deadline: bool,
+    pub(crate) is_guarded: bool,
     pub(crate) arg_schema: String,
 }
 
 static ROUTE: Statement = Statement {
-    text: "select tenant_id, lane, max_attempts, has_start_deadline, arg_schema from windlass.route_of($1, $2, $3, $4)",
+    text: "select tenant_id, lane, max_attempts, has_start_deadline as is_guarded, arg_schema from windlass.route_of($1, $2, $3, $4)",
     types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT4],
 };
 
@@ -58,7 +58,7 @@ fn read_route(rows: &[tokio_postgres::Row]) -> Result<Route> {
         tenant: row.get(0),
         lane: row.get(1),
         max_attempts: row.get(2),
-        has_start_deadline: row.get(3),
+        is_guarded: row.get(3),
         arg_schema: row.get::<_, JsonOut<'_>>(4).0.to_owned(),
     })
 }

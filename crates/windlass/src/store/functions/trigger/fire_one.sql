@@ -1,6 +1,9 @@
 -- Fires one instant of a trigger whose row the caller has locked, as the overlap policy allows. Answers the outcome, null if
 -- the instant was fired before. An enqueue that is refused (the tenant is suspended, the definition is gone) leaves the
 -- instant as skipped with the refusal as its reason: it must not keep the rest of a batch from firing.
+-- Overlap is decided here, where misfire is decided in Rust (model/trigger/plan.rs): misfire follows from the instant and the clock alone,
+-- overlap from which earlier jobs have not ended. Only this transaction, under the trigger's lock, sees that and acts on it in one step.
+-- Decided before, from what was read then, `skip` could let two jobs run or leave out an instant whose earlier job has just ended.
 -- A backfill is not held back by the jobs before it, but its jobs run one after the other where the policy is not `allow`.
 create or replace function windlass.fire_one(
   tenant uuid, trigger uuid, of_generation integer, of_kind text, due timestamptz, job uuid, key text, payload jsonb,
