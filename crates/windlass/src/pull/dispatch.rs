@@ -224,8 +224,8 @@ impl Dispatcher {
         let taken = dealt.iter().map(|one| one.slot + 1).max().unwrap_or_default();
         if is_cut {
             // They are too large to be handed out at once: those whose rows were not kept go back, and fewer are claimed next time.
+            // Until they have gone back the whole claim counts as unanswered: nobody holds the jobs that were kept.
             group.most = taken.max(1);
-            self.unanswered = Some((by, slots.tokens[taken..].to_vec()));
             store::pull::unclaim(session, by, &slots.tokens[taken..]).await?;
             self.epoch = by.epoch + 1;
         } else if taken == group.most {

@@ -9,12 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deadpool_postgres::{Hook, HookError, Object};
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
-
-use super::database::{Statement, query_unnamed};
-use crate::error::Result;
+use deadpool_postgres::{Hook, HookError};
 
 /// Begins every transaction of ours that may write.
 pub(crate) const BEGIN: &str = "begin isolation level read committed";
@@ -43,31 +38,4 @@ pub(super) fn look(is_unusual: Arc<AtomicBool>) -> Hook {
             Ok(())
         })
     })
-}
-
-/// One statement in a transaction that says what it needs. Where the statement has a name, all is sent before the first answer is
-/// waited for: the commit that follows a refused statement is a rollback.
-pub(super) async fn query(
-    client: &Object,
-    is_named: bool,
-    statement: &Statement,
-    params: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>> {
-    let begin = completed(BEGIN, true);
-    if is_named {
-        let named = client.prepare_typed_cached(statement.text, statement.types).await?;
-        let (begun, answer, committed) = tokio::join!(
-            client.batch_execute(&begin),
-            client.query(&named, params),
-            client.batch_execute("commit"),
-        );
-        begun?;
-        let rows = answer?;
-        committed?;
-        return Ok(rows);
-    }
-    client.batch_execute(&begin).await?;
-    let answer = query_unnamed(&***client, statement, params).await;
-    client.batch_execute(if answer.is_ok() { "commit" } else { "rollback" }).await?;
-    answer
 }

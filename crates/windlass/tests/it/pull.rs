@@ -1,5 +1,6 @@
 //! Jobs that somebody else's process takes, keeps and ends.
 
+mod cut;
 mod lease;
 mod many;
 mod neighbour;

@@ -93,8 +93,7 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Rows> {
         if self.has_unusual_defaults && !self.is_open {
-            let rows = isolation::query(self.object(), self.is_direct(), statement, params).await?;
-            return Ok(Rows { rows, is_cut: false });
+            return self.exchange(isolation::BEGIN, bytes, statement, params).await;
         }
         let answer = if self.prepared.load(Ordering::Relaxed) {
             let prepared = self.object().prepare_typed_cached(statement.text, statement.types).await?;
@@ -107,7 +106,8 @@ impl Session {
     }
 }
 
-async fn take(answer: RowStream, most: usize) -> Result<Rows> {
+/// The rows of an answer until they have so many bytes.
+pub(super) async fn take(answer: RowStream, most: usize) -> Result<Rows> {
     let mut answer = std::pin::pin!(answer);
     let (mut rows, mut bytes) = (Vec::new(), 0_usize);
     while let Some(row) = answer.next().await {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{NoTls, Row};
 
+use super::asking::{Rows, take};
 use super::{CONFLICT_TRIES, Session, Statement, conflict_pause, tls};
 use crate::error::{Error, Result};
 use crate::store::isolation;
@@ -16,38 +17,73 @@ use crate::telemetry;
 const GRACE: Duration = Duration::from_secs(5);
 
 impl Session {
-    /// A transaction of one statement. Where the statement has a name, it is sent whole before its first answer is waited for: what
-    /// follows a refused statement is refused too, and its commit is a rollback.
+    /// A transaction of one statement.
     pub(crate) async fn transact(
-        &mut self,
+        &self,
         begin: &str,
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
-        if !self.is_direct() {
-            self.begin_with(begin).await?;
-            let answer = self.query(statement, params).await;
-            self.batch(if answer.is_ok() { "commit" } else { "rollback" }).await?;
-            self.is_open = false;
-            return answer;
-        }
+        Ok(self.exchange(begin, usize::MAX, statement, params).await?.rows)
+    }
+
+    /// The same; rows are taken only until they have so many bytes. If it is dropped half-way, so is the connection.
+    pub(super) async fn exchange(
+        &self,
+        begin: &str,
+        bytes: usize,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Rows> {
+        let begin = &isolation::completed(begin, self.has_unusual_defaults);
+        self.is_asking.store(true, Ordering::Relaxed);
+        let answer = if self.is_direct() {
+            self.exchange_named(begin, bytes, statement, params).await
+        } else {
+            self.exchange_unnamed(begin, bytes, statement, params).await
+        };
+        self.is_asking.store(false, Ordering::Relaxed);
+        answer
+    }
+
+    /// Sent whole before its first answer is waited for: what follows a refused statement is refused too, and its commit is a rollback.
+    async fn exchange_named(
+        &self,
+        begin: &str,
+        bytes: usize,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Rows> {
         // Named first: otherwise the commit could overtake a statement that is still being named.
         let named = self.object().prepare_typed_cached(statement.text, statement.types).await?;
-        let begin = &isolation::completed(begin, self.has_unusual_defaults);
-        self.is_open = true;
-        self.is_asking.store(true, Ordering::Relaxed);
         let client = self.client();
         let (begun, answer, committed) = tokio::join!(
             client.batch_execute(begin),
-            client.query(&named, params),
+            async { take(client.query_raw(&named, params.iter().copied()).await?, bytes).await },
             client.batch_execute("commit"),
         );
-        self.is_asking.store(false, Ordering::Relaxed);
-        self.is_open = false;
         begun?;
         let rows = answer?;
         committed?;
         Ok(rows)
+    }
+
+    async fn exchange_unnamed(
+        &self,
+        begin: &str,
+        bytes: usize,
+        statement: &Statement,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Rows> {
+        let client = self.client();
+        let answer = async {
+            client.batch_execute(begin).await?;
+            let typed = params.iter().copied().zip(statement.types.iter().cloned());
+            take(client.query_typed_raw(statement.text, typed).await?, bytes).await
+        }
+        .await;
+        client.batch_execute(if answer.is_ok() { "commit" } else { "rollback" }).await?;
+        answer
     }
 
     /// One statement in a transaction of its own, which the server gives up after this time. The limit is set for that transaction
