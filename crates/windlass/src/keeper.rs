@@ -76,8 +76,17 @@ impl Default for KeeperSettings {
     }
 }
 
-/// One for each task of [`Keeper::run`], so that none waits for another's statement.
-const CONNECTIONS: usize = 6;
+/// The tasks of a keeper, each with a connection of its own, so that none waits for another's statement. What must not be late
+/// because another duty takes its time is alone in its task.
+const TASKS: [&[Duty]; 7] = [
+    &[Duty::Promote],
+    &[Duty::Schedule],
+    &[Duty::Dispatch],
+    &[Duty::Reap],
+    &[Duty::Unblock],
+    &[Duty::Expire, Duty::Fold],
+    &[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants, Duty::Sample],
+];
 
 /// What one round of a duty did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -133,12 +142,11 @@ impl Keeper {
         }
     }
 
-    /// Does every duty at its interval until told to stop. What must not be late because another duty takes its time has a
-    /// task of its own.
+    /// Does every duty at its interval until told to stop.
     ///
     /// It works on connections of its own: an application or a server that uses all of its own must not keep it from working.
     pub async fn run(mut self, stop: CancellationToken) {
-        match self.queue.apart(CONNECTIONS) {
+        match self.queue.apart(TASKS.len()) {
             Ok(apart) => self.queue = apart.limited_to(DUTY_LIMIT),
             Err(error) => telemetry::database_error("keeper", &error),
         }
@@ -150,20 +158,8 @@ impl Keeper {
                 listen::listen(settings.direct.clone(), wakes.clone(), |_| {}, stop.clone()).await;
             }
         };
-        tokio::join!(
-            self.repeat(&[Duty::Promote], &wakes, &stop),
-            self.repeat(&[Duty::Schedule], &wakes, &stop),
-            self.repeat(&[Duty::Dispatch], &wakes, &stop),
-            self.repeat(&[Duty::Reap], &wakes, &stop),
-            self.repeat(&[Duty::Unblock], &wakes, &stop),
-            self.repeat(&[Duty::Expire, Duty::Fold], &wakes, &stop),
-            self.repeat(
-                &[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants, Duty::Sample],
-                &wakes,
-                &stop,
-            ),
-            listener,
-        );
+        let tasks = TASKS.map(|duties| self.repeat(duties, &wakes, &stop));
+        tokio::join!(futures_util::future::join_all(tasks), listener);
     }
 
     async fn repeat(&self, duties: &[Duty], wakes: &broadcast::Sender<Wake>, stop: &CancellationToken) {
@@ -243,6 +239,19 @@ async fn rung(wakes: &mut broadcast::Receiver<Wake>, duties: &[Duty]) {
             Ok(Wake::Duty(_) | Wake::Lane(_) | Wake::Room(_) | Wake::All) | Err(RecvError::Lagged(_)) => {}
             // Nobody rings any more; the interval is left.
             Err(RecvError::Closed) => return std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duty, TASKS};
+
+    #[test]
+    fn every_duty_belongs_to_one_task() {
+        for duty in Duty::ALL {
+            let tasks = TASKS.iter().filter(|duties| duties.contains(&duty)).count();
+            assert_eq!(tasks, 1, "{}", duty.as_str());
         }
     }
 }

@@ -343,3 +343,38 @@ async fn a_keeper_works_while_all_connections_of_its_application_are_taken() {
     keeping.await.unwrap();
     taken.end().await.unwrap();
 }
+
+/// While every duty waits for the database, each of them does so on a connection of its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_task_of_a_keeper_has_a_connection_of_its_own() {
+    let queue = TestQueue::create().await;
+    let (client, holder) = (queue.client().await, queue.client().await);
+    let often = Duration::from_millis(1);
+    let settings = KeeperSettings {
+        promote: often,
+        schedule: often,
+        dispatch: often,
+        reap: often,
+        expire: often,
+        unblock: often,
+        fold: often,
+        prune: often,
+        seal: often,
+        purge_tenants: often,
+        partition: often,
+        sample: often,
+        ..KeeperSettings::default()
+    };
+    let lock_all = "begin; do $$ declare t text; begin
+        for t in select format('windlass.%I', tablename) from pg_tables where schemaname = 'windlass' order by 1 loop
+          execute 'lock table ' || t || ' in access exclusive mode';
+        end loop; end $$";
+    holder.batch_execute(lock_all).await.unwrap();
+    let stop = CancellationToken::new();
+    let running = tokio::spawn(Keeper::new(queue.queue().clone(), settings).run(stop.clone()));
+    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    eventually("all seven wait at the same time", async || count(&client, waits).await >= 7).await;
+    holder.batch_execute("rollback").await.unwrap();
+    stop.cancel();
+    running.await.unwrap();
+}
