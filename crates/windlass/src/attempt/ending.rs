@@ -31,12 +31,13 @@ pub(crate) fn decide(
     }
     let ran_ms = i32::try_from(ran.as_millis()).ok();
     if is_plain_success(result) {
-        let ending = SettleEntry { fence: claimed.fence, ran_ms, detail: None };
+        let ending = SettleEntry { fence: claimed.fence, ran_ms, detail: None, has_chain: false };
         return (ending, AttemptOutcome::Succeeded, State::Succeeded);
     }
     let budget = budget_of(&claimed.budget, policies, ran);
     let settlement = settle(&budget, &policies.retry(), result.outcome, rand::random());
-    let ending = SettleEntry { fence: claimed.fence, ran_ms, detail: Some(detail(&settlement, result)) };
+    let detail = Some(detail(&settlement, result));
+    let ending = SettleEntry { fence: claimed.fence, ran_ms, detail, has_chain: !result.done.next.is_empty() };
     (ending, settlement.attempt_outcome, settlement.next.state())
 }
 

@@ -41,6 +41,8 @@ pub struct Fair {
     horizon: u128,
     /// Rises with each turn, and tells who waited longest.
     turn: u64,
+    /// The last deal passed over a tenant that has all that it may have.
+    holds_back: bool,
 }
 
 impl Fair {
@@ -120,13 +122,29 @@ impl Fair {
     /// Deals all of `slots`, if there is an active lane: at most [`MAX_LANES`] lanes, each once, with its number of turns.
     /// `now` is any clock that does not go back; only ageing reads it.
     pub fn deal(&mut self, slots: usize, now: Duration) -> Vec<(i32, usize)> {
+        self.deal_within(slots, now, |_, wanted| wanted)
+    }
+
+    /// The same, but `grant` says how many of the wanted slots a tenant may have. One that may have none is passed over and keeps
+    /// its place, so its slots may be left over.
+    pub fn deal_within(
+        &mut self,
+        slots: usize,
+        now: Duration,
+        mut grant: impl FnMut(Uuid, usize) -> usize,
+    ) -> Vec<(i32, usize)> {
         let mut dealt: Vec<(i32, usize)> = Vec::new();
+        let mut passed_over = Vec::new();
         let portion = portion(slots);
         let mut left = slots;
         while left > 0 {
             let Some(rank) = self.ranking.pop_first() else { break };
             let Some(tenant) = self.tenants.get_mut(&rank.tenant) else { continue };
-            let count = portion.min(left);
+            let count = grant(rank.tenant, portion.min(left));
+            if count == 0 {
+                passed_over.push(rank);
+                continue;
+            }
             self.turn += 1;
             tenant.served += tenant.price(count);
             tenant.turn = self.turn;
@@ -138,11 +156,18 @@ impl Fair {
                 None => dealt.push((lane, count)),
             }
         }
+        self.holds_back = !passed_over.is_empty();
+        self.ranking.extend(passed_over);
         for (id, _) in &dealt {
             // The claim that follows will see all that a wake-up until now told of.
             self.lanes.entry(*id).and_modify(|known| known.woken = false);
         }
         dealt
+    }
+
+    /// Whether a tenant with work waits for slots of its own to come free.
+    pub fn holds_back(&self) -> bool {
+        self.holds_back
     }
 
     /// What the claim really got from a lane that it asked for `asked`. Turns not used are given back to the tenant, and a lane

@@ -8,6 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use uuid::Uuid;
+
 use super::fair::{Fair, Lane};
 use crate::store::worker::{ActiveLane, Wanted};
 
@@ -143,7 +145,17 @@ impl Lines {
 
     /// Whose turn it is, for this many slots; none if no lane is known to have work.
     pub(crate) fn deal(&mut self, slots: usize, now: Instant) -> Option<Turn> {
-        let dealt = self.fair.deal(slots, now - self.started);
+        self.deal_within(slots, now, |_, wanted| wanted)
+    }
+
+    /// The same, where `grant` says how many of the wanted slots a tenant may have.
+    pub(crate) fn deal_within(
+        &mut self,
+        slots: usize,
+        now: Instant,
+        grant: impl FnMut(Uuid, usize) -> usize,
+    ) -> Option<Turn> {
+        let dealt = self.fair.deal_within(slots, now - self.started, grant);
         if dealt.is_empty() {
             return None;
         }
@@ -157,6 +169,11 @@ impl Lines {
             turn.is_sweep.push(is_sweep);
         }
         Some(turn)
+    }
+
+    /// Whether the last deal passed over a tenant with work, because it has all the slots that it may have.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.fair.holds_back()
     }
 
     /// What the claim brought: the sequence numbers taken from each lane.

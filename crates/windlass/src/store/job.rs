@@ -28,6 +28,8 @@ pub(crate) struct SettleEntry {
     pub(crate) ran_ms: Option<i32>,
     /// None is a plain success.
     pub(crate) detail: Option<String>,
+    /// Whether other jobs are enqueued with it, which may be refused, or have to wait for a transaction of its tenant.
+    pub(crate) has_chain: bool,
 }
 
 /// Positions, from 0, of the endings that took effect, of those among them that a cancel request overruled, and of those that must be

@@ -38,6 +38,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 13, name: "cliffs", sql: include_str!("../../migrations/0013_cliffs.sql") },
     Migration { version: 14, name: "guard", sql: include_str!("../../migrations/0014_guard.sql") },
     Migration { version: 15, name: "gates", sql: include_str!("../../migrations/0015_gates.sql") },
+    Migration { version: 16, name: "shares", sql: include_str!("../../migrations/0016_shares.sql") },
 ];
 
 pub(crate) const FUNCTIONS: &[&str] = &[

@@ -119,7 +119,8 @@ pub(crate) async fn set_waiting(session: &Session, worker: i32, is_waiting: bool
 }
 
 static LANES: Statement = Statement {
-    text: "select lane, tenant_id, definition_key, priority, weight, rooms from windlass.active_lanes($1, $2)",
+    text: "select lane, tenant_id, definition_key, priority, weight, rooms, (select windlass.has_several_tenants($1)) \
+           from windlass.active_lanes($1, $2)",
     types: &[Type::TEXT_ARRAY, Type::TEXT_ARRAY],
 };
 
@@ -138,13 +139,15 @@ pub(crate) struct ActiveLane {
     pub(crate) rooms: Vec<i32>,
 }
 
+/// The lanes with work, and whether more than one tenant has lanes of these definitions, with work or without.
 pub(crate) async fn active_lanes(
     session: &mut Session,
     keys: &[String],
     queues: Option<&[String]>,
-) -> Result<Vec<ActiveLane>> {
+) -> Result<(Vec<ActiveLane>, bool)> {
     let rows = session.query_within(LOOK_LIMIT, &LANES, &[&keys, &queues]).await?;
-    Ok(rows
+    let is_shared = rows.first().is_some_and(|row| row.get(6));
+    let lanes = rows
         .iter()
         .map(|row| ActiveLane {
             id: row.get(0),
@@ -154,7 +157,8 @@ pub(crate) async fn active_lanes(
             weight: row.get::<_, i32>(4).unsigned_abs(),
             rooms: row.get(5),
         })
-        .collect())
+        .collect();
+    Ok((lanes, is_shared))
 }
 
 static CLAIM: Statement = Statement {

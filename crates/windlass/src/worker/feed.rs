@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio_util::sync::CancellationToken;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::Shared;
@@ -39,6 +39,8 @@ pub(crate) struct Feed {
     database: Database,
     wakes: broadcast::Receiver<Wake>,
     lines: Lines,
+    /// More than one tenant uses what this worker serves, so none of them may have all slots.
+    is_shared: bool,
     look_at: Instant,
     /// A job waits in a lane that we know, and we were idle: it is claimed before we look for other lanes.
     claim_first: bool,
@@ -52,6 +54,8 @@ pub(crate) struct Feed {
     /// The epoch in which the next claim is sent; see [`Claimant`].
     epoch: i32,
     unanswered: Option<Unanswered>,
+    /// What is given back beside the claims; ends with the feed.
+    giving_back: JoinSet<()>,
 }
 
 /// A claim that was sent and whose answer has not come. If it never comes, the jobs it took are held by a worker that
@@ -70,6 +74,7 @@ impl Feed {
             database,
             wakes,
             lines: Lines::new(),
+            is_shared: false,
             look_at: now,
             claim_first: false,
             waits_as: None,
@@ -79,6 +84,7 @@ impl Feed {
             pace: Pace::new(now),
             epoch: 0,
             unanswered: None,
+            giving_back: JoinSet::new(),
         }
     }
 
@@ -108,7 +114,8 @@ impl Feed {
             let is_all = store::worker::unclaim(&session, lost.by, lost.token, &lost.lanes).await?;
             self.epoch = lost.by.epoch + 1;
             if let Some(lost) = self.unanswered.take_if(|_| !is_all) {
-                tokio::spawn(give_back(self.database.clone(), lost, stop.clone()));
+                while self.giving_back.try_join_next().is_some() {}
+                self.giving_back.spawn(give_back(self.database.clone(), lost));
             }
             self.unanswered = None;
         }
@@ -172,7 +179,9 @@ impl Feed {
         // What was claimed ahead is begun meanwhile.
         let linger = if ahead > 0 { pace::HORIZON / 2 } else { LINGER };
         let until = tokio::time::Instant::from_std(self.last_claim + linger);
-        while running.free(ahead) < worthwhile
+        // What is kept free for others is no reason to claim for a tenant that has all the rest.
+        let kept_free = if self.lines.holds_back() { running.kept_free() } else { 0 };
+        while running.free(ahead) < worthwhile + kept_free
             && tokio::time::timeout_at(until, running.freed()).await.is_ok()
         {}
         running.free(ahead)
@@ -180,9 +189,10 @@ impl Feed {
 
     async fn look(&mut self, session: &mut Session) -> Result<()> {
         let began = Instant::now();
-        let lanes =
+        let (lanes, is_shared) =
             store::worker::active_lanes(session, &self.shared.keys, self.shared.queues.as_deref()).await?;
         let now = Instant::now();
+        self.is_shared = is_shared;
         self.lines.replace(lanes, now);
         self.look_at = now + LOOK_EVERY.min(self.shared.poll_interval).max((now - began) * LOOK_SHARE);
         Ok(())
@@ -196,7 +206,11 @@ impl Feed {
         if reserved.count() == 0 {
             return Ok(0);
         }
-        let Some(turn) = self.lines.deal(reserved.count(), began) else { return Ok(0) };
+        let dealt = {
+            let mut shares = self.shared.running.shares(self.is_shared);
+            self.lines.deal_within(reserved.count(), began, |tenant, wanted| shares.take(tenant, wanted))
+        };
+        let Some(turn) = dealt else { return Ok(0) };
         let (by, token) =
             (Claimant { worker: self.shared.lease.worker(), epoch: self.epoch }, Uuid::new_v4());
         self.unanswered = Some(Unanswered { by, token, lanes: turn.wanted.lanes.clone() });
@@ -243,15 +257,16 @@ impl Feed {
         rest_for.min(self.shared.poll_interval)
     }
 
-    /// Sleeps until rung, or for this long; true if nobody rang.
+    /// Sleeps until rung, or until a slot comes free that a tenant waits for, or for this long; true if nobody rang.
     async fn rest(&mut self, most: Duration) -> bool {
-        match tokio::time::timeout(most, self.wakes.recv()).await {
-            Ok(wake) => {
+        tokio::select! {
+            wake = self.wakes.recv() => {
                 self.claim_first = true;
                 self.wake(&wake);
                 false
             }
-            Err(_) => true,
+            () = self.shared.running.freed(), if self.lines.holds_back() => false,
+            () = tokio::time::sleep(most) => true,
         }
     }
 
@@ -295,13 +310,10 @@ impl Feed {
 
 /// Gives back, beside the claims, what another transaction held when the rest of its claim was given back. A worker that stops leaves
 /// it to the reaper.
-async fn give_back(database: Database, lost: Unanswered, stop: CancellationToken) {
+async fn give_back(database: Database, lost: Unanswered) {
     const EVERY: Duration = Duration::from_secs(1);
     loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(EVERY) => {}
-        }
+        tokio::time::sleep(EVERY).await;
         let Ok(session) = database.session().await else { continue };
         if let Ok(true) = store::worker::unclaim(&session, lost.by, lost.token, &lost.lanes).await {
             return;

@@ -1,7 +1,9 @@
 //! What this worker holds now: how many slots are taken, whose turn it is to run, and how to tell each run to stop.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
@@ -79,10 +81,15 @@ pub(crate) struct Slot(usize);
 #[derive(Debug, Default)]
 pub(crate) struct HeldJobs {
     taken: AtomicUsize,
+    of_tenants: Mutex<HashMap<Uuid, usize>>,
     freed: Notify,
 }
 
 impl HeldJobs {
+    fn of_tenants(&self) -> MutexGuard<'_, HashMap<Uuid, usize>> {
+        self.of_tenants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn free(&self, count: usize) {
         if count > 0 {
             self.taken.fetch_sub(count, Ordering::AcqRel);
@@ -112,6 +119,28 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         self.places.free(self.count);
+    }
+}
+
+/// What each tenant may still have of a worker's slots, while slots are dealt out.
+///
+/// Where more than one tenant uses what a worker serves, a quarter of its slots, and at least one, is kept from each of them. It is kept
+/// also while only one of them has work: otherwise its long jobs would hold every slot when the first job of another arrives, and that
+/// would wait until one of them ends. A worker with one slot keeps none free.
+pub(crate) struct Shares<'a> {
+    taken: MutexGuard<'a, HashMap<Uuid, usize>>,
+    granted: HashMap<Uuid, usize>,
+    most: usize,
+}
+
+impl Shares<'_> {
+    /// Grants a tenant as many of these slots as it may still have.
+    pub(crate) fn take(&mut self, tenant: Uuid, wanted: usize) -> usize {
+        let granted = self.granted.entry(tenant).or_default();
+        let taken = self.taken.get(&tenant).copied().unwrap_or(0) + *granted;
+        let count = wanted.min(self.most.saturating_sub(taken));
+        *granted += count;
+        count
     }
 }
 
@@ -157,6 +186,17 @@ impl Running {
 
     pub(crate) fn taken(&self) -> usize {
         self.taken.load(Ordering::Acquire)
+    }
+
+    /// How many slots are kept from a tenant where it has not all of them to itself.
+    pub(crate) fn kept_free(&self) -> usize {
+        if self.capacity > 1 { (self.capacity / 4).max(1) } else { 0 }
+    }
+
+    /// What tenants may still have, if they share the slots.
+    pub(crate) fn shares(&self, is_shared: bool) -> Shares<'_> {
+        let most = if is_shared { self.capacity - self.kept_free() } else { usize::MAX };
+        Shares { taken: self.places.of_tenants(), granted: HashMap::new(), most }
     }
 
     /// How many run at this moment.
@@ -206,8 +246,10 @@ impl Running {
         reserved: &mut Reserved,
     ) -> Vec<(Slot, Switch)> {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_tenants = self.places.of_tenants();
         let started: Vec<_> = jobs
             .map(|fence| {
+                *of_tenants.entry(fence.tenant).or_default() += 1;
                 let switch = Switch::default();
                 let taken = Some((fence, switch.clone()));
                 let slot = if let Some(slot) = slots.free.pop() {
@@ -230,8 +272,16 @@ impl Running {
         let count = finished.len();
         {
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut of_tenants = self.places.of_tenants();
             for Slot(slot) in finished {
-                slots.places[slot] = None;
+                if let Some((fence, _)) = slots.places[slot].take()
+                    && let Entry::Occupied(mut held) = of_tenants.entry(fence.tenant)
+                {
+                    *held.get_mut() -= 1;
+                    if *held.get() == 0 {
+                        held.remove();
+                    }
+                }
                 slots.free.push(slot);
             }
         }

@@ -5,10 +5,11 @@
 
 mod aside;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::aside::Aside;
@@ -39,6 +40,8 @@ const MOST_WAITS: usize = 3;
 pub(crate) struct UnsettledAttempt {
     pub(crate) claimed: Arc<Claimed>,
     pub(crate) slot: Slot,
+    /// Its slot is free only when it is written; see [`aside`].
+    pub(crate) keeps_slot: bool,
     pub(crate) policies: Arc<Policies>,
     pub(crate) ending: SettleEntry,
     pub(crate) outcome: AttemptOutcome,
@@ -52,7 +55,11 @@ pub(crate) struct UnsettledAttempt {
 impl UnsettledAttempt {
     /// Whether other jobs are enqueued with it, which may have to wait for a transaction of its tenant.
     fn has_chain(&self) -> bool {
-        self.ending.detail.as_deref().is_some_and(|detail| detail.contains(r#""chain":"#))
+        self.ending.has_chain
+    }
+
+    fn bytes(&self) -> usize {
+        self.ending.detail.as_ref().map_or(0, String::len)
     }
 }
 
@@ -66,6 +73,8 @@ pub(crate) struct Settler {
     pub(crate) claims_ahead: bool,
     /// How long an ending may go unanswered. It is then sent again; if it had taken effect, the second one changes nothing.
     pub(crate) patience: Duration,
+    /// Endings that the database refuses in every form; see [`keep_trying`]. Those that are left when the settler ends are given up.
+    pub(crate) refused: Mutex<JoinSet<()>>,
 }
 
 impl Settler {
@@ -91,8 +100,7 @@ impl Settler {
                 }
             }
             batch.sort_unstable_by_key(|one| (one.claimed.fence.tenant, one.claimed.fence.job));
-            // Whatever is set aside has ended too: its slot is free, or a tenant could occupy the worker with them.
-            let slots: Vec<Slot> = batch.iter().map(|one| one.slot).collect();
+            let mut slots: Vec<Slot> = batch.iter().map(|one| one.slot).collect();
             aside.take_with_its_tenant(&mut batch);
             let mut rest = &batch[..];
             while !rest.is_empty() {
@@ -100,6 +108,9 @@ impl Settler {
                 self.write(&mut session, now, &aside).await;
                 rest = later;
             }
+            // What is set aside has ended too, so its slot is free, unless too much is aside already.
+            let kept = aside.take_kept();
+            slots.retain(|slot| !kept.contains(slot));
             self.running.finish(slots.into_iter());
             batch.clear();
             last_write = Instant::now();
@@ -159,7 +170,9 @@ impl Settler {
             Some(Ok(_)) | None => return,
         };
         tracing::error!(job_id = %one.claimed.fence.job, problem, "an ending cannot be written; trying it now and then");
-        tokio::spawn(keep_trying(self.database.clone(), plain, self.give_up.clone()));
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        while refused.try_join_next().is_some() {}
+        refused.spawn(keep_trying(self.database.clone(), plain, self.give_up.clone()));
     }
 
     /// Answers what the database says, once it says something that another try would not change soon.
@@ -250,7 +263,7 @@ impl Settler {
 fn fitting(batch: &[UnsettledAttempt]) -> usize {
     let mut bytes = 0;
     let fits = |one: &&UnsettledAttempt| {
-        bytes += one.ending.detail.as_ref().map_or(0, String::len);
+        bytes += one.bytes();
         bytes <= MOST_BYTES
     };
     batch.iter().take_while(fits).count().max(1)

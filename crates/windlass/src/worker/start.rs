@@ -1,7 +1,7 @@
 //! Puts a worker together and starts its parts.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::time::Duration;
 
 use tokio::sync::{broadcast, mpsc};
@@ -282,6 +282,7 @@ impl WorkerBuilder {
             give_up: give_up.clone(),
             claims_ahead: self.prefetch > 0,
             patience: self.lease,
+            refused: Mutex::default(),
         };
         let heartbeat = self.heartbeat.unwrap_or(self.lease / 3);
         let lease_thread = lease::LeaseThread {

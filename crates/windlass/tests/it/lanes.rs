@@ -108,3 +108,30 @@ async fn looking_for_work_reads_each_lane_with_work_once_and_no_other() {
         }
     }
 }
+
+/// A worker does not pay for the lanes of definitions that others serve.
+#[tokio::test]
+async fn looking_for_work_of_one_definition_reads_few_lanes_of_others() {
+    let queue = TestQueue::create().await;
+    let tenant = bounded(&queue, 2000, 2000).await;
+    let client = queue.client().await;
+    let fill = format!(
+        "select windlass.enqueue('a', tenant_id => '{tenant}', queue => 'q' || n) from generate_series(1, 900) n;
+         select windlass.enqueue('b', tenant_id => '{tenant}', queue => 'q' || n) from generate_series(1, 3) n;
+         delete from windlass.line l using windlass.lane n where n.id = l.lane and n.queue = 'q2'"
+    );
+    client.batch_execute(&fill).await.unwrap();
+    let mut watch = Watch::open(queue.url()).await;
+    let look = "select queue from windlass.active_lanes(array['b'], $1)";
+    let everywhere: Option<Vec<String>> = None;
+    for (queues, expected) in [(everywhere, vec!["q1", "q3"]), (Some(vec!["q3".to_owned()]), vec!["q3"])] {
+        let rows = watch.client.query(look, &[&queues]).await.unwrap();
+        let mut found: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+    }
+    for plan in watch.plans().await {
+        let read = [plan.rows_read("line"), plan.rows_read("lane")];
+        assert!(read.iter().all(|rows| *rows < 50), "{read:?} rows for 2 lanes");
+    }
+}

@@ -50,6 +50,7 @@ mod same_id;
 mod schedule;
 mod seeds;
 mod settle;
+mod shares;
 mod sqlx;
 mod stalls;
 mod statements;

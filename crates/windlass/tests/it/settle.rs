@@ -311,3 +311,44 @@ async fn the_attempts_view_has_one_row_per_attempt_with_every_column_of_the_seed
     assert_eq!(of_job.get::<_, jiff::Timestamp>(2), rows[1].get::<_, jiff::Timestamp>("finished_at"));
     worker.stop().await.unwrap();
 }
+
+/// A row that was touched is locked before it is looked at again. If it is another attempt's by then, nothing was settled, and null
+/// says so: whoever settles one job only asks whether there is an answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ending_that_finds_its_row_changed_counts_as_not_settled() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.enqueue("'held'").await;
+    let fence = hand.claim_one().await;
+    // A lock that was given up again leaves its mark on the row, and the row is kept from going as if it were not the one meant.
+    let touch = "begin; select from windlass.live for update; rollback;
+        create function public.keep() returns trigger language plpgsql as 'begin return null; end';
+        create trigger keep before delete on windlass.live for each row execute function public.keep()";
+    hand.client.batch_execute(touch).await.unwrap();
+    let settle = "select settled from windlass.settle(array[$1::uuid], array[$2::uuid], array[$3::integer],
+        array[$4::uuid], array[1], array[null::jsonb], null, true)";
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+        [&fence.tenant, &fence.job, &fence.attempt, &fence.token];
+    let settled: Option<Vec<i32>> = hand.client.query_one(settle, &params).await.unwrap().get(0);
+    assert_eq!(settled, None);
+}
+
+/// A handler's result may have any names in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_that_speaks_of_a_chain_is_no_chain() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let refuse =
+        "alter table windlass.history add constraint refused check (strpos(result::text, 'refused') = 0)";
+    client.batch_execute(refuse).await.unwrap();
+    let (held, mut desk) = Held::new();
+    let worker = worker(&queue).handler(held).start().await.unwrap();
+    let id = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
+    desk.next().await.end(Ok(Done::new().result(&json!({"chain": "refused"}))));
+    until(&client, id, "succeeded").await;
+    let query = "select error_text from windlass.history where job_id = $1";
+    let error: String = client.query_one(query, &[&id]).await.unwrap().get(0);
+    assert_eq!(error, "its texts could not be stored");
+    worker.stop().await.unwrap();
+}

@@ -1,25 +1,35 @@
 //! Endings that wait for an open transaction of an application: one that cancels the job, or that holds a key, the quota or the first use
 //! of a lane that a chained job needs. They are tried again beside the others, until that transaction ends. The worker keeps its
-//! lease of them, but not their slots.
+//! lease of them, but not their slots, or a tenant could occupy the worker with them. This has a bound, or a tenant could fill its memory:
+//! an ending beyond that keeps its slot until it is written.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::{MOST, MOST_WAITS, Settler, UnsettledAttempt, fitting};
+use super::{UnsettledAttempt, MOST, MOST_WAITS, Settler, fitting};
+use crate::model::job::claimed::Fence;
 use crate::store::database::Session;
 use crate::store::job::SettleEntry;
+use crate::worker::running::Slot;
 
 /// Rest between two rounds.
 const AGAIN: Duration = Duration::from_millis(200);
+/// Endings without a slot, and bytes of them with their jobs, that one worker has aside.
+const MOST_ASIDE: usize = 1000;
+const MOST_BYTES_ASIDE: usize = 64 << 20;
 
 /// Where the settler puts what it sets aside.
 pub(super) struct Aside {
     to_retry: mpsc::UnboundedSender<UnsettledAttempt>,
     tenants: Arc<Mutex<HashSet<Uuid>>>,
+    room: Arc<Room>,
+    /// The slots of what was put aside since the last look and keeps them.
+    kept: Mutex<Vec<Slot>>,
 }
 
 /// Where it arrives.
@@ -27,26 +37,62 @@ pub(super) struct SetAside {
     arriving: mpsc::UnboundedReceiver<UnsettledAttempt>,
     /// Whose chained jobs have to wait.
     tenants: Arc<Mutex<HashSet<Uuid>>>,
+    room: Arc<Room>,
+}
+
+/// What the endings aside take that have given up their slots.
+#[derive(Debug, Default)]
+struct Room {
+    endings: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Room {
+    /// Takes room for this many bytes; false if there is none left.
+    fn take(&self, bytes: usize) -> bool {
+        let is_free = self.endings.load(Ordering::Relaxed) < MOST_ASIDE
+            && self.bytes.load(Ordering::Relaxed).saturating_add(bytes) <= MOST_BYTES_ASIDE;
+        if is_free {
+            self.endings.fetch_add(1, Ordering::Relaxed);
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        is_free
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.endings.fetch_sub(1, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 impl Aside {
     pub(super) fn new() -> (Self, SetAside) {
         let (to_retry, arriving) = mpsc::unbounded_channel();
-        let tenants = Arc::default();
-        (Self { to_retry, tenants: Arc::clone(&tenants) }, SetAside { arriving, tenants })
+        let (tenants, room) = (Arc::default(), Arc::<Room>::default());
+        let set_aside = SetAside { arriving, tenants: Arc::clone(&tenants), room: Arc::clone(&room) };
+        (Self { to_retry, tenants, room, kept: Mutex::default() }, set_aside)
     }
 
     pub(super) fn put(&self, ended: impl IntoIterator<Item = UnsettledAttempt>) {
-        for one in ended {
+        for mut one in ended {
             tracing::debug!(
                 job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant,
                 "another transaction holds the job, or what follows it; its end is written later");
             if one.has_chain() {
                 self.tenants.lock().unwrap_or_else(PoisonError::into_inner).insert(one.claimed.fence.tenant);
             }
+            one.keeps_slot = !self.room.take(one.bytes());
+            if one.keeps_slot {
+                self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(one.slot);
+            }
             // Received until this sender is gone.
             let _ = self.to_retry.send(one);
         }
+    }
+
+    /// The slots that are not free though their runs have ended.
+    pub(super) fn take_kept(&self) -> Vec<Slot> {
+        std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Endings with chained jobs of a tenant that has some aside already would wait as well, and the whole batch with them.
@@ -90,7 +136,7 @@ impl Settler {
             while let Ok(one) = set_aside.arriving.try_recv() {
                 waiting.push(one);
             }
-            waiting = self.write_again(waiting).await;
+            waiting = self.write_again(waiting, &set_aside.room).await;
             let mut tenants = set_aside.tenants.lock().unwrap_or_else(PoisonError::into_inner);
             tenants.clear();
             tenants.extend(waiting.iter().filter(|one| one.has_chain()).map(|one| one.claimed.fence.tenant));
@@ -99,11 +145,14 @@ impl Settler {
 
     /// One round; answers what still waits. Those with chained jobs are tried tenant by tenant, so that one does not wait for another's
     /// transaction.
-    async fn write_again(&self, waiting: Vec<UnsettledAttempt>) -> Vec<UnsettledAttempt> {
+    async fn write_again(&self, waiting: Vec<UnsettledAttempt>, room: &Room) -> Vec<UnsettledAttempt> {
         let mut session = None;
-        let mut left = Vec::new();
-        let (mut chained, plain): (Vec<UnsettledAttempt>, Vec<UnsettledAttempt>) =
-            waiting.into_iter().partition(UnsettledAttempt::has_chain);
+        let mut left: Vec<UnsettledAttempt> = Vec::new();
+        let before: Vec<(Fence, usize, Option<Slot>)> = waiting
+            .iter()
+            .map(|one| (one.claimed.fence, one.bytes(), one.keeps_slot.then_some(one.slot)))
+            .collect();
+        let (mut chained, plain): (Vec<UnsettledAttempt>, Vec<UnsettledAttempt>) = waiting.into_iter().partition(UnsettledAttempt::has_chain);
         chained.sort_by_key(|one| one.claimed.fence.tenant);
         let groups = chained.chunk_by(|one, next| one.claimed.fence.tenant == next.claimed.fence.tenant);
         for group in std::iter::once(&plain[..]).chain(groups) {
@@ -114,6 +163,15 @@ impl Settler {
                 rest = later;
             }
         }
+        let still: HashSet<Fence> = left.iter().map(|one| one.claimed.fence).collect();
+        let mut freed = Vec::new();
+        for (_, bytes, slot) in before.into_iter().filter(|(fence, ..)| !still.contains(fence)) {
+            match slot {
+                Some(slot) => freed.push(slot),
+                None => room.give_back(bytes),
+            }
+        }
+        self.running.finish(freed.into_iter());
         left
     }
 

@@ -169,7 +169,7 @@ begin
       array(select tenants[o] from unnest(mine) o), array(select jobs[o] from unnest(mine) o), array(select attempts[o] from unnest(mine) o),
       array(select tokens[o] from unnest(mine) o), array(select ran_ms[o] from unnest(mine) o), array(select details[o] from unnest(mine) o),
       only_workers) s;
-    settled := array(select mine[o] from unnest(ended.settled) o);
+    settled := nullif(array(select mine[o] from unnest(ended.settled) o), '{}'); -- somebody else's attempt by now
     overruled := nullif(array(select mine[o] from unnest(ended.overruled) o), '{}');
   end if;
 end

@@ -1,5 +1,6 @@
 -- The lanes of these definitions and queues that have queued jobs, with what fairness needs to know. Walks line's key
--- from one lane to the next (a loose index scan), so it costs by lanes with work, not by jobs in them nor by lanes known.
+-- from one lane to the next (a loose index scan), so it costs by lanes with work, not by jobs in them nor by lanes known. Where the
+-- definitions have fewer lanes than the walk has met, those are looked at instead: a worker does not pay for the lanes of other workers.
 -- Each lane with work is looked up on its own (`offset 0` keeps the planner from joining in another order): joined, it read the whole
 -- walk once for each lane known, and with 30,000 lanes that took more than five minutes.
 -- rooms: the numbers of the limits on running jobs that the lane is under, as ring_for_room says them; none before the first claim.
@@ -18,21 +19,53 @@ as $$
 #variable_conflict use_column
 declare
   is_limited boolean := windlass.has_running_limits();
+  definitions uuid[] := array(select d.id from windlass.job_definitions d where d.key = any (active_lanes.definition_keys));
+  steps integer := case when active_lanes.definition_keys is null then 2147483647 else 8 end;
+  walked integer[] := '{}';
+  met integer[];
+  known integer[];
 begin
-  return query
-    with recursive walk (lane) as (
-      (select l.lane from windlass.line l order by l.lane limit 1)
+  loop
+    with recursive walk (lane, step) as (
+      (select l.lane, 1 from windlass.line l where l.lane > coalesce(walked[cardinality(walked)], 0) order by l.lane limit 1)
       union all
-      select (select l.lane from windlass.line l where l.lane > w.lane order by l.lane limit 1) from walk w where w.lane is not null)
+      select (select l.lane from windlass.line l where l.lane > w.lane order by l.lane limit 1), w.step + 1
+        from walk w where w.lane is not null and w.step < steps)
+    select coalesce(array_agg(w.lane order by w.lane) filter (where w.lane is not null), '{}') into met from walk w;
+    walked := walked || met;
+    exit when cardinality(met) < steps;
+    known := array(select n.id from windlass.lane n where n.definition_id = any (definitions) limit cardinality(walked) + 1);
+    if cardinality(known) <= cardinality(walked) then
+      walked := array(select k from unnest(known) k where exists (select from windlass.line l where l.lane = k));
+      exit;
+    end if;
+    steps := steps * 2;
+  end loop;
+  return query
     select n.id, n.tenant_id, d.key, n.queue, n.priority, t.weight,
            case when is_limited then array(select g.number from windlass.gate g
              where g.of_id in (n.definition_id, n.tenant_id) and g.purpose = 'running') else '{}' end
-      from walk w
+      from unnest(walked) w (lane)
       cross join lateral (select l.id, l.tenant_id, l.definition_id, l.queue, l.priority from windlass.lane l where l.id = w.lane offset 0) n
       cross join lateral (select o.key from windlass.job_definitions o where o.id = n.definition_id offset 0) d
       cross join lateral (select o.weight from windlass.tenants o where o.id = n.tenant_id and o.status = 'active' offset 0) t
-     where (active_lanes.definition_keys is null or d.key = any (active_lanes.definition_keys))
+     where (active_lanes.definition_keys is null or n.definition_id = any (definitions))
        and (active_lanes.queues is null or n.queue = any (active_lanes.queues))
        and not exists (select from windlass.queues q where q.name = n.queue and q.is_paused);
 end
+$$;
+
+-- Whether more than one tenant has used these definitions: then a worker keeps slots free for those that have no work at the moment.
+-- Index: lane_of_definition, its two ends for each definition.
+create or replace function windlass.has_several_tenants(definition_keys text[]) returns boolean
+language sql stable security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+  select count(distinct e.tenant_id) > 1
+    from windlass.job_definitions d
+    cross join lateral (
+      (select l.tenant_id from windlass.lane l where l.definition_id = d.id order by l.tenant_id limit 1)
+      union all
+      (select l.tenant_id from windlass.lane l where l.definition_id = d.id order by l.tenant_id desc limit 1)) e
+   where d.key = any (definition_keys)
 $$;

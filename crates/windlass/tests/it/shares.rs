@@ -1,0 +1,130 @@
+//! What one tenant may take of a worker that others use too.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+use uuid::Uuid;
+use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Worker};
+use windlass_testing::{TestQueue, eventually};
+
+use crate::support::{Desk, Held, Run, count, status, until, worker};
+
+async fn enqueue(queue: &TestQueue, tenant: Uuid, jobs: usize) -> Vec<Uuid> {
+    let jobs: Vec<NewJob> = (0..jobs).map(|_| NewJob::new("held").tenant(tenant)).collect();
+    queue.enqueue_many(&jobs).await.unwrap().into_iter().map(|job| job.id).collect()
+}
+
+async fn start(concurrency: usize) -> (TestQueue, Worker, Desk) {
+    let queue = TestQueue::create().await;
+    let (held, desk) = Held::new();
+    let worker = worker(&queue).handler(held).concurrency(concurrency).start().await.unwrap();
+    (queue, worker, desk)
+}
+
+async fn take(desk: &mut Desk, runs: usize) -> Vec<Run> {
+    let mut taken = Vec::new();
+    for _ in 0..runs {
+        taken.push(desk.next().await);
+    }
+    taken
+}
+
+/// The first job of the other arrives when the long ones have run for a while already.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_jobs_of_one_tenant_leave_a_slot_to_another() {
+    let (queue, worker, mut desk) = start(4).await;
+    let client = queue.client().await;
+    let (loud, quiet) = (queue.tenant("loud").await, queue.tenant("quiet").await);
+    // Both have used the definition before.
+    enqueue(&queue, quiet, 1).await;
+    desk.next().await.succeed();
+    let long = enqueue(&queue, loud, 10).await;
+    let mut running = take(&mut desk, 3).await;
+    for _ in 0..3 {
+        let other = enqueue(&queue, quiet, 1).await[0];
+        let run = desk.next().await;
+        assert_eq!(run.job, other, "the fourth slot is not for the loud one");
+        run.succeed();
+        until(&client, other, "succeeded").await;
+    }
+    // A slot of its own that comes free is taken at once.
+    for _ in 3..10 {
+        running.remove(0).succeed();
+        running.push(desk.next().await);
+    }
+    running.into_iter().for_each(Run::succeed);
+    for job in long {
+        until(&client, job, "succeeded").await;
+    }
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_has_a_worker_to_itself_uses_all_slots() {
+    let (queue, worker, mut desk) = start(4).await;
+    let alone = queue.tenant("alone").await;
+    queue.tenant("idle").await;
+    enqueue(&queue, alone, 4).await;
+    take(&mut desk, 4).await.into_iter().for_each(Run::succeed);
+    worker.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_with_one_slot_serves_everybody() {
+    let (queue, worker, mut desk) = start(1).await;
+    for tenant in [queue.tenant("one").await, queue.tenant("two").await] {
+        enqueue(&queue, tenant, 2).await;
+    }
+    for _ in 0..4 {
+        desk.next().await.succeed();
+    }
+    worker.stop().await.unwrap();
+}
+
+/// Ends with a job that has to wait for its tenant's quota.
+struct Chaining(Arc<AtomicUsize>);
+
+impl Handler for Chaining {
+    const KEY: &'static str = "held";
+    type Args = Value;
+
+    async fn run(&self, _: &Context, _: Value) -> Result<Done, Failure> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(Done::new().then(NewJob::new("next")))
+    }
+}
+
+/// Each end that waits for an open transaction is held in memory, with its job.
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_that_wait_for_a_transaction_take_their_slots_when_too_many_wait() {
+    const SLOTS: usize = 40;
+    const MOST: usize = 1000;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("next")).await.unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let (loud, quiet) = (queue.tenant("loud").await, queue.tenant("quiet").await);
+    queue.define(&Definition::new("held")).await.unwrap();
+    enqueue(&queue, quiet, 1).await;
+    let jobs = enqueue(&queue, loud, MOST + 3 * SLOTS).await;
+    let limit = "update windlass.tenants set max_queued = 100000 where slug = 'loud'";
+    client.batch_execute(limit).await.unwrap();
+    let application = queue.client().await;
+    let hold = format!("begin; select from windlass.tenants where id = '{loud}' for update");
+    application.batch_execute(&hold).await.unwrap();
+    let worker = worker(&queue).handler(Chaining(ran.clone())).concurrency(SLOTS).start().await.unwrap();
+    eventually("the bound is reached", async || ran.load(Ordering::Relaxed) >= MOST).await;
+    for _ in 0..3 {
+        let other = enqueue(&queue, quiet, 1).await[0];
+        until(&client, other, "succeeded").await;
+    }
+    let ran_meanwhile = ran.load(Ordering::Relaxed);
+    assert!(ran_meanwhile <= MOST + SLOTS + 4, "{ran_meanwhile} ends are held in memory");
+    application.batch_execute("commit").await.unwrap();
+    for job in jobs {
+        eventually("it ends", async || status(&client, job).await == "succeeded").await;
+    }
+    assert_eq!(count(&client, "select count(*) from windlass.live").await, 0);
+    worker.stop().await.unwrap();
+}
