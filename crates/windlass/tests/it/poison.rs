@@ -4,6 +4,7 @@
 
 mod doors;
 mod jobs;
+mod mended;
 mod rows;
 
 use windlass::{Duty, Severity};

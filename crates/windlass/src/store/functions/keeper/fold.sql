@@ -19,7 +19,12 @@ begin
   begin
     places := array(select t.ctid from windlass.tally t
                      where not (has_trouble and windlass.is_set_aside('fold', t.tenant_id, t.lane::text)) limit most for update skip locked);
-    return windlass.fold_these(places);
+    folded := windlass.fold_these(places);
+    if has_trouble then -- of lanes that have no differences left
+      delete from windlass.trouble t
+       where t.duty = 'fold' and not exists (select from windlass.tally d where d.tenant_id = t.tenant_id and d.lane::text = t.subject);
+    end if;
+    return folded;
   exception when others then
     perform windlass.raise_server_trouble(sqlstate, sqlerrm);
     for part in select t.tenant_id, t.lane, array_agg(t.ctid) as places from windlass.tally t where t.ctid = any (places) group by 1, 2 loop

@@ -11,6 +11,13 @@ begin
   perform windlass.need_read_committed();
   select n.decided, n.has_more into decided, has_more from windlass.unblock_new(least(most, 200)) n;
   decided := decided + windlass.unblock_rest(most) + windlass.unblock_old(least(most, 100));
+  if exists (select from windlass.trouble t where t.duty = 'unblock') then
+    -- Of jobs that are not blocked any more, and of needs that nobody is left to be released from.
+    delete from windlass.trouble t
+     where t.duty = 'unblock'
+       and not exists (select from windlass.blocked b where b.tenant_id = t.tenant_id and b.job_id::text = t.subject)
+       and not exists (select from windlass.unblock_due u where u.tenant_id = t.tenant_id and u.needs_job_id::text = t.subject);
+  end if;
 end
 $$;
 
@@ -35,7 +42,11 @@ begin
     delete from windlass.unblock_due u where u.tenant_id = due.tenant_id and u.needs_job_id = due.needs_job_id;
     begin
       decided := decided + windlass.unblock(due.tenant_id, array[due.needs_job_id], null, most);
-    exception when others then
+    exception when lock_not_available or deadlock_detected then
+      -- A transaction that is open holds what is needed: that passes.
+      insert into windlass.unblock_due (tenant_id, needs_job_id) values (due.tenant_id, due.needs_job_id) on conflict do nothing;
+    when others then
+      perform windlass.raise_server_trouble(sqlstate, sqlerrm);
       insert into windlass.unblock_due (tenant_id, needs_job_id) values (due.tenant_id, due.needs_job_id) on conflict do nothing;
       perform windlass.note_trouble('unblock', due.tenant_id, due.needs_job_id::text, 'those that wait for the job cannot be released: ' || sqlerrm);
     end;
@@ -166,7 +177,9 @@ begin
     begin
       perform windlass.start_unblocked(free.tenant_id, free.jobs);
       decided := decided + cardinality(free.jobs);
-    exception when others then
+    exception when lock_not_available or deadlock_detected then
+      null; -- at the next sweep
+    when others then
       perform windlass.raise_server_trouble(sqlstate, sqlerrm);
       perform windlass.note_trouble('unblock', free.tenant_id, free.jobs[1]::text, 'jobs that wait for nothing cannot be released: ' || sqlerrm);
     end;
