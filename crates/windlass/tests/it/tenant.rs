@@ -1,5 +1,7 @@
 //! Deleting tenants: one that cannot be deleted does not hold up the others, and nothing comes into one that is gone.
 
+mod purge;
+
 use uuid::Uuid;
 use windlass::{Act, Actor, Definition, Duty, HoldOn, NewJob, Reach, examine};
 use windlass_testing::{TestQueue, eventually, settings};
@@ -137,4 +139,29 @@ async fn a_transaction_with_an_old_snapshot_brings_nothing_into_a_deleted_tenant
             "{level}: a row of the tenant is left"
         );
     }
+}
+
+/// Each field comes from the row as it is when the change is made, not as it was when the change began to wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_changes_at_once_neither_undoes_the_other() {
+    let queue = TestQueue::create().await;
+    let tenant = queue.tenant("changed").await;
+    let (first, second, client) = (queue.client().await, queue.client().await, queue.client().await);
+    let change = "select windlass.change_tenant($1, $2)";
+    first.batch_execute("begin").await.unwrap();
+    let suspend = serde_json::json!({"status": "suspended", "max_queued": 7});
+    first.query_one(change, &[&tenant, &suspend]).await.unwrap();
+    let rename = tokio::spawn(async move {
+        second.query_one(change, &[&tenant, &serde_json::json!({"name": "Renamed"})]).await.unwrap();
+    });
+    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+    eventually("the second waits", async || count(&client, waits).await == 1).await;
+    first.batch_execute("commit").await.unwrap();
+    rename.await.unwrap();
+    let row = client
+        .query_one("select status, name, max_queued from windlass.tenants where id = $1", &[&tenant])
+        .await
+        .unwrap();
+    let found: (String, String, Option<i64>) = (row.get(0), row.get(1), row.get(2));
+    assert_eq!(found, ("suspended".to_owned(), "Renamed".to_owned(), Some(7)));
 }

@@ -58,7 +58,7 @@ create or replace function windlass.shown_tenant(of_id uuid) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(t) - 'purge_barrier' - 'purge_looked_at' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
+  select to_jsonb(t) - 'purge_barrier' - 'purge_looked_at' - 'quota_room' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
 $$;
 
 -- Changes the fields given; a limit that is given as null is taken away, or set back to its default if it has one. A tenant that is being deleted stays so. Answers null
@@ -71,8 +71,10 @@ as $$
 begin
   perform windlass.tenant_for(of_id);
   perform windlass.refuse_tenant_fields(fields);
+  -- Locked first: an update that waits for the row would see what others changed meanwhile, but not the row that it is joined with.
+  perform from windlass.tenants t where t.id = of_id for no key update;
   update windlass.tenants t
-     set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued, max_running = n.max_running,
+     set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued, quota_room = null, max_running = n.max_running,
          requests_per_minute = n.requests_per_minute, max_lanes = coalesce(n.max_lanes, 1000),
          max_queue_names = coalesce(n.max_queue_names, 200), max_triggers = coalesce(n.max_triggers, 1000), updated_at = now(),
          status = case when t.status = 'deleting' then t.status else n.status end
@@ -135,7 +137,7 @@ begin
     select p.purged into purged from windlass.purge_tenant(tenant, most) p;
   exception when lock_not_available then
     null; -- a transaction of the tenant is open: at its next turn
-  when others then
+  when query_canceled or others then -- others does not include a time-out, which would roll back that the tenant had its turn
     raise warning 'the tenant % cannot be deleted: %', tenant, sqlerrm;
     blocked := sqlerrm;
   end;

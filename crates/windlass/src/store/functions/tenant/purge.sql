@@ -32,22 +32,16 @@ begin
   end if;
   purged := windlass.purge(tenant, array(select b.id from windlass.job b where b.tenant_id = tenant limit most));
   if purged = 0 and was.status = 'deleting' and pg_snapshot_xmin(now_running) >= was.barrier then
-    delete from windlass.dedupe d where d.tenant_id = tenant;
-    delete from windlass.idempotency i where i.tenant_id = tenant;
-    delete from windlass.ordering o where o.tenant_id = tenant;
-    delete from windlass.event_pending e where e.tenant_id = tenant;
-    delete from windlass.event_dispatch e where e.tenant_id = tenant;
-    delete from windlass.event e where e.tenant_id = tenant;
-    delete from windlass.fire f where f.tenant_id = tenant;
+    if windlass.purge_other_rows(tenant, most) then
+      return;
+    end if;
     delete from windlass.retention r where r.tenant_id = tenant;
-    delete from windlass.dependency d where d.tenant_id = tenant;
-    delete from windlass.unblock_due u where u.tenant_id = tenant;
     delete from windlass.prune_again a where a.tenant_id = tenant;
-    delete from windlass.job_triggers t where t.tenant_id = tenant;
+    delete from windlass.keeper_mark m where m.duty like 'prune % ' || tenant;
+    delete from windlass.trouble t where t.tenant_id = tenant;
+    delete from windlass.password_resets p where p.by_tenant = tenant;
     delete from windlass.members m where m.tenant_id = tenant;
     delete from windlass.api_tokens k where k.tenant_id = tenant;
-    delete from windlass.request_keys k where k.tenant_id = tenant;
-    delete from windlass.tally t where t.tenant_id = tenant;
     delete from windlass.total t where t.tenant_id = tenant;
     delete from windlass.lane l where l.tenant_id = tenant;
     delete from windlass.gate g where g.of_id = tenant;
@@ -56,5 +50,26 @@ begin
       on conflict (duty) do update set reached = excluded.reached, updated_at = now();
     done := true;
   end if;
+end
+$$;
+
+-- A batch of a deleted tenant's rows in the tables that may hold many of them: at most `most` of each. Each has an index that begins with
+-- the tenant. Answers whether there were any.
+create or replace function windlass.purge_other_rows(tenant uuid, most integer) returns boolean
+language plpgsql
+as $$
+declare
+  of_table text;
+  gone integer;
+  has_gone boolean := false;
+begin
+  foreach of_table in array array['event_pending', 'event_dispatch', 'event', 'fire', 'job_triggers', 'dedupe', 'idempotency', 'request_keys',
+      'ordering', 'dependency', 'unblock_due', 'tally'] loop
+    execute format('delete from windlass.%I r where r.ctid = any (array(select o.ctid from windlass.%1$I o where o.tenant_id = $1 limit $2))', of_table)
+      using tenant, most;
+    get diagnostics gone = row_count;
+    has_gone := has_gone or gone > 0;
+  end loop;
+  return has_gone;
 end
 $$;
