@@ -1,5 +1,7 @@
 //! Invariant 27: a tenant never has more jobs that have not ended than it may, however many add at once.
 
+mod batch;
+
 use std::time::Duration;
 
 use tokio::task::JoinSet;

@@ -57,6 +57,7 @@ begin
   end if;
   starts_at := coalesce(at + enqueue.delay, enqueue.scheduled_for);
   perform windlass.stay_durable();
+  perform windlass.lock_quota(tenant);
   select * into route from windlass.route(tenant, enqueue.definition_key, enqueue.queue, enqueue.priority);
   attempts := coalesce(enqueue.max_attempts, route.max_attempts);
   id := coalesce(enqueue.job_id, windlass.uuid7());
@@ -82,7 +83,7 @@ begin
   end if;
   -- Jobs that other jobs ask for count too, or a parent would be a way around the quota. One that completes has given up its own
   -- place by then, so a chain of one after the other always fits.
-  perform windlass.hold_to_quota(tenant);
+  perform windlass.hold_to_quota(tenant, 1);
 
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, scheduled_for, deadline,
       start_by, created_by, parent_id, source_ref, dedupe_key, ordering_key, correlation_id, subject_type, subject_id, trace, tags)

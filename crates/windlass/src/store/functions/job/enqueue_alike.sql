@@ -23,7 +23,7 @@ begin
     select tenant, seqs[g], in_lane, enqueue_alike.max_attempts, jobs[64 * g - 63 : 64 * g] from generate_subscripts(seqs, 1) g;
   insert into windlass.tally (tenant_id, lane, queued) values (tenant, in_lane, n);
   perform windlass.refuse_tenant(array[tenant]);
-  perform windlass.hold_to_quota(tenant);
+  perform windlass.hold_to_quota(tenant, n);
   perform windlass.ring(in_lane);
 end
 $$;

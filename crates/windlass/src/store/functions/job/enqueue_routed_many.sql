@@ -29,7 +29,7 @@ begin
   insert into windlass.tally (tenant_id, lane, queued)
     select n.tenant, n.lane, count(*) from unnest(tenants, lanes) n (tenant, lane) group by n.tenant, n.lane;
   perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t));
-  perform windlass.hold_to_quota(n.t) from (select distinct unnest(tenants) as t order by 1) n; -- it locks, so in one order
+  perform windlass.hold_to_quota(n.t, n.jobs) from (select t, count(*) as jobs from unnest(tenants) t group by t order by t) n; -- it locks, so in one order
   if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 then
     perform pg_notify('windlass', n.lane::text) from (select distinct unnest(lanes) as lane limit 64) n;
   end if;

@@ -21,6 +21,7 @@ declare
 begin
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
+  perform windlass.lock_quota(tenant);
   select b.lane, b.max_attempts, b.dedupe_key, b.ordering_key into body from windlass.job b
    where b.tenant_id = tenant and b.id = job;
   if not found then
@@ -87,7 +88,7 @@ begin
   insert into windlass.tally (tenant_id, lane, queued, blocked, succeeded, failed, dead_letter, canceled)
     values (tenant, body.lane, (answer = 'queued')::integer, (answer = 'blocked')::integer, -(ended.job_status = 1)::integer,
             -(ended.job_status = 2)::integer, -(ended.job_status = 3)::integer, -(ended.job_status = 4)::integer);
-  perform windlass.hold_to_quota(tenant);
+  perform windlass.hold_to_quota(tenant, 1);
   was := windlass.state_name(ended.job_status);
   if answer = 'blocked' then
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d

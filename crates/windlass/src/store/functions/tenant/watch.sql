@@ -37,6 +37,6 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
   perform windlass.refuse_tenant(array[tenant]);
-  perform windlass.hold_to_quota(tenant);
+  perform windlass.hold_to_quota(tenant, 1);
 end
 $$;
