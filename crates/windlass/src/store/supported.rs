@@ -4,8 +4,9 @@ use super::schema;
 use crate::error::{Error, Result};
 use crate::model::server_version::{Standing, standing};
 
-/// The schema versions this release can work with. The oldest is the previous release's newest.
-pub const OLDEST_SCHEMA: i32 = 3;
+/// The schema versions this release can work with. The oldest is the one whose functions this release's statements call. No release came
+/// before this one, so that is its own; the next release sets it to the newest of this one.
+pub const OLDEST_SCHEMA: i32 = NEWEST_SCHEMA;
 pub const NEWEST_SCHEMA: i32 = schema::MIGRATIONS[schema::MIGRATIONS.len() - 1].version;
 
 /// Refuses a server that is too old, by its `server_version_num`.

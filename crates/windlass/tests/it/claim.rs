@@ -245,6 +245,40 @@ async fn a_job_alone_is_claimed_as_one_among_others() {
     assert_eq!(alone.0["extra"]["tags"], json!(["a", "b"]));
 }
 
+/// Each of the rare columns comes with the job, also if it is the only one that the job has.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_with_one_rare_column_is_claimed_with_it_alone_and_among_others() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let claim = "select c.extra from windlass.lane l, windlass.claim($1, $2, array[l.id], array[0::bigint], array[9]) c
+        where c.job_id = $3";
+    for (column, value) in [
+        ("source_ref", json!("r")),
+        ("correlation_id", json!("c")),
+        ("subject_type", json!("s")),
+        ("subject_id", json!("1")),
+        ("trace", json!("00-1")),
+        ("tags", json!(["a"])),
+        ("parent_id", json!(Uuid::nil())),
+        ("created_by", json!(Uuid::nil())),
+    ] {
+        let argument =
+            if column == "tags" { "array['a']".to_owned() } else { format!("'{}'", value.as_str().unwrap()) };
+        for others in 0..2 {
+            hand.client.batch_execute("begin").await.unwrap();
+            for _ in 0..others {
+                hand.enqueue("'held'").await;
+            }
+            let id = hand.enqueue(&format!("'held', {column} => {argument}")).await;
+            let extra: Value =
+                hand.client.query_one(claim, &[&hand.worker, &Uuid::nil(), &id]).await.unwrap().get(0);
+            assert_eq!(extra[column], value, "{column} beside {others} others");
+            hand.client.batch_execute("rollback").await.unwrap();
+        }
+    }
+}
+
 /// Invariants 11 and 12: a job claimed in the very moment in which its worker is declared dead is not forgotten.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_is_not_closed_while_a_claim_of_it_is_under_way() {

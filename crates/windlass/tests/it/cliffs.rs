@@ -195,3 +195,48 @@ async fn a_quota_that_is_set_holds_at_once_for_those_who_know_the_lane() {
     let refused = queue.enqueue_many(&[new.clone(), new.clone()]).await;
     assert!(matches!(refused, Err(windlass::Error::QuotaReached { .. })), "{refused:?}");
 }
+
+/// How often indexes were read in the open transaction.
+async fn index_scans(client: &Client, tables: &str) -> i64 {
+    let query = format!(
+        "select coalesce(sum(idx_scan), 0)::bigint from pg_stat_xact_user_tables where schemaname = 'windlass' and relname like '{tables}'"
+    );
+    count(client, &query).await
+}
+
+/// A tenant whose share was not full has no more, and is not asked again.
+#[tokio::test]
+async fn pruning_events_asks_each_tenant_once_where_nobody_has_many() {
+    const TENANTS: i64 = 50;
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    let tenants = format!(
+        "insert into windlass.tenants (slug, name) select 't' || n, 't' from generate_series(1, {TENANTS}) n"
+    );
+    client.batch_execute(&tenants).await.unwrap();
+    client.batch_execute("begin").await.unwrap();
+    client.execute("select windlass.prune_events(1000)", &[]).await.unwrap();
+    let scans = index_scans(&client, "event").await;
+    client.batch_execute("commit").await.unwrap();
+    assert!(scans <= TENANTS + 5, "{scans} looks for {TENANTS} tenants");
+}
+
+/// However many jobs wait for their clean-up, a round looks at so many of them, and the next one at others.
+#[tokio::test]
+async fn a_round_of_clean_ups_looks_at_a_bounded_number() {
+    const WAITING: i64 = 2000;
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let cleanup = hand.enqueue("'held'").await;
+    let wait = format!(
+        "insert into windlass.purge_wait (tenant_id, job_id, cleanup_job_id)
+         select '{DEFAULT_TENANT}', gen_random_uuid(), '{cleanup}' from generate_series(1, {WAITING})"
+    );
+    hand.client.batch_execute(&wait).await.unwrap();
+    hand.client.batch_execute("set enable_seqscan = off; begin").await.unwrap();
+    hand.client.execute("select windlass.finish_clean_ups(10)", &[]).await.unwrap();
+    let scans = index_scans(&hand.client, "%").await;
+    hand.client.batch_execute("commit").await.unwrap();
+    assert!(scans < WAITING, "{scans} looks for a round of 10");
+}

@@ -129,15 +129,22 @@ async fn a_migration_that_is_cut_off_can_be_done_again() {
     queue.define(&windlass::Definition::new(format!("d{}", Uuid::new_v4()))).await.unwrap();
 }
 
-/// A reader that never ends its transaction, like a dump, holds a lock on everything it has read.
+/// A transaction that never ends holds a lock on everything it has read, like a dump, or written, like an idle application.
 #[tokio::test(flavor = "multi_thread")]
-async fn installing_functions_waits_for_no_reader() {
+async fn installing_functions_waits_for_no_reader_and_no_writer() {
+    for mode in ["access share", "row exclusive"] {
+        install_beside(mode).await;
+    }
+}
+
+async fn install_beside(mode: &str) {
     let queue = TestQueue::create().await;
     let (reader, client) = (queue.client().await, queue.client().await);
-    let relations = "select format('lock table windlass.%I in access share mode', c.relname) from pg_class c
-                      where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p', 'v')";
+    let relations = "select format('lock table windlass.%I in %s mode', c.relname, $1::text) from pg_class c
+                      where c.relnamespace = 'windlass'::regnamespace
+                        and (c.relkind in ('r', 'p') or c.relkind = 'v' and $1 = 'access share')";
     reader.batch_execute("begin").await.unwrap();
-    for row in reader.query(relations, &[]).await.unwrap() {
+    for row in reader.query(relations, &[&mode]).await.unwrap() {
         reader.batch_execute(row.get(0)).await.unwrap();
     }
     client.batch_execute("update windlass.installed_functions set checksum = 'another'").await.unwrap();

@@ -11,13 +11,15 @@ as $$
 #variable_conflict use_column
 declare
   old record;
+  share integer := greatest(1, most / 10);
+  has_more boolean := false;
   ids uuid[];
   gone integer := 0;
 begin
   if not windlass.try_gate('prune events') then
     return 0;
   end if;
-  for old in -- twice: what is left of the round after the first shares is for whoever has more
+  for old in -- twice, if somebody has more than a share: what is left of the round is for them
     select t.id, windlass.uuid7_floor(clock_timestamp() - case when r.tenant_id is null then interval '30 days'
                                                                else make_interval(secs => r.keep_seconds) end) as bound, pass
       from generate_series(1, 2) pass cross join windlass.tenants t left join windlass.retention r on r.tenant_id = t.id and r.definition_key = '*' and r.status = 'event'
@@ -25,17 +27,18 @@ begin
        and not exists (select from windlass.legal_hold h where h.tenant_id = t.id and h.job_id is null and h.subject_id is null)
      order by pass, random()
   loop
+    exit when gone >= most or (old.pass = 2 and not has_more);
     ids := array(
       select e.id from windlass.event e
        where e.tenant_id = old.id and e.id < old.bound
          and not exists (select from windlass.event_pending p where p.tenant_id = e.tenant_id and p.event_id = e.id)
-       order by e.id limit case old.pass when 1 then least(most - gone, greatest(1, most / 10)) else most - gone end);
+       order by e.id limit case old.pass when 1 then least(most - gone, share) else most - gone end);
+    has_more := has_more or cardinality(ids) >= share;
     if ids <> '{}' then
       delete from windlass.event_dispatch d where d.tenant_id = old.id and d.event_id = any (ids);
       delete from windlass.event e where e.tenant_id = old.id and e.id = any (ids);
       gone := gone + cardinality(ids);
     end if;
-    exit when gone >= most;
   end loop;
   delete from windlass.fire f where f.ctid = any (array(
     select o.ctid from windlass.fire o where o.decided_at < clock_timestamp() - interval '90 days' limit most));

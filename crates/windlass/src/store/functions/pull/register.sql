@@ -1,7 +1,8 @@
 -- A process that pulls its jobs introduces itself, or comes back: the row of its name is made or taken up again.
 -- Unlike a worker of ours it holds each job under a lease of its own, so a row that was closed may come back to life:
 -- nothing was held under it. `seconds` is how long it counts as present; a lease of a job keeps it present for longer.
--- A tenant has at most 1,000 of them present at the same time: names are the workers' own choice, and each is a row.
+-- A tenant has about 1,000 of them present at the same time: names are the workers' own choice, and each is a row. They are counted
+-- without a lock, so those that introduce themselves at the same moment may exceed it by their number.
 -- Index: job_workers_of_tenant.
 create or replace function windlass.register_remote(
   worker_id text, hostname text, version text, queues text[], definition_keys text[], seconds integer, metadata jsonb,

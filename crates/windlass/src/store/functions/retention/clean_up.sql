@@ -40,7 +40,8 @@ $$;
 -- Deletes what waited for its artifact and need not any more; where the job that removes it is gone itself, it is made anew. What was
 -- decided may be long ago, so the job must still be finished, and stay so until we commit: a retry locks its final history row.
 -- One that is no longer finished is not to be deleted any more, and one that a blocked job waits for is left for later. Those that were
--- looked at longest ago come first: what cannot be finished (nobody can enqueue its clean-up, say) holds up no other. Tenants take turns.
+-- looked at longest ago come first, and count as looked at whatever comes of it: what cannot be finished yet (its clean-up runs, or nobody
+-- can enqueue it) holds up no other, and a round costs by ten times `most`, not by all that waits. Tenants take turns.
 -- Index: purge_wait_of_tenant.
 create or replace function windlass.finish_clean_ups(most integer) returns integer
 language plpgsql
@@ -50,6 +51,7 @@ declare
   batch record;
   has_holds boolean := exists (select from windlass.legal_hold);
   turns uuid[] := windlass.tenants_in_turn('purge_wait', 'looked_at', clock_timestamp(), most);
+  held uuid[];
   ended uuid[];
   gone integer := 0;
 begin
@@ -58,13 +60,15 @@ begin
            array_agg(w.job_id) as jobs
       from unnest(turns) t (id) cross join lateral (
             select p.tenant_id, p.job_id, windlass.state_of(p.tenant_id, p.cleanup_job_id) as state from windlass.purge_wait p
-             where p.tenant_id = t.id and coalesce(windlass.state_of(p.tenant_id, p.cleanup_job_id), 'succeeded') = 'succeeded'
-               and not (has_holds and p.job_id = any (windlass.held_jobs(p.tenant_id, array[p.job_id])))
-               and not windlass.is_set_aside('prune', p.tenant_id, p.job_id::text)
-             order by p.looked_at limit greatest(1, most / cardinality(turns)) for update skip locked) w
+             where p.tenant_id = t.id
+             order by p.looked_at limit greatest(1, 10 * most / cardinality(turns)) for update skip locked) w
      group by w.tenant_id
   loop
     update windlass.purge_wait w set looked_at = clock_timestamp() where w.tenant_id = batch.tenant_id and w.job_id = any (batch.jobs);
+    held := case when has_holds then windlass.held_jobs(batch.tenant_id, batch.jobs) else '{}' end;
+    batch.jobs := array(select j from unnest(batch.done || batch.lost) j
+                         where j <> all (held) and not windlass.is_set_aside('prune', batch.tenant_id, j::text));
+    continue when batch.jobs = '{}';
     ended := array(
       select h.job_id from windlass.history h
        where h.tenant_id = batch.tenant_id and h.job_id = any (batch.jobs) and h.job_status is not null
@@ -73,7 +77,7 @@ begin
      where w.tenant_id = batch.tenant_id and w.job_id = any (batch.jobs) and w.job_id <> all (ended)
        and windlass.state_code(windlass.state_of(w.tenant_id, w.job_id)) > 4;
     perform windlass.clean_up_first(batch.tenant_id, array(select j from unnest(batch.lost) j where j = any (ended)));
-    batch.done := array(select j from unnest(batch.done) j where j = any (ended));
+    batch.done := array(select j from unnest(batch.done) j where j = any (ended) limit greatest(1, most / cardinality(turns)));
     if batch.done <> '{}' then
       gone := gone + (select p.gone from windlass.purge_or_set_aside(batch.tenant_id, batch.done) p);
     end if;
