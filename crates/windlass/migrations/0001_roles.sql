@@ -8,7 +8,7 @@ declare
   wanted text;
 begin
   foreach wanted in array array['windlass_owner', 'windlass_migrator', 'windlass_app', 'windlass_worker', 'windlass_keeper',
-      'windlass_server', 'windlass_admin', 'windlass_reader'] loop
+      'windlass_server', 'windlass_admin', 'windlass_operator', 'windlass_reader'] loop
     if not exists (select from pg_roles where rolname = wanted) then
       begin
         execute format('create role %I nologin nosuperuser nocreatedb nocreaterole nobypassrls %s', wanted,
@@ -34,7 +34,8 @@ begin
   for wanted in
     select * from (values ('windlass_owner', 'windlass_migrator', true), ('windlass_admin', 'windlass_server', false),
         ('windlass_worker', 'windlass_server', false), ('windlass_keeper', 'windlass_server', false),
-        ('windlass_app', 'windlass_server', false), ('windlass_owner', current_user::text, true)) w (role, member, inherits)
+        ('windlass_app', 'windlass_server', false), ('windlass_operator', 'windlass_server', false),
+        ('windlass_owner', current_user::text, true)) w (role, member, inherits)
   loop
     is_there := pg_has_role(wanted.member, wanted.role, case when has_options then 'SET' else 'MEMBER' end);
     if not is_there then
@@ -60,7 +61,7 @@ $$;
 
 revoke all on schema windlass from public;
 grant usage on schema windlass to windlass_migrator, windlass_app, windlass_worker, windlass_keeper, windlass_server,
-  windlass_admin, windlass_reader;
+  windlass_admin, windlass_operator, windlass_reader;
 
 alter table windlass.migration owner to windlass_owner;
 alter table windlass.installed_functions owner to windlass_owner;

@@ -16,6 +16,7 @@ use uuid::{ContextV7, Uuid};
 use crate::error::{Error, Result};
 use crate::model::definition;
 use crate::store;
+use crate::store::act::ActsAs;
 use crate::store::database::{Database, Settings};
 use crate::store::enqueue::Route;
 use crate::store::{connect, supported};
@@ -91,6 +92,14 @@ impl Queue {
         let connected = Self::connect(settings).await;
         let queue = connected.map_err(|error| error.needing(&roles.join(", ")))?;
         queue.require_roles(roles).await?;
+        Ok(queue)
+    }
+
+    /// The same for an operator, whose login needs the role `windlass_operator`. All that is done through [`Self::act`] and
+    /// [`Self::look`] is done in that role.
+    pub async fn connect_as_operator(settings: Settings) -> Result<Self> {
+        let mut queue = Self::connect_as(settings, &["windlass_operator"]).await?;
+        queue.database = queue.database.acting_as(ActsAs::Operator);
         Ok(queue)
     }
 

@@ -72,7 +72,7 @@ impl Audit {
 async fn verify(global: &Global, checkpoint: Option<&str>) -> Result<Exit, Failure> {
     let checkpoint = checkpoint.map(read_checkpoint).transpose()?.unwrap_or_default();
     let configuration = global.load(&[])?.configuration;
-    let queue = Queue::connect_as(global.database(&configuration)?, &["windlass_server"]).await?;
+    let queue = Queue::connect_as_operator(global.database(&configuration)?).await?;
     let faults = queue.verify_audit(&checkpoint).await?;
     if global.json {
         print::json(&json!({"is_whole": faults.is_empty(), "faults": faults}))?;
@@ -108,7 +108,7 @@ fn read_checkpoint(given: &str) -> Result<Vec<AuditHead>, Failure> {
 
 async fn head(global: &Global) -> Result<Exit, Failure> {
     let configuration = global.load(&[])?.configuration;
-    let queue = Queue::connect_as(global.database(&configuration)?, &["windlass_server"]).await?;
+    let queue = Queue::connect_as_operator(global.database(&configuration)?).await?;
     let heads = queue.audit_heads().await?;
     if global.json {
         print::json(&json!({"heads": heads}))?;

@@ -42,8 +42,8 @@ pub(crate) async fn routes(
     configuration: &Configuration,
     settings: Settings,
 ) -> Result<axum::Router, Failure> {
-    let app = app(configuration, settings).await?;
-    Ok(routes_of(&app))
+    let queue = Queue::connect_as_operator(settings).await?;
+    Ok(routes_of(&App::new(queue, options(configuration)?)))
 }
 
 pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Result<App, Failure> {

@@ -35,6 +35,7 @@ async fn nobody_edits_the_audit_trail_and_a_change_behind_its_back_is_found() {
             "windlass_app",
             "windlass_server",
             "windlass_admin",
+            "windlass_operator",
             "windlass_worker",
             "windlass_keeper",
         ] {

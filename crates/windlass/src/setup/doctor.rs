@@ -19,7 +19,7 @@ const ECHO_WITHIN: Duration = Duration::from_secs(3);
 
 /// Examines the database that the settings name, over its direct address.
 pub async fn examine(settings: &Settings) -> Result<Vec<Finding>> {
-    look(settings).await.map_err(|error| error.needing("windlass_server"))
+    look(settings).await.map_err(|error| error.needing("windlass_operator"))
 }
 
 async fn look(settings: &Settings) -> Result<Vec<Finding>> {
@@ -51,7 +51,7 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
         facts.tables = ask::tables(client).await?;
         // A schema of another release may lack what these read; that it is another's is a finding of its own.
         if facts.is_our_schema() {
-            ask::take_admin(client).await?;
+            ask::take_operator(client).await?;
             facts.workers = ask::workers(client).await?;
             facts.stuck = ask::stuck(client).await?;
             facts.troubles = ask::troubles(client).await?;

@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn the_roles_of_a_function_are_read_from_the_grants() {
         assert_eq!(roles_for("claim"), ["windlass_worker", "windlass_server"]);
-        assert_eq!(roles_for("enqueue"), ["windlass_app", "windlass_worker", "windlass_server"]);
+        let who = ["windlass_app", "windlass_worker", "windlass_server", "windlass_operator"];
+        assert_eq!(roles_for("enqueue"), who);
         assert_eq!(roles_for("prune"), ["windlass_keeper", "windlass_server"]);
         assert!(roles_for("put_user").is_empty(), "the admin's alone");
         assert!(roles_for("no_such_function").is_empty());

@@ -1,4 +1,5 @@
-//! Transactions of callers: as the server's role with one tenant in force, or as the admin's role, which sees all of them.
+//! Transactions of callers: as the server's role with one tenant in force, or as the admin's role, which sees all of them. Those of an
+//! operator who works on the database are the operator's, for one tenant or for all.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -54,8 +55,39 @@ pub(crate) fn begin_text(db: &Database, tenant: Uuid) -> String {
 /// Set for the transaction alone, so that nothing of it is left on the connection.
 fn scope(db: &Database, tenant: Option<Uuid>) -> String {
     match tenant {
-        Some(tenant) => scope_as(db, "windlass_server", &tenant.to_string()),
-        None => scope_as(db, "windlass_admin", ""),
+        Some(tenant) => scope_as(db, db.acts_as.for_a_tenant(), &tenant.to_string()),
+        None => scope_as(db, db.acts_as.for_all(), ""),
+    }
+}
+
+/// For whom callers' transactions are made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum ActsAs {
+    #[default]
+    Server,
+    Operator,
+}
+
+impl ActsAs {
+    fn for_a_tenant(self) -> &'static str {
+        match self {
+            Self::Server => "windlass_server",
+            Self::Operator => "windlass_operator",
+        }
+    }
+
+    fn for_all(self) -> &'static str {
+        match self {
+            Self::Server => "windlass_admin",
+            Self::Operator => "windlass_operator",
+        }
+    }
+}
+
+impl Database {
+    pub(crate) fn acting_as(mut self, acts_as: ActsAs) -> Self {
+        self.acts_as = acts_as;
+        self
     }
 }
 

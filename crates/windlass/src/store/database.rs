@@ -21,6 +21,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Config, Row};
 use uuid::Uuid;
 
+use super::act::ActsAs;
 use super::connect::tls;
 use super::holders::{HeldConnection, Holders};
 use super::isolation;
@@ -134,6 +135,7 @@ pub(crate) struct Database {
     /// Whose share the statements below count for.
     pub(super) tenant: Option<Uuid>,
     pub(super) is_application: bool,
+    pub(super) acts_as: ActsAs,
 }
 
 impl Database {
@@ -166,6 +168,7 @@ impl Database {
             shares: None,
             tenant: None,
             is_application: false,
+            acts_as: ActsAs::default(),
         })
     }
 

@@ -15,7 +15,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &FUNCTIONS,
     &DAMAGE,
     &TABLES,
-    &TAKE_ADMIN,
+    &TAKE_OPERATOR,
     &WORKERS,
     &STUCK,
     &LISTENERS,
@@ -27,7 +27,8 @@ static MIGRATIONS: Statement = Statement { text: include_str!("sql/doctor/migrat
 static FUNCTIONS: Statement = Statement { text: include_str!("sql/doctor/functions.sql"), types: &[] };
 static DAMAGE: Statement = Statement { text: include_str!("sql/doctor/damage.sql"), types: &[] };
 static TABLES: Statement = Statement { text: include_str!("sql/doctor/tables.sql"), types: &[] };
-static TAKE_ADMIN: Statement = Statement { text: include_str!("sql/doctor/take_admin.sql"), types: &[] };
+static TAKE_OPERATOR: Statement =
+    Statement { text: include_str!("sql/doctor/take_operator.sql"), types: &[] };
 static WORKERS: Statement = Statement { text: include_str!("sql/doctor/workers.sql"), types: &[] };
 static STUCK: Statement = Statement { text: include_str!("sql/doctor/stuck.sql"), types: &[] };
 static LISTENERS: Statement = Statement { text: include_str!("sql/doctor/listeners.sql"), types: &[] };
@@ -97,8 +98,8 @@ pub(crate) async fn tables(client: &Client) -> Result<Vec<TableFacts>> {
 }
 
 /// Where the login may: without it row-level security would hide what is stuck.
-pub(crate) async fn take_admin(client: &Client) -> Result<()> {
-    query_unnamed(client, &TAKE_ADMIN, &[]).await.map(drop)
+pub(crate) async fn take_operator(client: &Client) -> Result<()> {
+    query_unnamed(client, &TAKE_OPERATOR, &[]).await.map(drop)
 }
 
 pub(crate) async fn workers(client: &Client) -> Result<Vec<WorkerFacts>> {

@@ -32,12 +32,13 @@ pub(crate) async fn in_force(client: &Client, tenant: Option<Uuid>) {
 }
 
 /// Every role that a deployment may grant.
-const GROUPS: [&str; 6] = [
+const GROUPS: [&str; 7] = [
     "windlass_app",
     "windlass_worker",
     "windlass_keeper",
     "windlass_server",
     "windlass_admin",
+    "windlass_operator",
     "windlass_reader",
 ];
 
@@ -370,7 +371,7 @@ async fn each_role_has_exactly_the_privileges_written_down() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let query = "
-        with roles (short, role) as (select r, 'windlass_' || r from unnest(array['app', 'worker', 'keeper', 'server', 'admin', 'reader']) r),
+        with roles (short, role) as (select r, 'windlass_' || r from unnest(array['app', 'worker', 'keeper', 'server', 'admin', 'operator', 'reader']) r),
         relations as (
           select 'relation ' || c.relname as object, r.short, string_agg(p.privilege, '+') as held
             from pg_class c cross join roles r

@@ -40,7 +40,7 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
         match who.as_str() {
             "application that enqueues" => {
                 place.enqueues(url).await;
-                refused(&["jobs", "list"], url, "windlass_server").await;
+                refused(&["jobs", "list"], url, "windlass_operator").await;
                 place.refuses_worker(url, "windlass_worker, windlass_keeper").await;
             }
             "PostgREST: the role that a JWT names" => {
@@ -55,7 +55,7 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
                 let worker = Worker::builder(&theirs).handler(Plain).start().await.unwrap();
                 place.runs("plain").await;
                 worker.stop().await.unwrap();
-                refused(&["audit", "verify"], url, "windlass_server").await;
+                refused(&["audit", "verify"], url, "windlass_operator").await;
             }
             "`windlass worker`" => {
                 let mut worker = place.worker(url, &[]).await;
@@ -64,7 +64,7 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
                 let job = place.queue.enqueue(&later).await.unwrap().id;
                 place.ends(job).await;
                 worker.ends_in_order().await;
-                refused(&["tokens", "list"], url, "windlass_server").await;
+                refused(&["tokens", "list"], url, "windlass_operator").await;
             }
             "`windlass worker --no-keeper`" => {
                 let mut worker = place.worker(url, &["--no-keeper"]).await;
@@ -79,7 +79,7 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
                     run(&["keeper", "--once", duty.as_str(), "--database-url", url]).await.expect(0);
                 }
                 place.refuses_worker(url, "windlass_worker").await;
-                refused(&["doctor"], url, "windlass_server").await;
+                refused(&["doctor"], url, "windlass_operator").await;
             }
             "`windlass serve`, also with `--keep`" => {
                 let arguments = ["serve", "--keep", "--listen", "127.0.0.1:0"];
@@ -114,6 +114,8 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
             }
             "operator with `--database-url`" => {
                 operator::every_command_works(&place, url).await;
+                operator::is_nobody_else(url).await;
+                refused(&["serve", "--listen", "127.0.0.1:0"], url, "windlass_server").await;
                 place.outdate().await;
                 refused(&["migrate"], url, "windlass_migrator").await;
             }
@@ -122,7 +124,7 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
                 let done = run(&["migrate", "--database-url", url]).await.expect(0);
                 assert!(done.out.contains("functions installed"), "{done:?}");
                 refused(&["serve", "--listen", "127.0.0.1:0"], url, "windlass_server").await;
-                refused(&["jobs", "list"], url, "windlass_server").await;
+                refused(&["jobs", "list"], url, "windlass_operator").await;
             }
             "analyst who only reads" => {
                 let theirs = Queue::connect(settings(url)).await.unwrap();
@@ -130,7 +132,7 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
                 assert!(!theirs.list(&windlass::Filter::new(DEFAULT_TENANT)).await.unwrap().jobs.is_empty());
                 let error = theirs.enqueue(&NewJob::new("hello")).await.unwrap_err().to_string();
                 assert!(error.contains("windlass_app"), "{error}");
-                refused(&["jobs", "list"], url, "windlass_server").await;
+                refused(&["jobs", "list"], url, "windlass_operator").await;
             }
             new => panic!("nothing tests the login of {new}"),
         }
@@ -147,9 +149,9 @@ async fn a_login_without_roles_is_told_which_it_needs() {
     for (arguments, role) in [
         (vec!["keeper"], "windlass_keeper"),
         (vec!["serve", "--listen", "127.0.0.1:0"], "windlass_server"),
-        (vec!["jobs", "list"], "windlass_server"),
-        (vec!["doctor"], "windlass_server"),
-        (vec!["audit", "head"], "windlass_server"),
+        (vec!["jobs", "list"], "windlass_operator"),
+        (vec!["doctor"], "windlass_operator"),
+        (vec!["audit", "head"], "windlass_operator"),
         (vec!["migrate"], "windlass_migrator"),
     ] {
         refused(&arguments, login.url(), role).await;

@@ -48,6 +48,20 @@ fn at(seconds: u64) -> Duration {
 }
 
 #[test]
+fn a_tenant_that_may_have_no_more_is_passed_over_and_keeps_its_place() {
+    let mut queue = Queue::default();
+    queue.lane(1, 1, 0, 1, 100);
+    queue.lane(2, 2, 0, 1, 2);
+    let loud = Uuid::from_u128(1);
+    let deal = queue.fair.deal_within(8, at(0), |tenant, wanted| if tenant == loud { 0 } else { wanted });
+    assert_eq!(queue.answer(&deal), [(2, 2)]);
+    assert!(queue.fair.holds_back() && queue.fair.is_active(1));
+    let deal = queue.fair.deal_within(8, at(0), |_, wanted| wanted.min(3));
+    assert_eq!(queue.answer(&deal).iter().map(|(_, got)| got).sum::<usize>(), 8);
+    assert!(!queue.fair.holds_back());
+}
+
+#[test]
 fn nothing_is_dealt_where_nothing_is_active() {
     let mut queue = Queue::default();
     assert_eq!(queue.fair.deal(10, at(0)), []);

@@ -103,3 +103,26 @@ impl Operator<'_> {
         ran.out.trim().to_owned()
     }
 }
+
+/// An operator reads no password's hash, begins no session and takes no other role than their own.
+pub(super) async fn is_nobody_else(url: &str) {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    for statement in [
+        "select windlass.find_user('ada@example.com')",
+        "select windlass.create_session('', gen_random_uuid(), null, null, null, 60, null, null)",
+        "select windlass.find_session('')",
+        "select windlass.create_password_reset(null, gen_random_uuid(), '', 60, 'me')",
+        "select windlass.put_user('{}')",
+        "select windlass.accept_invitation(null, '', '')",
+        "select password_hash from windlass.users",
+        "select from windlass.sessions",
+        "select from windlass.api_tokens",
+        "set role windlass_server",
+        "set role windlass_admin",
+        "set role windlass_owner",
+    ] {
+        let refused = client.batch_execute(statement).await.expect_err(statement);
+        assert_eq!(refused.code().unwrap().code(), "42501", "{statement}: {refused:?}");
+    }
+}

@@ -6,6 +6,8 @@
 -- worker, keeper: what worker processes and the housekeeping call, for all tenants.
 -- server: identity and administration, and all of the above, because the server speaks the worker protocol and may keep house.
 -- admin: requests of super-admins, with no tenant in force.
+-- operator: people with a login of their own, and the commands that they run on the database: administration, without sign-ins, accounts
+--   and members. Nobody reads a password's hash or becomes another person with it. It acts for all tenants, or for the one in force.
 do $$
 declare
   change record;
@@ -14,15 +16,15 @@ begin
     with wanted as (
       select f.function, 'windlass_' || r.role as role
         from (values
-          ('app reader worker keeper server admin',
+          ('app reader worker keeper server admin operator',
            'state_name state_code outcome_name source_name source_code readable current_tenant
             caller serves_all_tenants'),
-          ('app reader server admin', 'state_of limits_reached shown_instant trigger_fields'),
-          ('keeper server admin', 'troubles'), -- of all tenants while none is in force
-          ('app worker server admin', 'enqueue enqueue_many enqueue_routed enqueue_alike enqueue_routed_many emit'),
-          ('app worker keeper server admin', 'route_of definition'),
-          ('app worker server admin', 'cancel retry'),
-          ('worker server admin', 'define'),
+          ('app reader server admin operator', 'state_of limits_reached shown_instant trigger_fields'),
+          ('keeper server admin operator', 'troubles'), -- of all tenants while none is in force
+          ('app worker server admin operator', 'enqueue enqueue_many enqueue_routed enqueue_alike enqueue_routed_many emit'),
+          ('app worker keeper server admin operator', 'route_of definition'),
+          ('app worker server admin operator', 'cancel retry'),
+          ('worker server admin operator', 'define'),
           ('worker server',
            'register_worker heartbeat stop_worker set_waiting active_lanes has_several_tenants claim unclaim settle report_progress write_log
             register_remote touch_remote claim_remote unclaim_remote heartbeat_remote held_remote settle_remote hand_over'),
@@ -30,16 +32,19 @@ begin
            'promote lost_jobs reap lost_remote_jobs reap_remote expire unblock_all fold_tallies maintain_partitions prune prune_events
             summarize_times sample_activity seal_audit purge_deleted_tenants lead due_triggers next_due_ms fire_triggers
             pending_events event_triggers dispatch_events hold_event_back note_trouble'),
-          ('server admin',
+          ('server admin operator',
            'enqueue_as enqueue_as_many retry_unaudited purge purge_subject purge_tenant
             record_audit record_audits verify_audit remember_request answer_request
-            find_token create_token tokens_of revoke_token retire_token lock_member set_member_role members_of remove_member
-            create_invitation invitations_of revoke_invitation find_invitation accept_invitation accept_invitation_as_new
-            change_password create_password_reset find_password_reset reset_password heads_of verify_checkpoint
-            create_session find_session choose_tenant end_session find_user shown_definition
+            create_token tokens_of revoke_token retire_token heads_of verify_checkpoint shown_definition
             create_trigger update_trigger delete_trigger run_trigger retry_dispatch set_retention retention_progress place_hold release_hold
             ensure_tenant set_paused set_quiet'),
-          ('admin', 'create_definition change_definition create_tenant change_tenant mark_tenant_deleting shown_tenant put_user')
+          ('server admin',
+           'find_token lock_member set_member_role members_of remove_member
+            create_invitation invitations_of revoke_invitation find_invitation accept_invitation accept_invitation_as_new
+            change_password create_password_reset find_password_reset reset_password
+            create_session find_session choose_tenant end_session find_user'),
+          ('admin operator', 'create_definition change_definition create_tenant change_tenant mark_tenant_deleting shown_tenant'),
+          ('admin', 'put_user')
         ) g (roles, functions)
         cross join lateral regexp_split_to_table(g.roles, '\s+') r (role)
         cross join lateral regexp_split_to_table(g.functions, '\s+') f (function)),

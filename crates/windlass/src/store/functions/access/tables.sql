@@ -1,8 +1,8 @@
 -- Who may read which table. Run with every change of a function, so it leaves alone what is as it should be.
 --
 -- Everything that moves a job is a function that runs as the owner, so no other role can write a table. An application, a reader
--- and the server read the rows of the tenant in force (row-level security, forced); the admin those of every tenant; workers and
--- keepers read no table at all.
+-- and the server read the rows of the tenant in force (row-level security, forced); the admin those of every tenant; an operator those of
+-- the tenant in force, or of every tenant while none is; workers and keepers read no table at all.
 do $$
 declare
   name text;
@@ -30,12 +30,17 @@ begin
       using (worker_id !~ '@[0-9a-f-]{36}$' or right(worker_id, 36) = (select windlass.current_tenant())::text);
     create policy admin_reads on windlass.job_workers for select to windlass_admin using (true);
   end if;
+  if not exists (select from pg_policy p where p.polrelid = 'windlass.job_workers'::regclass and p.polname = 'operator_reads') then
+    create policy operator_reads on windlass.job_workers for select to windlass_operator
+      using ((select windlass.current_tenant()) is null or worker_id !~ '@[0-9a-f-]{36}$'
+             or right(worker_id, 36) = (select windlass.current_tenant())::text);
+  end if;
 end
 $$;
 
 do $$
 declare
-  readers constant text[] := array['windlass_app', 'windlass_reader', 'windlass_server', 'windlass_admin'];
+  readers constant text[] := array['windlass_app', 'windlass_reader', 'windlass_server', 'windlass_admin', 'windlass_operator'];
   everyone constant text[] := readers || array['windlass_worker', 'windlass_keeper'];
   change record;
 begin
@@ -47,8 +52,8 @@ begin
                  'job_definitions', 'job_triggers', 'queues', 'job_workers', 'tenants', 'job_log', 'jobs', 'job_attempts', 'job_counts',
                  'remote_lease', 'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold', 'purge_wait', 'activity'],
            readers),
-          (array['audit'], array['windlass_server', 'windlass_admin']),
-          (array['expiry', 'unblock_due'], array['windlass_admin']), -- the doctor's
+          (array['audit'], array['windlass_server', 'windlass_admin', 'windlass_operator']),
+          (array['expiry', 'unblock_due'], array['windlass_operator']), -- the doctor's
           (array['migration', 'installed_functions'], everyone)) g (relations, roles)
         cross join lateral unnest(g.relations) t (relation)
         cross join lateral unnest(g.roles) r (role)),

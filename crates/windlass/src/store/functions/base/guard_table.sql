@@ -1,5 +1,6 @@
 -- Row-level security for one table: forced, and everything allowed to the owner, as whom the functions run. `reads` names the
--- column that holds the tenant, for tables whose rows roles may read: those of the tenant in force, or of all for the admin.
+-- column that holds the tenant, for tables whose rows roles may read: those of the tenant in force, or of all for the admin, and for an
+-- operator while none is in force.
 -- A partition has no such policies, so it is reached only through its parent.
 -- Whatever is as it should be is left alone: every one of these statements locks the table against all who use it. A policy is
 -- compared by its name and its roles, so one whose condition changes must get a new name.
@@ -22,7 +23,9 @@ begin
         ('owner_moves_jobs', array['windlass_owner'], 'using (true) with check (true)', true),
         ('tenant_reads', array['windlass_app', 'windlass_reader', 'windlass_server'],
           format('using (%I = (select windlass.current_tenant()))', coalesce(reads, '')), reads is not null),
-        ('admin_reads', array['windlass_admin'], 'using (true)', reads is not null)) w (policy, roles, rule, is_wanted)
+        ('admin_reads', array['windlass_admin'], 'using (true)', reads is not null),
+        ('operator_reads', array['windlass_operator'], format('using ((select windlass.current_tenant()) is null or %I = (select windlass.current_tenant()))',
+          coalesce(reads, '')), reads is not null)) w (policy, roles, rule, is_wanted)
      where w.is_wanted
        and not exists (select from pg_policy p where p.polrelid = guarded and p.polname = w.policy
              and array(select r::regrole::text from unnest(p.polroles) r order by 1) = array(select r from unnest(w.roles) r order by 1))

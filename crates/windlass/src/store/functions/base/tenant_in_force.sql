@@ -11,13 +11,14 @@ create or replace function windlass.caller() returns text
 language sql stable
 return coalesce(nullif(current_setting('role'), 'none'), session_user::text);
 
--- Whether the caller may name any tenant while none is in force: workers, keepers, the server and the admin serve all of them;
+-- Whether the caller may name any tenant while none is in force: workers, keepers, the server, the admin and operators serve all of them;
 -- an application does not.
 create or replace function windlass.serves_all_tenants() returns boolean
 language sql stable
 return pg_has_role(windlass.caller()::name, 'windlass_worker', 'member')
   or pg_has_role(windlass.caller()::name, 'windlass_keeper', 'member')
   or pg_has_role(windlass.caller()::name, 'windlass_admin', 'member')
+  or pg_has_role(windlass.caller()::name, 'windlass_operator', 'member')
   or pg_has_role(windlass.caller()::name, 'windlass_owner', 'member');
 
 -- The one rule about tenants; every function that takes one asks it. The tenant a call is for: the one named, else the one in

@@ -1,4 +1,0 @@
--- Takes the admin's role where the login may, to see the rows of every tenant. A superuser sees them anyway, and more.
-select set_config('role', 'windlass_admin', false)
-  from pg_catalog.pg_roles r
- where r.rolname = session_user and not r.rolsuper and pg_has_role(r.rolname, 'windlass_admin', 'member')
