@@ -1,13 +1,15 @@
 //! Test support.
 
 mod extent;
+mod login;
 mod plain;
 mod postgres;
 mod queue;
 mod wait;
 
 pub use extent::{is_full, sample, times};
+pub use login::Login;
 pub use plain::Plain;
 pub use postgres::{TestDatabase, TestServer};
-pub use queue::{TestQueue, migrated, settings};
-pub use wait::eventually;
+pub use queue::{DEFAULTS, TestQueue, migrated, settings};
+pub use wait::{eventually, until_somebody_waits, until_waits_or_ends, waiting_for_locks};

@@ -193,7 +193,7 @@ async fn exists(admin: &Client, database: &str) -> bool {
     databases_starting_with(admin, database).await.iter().any(|name| name == database)
 }
 
-async fn run(admin: &Client, statement: &str) {
+pub(crate) async fn run(admin: &Client, statement: &str) {
     admin
         .batch_execute(statement)
         .await

@@ -12,27 +12,36 @@ pub struct TestQueue {
     queue: Queue,
 }
 
+/// Defaults that every database of a test has, such as `timezone = 'UTC'; lock_timeout = '2s'`. So the same tests run on hostile ones.
+pub const DEFAULTS: &str = "WINDLASS_TEST_DEFAULTS";
+
 impl TestQueue {
     pub async fn create() -> Self {
-        let database = migrated().await;
-        let queue = Queue::connect(settings(database.url()))
-            .await
-            .unwrap_or_else(|error| panic!("cannot connect: {error}"));
-        Self { database, queue }
+        let given = std::env::var(DEFAULTS).unwrap_or_default();
+        let defaults: Vec<_> = given.split(';').filter_map(|one| one.trim().split_once(" = ")).collect();
+        Self::create_under(&defaults).await
     }
 
     /// The same in a database whose defaults are others, such as `("timezone", "'America/New_York'")`.
     pub async fn create_under(defaults: &[(&str, &str)]) -> Self {
         let database = migrated().await;
-        let client = crate::postgres::connect(database.url()).await;
-        for (name, value) in defaults {
-            let set = format!("alter database {} set {name} = {value}", database.name());
-            client.batch_execute(&set).await.unwrap_or_else(|error| panic!("cannot run {set:?}: {error:?}"));
-        }
-        let queue = Queue::connect(settings(database.url()))
-            .await
-            .unwrap_or_else(|error| panic!("cannot connect: {error}"));
-        Self { database, queue }
+        set_defaults(&database, defaults).await;
+        Self::connect(database).await
+    }
+
+    /// Migrated only after the database has these defaults and this content.
+    pub async fn migrated_under(defaults: &[(&str, &str)], content: &str) -> Self {
+        let database = TestDatabase::create("empty", "", async |_| {}).await;
+        crate::postgres::run(&crate::postgres::connect(database.url()).await, content).await;
+        set_defaults(&database, defaults).await;
+        let migrated = windlass::migrate(&settings(database.url())).await;
+        migrated.unwrap_or_else(|error| panic!("cannot migrate: {error}"));
+        Self::connect(database).await
+    }
+
+    async fn connect(database: TestDatabase) -> Self {
+        let queue = Queue::connect(settings(database.url())).await;
+        Self { database, queue: queue.unwrap_or_else(|error| panic!("cannot connect: {error}")) }
     }
 
     pub fn queue(&self) -> &Queue {
@@ -43,9 +52,14 @@ impl TestQueue {
         self.database.url()
     }
 
-    /// A client of its own, as the server's superuser: tests look behind the curtain with it.
+    /// A client of its own, as the server's superuser: tests look behind the curtain with it. What a test asks itself, and the
+    /// transactions that it begins, must not depend on the isolation that is the default.
     pub async fn client(&self) -> tokio_postgres::Client {
-        crate::postgres::connect(self.url()).await
+        let client = crate::postgres::connect(self.url()).await;
+        if std::env::var_os(DEFAULTS).is_some() {
+            crate::postgres::run(&client, "set default_transaction_isolation = 'read committed'").await;
+        }
+        client
     }
 
     pub async fn tenant(&self, slug: &str) -> Uuid {
@@ -61,6 +75,17 @@ impl std::ops::Deref for TestQueue {
 
     fn deref(&self) -> &Queue {
         &self.queue
+    }
+}
+
+async fn set_defaults(database: &TestDatabase, defaults: &[(&str, &str)]) {
+    if defaults.is_empty() {
+        return;
+    }
+    let client = crate::postgres::connect(database.url()).await;
+    for (name, value) in defaults {
+        crate::postgres::run(&client, &format!("alter database {} set {name} = {value}", database.name()))
+            .await;
     }
 }
 

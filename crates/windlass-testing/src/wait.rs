@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::task::JoinHandle;
+use tokio_postgres::Client;
+
 const LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -13,4 +16,23 @@ pub async fn eventually(description: &str, mut condition: impl AsyncFnMut() -> b
         assert!(Instant::now() < deadline, "waited {} s in vain: {description}", LIMIT.as_secs());
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Waits until another session of this client's database waits for a lock.
+pub async fn until_somebody_waits(client: &Client) {
+    eventually("somebody waits for a lock", async || waiting_for_locks(client).await > 0).await;
+}
+
+/// Waits until this task has ended or somebody waits for a lock. For a task that waits with a time-out, or whose guard a mutant took out.
+pub async fn until_waits_or_ends<T>(client: &Client, task: &JoinHandle<T>) {
+    let what = "the task ends or waits for a lock";
+    eventually(what, async || task.is_finished() || waiting_for_locks(client).await > 0).await;
+}
+
+/// How many sessions of this client's database wait for a lock. Those of autovacuum do not count: no test starts them.
+pub async fn waiting_for_locks(client: &Client) -> i64 {
+    let waits = "select count(*) from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and backend_type = 'client backend'";
+    let row = client.query_one(waits, &[]).await;
+    row.unwrap_or_else(|error| panic!("cannot see who waits: {error:?}")).get(0)
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use reqwest::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -13,9 +14,9 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// An empty SETTINGS frame, and the acknowledgement of the server's.
 const SETTINGS: [u8; 18] = [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0];
 
-/// A server that waits a moment for a first request, and another one for the next.
+/// A server that waits a moment for a first request, and another one for the next: long enough for a client on a busy machine.
 async fn impatient() -> TestServer {
-    let moment = Duration::from_millis(300);
+    let moment = Duration::from_secs(2);
     TestServer::start_with(Options { header_timeout: moment, idle_timeout: moment, ..Options::default() })
         .await
 }
@@ -34,21 +35,20 @@ async fn until_closed(mut stream: TcpStream) -> Vec<u8> {
 #[tokio::test]
 async fn a_connection_without_a_request_is_closed() {
     let server = impatient().await;
-    let openings: [(&str, &[u8]); 4] = [
+    let openings: [(&str, &[u8]); 5] = [
         ("nothing", b""),
         ("the beginning of a preface", &PREFACE[..10]),
         ("a preface", PREFACE),
+        ("a preface and the settings", &[PREFACE, &SETTINGS].concat()),
         ("half a head", b"GET /health/live HTTP/1.1\r\nhost: x\r\n"),
     ];
-    for (name, opening) in openings {
+    let closings = openings.map(async |(name, opening)| {
         let mut stream = connect(&server).await;
         stream.write_all(opening).await.unwrap();
         let said = until_closed(stream).await;
         assert!(!String::from_utf8_lossy(&said).contains("200 OK"), "{name}");
-    }
-    let mut stream = connect(&server).await;
-    stream.write_all(&[PREFACE, &SETTINGS].concat()).await.unwrap();
-    until_closed(stream).await;
+    });
+    join_all(closings).await;
     assert_eq!(server.anonymous().get("/health/live").await.status, StatusCode::OK);
 }
 
@@ -87,26 +87,53 @@ async fn a_connection_is_kept_for_a_while_between_requests_and_not_longer() {
         assert!(String::from_utf8_lossy(&answer[..read]).starts_with("HTTP/1.1 200"));
     }
     until_closed(stream).await;
+}
 
-    // The same over HTTP/2, by a client that would keep it for ever.
-    let client = reqwest::Client::builder().http2_prior_knowledge().no_proxy().pool_idle_timeout(None);
-    let client = client.build().unwrap();
-    for _ in 0..2 {
-        let answer = client.get(format!("{}/health/live", server.base)).send().await.unwrap();
-        assert_eq!(answer.status(), StatusCode::OK);
+/// GET /health/live as one HEADERS frame of this stream, which it also ends.
+fn second_version(stream: u8) -> Vec<u8> {
+    const GET_OVER_HTTP: [u8; 2] = [0x82, 0x86];
+    const PATH: u8 = 4;
+    const AUTHORITY: u8 = 1;
+    let path = b"/health/live";
+    let block = [&GET_OVER_HTTP[..], &[PATH, path.len() as u8], path, &[AUTHORITY, 1, b'x']].concat();
+    [&[0, 0, block.len() as u8, 1, 0b101, 0, 0, 0, stream][..], &block].concat()
+}
+
+/// The same over HTTP/2, by a client that would keep it for ever.
+#[tokio::test]
+async fn a_connection_of_http2_is_kept_for_a_while_between_requests_and_not_longer() {
+    let server = impatient().await;
+    let mut stream = connect(&server).await;
+    stream.write_all(&[PREFACE, &SETTINGS].concat()).await.unwrap();
+    for id in [1, 3, 5] {
+        stream.write_all(&second_version(id)).await.unwrap();
+        // The head of the answer: a HEADERS frame of the same stream, which begins with the status 200.
+        loop {
+            let mut frame = [0; 9];
+            stream.read_exact(&mut frame).await.unwrap();
+            let [high, middle, low, kind, _, .., of] = frame;
+            let mut content = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
+            stream.read_exact(&mut content).await.unwrap();
+            if (kind, of) == (1, id) {
+                assert_eq!(content[0], 0x88, "{content:?}");
+                break;
+            }
+        }
     }
+    until_closed(stream).await;
 }
 
 /// A stream says nothing for longer than that, and stays.
 #[tokio::test]
 async fn a_stream_is_not_silent() {
-    let server = impatient().await;
+    // Shorter than the second between two looks at the counters.
+    let options = Options { idle_timeout: Duration::from_millis(300), ..Options::default() };
+    let server = TestServer::start_with(options).await;
     let stream = server.admin.request(reqwest::Method::GET, "/api/v1/jobs/stream").send().await.unwrap();
     let mut stream = stream.error_for_status().unwrap();
     let mut heard = String::new();
     let job = server.queue.define(&windlass::Definition::new("a")).await.unwrap();
     assert!(!job.is_nil());
-    // Longer than the server's patience: a second look at the counters is a second away.
     for count in ["\"queued\":0", "\"queued\":1", "\"queued\":2"] {
         while !heard.contains(count) {
             heard.push_str(&String::from_utf8_lossy(&stream.chunk().await.unwrap().expect("it goes on")));

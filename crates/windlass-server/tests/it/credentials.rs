@@ -4,7 +4,7 @@ use serde_json::json;
 use uuid::Uuid;
 use windlass_server::auth::session::{self, From};
 use windlass_server::auth::{Kind, Role, Secret, TokenSecret};
-use windlass_testing::eventually;
+use windlass_testing::until_somebody_waits;
 
 use crate::support::people::PASSWORD;
 use crate::support::{Client, TestServer};
@@ -29,11 +29,7 @@ async fn a_session_does_not_begin_with_a_password_that_was_changed_meanwhile() {
     let entering = tokio::spawn(async move {
         session::sign_in(&app, "ada@example.com", Secret::new(PASSWORD), &From::default()).await
     });
-    let waits = "select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')";
-    eventually("it waits for the account", async || {
-        watching.query_one(waits, &[]).await.unwrap().get::<_, bool>(0)
-    })
-    .await;
+    until_somebody_waits(&watching).await;
     changing.batch_execute("commit").await.unwrap();
     let refused = entering.await.unwrap().unwrap_err();
     assert_eq!(refused.kind.status(), 401);

@@ -7,16 +7,15 @@
 mod forms;
 mod state;
 mod values;
-mod world;
+pub(crate) mod world;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 use windlass::NewJob;
 use windlass_server::auth::{Permission, Role};
 use windlass_server::http::{Audience, Options, Route, table};
-use windlass_testing::TestQueue;
+use windlass_testing::{Login, TestQueue};
 
-use crate::support::login::Login;
 use crate::support::{Client, TestServer};
 use state::State;
 use world::{Ids, body};

@@ -2,7 +2,6 @@
 //! description, and what it leaves behind is searched for secrets.
 
 mod described;
-pub(crate) mod login;
 pub(crate) mod people;
 pub(crate) mod secrets;
 
@@ -132,6 +131,7 @@ pub(crate) struct Client {
     base: String,
     pub(crate) token: Option<String>,
     headers: Vec<(String, String)>,
+    limit: Option<Duration>,
 }
 
 /// What came back.
@@ -152,7 +152,7 @@ impl Client {
         if let Some(token) = &token {
             secrets::issued(token);
         }
-        Self { http, base: base.to_owned(), token, headers: Vec::new() }
+        Self { http, base: base.to_owned(), token, headers: Vec::new(), limit: None }
     }
 
     /// The same with one more header on every request.
@@ -166,8 +166,16 @@ impl Client {
         client
     }
 
+    /// The same, and each request must be answered within this time.
+    pub(crate) fn within(&self, limit: Duration) -> Self {
+        Self { limit: Some(limit), ..self.clone() }
+    }
+
     pub(crate) fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
         let mut request = self.http.request(method, format!("{}{path}", self.base));
+        if let Some(limit) = self.limit {
+            request = request.timeout(limit);
+        }
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
@@ -183,7 +191,8 @@ impl Client {
             secrets::noticed(body);
             request = request.json(body);
         }
-        let response = request.send().await.unwrap();
+        let sent = request.send().await;
+        let response = sent.unwrap_or_else(|error| panic!("{method} {path}: {error}"));
         let (status, headers) = (response.status(), response.headers().clone());
         let answer = Answer { status, headers, text: response.text().await.unwrap() };
         if let Ok(body) = serde_json::from_str(&answer.text) {

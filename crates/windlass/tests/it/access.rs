@@ -7,7 +7,6 @@ mod hostile;
 mod installation;
 mod logins;
 mod matrix;
-pub(crate) mod roles;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,15 +19,20 @@ use windlass::{
     Claim, Context, Definition, Done, Duty, Error, Failure, Filter, Handler, Keeper, KeeperSettings, NewJob,
     Pull, Puller, Queue, State, Worker,
 };
-use windlass_testing::{TestQueue, eventually, settings};
-
-pub(crate) use roles::Role;
-use roles::refusal;
+use windlass_testing::{Login, TestQueue, eventually, settings};
 
 /// What everyone's row-level security lets through.
 pub(crate) async fn in_force(client: &Client, tenant: Option<Uuid>) {
     let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();
     client.execute("select set_config('windlass.tenant_id', $1, false)", &[&tenant]).await.unwrap();
+}
+
+/// The SQLSTATE of what must have been refused.
+pub(crate) fn refusal<T>(answer: Result<T, tokio_postgres::Error>) -> String {
+    match answer {
+        Ok(_) => "nothing refused it".to_owned(),
+        Err(error) => error.code().map_or_else(|| error.to_string(), |code| code.code().to_owned()),
+    }
 }
 
 /// Every role that a deployment may grant.
@@ -174,7 +178,7 @@ async fn a_tenant_sees_its_own_rows_and_nobody_elses() {
     let relations = relations(&admin).await;
 
     for group in ["windlass_app", "windlass_reader", "windlass_server"] {
-        let role = Role::create(&queue, Some(group)).await;
+        let role = Login::create(&queue, group).await;
         let client = role.client().await;
         let mut readable = 0;
         for (relation, column) in &relations {
@@ -209,8 +213,8 @@ async fn a_tenant_sees_its_own_rows_and_nobody_elses() {
 async fn the_worker_role_runs_jobs_and_reads_no_table() {
     let queue = TestQueue::create().await;
     let (app, worker) = (
-        Role::create(&queue, Some("windlass_app")).await,
-        Role::create(&queue, Some("windlass_worker, windlass_keeper")).await,
+        Login::create(&queue, "windlass_app").await,
+        Login::create(&queue, "windlass_worker, windlass_keeper").await,
     );
     let tenant = queue.tenant("a").await;
 
@@ -244,7 +248,7 @@ async fn the_worker_role_runs_jobs_and_reads_no_table() {
 async fn no_role_writes_a_table_of_jobs() {
     let queue = TestQueue::create().await;
     for group in GROUPS {
-        let role = Role::create(&queue, Some(group)).await;
+        let role = Login::create(&queue, group).await;
         let client = role.client().await;
         in_force(&client, Some(windlass::DEFAULT_TENANT)).await;
         for (relation, _) in relations(&queue.client().await).await {
@@ -264,7 +268,7 @@ async fn a_reader_reads_and_does_nothing_else() {
     queue.define(&Definition::new("a")).await.unwrap();
     let tenant = queue.tenant("a").await;
     let job = queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap().id;
-    let role = Role::create(&queue, Some("windlass_reader")).await;
+    let role = Login::create(&queue, "windlass_reader").await;
     let readers = Queue::connect(settings(role.url())).await.unwrap();
     assert_eq!(readers.job(tenant, job).await.unwrap().map(|job| job.status), Some(State::Queued));
     assert_eq!(readers.counts(Some(tenant)).await.unwrap()[0].queued, 1);
@@ -286,7 +290,7 @@ async fn a_reader_reads_and_does_nothing_else() {
 #[tokio::test]
 async fn a_role_without_a_grant_calls_nothing_and_reads_nothing() {
     let queue = TestQueue::create().await;
-    let role = Role::create(&queue, None).await;
+    let role = Login::create(&queue, "").await;
     let client = role.client().await;
     let admin = queue.client().await;
     let functions = "select format('windlass.%I(%s)', p.proname,
@@ -318,7 +322,7 @@ async fn a_tenant_in_force_cannot_act_for_another() {
     queue.define(&Definition::new("a")).await.unwrap();
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let job = queue.enqueue(&NewJob::new("a").tenant(b).subject("s", "1")).await.unwrap().id;
-    let role = Role::create(&queue, Some("windlass_server")).await;
+    let role = Login::create(&queue, "windlass_server").await;
     let client = role.client().await;
     in_force(&client, Some(a)).await;
     for call in [
@@ -351,7 +355,7 @@ async fn the_hot_way_in_refuses_another_tenant_than_the_one_in_force() {
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let query = "select lane from windlass.route_of($1, 'a', null, null)";
     let lane: i32 = queue.client().await.query_one(query, &[&b]).await.unwrap().get(0);
-    let role = Role::create(&queue, Some("windlass_app")).await;
+    let role = Login::create(&queue, "windlass_app").await;
     let client = role.client().await;
     in_force(&client, Some(a)).await;
     let one = "select windlass.enqueue_routed($1, gen_random_uuid(), $2, 3::smallint, '{}', null)";

@@ -5,9 +5,8 @@ use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::{DEFAULT_TENANT, NewJob, migrate};
-use windlass_testing::{TestQueue, eventually, settings};
+use windlass_testing::{Login, TestQueue, eventually, settings};
 
-use crate::access::roles::Role;
 use crate::cliffs::listen;
 use crate::support::{Hand, count, ending};
 
@@ -63,7 +62,7 @@ async fn a_reader_that_holds_every_lock_it_can_stops_nobody() {
     let tenant = queue.tenant("a").await;
     hand.client.execute("update windlass.tenants set max_running = 5, max_lanes = 10", &[]).await.unwrap();
     let job = hand.enqueue("'held', ordering_key => 'k'").await;
-    let reader = Role::create(&queue, Some("windlass_reader")).await;
+    let reader = Login::create(&queue, "windlass_reader").await;
     let holding = reader.client().await;
     hold_every_lock(&holding, tenant).await;
 
@@ -119,7 +118,7 @@ async fn what_is_said_on_the_channel_names_nobody() {
         .await
         .unwrap();
     hand.client.execute("select windlass.set_waiting($1, true)", &[&hand.worker]).await.unwrap();
-    let app = Role::create(&queue, Some("windlass_app")).await;
+    let app = Login::create(&queue, "windlass_app").await;
     let (bell, mut heard) = listen(app.url()).await;
     let of_tenant = format!("'private-kind', tenant_id => '{tenant}'");
     let mut jobs = vec![hand.enqueue(&of_tenant).await, hand.enqueue(&of_tenant).await];

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use windlass::{
     DEFAULT_TENANT, Definition, Duty, Keeper, KeeperSettings, NewJob, Queue, Reach, State, Unique,
 };
-use windlass_testing::{TestQueue, eventually, settings};
+use windlass_testing::{TestQueue, eventually, settings, until_waits_or_ends};
 
 use crate::support::{
     Acting, Hand, assert_counts_are_exact, attempts, count, ending, job, keeper, status, worker,
@@ -228,11 +228,7 @@ async fn a_partition_is_not_dropped_under_a_job_that_is_just_being_committed() {
     windlass::enqueue(&transaction, &NewJob::new("held").id(low)).await.unwrap();
     let keeper = keeper(&queue);
     let dropping = tokio::spawn(async move { keeper.run_once(Duty::Partition).await });
-    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    eventually("it waits for the lock or has given up", async || {
-        dropping.is_finished() || count(&client, waits).await == 1
-    })
-    .await;
+    until_waits_or_ends(&client, &dropping).await;
     transaction.commit().await.unwrap();
     dropping.await.unwrap().unwrap();
     assert_eq!(status(&client, low).await, "queued", "an acknowledged job is gone");

@@ -7,7 +7,7 @@ use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::{Duty, KeeperSettings};
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, eventually, waiting_for_locks};
 
 use crate::plans::watch::Watch;
 use crate::support::{Acting, Hand, assert_counts_are_exact, count, ending, keeper, status, worker};
@@ -98,16 +98,18 @@ async fn looking_for_missed_hand_overs_reads_what_is_new() {
     let (queue, hand) = start().await;
     let need = hand.enqueue("'held'").await;
     wait_for(&hand, need, 3000, "cancel").await;
-    for _ in 0..60 {
-        unblock_all(&hand.client).await;
-    }
     let mut watch = Watch::open(queue.url()).await;
     let read = async |watch: &mut Watch| {
         watch.client.execute("select windlass.unblock_new(200)", &[]).await.unwrap();
         let plans = watch.plans().await;
         plans.iter().map(|plan| plan.rows_read("dependency")).sum::<u64>()
     };
-    assert_eq!(read(&mut watch).await, 0, "everything was looked at");
+    // How far it gets in a round depends on the oldest transaction of the whole server, which runs other tests too.
+    eventually("everything was looked at", async || {
+        unblock_all(&hand.client).await;
+        read(&mut watch).await == 0
+    })
+    .await;
     wait_for(&hand, need, 3, "cancel").await;
     let new = read(&mut watch).await;
     assert!((1..50).contains(&new), "{new}");
@@ -215,8 +217,7 @@ async fn nothing_slow_delays_reaping() {
     let held = holder.transaction().await.unwrap();
     held.batch_execute("lock table windlass.unblock_mark, windlass.total").await.unwrap();
     let running = worker(&queue).handler(Acting).start().await.unwrap();
-    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    eventually("the other duties wait", async || count(&hand.client, waits).await >= 2).await;
+    eventually("the other duties wait", async || waiting_for_locks(&hand.client).await >= 2).await;
     hand.fall_silent().await;
     let lost = "select count(*) from windlass.history where outcome = 5";
     eventually("the job is taken back", async || count(&hand.client, lost).await == 1).await;

@@ -4,13 +4,15 @@
 mod gates;
 mod lifecycle;
 
+use std::pin::pin;
+
 use jiff::SignedDuration;
 use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::{Definition, Fence, Filter, NewJob, Queue, Reach};
-use windlass_testing::{TestQueue, eventually, settings};
+use windlass_testing::{TestQueue, eventually, settings, until_somebody_waits, waiting_for_locks};
 
 use crate::schedule;
 use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, lose_worker};
@@ -140,7 +142,7 @@ async fn two_claims_under_a_limit_of_one(queue: &TestQueue, hand: &Hand) -> Told
     hand.client.batch_execute("begin").await.unwrap();
     holds(hand.claim_all().await.len() == 1, "the first claim does not keep to the limit")?;
     let other = Hand::new(queue.client().await).await;
-    let (second, ()) = tokio::join!(other.claim_all(), commit_once_waited_for(queue, &hand.client));
+    let second = commit_beside(queue, &hand.client, other.claim_all()).await;
     holds(second.is_empty(), "two claims that do not see each other go past the limit")
 }
 
@@ -192,16 +194,19 @@ async fn m12_a_cancel_that_does_not_wait_for_the_holder_is_noticed() {
     catches("cancel", guard, instead, "it counts as ended while it runs", a_cancel_of_a_running_job).await;
 }
 
-/// Ends the transaction that is open there, once somebody waits for it. Who does not wait is through before long.
-async fn commit_once_waited_for(queue: &TestQueue, open: &Client) {
-    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
+/// Runs `second` beside the transaction that is open there, which commits once `second` waits for it or has ended.
+async fn commit_beside<T>(queue: &TestQueue, open: &Client, second: impl Future<Output = T>) -> T {
     let probe = queue.client().await;
-    for _ in 0..50 {
-        if count(&probe, waits).await > 0 {
-            break;
-        }
-    }
+    let mut second = pin!(second);
+    let ended = tokio::select! {
+        ended = &mut second => Some(ended),
+        () = until_somebody_waits(&probe) => None,
+    };
     open.batch_execute("commit").await.unwrap();
+    match ended {
+        Some(ended) => ended,
+        None => second.await,
+    }
 }
 
 async fn two_needs_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
@@ -216,8 +221,7 @@ async fn two_needs_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
         [&first.tenant, &first.job, &first.attempt, &first.token];
     open.execute(settle, &params).await.unwrap();
-    let ending = async { hand.settle(second, None).await };
-    let (settled, ()) = tokio::join!(ending, commit_once_waited_for(queue, &open));
+    let settled = commit_beside(queue, &open, hand.settle(second, None)).await;
     holds(settled, "the second end does not count")?;
     // One that had to wait for too long leaves it to the keeper.
     hand.client.execute("select windlass.unblock_rest(100)", &[]).await.unwrap();
@@ -261,9 +265,8 @@ async fn a_diamond_that_fails_from_both_ends(queue: &TestQueue, hand: &Hand) -> 
                 [&fence.tenant, &fence.job, &fence.attempt, &fence.token, &ending::dead_letter()];
             client.execute(settle, &params).await.is_ok()
         }));
-        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
         eventually("it waits, or leaves it to the keeper", async || {
-            count(&hand.client, waits).await == waiting || failing.iter().any(JoinHandle::is_finished)
+            waiting_for_locks(&hand.client).await == waiting || failing.iter().any(JoinHandle::is_finished)
         })
         .await;
     }

@@ -3,7 +3,7 @@
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::Duty;
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, until_somebody_waits};
 
 use serde_json::json;
 
@@ -29,8 +29,7 @@ async fn overtaken<T: Send + 'static>(
     held.batch_execute("lock table windlass.line").await.unwrap();
     let late = tokio::spawn(late);
     let other = queue.client().await;
-    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    eventually("it waits for the lock", async || count(&other, waits).await == 1).await;
+    until_somebody_waits(&other).await;
     meanwhile(&other).await;
     held.rollback().await.unwrap();
     late.await.unwrap()

@@ -54,8 +54,6 @@ async fn a_full_default_partition_is_never_read_under_a_lock_that_stops_everybod
     let ids: Vec<NewJob> = (0..12_000).map(|_| NewJob::new("held").id(Uuid::new_v4())).collect();
     queue.enqueue_many(&ids).await.unwrap();
     let read = "select coalesce(sum(seq_tup_read), 0)::bigint from pg_stat_xact_all_tables where relname = 'job_default'";
-    let stops = "select count(*) from pg_locks where pid = pg_backend_pid() and mode = 'AccessExclusiveLock'
-        and relation = 'windlass.job_default'::regclass";
     let stops_parent =
         "select count(*) from pg_locks where pid = pg_backend_pid() and mode = 'AccessExclusiveLock'
         and relation = 'windlass.job'::regclass";
@@ -67,11 +65,10 @@ async fn a_full_default_partition_is_never_read_under_a_lock_that_stops_everybod
             .query_one("select made, is_unfinished from windlass.maintain_partitions(3)", &[])
             .await
             .unwrap();
-        let (rows_read, is_stopping) = (count(&step, read).await, count(&step, stops).await > 0);
+        let rows_read = count(&step, read).await;
         assert_eq!(count(&step, stops_parent).await, 0, "the parent is never closed");
         let attaches = row.get::<_, i32>(0) > 0;
         assert!(!(attaches && rows_read > 0), "{rows_read} rows were read to attach a partition");
-        assert!(is_stopping || rows_read > 0 || !row.get::<_, bool>(1));
         step.batch_execute("commit").await.unwrap();
         made += row.get::<_, i32>(0);
         steps += 1;
@@ -80,11 +77,9 @@ async fn a_full_default_partition_is_never_read_under_a_lock_that_stops_everybod
             break;
         }
     }
-    assert_eq!(
-        (made, steps, scans),
-        (2, 3, 2),
-        "bodies in three steps, of which the look and the check read; history at once"
-    );
+    assert_eq!((made, scans), (2, 2), "bodies by a look and a check that read; history at once");
+    // A step that meets a lock, of autovacuum for one, is done again.
+    assert!(steps >= 3, "{steps}");
     assert_eq!(count(&client, "select count(*) from pg_constraint where conname like 'not\\_%'").await, 0);
     assert_eq!(count(&client, "select count(*) from windlass.partition_problems()").await, 0);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use uuid::Uuid;
 use windlass::{DEFAULT_TENANT, Definition, Error, NewJob, State, Unique};
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, eventually, until_somebody_waits};
 
 use crate::support::{Hand, assert_counts_are_exact, count};
 
@@ -125,8 +125,7 @@ async fn a_racer_whose_rival_rolls_back_is_inserted() {
         let new = new.clone();
         async move { queue.enqueue(&new).await.unwrap() }
     });
-    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    eventually("ours waits for the rival", async || count(&hand.client, waits).await == 1).await;
+    until_somebody_waits(&hand.client).await;
     transaction.rollback().await.unwrap();
     let ours = ours.await.unwrap();
     assert!(!ours.is_duplicate && ours.id != theirs.id);

@@ -13,10 +13,10 @@ use crate::support::TestServer;
 
 const ABSENT: &str = "00000000-0000-7000-8000-0000000000ff";
 
-pub(super) struct Ids(HashMap<&'static str, String>);
+pub(crate) struct Ids(HashMap<&'static str, String>);
 
 impl Ids {
-    pub(super) fn absent() -> Self {
+    pub(crate) fn absent() -> Self {
         let names = [
             "job_id",
             "claimed_id",
@@ -39,17 +39,17 @@ impl Ids {
     }
 
     /// A fence that is one, of something else: what is no fence at all is another matter.
-    pub(super) fn with_fence_of(mut self, other: &Self) -> Self {
+    pub(crate) fn with_fence_of(mut self, other: &Self) -> Self {
         self.0.insert("fence", other.get("fence").to_owned());
         self
     }
 
-    pub(super) fn get(&self, name: &str) -> &str {
+    pub(crate) fn get(&self, name: &str) -> &str {
         &self.0[name]
     }
 
     /// Ids that are there, all of them this tenant's where tenants have them.
-    pub(super) async fn of(server: &TestServer, tenant: Uuid) -> Self {
+    pub(crate) async fn of(server: &TestServer, tenant: Uuid) -> Self {
         let mut ids = Self::absent();
         let admin = server.client(tenant, Role::TenantAdmin).await;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -93,7 +93,7 @@ impl Ids {
         ids
     }
 
-    pub(super) fn path(&self, route: &Route) -> String {
+    pub(crate) fn path(&self, route: &Route) -> String {
         let mut path = route.path.to_owned();
         while let Some(start) = path.find('{') {
             let end = path[start..].find('}').unwrap() + start;
@@ -112,7 +112,7 @@ impl Ids {
     }
 
     /// What must be so before a verb can do anything.
-    pub(super) async fn prepare(&self, server: &TestServer, route: &Route, tenant: Uuid) {
+    pub(crate) async fn prepare(&self, server: &TestServer, route: &Route, tenant: Uuid) {
         if matches!(route.path, "/api/v1/jobs/{job_id}/retry" | "/api/v1/jobs/retry") {
             server.queue.cancel(tenant, self.get("job_id").parse().unwrap()).await.unwrap();
         }
@@ -128,7 +128,7 @@ impl Ids {
 }
 
 /// A body that the route takes.
-pub(super) fn body(route: &Route, ids: &Ids) -> Value {
+pub(crate) fn body(route: &Route, ids: &Ids) -> Value {
     let new = Uuid::now_v7().simple().to_string();
     let fence = ids.get("fence");
     match (&route.method, route.path) {

@@ -13,10 +13,9 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use uuid::Uuid;
 use windlass::{DEFAULT_TENANT, Definition, Duty, NewJob, Queue, State, Worker, migrate};
-use windlass_testing::{Plain, TestQueue, eventually, settings};
+use windlass_testing::{Login, Plain, TestQueue, eventually, settings};
 
 use crate::cli::{Ran, run, windlass};
-use crate::support::login::Login;
 
 const GUIDE: &str = include_str!("../../../../../docs/guides/security.md");
 

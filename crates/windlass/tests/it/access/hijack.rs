@@ -2,9 +2,7 @@
 
 use tokio_postgres::Client;
 use windlass::Definition;
-use windlass_testing::TestQueue;
-
-use super::roles::Role;
+use windlass_testing::{Login, TestQueue};
 
 /// They have no SET clause, and say in their file why they need none.
 const WITHOUT_SEARCH_PATH: [&str; 1] = ["enqueue_routed"];
@@ -27,7 +25,7 @@ async fn shadows_of_names_and_operators_are_never_used() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let tenant = queue.tenant("a").await;
-    let role = Role::create(&queue, Some("windlass_server")).await;
+    let role = Login::create(&queue, "windlass_server").await;
     let admin = queue.client().await;
     admin.batch_execute(&format!("create schema shadow authorization {}", role.name)).await.unwrap();
     let client = role.client().await;

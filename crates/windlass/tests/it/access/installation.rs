@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 use windlass::INSTALLATION;
-use windlass_testing::TestQueue;
+use windlass_testing::{Login, TestQueue};
 
 use super::GROUPS;
 use super::calls::{About, Function, functions};
 use super::matrix::outcome;
-use super::roles::Role;
 
 /// These answer by decision: the keeper goes over all tenants; `state_of` runs as its caller, to whom row-level security shows the rows of
 /// the tenant in force; and our own processes are trusted to have routed the job that they give to `enqueue_routed`.
@@ -24,7 +23,7 @@ async fn no_function_acts_for_the_installation_while_a_tenant_is_in_force() {
     let installation = About { tenant: INSTALLATION, job: Uuid::new_v4(), lane: 1 };
     let mut answered = BTreeSet::new();
     for group in GROUPS {
-        let role = Role::create(&queue, Some(group)).await;
+        let role = Login::create(&queue, group).await;
         let client = role.client().await;
         let is_held =
             |function: &Function| function.takes_a_tenant() && !ANSWER.contains(&function.name.as_str());

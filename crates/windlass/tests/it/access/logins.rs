@@ -4,9 +4,9 @@ use windlass::{
     Definition, Duty, Error, EventFilter, Filter, Keeper, KeeperSettings, NewEvent, NewJob, Queue, State,
     Worker, migrate,
 };
-use windlass_testing::{Plain, TestQueue, eventually, settings};
+use windlass_testing::{Login, Plain, TestQueue, eventually, settings};
 
-use super::roles::{Role, refusal};
+use super::refusal;
 
 const GUIDE: &str = include_str!("../../../../../docs/guides/security.md");
 
@@ -24,7 +24,7 @@ async fn an_application_enqueues_emits_and_reads_for_the_tenant_it_names() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("plain")).await.unwrap();
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
-    let role = Role::create(&queue, Some(&roles_of("application that enqueues"))).await;
+    let role = Login::create(&queue, &roles_of("application that enqueues")).await;
     let app = Queue::connect(settings(role.url())).await.unwrap();
     for tenant in [a, b] {
         let job = app.enqueue(&NewJob::new("plain").tenant(tenant)).await.unwrap().id;
@@ -61,7 +61,7 @@ async fn an_application_enqueues_emits_and_reads_for_the_tenant_it_names() {
 async fn an_application_of_the_only_tenant_names_none() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("plain")).await.unwrap();
-    let role = Role::create(&queue, Some(&roles_of("application that enqueues"))).await;
+    let role = Login::create(&queue, &roles_of("application that enqueues")).await;
     let app = Queue::connect(settings(role.url())).await.unwrap();
     app.enqueue(&NewJob::new("plain")).await.unwrap();
     let other = queue.tenant("b").await;
@@ -83,7 +83,7 @@ async fn an_application_cannot_use_another_tenants_lane() {
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let query = "select lane from windlass.route_of($1, 'plain', null, null)";
     let lane: i32 = queue.client().await.query_one(query, &[&b]).await.unwrap().get(0);
-    let role = Role::create(&queue, Some("windlass_app")).await;
+    let role = Login::create(&queue, "windlass_app").await;
     let client = role.client().await;
     client.execute("select set_config('windlass.tenant_id', $1, false)", &[&a.to_string()]).await.unwrap();
     let one = "select windlass.enqueue_routed($1, gen_random_uuid(), $2, 3::smallint, '{}', null)";
@@ -104,7 +104,7 @@ async fn an_application_sees_the_workers_of_the_installation_and_of_its_own_tena
         admin.execute(register, &[&name]).await.unwrap();
     }
     for group in ["windlass_app", "windlass_reader", "windlass_server"] {
-        let role = Role::create(&queue, Some(group)).await;
+        let role = Login::create(&queue, group).await;
         let client = role.client().await;
         let seen = async |tenant: &str| -> Vec<String> {
             client.execute("select set_config('windlass.tenant_id', $1, false)", &[&tenant]).await.unwrap();
@@ -129,7 +129,7 @@ async fn what_an_application_passes_to_the_routed_functions_is_checked() {
     let a = queue.tenant("a").await;
     let query = "select lane from windlass.route_of($1, 'plain', null, null)";
     let lane: i32 = queue.client().await.query_one(query, &[&a]).await.unwrap().get(0);
-    let role = Role::create(&queue, Some("windlass_app")).await;
+    let role = Login::create(&queue, "windlass_app").await;
     let client = role.client().await;
     client.execute("select set_config('windlass.tenant_id', $1, false)", &[&a.to_string()]).await.unwrap();
     let of =
@@ -205,7 +205,7 @@ async fn no_session_variable_suppresses_an_audit_row() {
     queue.define(&Definition::new("plain")).await.unwrap();
     let job = queue.enqueue(&NewJob::new("plain")).await.unwrap().id;
     queue.cancel(windlass::DEFAULT_TENANT, job).await.unwrap();
-    let role = Role::create(&queue, Some("windlass_app")).await;
+    let role = Login::create(&queue, "windlass_app").await;
     let client = role.client().await;
     client.batch_execute("set windlass.audited = 'on'").await.unwrap();
     client
@@ -222,7 +222,7 @@ async fn workers_and_keepers_do_their_work_with_their_own_roles() {
     let queue = TestQueue::create().await;
     let tenant = queue.tenant("a").await;
     for who in ["application that embeds a worker", "`windlass worker`"] {
-        let role = Role::create(&queue, Some(&roles_of(who))).await;
+        let role = Login::create(&queue, &roles_of(who)).await;
         let theirs = Queue::connect(settings(role.url())).await.unwrap();
         let worker = Worker::builder(&theirs).handler(Plain).start().await.unwrap();
         let job = queue.enqueue(&NewJob::new("plain").tenant(tenant)).await.unwrap().id;
@@ -235,7 +235,7 @@ async fn workers_and_keepers_do_their_work_with_their_own_roles() {
         role.drop().await;
     }
     for who in ["`windlass keeper`", "`windlass worker`", "`windlass serve`, also with `--keep`"] {
-        let role = Role::create(&queue, Some(&roles_of(who))).await;
+        let role = Login::create(&queue, &roles_of(who)).await;
         let theirs = Queue::connect(settings(role.url())).await.unwrap();
         let keeper = Keeper::new(theirs.clone(), KeeperSettings::default());
         for duty in Duty::ALL {
@@ -249,12 +249,12 @@ async fn workers_and_keepers_do_their_work_with_their_own_roles() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_migrator_installs_functions_and_the_operator_examines() {
     let queue = TestQueue::create().await;
-    let role = Role::create(&queue, Some(&roles_of("`windlass migrate`"))).await;
+    let role = Login::create(&queue, &roles_of("`windlass migrate`")).await;
     let undo = "update windlass.installed_functions set checksum = 'another'";
     queue.client().await.batch_execute(undo).await.unwrap();
     assert!(migrate(&settings(role.url())).await.unwrap().functions_installed);
     role.drop().await;
-    let role = Role::create(&queue, Some(&roles_of("operator with `--database-url`"))).await;
+    let role = Login::create(&queue, &roles_of("operator with `--database-url`")).await;
     windlass::examine(&settings(role.url())).await.unwrap();
     let theirs = Queue::connect(settings(role.url())).await.unwrap();
     assert_eq!(theirs.verify_audit(&[]).await.unwrap(), []);

@@ -4,9 +4,9 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 use windlass::DEFAULT_TENANT;
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, until_somebody_waits};
 
-use super::{Told, catches, commit_once_waited_for, holds};
+use super::{Told, catches, commit_beside, holds};
 use crate::support::{Hand, count, ending};
 
 async fn failed(hand: &Hand, key: &str) -> Uuid {
@@ -54,7 +54,7 @@ async fn a_retry_that_nobody_waits_for_yet(queue: &TestQueue, hand: &Hand) -> To
     open.batch_execute("begin").await.unwrap();
     assert_eq!(retry(&open, two).await.unwrap(), "blocked");
     last_waits_for(hand, "a", two).await;
-    let (second, ()) = tokio::join!(retry(&hand.client, one), commit_once_waited_for(queue, &open));
+    let second = commit_beside(queue, &open, retry(&hand.client, one)).await;
     second.unwrap();
     run_all(hand).await
 }
@@ -145,9 +145,7 @@ async fn two_invitations_for_one_place(queue: &TestQueue, hand: &Hand) -> Told {
     };
     let open = queue.client().await;
     open.batch_execute(&format!("begin; {}", invite("one"))).await.unwrap();
-    let invite_two = invite("two");
-    let second = hand.client.batch_execute(&invite_two);
-    let (second, ()) = tokio::join!(second, commit_once_waited_for(queue, &open));
+    let second = commit_beside(queue, &open, hand.client.batch_execute(&invite("two"))).await;
     if let Err(error) = second {
         assert_eq!(error.code().map(SqlState::code), Some("WL005"), "{error}");
     }
@@ -170,8 +168,7 @@ async fn an_event_of_a_tenant_that_is_marked_meanwhile(queue: &TestQueue, hand: 
     open.batch_execute(&format!("begin; {emit}")).await.unwrap();
     let late = queue.client().await;
     let emitting = tokio::spawn(async move { late.batch_execute(&emit).await });
-    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    eventually("the second event waits", async || count(&hand.client, waits).await == 1).await;
+    until_somebody_waits(&hand.client).await;
     hand.client.execute("select windlass.mark_tenant_deleting($1)", &[&tenant]).await.unwrap();
     open.batch_execute("rollback").await.unwrap();
     if let Err(error) = emitting.await.unwrap() {

@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::{DEFAULT_TENANT, Duty};
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, until_waits_or_ends};
 
 use super::{Told, catches, holds};
 use crate::support::{Hand, count, ending, keeper, status};
@@ -104,10 +104,7 @@ async fn a_wait_for_a_job_that_is_being_pruned(queue: &TestQueue, hand: &Hand) -
     let other = queue.client().await;
     let pruning =
         tokio::spawn(async move { other.execute("select windlass.prune(100)", &[]).await.unwrap() });
-    let locked = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    let probe = queue.client().await;
-    eventually("it waits or is through", async || pruning.is_finished() || count(&probe, locked).await == 1)
-        .await;
+    until_waits_or_ends(&queue.client().await, &pruning).await;
     hand.client.batch_execute("commit").await.unwrap();
     pruning.await.unwrap();
     unblock(&hand.client).await;

@@ -1,7 +1,7 @@
 //! Retries that could make jobs wait for each other: none of them closes a circle, and the key's jobs still run one at a time.
 
 use uuid::Uuid;
-use windlass_testing::eventually;
+use windlass_testing::until_waits_or_ends;
 
 use super::start;
 use crate::support::{Hand, assert_counts_are_exact, count, ending, status};
@@ -75,12 +75,7 @@ async fn two_retries_at_once_do_not_close_a_circle_together() {
         hand.client.batch_execute("begin").await.unwrap();
         hand.retry(one).await;
         let retrying = tokio::spawn(async move { other.retry(two).await });
-        let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-        let probe = queue.client().await;
-        eventually("it waits or is through", async || {
-            retrying.is_finished() || count(&probe, waits).await == 1
-        })
-        .await;
+        until_waits_or_ends(&queue.client().await, &retrying).await;
         hand.client.batch_execute("commit").await.unwrap();
         retrying.await.unwrap();
         run_all(&hand).await;

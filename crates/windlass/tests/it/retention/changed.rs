@@ -1,10 +1,9 @@
 //! Deletions that were decided earlier, and what has happened to the job since: a retry, or another job that waits for it.
 
 use serde_json::{Value, json};
-use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::{DEFAULT_TENANT, Definition, State};
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, until_somebody_waits};
 
 use super::{DAY, ended, prune, statuses};
 use crate::support::{Hand, assert_counts_are_exact, count, ending, status};
@@ -94,18 +93,13 @@ async fn a_retry_and_the_deletion_after_a_clean_up_exclude_each_other() {
             let late = tokio::spawn(async move {
                 other.query_one(retry, &[&DEFAULT_TENANT, &audio]).await.unwrap().get::<_, String>(0)
             });
-            until_one_waits(&hand.client).await;
+            until_somebody_waits(&hand.client).await;
             open.batch_execute("commit").await.unwrap();
             assert_eq!(late.await.unwrap(), "missing");
             assert_eq!(status(&hand.client, audio).await, "missing");
         }
         assert_counts_are_exact(&hand.client).await;
     }
-}
-
-async fn until_one_waits(client: &Client) {
-    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    eventually("it waits", async || count(client, waits).await == 1).await;
 }
 
 /// A failed need does not become a met one because retention deletes it.
@@ -167,7 +161,7 @@ async fn a_job_is_not_deleted_while_another_begins_to_wait_for_it() {
         } else {
             open.execute(prune, &[]).await.unwrap();
             let enqueuing = tokio::spawn(async move { other.query_one(&wait, &[]).await });
-            until_one_waits(&hand.client).await;
+            until_somebody_waits(&hand.client).await;
             open.batch_execute("commit").await.unwrap();
             let refused = enqueuing.await.unwrap().unwrap_err();
             assert_eq!(refused.code().unwrap().code(), "WL008", "{refused:?}");

@@ -2,12 +2,9 @@
 
 use uuid::Uuid;
 use windlass::{Definition, NewJob};
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, until_somebody_waits};
 
 use crate::support::count;
-
-const WAITS: &str =
-    "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
 
 fn place(tenant: Uuid) -> String {
     format!("select windlass.place_hold('{tenant}', null, null, null, 'case 12', 'counsel')")
@@ -23,7 +20,7 @@ async fn a_tenant_is_not_deleted_under_a_hold_that_is_being_placed() {
     assert!(!deleter.query_one(&purge, &[]).await.unwrap().get::<_, bool>(0), "the first step marks it");
     counsel.batch_execute(&format!("begin; {}", place(tenant))).await.unwrap();
     let deleting = tokio::spawn(async move { deleter.query_one(&purge, &[]).await });
-    eventually("the deletion waits for the hold", async || count(&watcher, WAITS).await > 0).await;
+    until_somebody_waits(&watcher).await;
     counsel.batch_execute("commit").await.unwrap();
     let refused = deleting.await.unwrap().unwrap_err();
     assert_eq!(refused.code().map(|code| code.code()), Some("WL020"), "{refused}");
