@@ -1,8 +1,8 @@
 //! How much of an exhaustive product a run tries.
 //!
 //! Products such as every zone × every change × every expression take minutes and rarely find anything new. A run tries a part of them
-//! that is chosen anew each time, so that many runs try everything. `./dev test --full` tries everything at once. `./dev test` prints the
-//! seed of its choice; `WINDLASS_TEST_SEED` repeats it.
+//! that is chosen anew each time, and in CI for each commit, so that many runs try everything. `./dev test --full` tries everything at
+//! once. `./dev test` prints the seed of its choice; `WINDLASS_TEST_SEED` repeats it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
