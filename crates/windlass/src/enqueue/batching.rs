@@ -20,26 +20,28 @@ use crate::store::enqueue_as::{ByCaller, routed_as};
 /// The statement is sent by a task of its own: a caller who hangs up must not take the others with them.
 pub(crate) async fn enqueue(queue: &Queue, tenant: Uuid, caller: ByCaller) -> Result<Timestamp> {
     let (answer, answered) = oneshot::channel();
-    queue.waiting().lock().push_back(Waiting { tenant, caller, answer });
-    tokio::spawn(carry(queue.clone()));
+    queue.waiting().add(tenant, Waiting { caller, answer });
+    tokio::spawn(carry(queue.clone(), tenant));
     answered.await.unwrap_or_else(|_| Err(Error::unanswered()))
 }
 
-/// As many of these run as callers wait, so whoever is not taken by one is taken by another.
-async fn carry(queue: Queue) {
-    match queue.database().session().await {
-        Ok(mut session) => send(queue.database(), &mut session, queue.waiting().take()).await,
+/// As many of these run for a tenant as its callers wait, so whoever is not taken by one is taken by another. They take that tenant's
+/// share of the connections: where a transaction of the tenant's own holds them up, they hold up nobody else.
+async fn carry(queue: Queue, tenant: Uuid) {
+    match queue.database().session_of(Some(tenant)).await {
+        Ok(mut session) => send(queue.database(), &mut session, tenant, queue.waiting().take(tenant)).await,
         Err(error) => {
-            let first = queue.waiting().lock().pop_front();
-            if let Some(first) = first {
+            if let Some(first) = queue.waiting().take_one(tenant) {
                 tell(first, Err(error));
             }
         }
     }
 }
 
-async fn send(db: &Database, session: &mut Session, group: Vec<Waiting>) {
-    let Some(tenant) = group.first().map(|first| first.tenant) else { return };
+async fn send(db: &Database, session: &mut Session, tenant: Uuid, group: Vec<Waiting>) {
+    if group.is_empty() {
+        return;
+    }
     let callers: Vec<&ByCaller> = group.iter().map(|one| &one.caller).collect();
     let answer = routed_as(db, session, tenant, &callers).await;
     // Refused whole, so nothing of it is there. What was not answered is not tried again, because it may be, and what took too long

@@ -1,6 +1,6 @@
-//! The callers from outside whose enqueue waits for a connection. How they are sent is in `enqueue/batching.rs`.
+//! The callers from outside whose enqueue waits for a connection, by tenant. How they are sent is in `enqueue/batching.rs`.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
@@ -16,36 +16,41 @@ const MOST: usize = 64;
 /// Those who wait for a connection.
 #[derive(Default)]
 pub(crate) struct WaitingList {
-    waiting: Mutex<VecDeque<Waiting>>,
+    waiting: Mutex<HashMap<Uuid, VecDeque<Waiting>>>,
 }
 
 /// One of them.
 pub(crate) struct Waiting {
-    pub(crate) tenant: Uuid,
     pub(crate) caller: ByCaller,
     pub(crate) answer: oneshot::Sender<Result<Timestamp>>,
 }
 
 impl WaitingList {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn add(&self, tenant: Uuid, one: Waiting) {
+        self.lock().entry(tenant).or_default().push_back(one);
     }
 
-    /// The one who has waited longest, and those of the same tenant behind them. Whoever has hung up is left out.
-    pub(crate) fn take(&self) -> Vec<Waiting> {
-        let mut waiting = self.lock();
+    /// Those of a tenant who have waited longest. Whoever has hung up is left out.
+    pub(crate) fn take(&self, tenant: Uuid) -> Vec<Waiting> {
+        self.take_at_most(MOST, tenant)
+    }
+
+    pub(crate) fn take_one(&self, tenant: Uuid) -> Option<Waiting> {
+        self.take_at_most(1, tenant).pop()
+    }
+
+    fn take_at_most(&self, most: usize, tenant: Uuid) -> Vec<Waiting> {
+        let mut all = self.lock();
+        let Some(waiting) = all.get_mut(&tenant) else { return Vec::new() };
         waiting.retain(|one| !one.answer.is_closed());
-        let Some(tenant) = waiting.front().map(|first| first.tenant) else { return Vec::new() };
-        let mut group = Vec::new();
-        let mut rest = VecDeque::with_capacity(waiting.len());
-        for one in waiting.drain(..) {
-            if one.tenant == tenant && group.len() < MOST {
-                group.push(one);
-            } else {
-                rest.push_back(one);
-            }
+        let group = waiting.drain(..most.min(waiting.len())).collect();
+        if waiting.is_empty() {
+            all.remove(&tenant);
         }
-        *waiting = rest;
         group
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, VecDeque<Waiting>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,7 @@
 use tokio::task::JoinSet;
 use uuid::Uuid;
 use windlass::{Actor, DEFAULT_TENANT, Definition, NewJob, Queue};
-use windlass_testing::{TestQueue, eventually, settings};
+use windlass_testing::{TestQueue, eventually, settings, until_somebody_waits, waiting_for_locks};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn callers_who_wait_go_together_and_each_has_an_answer_and_an_audit_row_of_their_own() {
@@ -34,11 +34,7 @@ async fn callers_who_wait_go_together_and_each_has_an_answer_and_an_audit_row_of
             (number, narrow.enqueue_as(tenant, &actor(&format!("caller {number}")), &job).await)
         });
     }
-    let waits = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()";
-    eventually("the first has the connection and waits", async || {
-        client.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 1
-    })
-    .await;
+    until_somebody_waits(&client).await;
     holder.batch_execute("rollback").await.unwrap();
 
     let mut answers = callers.join_all().await;
@@ -62,6 +58,44 @@ async fn callers_who_wait_go_together_and_each_has_an_answer_and_an_audit_row_of
     assert_eq!(rows, 149);
     // The group with the refused one was written one by one; it has at most 64.
     assert!(transactions < 80, "{transactions} transactions");
+}
+
+/// A tenant's own open transaction holds up its enqueues, which take its share of the connections and no other's.
+#[tokio::test(flavor = "multi_thread")]
+async fn enqueues_that_wait_for_their_tenants_quota_leave_connections_to_others() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let (loud, quiet) = (queue.tenant("loud").await, queue.tenant("quiet").await);
+    let client = queue.client().await;
+    let served = Queue::connect(settings(queue.url()).connections(4)).await.unwrap().for_callers();
+    let enqueue = async |tenant| {
+        served.enqueue_as(tenant, &actor("caller"), &NewJob::new("a").tenant(tenant)).await.unwrap();
+    };
+    for tenant in [loud, quiet] {
+        enqueue(tenant).await;
+    }
+    // The process knows of no quota for a few seconds more, so that the jobs go the quick way and meet it in the database.
+    client.execute("select windlass.change_tenant($1, '{\"max_queued\": 1000}')", &[&loud]).await.unwrap();
+
+    let open = queue.client().await;
+    open.batch_execute(&format!("begin; select windlass.enqueue('a', tenant_id => '{loud}')")).await.unwrap();
+    let mut callers = JoinSet::new();
+    for round in 1..=6 {
+        for _ in 0..4 {
+            let served = served.clone();
+            callers.spawn(async move {
+                served.enqueue_as(loud, &actor("loud"), &NewJob::new("a").tenant(loud)).await.map(drop)
+            });
+        }
+        // As many wait as there are connections for them.
+        eventually("they wait", async || waiting_for_locks(&client).await >= round.min(3)).await;
+        enqueue(quiet).await;
+        assert!(callers.try_join_next().is_none(), "the quiet tenant had to wait for the loud one");
+    }
+    open.batch_execute("commit").await.unwrap();
+    for answer in callers.join_all().await {
+        answer.unwrap();
+    }
 }
 
 fn actor(name: &str) -> Actor {
