@@ -23,7 +23,6 @@ mod refusals;
 mod searches;
 mod standing;
 mod time;
-mod turns;
 
 use axum::Router;
 use axum::http::Method;

@@ -10,7 +10,6 @@ pub mod hooks;
 pub mod http;
 mod logs;
 pub mod metrics;
-mod places;
 pub mod server;
 #[cfg(feature = "otel")]
 pub mod traces;

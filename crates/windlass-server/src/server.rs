@@ -22,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
+use windlass::Places;
 
 pub(crate) use origin::client_of;
 pub use origin::{OverTls, Proxies};
@@ -29,7 +30,6 @@ use silence::{Activity, Answer, Patience};
 use unread::Noted;
 
 use crate::http::{App, LONGEST_WAIT, router};
-use crate::places::Places;
 
 /// How to start.
 #[derive(Debug)]
@@ -120,7 +120,7 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
         while connections.try_join_next().is_some() {}
         // A proxy brings everybody's connections, and whoever is on this machine has other ways to harm it.
         let is_counted = !proxies.contains(from.ip()) && !from.ip().to_canonical().is_loopback();
-        let place_of_address = of_an_address.take(network_of(from.ip()));
+        let place_of_address = of_an_address.take(network_of(from.ip()), 1);
         if is_counted && place_of_address.is_none() {
             tracing::debug!(%from, "an address has as many connections as it may have");
             continue;

@@ -186,7 +186,10 @@ impl Pull {
         let _places = match puller.tenant {
             Some(tenant) => {
                 let [claims, named] = &self.inner.waiting;
-                Some((claims.take(tenant, 1)?, named.take(tenant, names)?))
+                Some((
+                    claims.take(tenant, 1).ok_or(Error::Busy)?,
+                    named.take(tenant, names).ok_or(Error::Busy)?,
+                ))
             }
             None => None,
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{Pull, Queue};
+use windlass::{Places, Pull, Queue};
 
 use super::bodies::Bodies;
 use super::everyone::Everyone;
@@ -16,7 +16,6 @@ use super::refusals::{Refusal, Refusals};
 use super::searches::Searches;
 use crate::auth::{Attempts, Authenticator, JwtSettings};
 use crate::hooks::Hooks;
-use crate::places::Places;
 use crate::server::Proxies;
 use crate::web::Pulses;
 

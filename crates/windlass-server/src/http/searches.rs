@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use uuid::Uuid;
+use windlass::{Turn, Turns};
 
 use super::problem::{Problem, ProblemKind};
-use super::turns::{Turn, Turns};
 
 /// Searches at once of one tenant, and of all.
 const OF_TENANT: usize = 2;

@@ -11,12 +11,12 @@ use axum::http::request::Parts;
 use axum::response::sse::Event;
 use serde_json::json;
 use uuid::Uuid;
+use windlass::Place;
 
 use super::app::App;
 use super::guard::{InProcess, tenant_of};
 use super::problem::{Problem, ProblemKind};
 use crate::auth::{Caller, Permission};
-use crate::places::Place;
 
 /// Together with what the authenticator believes for a moment, a stream ends within some six seconds.
 const EVERY: Duration = Duration::from_secs(3);
@@ -46,7 +46,7 @@ impl FromRequestParts<App> for Standing {
         let caller = request.extensions.get::<Caller>().cloned().ok_or_else(Problem::unauthorized)?;
         let permission = request.extensions.get::<Permission>().copied().ok_or_else(Problem::unauthorized)?;
         let tenant = caller.tenant.unwrap_or(windlass::INSTALLATION);
-        let place = app.streams().take(tenant).ok_or_else(|| {
+        let place = app.streams().take(tenant, 1).ok_or_else(|| {
             let most = app.options().streams_per_tenant;
             let detail = format!("a tenant has at most {most} streams open at a time; close another one");
             Problem::of(ProblemKind::TooManyRequests, detail).retry_after(RETRY_AFTER)

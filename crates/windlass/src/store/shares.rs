@@ -3,67 +3,35 @@
 //! A tenant that wants more waits in a line of its own. The line has an end: whoever would stand behind it, or has stood in it for too
 //! long, is told so. One tenant alone can use all connections but a quarter.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use super::database::{Database, Session};
+use super::turns::{Turn, Turns};
 use crate::error::{Error, Result};
 
 /// Requests of one tenant that may wait for each connection it may hold, and for how long.
 const WAITING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
-const MOST_TENANTS: usize = 10_000;
 
 /// The shares of all tenants.
 #[derive(Debug, Clone)]
-pub(super) struct Shares {
-    most: usize,
-    of: Arc<Mutex<HashMap<Uuid, TenantPlaces>>>,
-}
-
-#[derive(Debug, Clone)]
-struct TenantPlaces {
-    /// Those who hold a connection, and those who wait.
-    line: Arc<Semaphore>,
-    connections: Arc<Semaphore>,
-}
+pub(super) struct Shares(Arc<Turns>);
 
 /// A connection's worth of a tenant's share.
-pub(super) struct Share {
-    _line: OwnedSemaphorePermit,
-    _connection: OwnedSemaphorePermit,
-}
+pub(super) type Share = Turn;
 
 impl Shares {
     pub(super) fn of(connections: usize) -> Self {
         let for_others = if connections > 1 { (connections / 4).max(1) } else { 0 };
-        Self { most: connections - for_others, of: Arc::default() }
+        // The pool itself bounds those of all tenants.
+        Self(Arc::new(Turns::new(connections - for_others, usize::MAX, Some(WAITING), PATIENCE)))
     }
 
     async fn take(&self, tenant: Uuid) -> Result<Share> {
-        let places = self.places(tenant);
-        let Ok(line) = places.line.try_acquire_owned() else { return Err(Error::Busy) };
-        match tokio::time::timeout(PATIENCE, places.connections.acquire_owned()).await {
-            Ok(Ok(connection)) => Ok(Share { _line: line, _connection: connection }),
-            _ => Err(Error::Busy),
-        }
-    }
-
-    fn places(&self, tenant: Uuid) -> TenantPlaces {
-        let mut of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        if of.len() >= MOST_TENANTS {
-            // Whoever has none and waits for none has a full share anyway.
-            of.retain(|_, places| Arc::strong_count(&places.line) > 1);
-        }
-        let new = || TenantPlaces {
-            line: Arc::new(Semaphore::new(self.most * (1 + WAITING))),
-            connections: Arc::new(Semaphore::new(self.most)),
-        };
-        of.entry(tenant).or_insert_with(new).clone()
+        self.0.take(tenant).await.ok_or(Error::Busy)
     }
 }
 
@@ -76,7 +44,7 @@ impl Database {
     }
 
     /// A connection for a tenant's request, or for one that is nobody's in particular.
-    pub(super) async fn session_of(&self, tenant: Option<Uuid>) -> Result<Session> {
+    pub(crate) async fn session_of(&self, tenant: Option<Uuid>) -> Result<Session> {
         let share = match (&self.shares, tenant) {
             (Some(shares), Some(tenant)) => Some(shares.take(tenant).await?),
             _ => None,
@@ -93,7 +61,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_tenant_leaves_a_quarter_to_others_and_its_line_has_an_end() {
-        let most = |connections| Shares::of(connections).most;
+        let most = |connections| Shares::of(connections).0.of_tenant();
         assert_eq!([1, 2, 4, 8, 40].map(most), [1, 1, 3, 6, 30]);
         let shares = Shares::of(2);
         let (loud, quiet) = (Uuid::from_u128(1), Uuid::from_u128(2));

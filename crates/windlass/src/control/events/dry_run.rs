@@ -25,7 +25,7 @@ impl Looking {
     /// which ones.
     pub async fn dry_run(&self, event: &NewEvent) -> Result<Vec<WouldFire>> {
         let tenant = self.reach.owner();
-        let under_way = Arc::new(self.dry_runs.take(tenant, 1)?);
+        let under_way = Arc::new(self.dry_runs.take(tenant, 1).ok_or(Error::Busy)?);
         let (now, _) = store::trigger::now(&self.session, tenant).await?;
         let payload = event.payload_value()?;
         let (id, name) = (Uuid::nil(), event.name.clone());

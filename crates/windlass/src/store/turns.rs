@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 #[derive(Debug)]
-pub(super) struct Turns {
+pub struct Turns {
     of_tenant: usize,
     /// Those of a tenant who have a turn and those who wait for one.
     with_waiting: usize,
@@ -26,7 +26,7 @@ struct Line {
 
 /// One turn, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub struct Turn {
     _line: OwnedSemaphorePermit,
     _of_tenant: OwnedSemaphorePermit,
     _of_all: OwnedSemaphorePermit,
@@ -34,7 +34,7 @@ pub(crate) struct Turn {
 
 impl Turns {
     /// `waiting`: how many may wait for each turn of a tenant; none if there is no limit.
-    pub(super) fn new(of_tenant: usize, of_all: usize, waiting: Option<usize>, patience: Duration) -> Self {
+    pub fn new(of_tenant: usize, of_all: usize, waiting: Option<usize>, patience: Duration) -> Self {
         let bounded = |permits: usize| permits.min(Semaphore::MAX_PERMITS);
         let with_waiting =
             waiting.map_or(Semaphore::MAX_PERMITS, |waiting| of_tenant.saturating_mul(1 + waiting));
@@ -47,11 +47,13 @@ impl Turns {
         }
     }
 
-    pub(super) fn of_tenant(&self) -> usize {
+    /// How many turns a tenant has at a time.
+    pub fn of_tenant(&self) -> usize {
         self.of_tenant
     }
 
-    pub(super) async fn take(&self, tenant: Uuid) -> Option<Turn> {
+    /// Waits for a turn. None if too many of the tenant's wait already, or this one has waited for too long.
+    pub async fn take(&self, tenant: Uuid) -> Option<Turn> {
         let line = self.line(tenant);
         let place = line.with_waiting.try_acquire_owned().ok()?;
         // The tenant's own comes first: those who wait for it are in nobody else's way.
@@ -63,8 +65,8 @@ impl Turns {
         tokio::time::timeout(self.patience, both).await.ok().flatten()
     }
 
-    #[cfg(test)]
-    pub(super) fn tenants(&self) -> usize {
+    /// Tenants that have a turn or wait for one.
+    pub fn tenants(&self) -> usize {
         self.tenants.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
