@@ -20,6 +20,9 @@ use crate::auth::{Authenticated, Caller, Permission, Role};
 use crate::server::client_of;
 use crate::web;
 
+/// Whose turns those have who are not known. No tenant has this id, and the installation's is another.
+const STRANGERS: Uuid = Uuid::max();
+
 /// What the guard of one route knows.
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded {
@@ -96,7 +99,7 @@ fn refusal(route: &Guarded, problem: Problem) -> Response {
 }
 
 /// Lets the handler answer: at once, or in its tenant's turn if that may take much of a processor. A body comes whole before the
-/// turn, so that a slow client holds no place. Requests without a credential are one tenant's here: nobody's.
+/// turn, so that a slow client holds no place.
 async fn serve(
     route: &Guarded,
     caller: Option<&Caller>,
@@ -111,13 +114,17 @@ async fn serve(
         return Ok(next.run(request).await);
     }
     let (request, held) = bodies::whole(request, &route.app).await?;
-    let tenant = caller.map_or(Uuid::nil(), |caller| caller.tenant.unwrap_or(windlass::INSTALLATION));
-    let turn = route.app.heavy().turn(tenant).await?;
+    let turn = route.app.heavy().turn(whose_turn(caller)).await?;
     let answer = async move {
         let _held = held;
         next.run(request).await
     };
     Ok(heavy::apart(turn, answer).await)
+}
+
+/// A tenant's, the installation's for super-admins, or that of everybody who is not known.
+fn whose_turn(caller: Option<&Caller>) -> Uuid {
+    caller.map_or(STRANGERS, |caller| caller.tenant.unwrap_or(windlass::INSTALLATION))
 }
 
 async fn admit(route: &Guarded, request: &Parts) -> Result<Caller, Refused> {
@@ -174,4 +181,26 @@ fn named_tenant(request: &Parts) -> Result<Option<Uuid>, Problem> {
     let Some(named) = request.headers.get("x-tenant-id") else { return Ok(None) };
     let tenant = named.to_str().ok().and_then(|text| text.parse().ok());
     tenant.map(Some).ok_or_else(|| Problem::of(ProblemKind::BadRequest, "X-Tenant-Id must be a tenant's id"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Who;
+
+    #[test]
+    fn strangers_take_no_turn_of_a_super_admin_or_a_tenant() {
+        let caller = |tenant| Caller {
+            who: Who::Hook { name: "h".to_owned() },
+            role: Role::SuperAdmin,
+            tenant,
+            scopes: None,
+            expires_at: None,
+            from_address: None,
+            request_id: None,
+        };
+        let strangers = whose_turn(None);
+        assert_ne!(strangers, whose_turn(Some(&caller(None))));
+        assert_ne!(strangers, whose_turn(Some(&caller(Some(windlass::DEFAULT_TENANT)))));
+    }
 }

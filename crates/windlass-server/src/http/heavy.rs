@@ -15,14 +15,17 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use windlass::{Turn, Turns};
 
 use super::problem::{Problem, ProblemKind};
-use super::turns::{Turn, Turns};
 
 /// A body up to this size is checked in well under a millisecond.
 const SMALL_BODY: u64 = 32 * 1024;
 /// Of all tenants at once, for each one of a tenant.
 const TENANTS_AT_ONCE: usize = 8;
+/// However many processors there are: half of the threads that the runtime has for work that blocks, because what runs on one of them may
+/// need a second one, to compare a password or to check a large text.
+const MOST_AT_ONCE: usize = 256;
 /// How many may wait for each one that runs, and for how long.
 const WAITING: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -38,7 +41,8 @@ pub(crate) struct Heavy(Turns);
 
 impl Heavy {
     pub(crate) fn new(of_tenant: usize) -> Self {
-        Self(Turns::new(of_tenant, of_tenant.saturating_mul(TENANTS_AT_ONCE), Some(WAITING), PATIENCE))
+        let of_all = of_tenant.saturating_mul(TENANTS_AT_ONCE).min(MOST_AT_ONCE);
+        Self(Turns::new(of_tenant, of_all, Some(WAITING), PATIENCE))
     }
 
     /// Waits for a turn.
@@ -94,6 +98,21 @@ mod tests {
         heavy.turn(quiet).await.unwrap();
         drop(held);
         assert!(waiting.remove(0).await.is_ok(), "who waits is next");
+    }
+
+    /// A handler that needs one of the runtime's other threads always finds one.
+    #[tokio::test]
+    async fn however_many_processors_there_are_half_of_the_threads_stay_free() {
+        let heavy = Heavy::new(1000);
+        let mut turns = Vec::new();
+        for tenant in 1..=256 {
+            turns.push(heavy.turn(Uuid::from_u128(tenant)).await.unwrap());
+        }
+        // A task that has taken so much is made to wait for its own good, which would look the same.
+        let mut next = Box::pin(tokio::task::unconstrained(heavy.turn(Uuid::from_u128(257))));
+        assert!(futures_util::poll!(&mut next).is_pending());
+        drop(turns);
+        assert!(next.await.is_ok());
     }
 
     #[test]
