@@ -78,8 +78,7 @@ pub(crate) async fn accept_as_new(
 ) -> Result<Begun, Problem> {
     let name = person_name(name)?;
     // Counted as an attempt: whoever holds a link must not be able to ask without end whether an address has an account.
-    let attempt = app.attempts().begin(from.address.as_deref(), &invited.email)?;
-    let place = attempt.place()?;
+    let (attempt, place) = app.attempts().begin(from.address.as_deref(), &invited.email)?.place()?;
     let account = NewAccount { id: Uuid::new_v4(), name, password_hash: hash_password(password).await? };
     drop(place);
     let acting = app.queue().act(Reach::Tenant(invited.tenant_id), &actor(account.id, from)).await?;
@@ -146,7 +145,7 @@ pub(crate) async fn change_password(
     let wrong = || Problem::invalid("/current_password", "is not your password");
     let account = app.queue().account(email).await?.filter(|account| account.id == *id);
     let old_hash = account.and_then(|account| account.password_hash).ok_or_else(wrong)?;
-    let place = attempt.place()?;
+    let (attempt, place) = attempt.place()?;
     if !verify_password(current, Some(old_hash.clone())).await? {
         app.refused(Refusal::of_act(caller, "password.change", id.to_string())).await;
         return Err(wrong());

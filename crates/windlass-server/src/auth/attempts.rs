@@ -72,15 +72,16 @@ impl<'a> Attempt<'a> {
         self.attempts.counts.take_back(&self.keys);
     }
 
-    /// Nothing was compared: it does not count.
-    pub(crate) fn did_not_happen(self) {
-        self.attempts.counts.take_back(&self.keys);
-    }
-
-    /// A place in the line of passwords that are compared.
-    pub(crate) fn place(&self) -> Result<Place<'a>, Problem> {
+    /// A place in the line of passwords that are compared. If there is none, nothing is compared, and the attempt does not count.
+    pub(crate) fn place(self) -> Result<(Self, Place<'a>), Problem> {
         let standing = if self.has_failed { Standing::HasFailed } else { Standing::Unknown };
-        self.attempts.line.take(&self.network, standing)
+        match self.attempts.line.take(&self.network, standing) {
+            Ok(place) => Ok((self, place)),
+            Err(problem) => {
+                self.attempts.counts.take_back(&self.keys);
+                Err(problem)
+            }
+        }
     }
 }
 
@@ -147,15 +148,27 @@ mod tests {
         let strangers: Vec<String> = (0..200).map(|n| format!("10.1.0.{n}")).collect();
         strangers.iter().for_each(|address| drop(begin(address, 1)));
         let tries: Vec<_> = strangers.iter().map(|address| begin(address, 2)).collect();
-        let held: Vec<_> = tries.iter().filter_map(|attempt| attempt.place().ok()).collect();
+        let held: Vec<_> = tries.into_iter().filter_map(|attempt| attempt.place().ok()).collect();
         assert!(!held.is_empty() && held.len() < 200);
         let clean: Vec<_> = (0..200).map(|n| begin(&format!("10.2.0.{n}"), 3)).collect();
-        let more: Vec<_> = clean.iter().filter_map(|attempt| attempt.place().ok()).collect();
+        let more: Vec<_> = clean.into_iter().filter_map(|attempt| attempt.place().ok()).collect();
         assert!(!more.is_empty() && more.len() < 200, "networks without a failure still find places");
         assert!(begin("198.51.100.1", 4).place().is_ok(), "and so does one from which somebody signed in");
         drop((held, more));
         let one: Vec<_> = (0..8).map(|n| begin(&format!("2001:db8:1:{n:x}00::1"), 5)).collect();
-        let places: Vec<_> = one.iter().filter_map(|attempt| attempt.place().ok()).collect();
+        let places: Vec<_> = one.into_iter().filter_map(|attempt| attempt.place().ok()).collect();
         assert_eq!(places.len(), 4, "a network has so many at once");
+    }
+
+    #[test]
+    fn an_attempt_that_finds_no_place_does_not_count() {
+        let attempts = Attempts::default();
+        let begin = || attempts.begin(Some("203.0.113.9"), "ada@a.test").unwrap();
+        let held: Vec<_> = (0..4).map(|_| begin().place().unwrap()).collect();
+        for _ in 0..OF_A_NETWORK[0] {
+            assert!(begin().place().is_err(), "nothing is compared");
+        }
+        drop(held);
+        assert!(begin().place().is_ok());
     }
 }

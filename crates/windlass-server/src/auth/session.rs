@@ -87,13 +87,7 @@ pub(crate) async fn enter(app: &App, email: &str, password: Secret, from: &From)
     let email = email_address(email).ok();
     let attempt = app.attempts().begin(from.address.as_deref(), email.as_deref().unwrap_or_default())?;
     // Before anything is looked up: whoever is told to come back costs nothing.
-    let place = match attempt.place() {
-        Ok(place) => place,
-        Err(problem) => {
-            attempt.did_not_happen();
-            return Err(problem);
-        }
-    };
+    let (attempt, place) = attempt.place()?;
     let account = match &email {
         Some(email) => app.queue().account(email).await?,
         None => None,
