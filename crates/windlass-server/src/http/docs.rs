@@ -155,3 +155,28 @@ fn text(value: &Value) -> &str {
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::{Body, Bytes, to_bytes};
+    use axum::response::Response;
+
+    use super::super::openapi;
+    use super::*;
+
+    async fn body(answer: Response<Body>) -> Bytes {
+        to_bytes(answer.into_body(), usize::MAX).await.unwrap()
+    }
+
+    /// Both answers are the same bytes in memory, and not equal ones that were built for each.
+    #[tokio::test]
+    async fn the_description_and_its_page_are_built_once() {
+        let asked = HeaderMap::new;
+        let documents = [body(openapi::json(asked()).await).await, body(openapi::json(asked()).await).await];
+        assert_eq!(documents[0].as_ptr(), documents[1].as_ptr());
+        let pages = [page(asked()).await, page(asked()).await].map(IntoResponse::into_response);
+        let [first, second] = pages;
+        let (first, second) = (body(first).await, body(second).await);
+        assert_eq!(first.as_ptr(), second.as_ptr());
+    }
+}

@@ -1,8 +1,10 @@
 //! Searching finds what a viewer may see, and no more; and it is bounded.
 
 use serde_json::{Value, json};
-use windlass::{Definition, NewJob};
+use windlass::{Definition, NewJob, Queue};
 use windlass_server::auth::Role;
+use windlass_server::http::Options;
+use windlass_testing::{TestQueue, eventually, settings, waiting_for_locks};
 
 use crate::support::{Client, TestServer};
 
@@ -72,5 +74,39 @@ async fn read_until_found(viewer: &Client, text: &str) -> Vec<u64> {
         }
         let cursor = page["next_cursor"].as_str().expect("there is more to read");
         page = viewer.get(&format!("/api/v1/jobs?q={text}&cursor={cursor}")).await.expect(200);
+    }
+}
+
+/// Two searches of the tenant are under way, so that a third one is refused wherever it is asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_needs_a_turn_wherever_it_is_asked_for() {
+    let queue = TestQueue::create().await;
+    let served = Queue::connect(settings(queue.url()).connections(8)).await.unwrap();
+    let server = TestServer::start_on(queue, served, Options::default()).await;
+    let tenant = server.queue.tenant("a").await;
+    let operator = server.client(tenant, Role::Operator).await.with("sec-fetch-site", "same-origin");
+    let (holder, watcher) = (server.queue.client().await, server.queue.client().await);
+    holder.batch_execute("begin; lock table windlass.job").await.unwrap();
+    let under_way = [(), ()].map(|()| {
+        let operator = operator.clone();
+        tokio::spawn(async move { operator.get("/api/v1/jobs?q=x").await })
+    });
+    eventually("both are under way", async || waiting_for_locks(&watcher).await == 2).await;
+
+    let tenant = tenant.to_string();
+    let form = [("acting_for", tenant.as_str()), ("act", "cancel"), ("every", "q=x")];
+    let (list, page, verb) = tokio::join!(
+        operator.get("/api/v1/jobs?q=x"),
+        operator.get("/ui/jobs?q=x"),
+        operator.form("/ui/jobs/act", &form)
+    );
+    // A form that is refused goes back to its page, which says why.
+    let told = verb.header("set-cookie").is_some_and(|told| told.contains("searches"));
+    let answers = (list.status.as_u16(), page.status.as_u16(), verb.status.as_u16(), told);
+    assert_eq!(answers, (429, 429, 303, true), "{list:?} {page:?} {verb:?}");
+
+    holder.batch_execute("rollback").await.unwrap();
+    for one in under_way {
+        one.await.unwrap().expect(200);
     }
 }
