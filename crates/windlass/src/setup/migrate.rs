@@ -25,6 +25,10 @@ use crate::store::database::Settings;
 use crate::store::{connect, schema, supported};
 use crate::text;
 
+/// What a database or a login has as its defaults must not decide how it is migrated, nor whose functions the names below mean.
+const SESSION: &str =
+    "set search_path = pg_catalog, pg_temp; set default_transaction_isolation = 'read committed';
+    set default_transaction_deferrable = off; set statement_timeout = 0";
 /// Its session is idle while another one works, and must not be ended for that.
 const LOCK: &str = "begin isolation level read committed; set local idle_in_transaction_session_timeout = 0;
     lock table windlass.migration in share update exclusive mode nowait";
@@ -49,6 +53,7 @@ pub struct Migrated {
 pub async fn migrate(settings: &Settings) -> Result<Migrated> {
     let connection = connect::open(&settings.direct).await?;
     let client = &connection.client;
+    client.batch_execute(SESSION).await?;
     run(client, settings).await.map_err(|error| error.needing("windlass_migrator"))
 }
 

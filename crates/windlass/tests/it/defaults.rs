@@ -6,6 +6,21 @@ mod isolation;
 use windlass::{Definition, NewJob};
 use windlass_testing::TestQueue;
 
+/// Names that come before Postgres's own, in a schema that everybody may write.
+const HOSTILE_PATH: (&str, &str) = ("search_path", "hostile, public, pg_catalog");
+const HOSTILE_NAMES: &str = "set search_path = pg_catalog;
+        create schema hostile; grant all on schema hostile to public;
+        create table hostile.job (id int); create table hostile.jobs (id int); create table hostile.line (id int);
+        create table hostile.tenants (id int); create table hostile.history (id int);
+        create function hostile.clock_timestamp() returns timestamptz language plpgsql as 'begin raise exception ''hostile''; end';
+        create function hostile.now() returns timestamptz language plpgsql as 'begin raise exception ''hostile''; end';
+        create function hostile.unnest(uuid[]) returns setof uuid language plpgsql as 'begin raise exception ''hostile''; end';
+        create function hostile.cardinality(uuid[]) returns int language plpgsql as 'begin raise exception ''hostile''; end';
+        create function hostile.eq(uuid, uuid) returns boolean language plpgsql as 'begin raise exception ''hostile''; end';
+        create operator hostile.= (leftarg = uuid, rightarg = uuid, function = hostile.eq);
+        create function hostile.eq(text, text) returns boolean language plpgsql as 'begin raise exception ''hostile''; end';
+        create operator hostile.= (leftarg = text, rightarg = text, function = hostile.eq);";
+
 /// One database with each of these, and the core of what the library does on it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_core_works_in_another_time_zone_and_with_other_forms_of_values() {
@@ -44,22 +59,47 @@ async fn the_core_works_with_short_time_outs_and_late_commits() {
 /// Names that come before Postgres's own in the search path, in a schema that everybody may write.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_core_works_where_hostile_names_come_first() {
-    let queue = TestQueue::create_under(&[("search_path", "hostile, public, pg_catalog")]).await;
-    let client = queue.client().await;
-    let hostile = "set search_path = pg_catalog;
-        create schema hostile; grant all on schema hostile to public;
-        create table hostile.job (id int); create table hostile.jobs (id int); create table hostile.line (id int);
-        create table hostile.tenants (id int); create table hostile.history (id int);
-        create function hostile.clock_timestamp() returns timestamptz language plpgsql as 'begin raise exception ''hostile''; end';
-        create function hostile.now() returns timestamptz language plpgsql as 'begin raise exception ''hostile''; end';
-        create function hostile.unnest(uuid[]) returns setof uuid language plpgsql as 'begin raise exception ''hostile''; end';
-        create function hostile.cardinality(uuid[]) returns int language plpgsql as 'begin raise exception ''hostile''; end';
-        create function hostile.eq(uuid, uuid) returns boolean language plpgsql as 'begin raise exception ''hostile''; end';
-        create operator hostile.= (leftarg = uuid, rightarg = uuid, function = hostile.eq);
-        create function hostile.eq(text, text) returns boolean language plpgsql as 'begin raise exception ''hostile''; end';
-        create operator hostile.= (leftarg = text, rightarg = text, function = hostile.eq);";
-    client.batch_execute(hostile).await.unwrap();
+    let queue = TestQueue::create_under(&[HOSTILE_PATH]).await;
+    queue.client().await.batch_execute(HOSTILE_NAMES).await.unwrap();
     core::run_on(&queue).await;
+}
+
+/// The migrations and the functions are installed under all of them at once, and what they make is what the core needs.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_empty_database_with_hostile_defaults_is_migrated() {
+    let queue = TestQueue::migrated_under(
+        &[
+            HOSTILE_PATH,
+            ("timezone", "'America/New_York'"),
+            ("datestyle", "'German, DMY'"),
+            ("intervalstyle", "sql_standard"),
+            ("bytea_output", "escape"),
+            ("extra_float_digits", "-5"),
+            ("default_transaction_isolation", "serializable"),
+            ("default_transaction_deferrable", "on"),
+            ("synchronous_commit", "off"),
+            ("statement_timeout", "'5s'"),
+            ("lock_timeout", "'2s'"),
+            ("idle_in_transaction_session_timeout", "'5s'"),
+        ],
+        HOSTILE_NAMES,
+    )
+    .await;
+    core::run_on(&queue).await;
+    // The same as where nothing is hostile.
+    let objects = "set search_path = pg_catalog; create temp table objects as
+        select p.oid::regprocedure::text as name, p.prosrc || coalesce(p.proconfig::text, '') as content from pg_proc p where p.pronamespace = 'windlass'::regnamespace
+        union all select conname, pg_get_constraintdef(oid) from pg_constraint where connamespace = 'windlass'::regnamespace and conrelid::regclass::text !~ '_w[0-9]{2}$'
+        union all select c.relname, coalesce(string_agg(a.attname || format_type(a.atttypid, a.atttypmod) || coalesce(pg_get_expr(d.adbin, d.adrelid), ''), ',' order by a.attnum), '')
+          from pg_class c left join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+         where c.relnamespace = 'windlass'::regnamespace and c.relname !~ '_w[0-9]{2}' group by c.relname";
+    let digest = "select md5(string_agg(name || content, ',' order by name, content)) from objects";
+    let mut digests = Vec::new();
+    for client in [queue.client().await, TestQueue::create().await.client().await] {
+        client.batch_execute(objects).await.unwrap();
+        digests.push(client.query_one(digest, &[]).await.unwrap().get::<_, String>(0));
+    }
+    assert_eq!(digests[0], digests[1]);
 }
 
 /// Nothing can be written there, and whoever tries hears why.

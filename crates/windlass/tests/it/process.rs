@@ -5,6 +5,7 @@ pub(crate) mod accounting;
 mod cancel;
 mod command;
 mod cut;
+mod defaults;
 mod disorder;
 mod events;
 
