@@ -2,6 +2,7 @@
 
 use reqwest::Method;
 use serde_json::json;
+use windlass::{Duty, INSTALLATION};
 
 use crate::support::TestServer;
 
@@ -23,4 +24,20 @@ async fn the_overview_shows_what_is_set_aside_with_its_reason() {
     // Mended, it is gone.
     client.batch_execute("update windlass.job_definitions set backoff = '{}'").await.unwrap();
     assert!(!page().await.contains("Skipped: "));
+}
+
+/// What each duty sets aside is on the page, with its reason.
+#[tokio::test]
+async fn the_overview_shows_what_any_duty_sets_aside() {
+    let server = TestServer::start().await;
+    let client = server.queue.client().await;
+    for duty in Duty::ALL.map(Duty::as_str) {
+        let (subject, reason) = (format!("row of {duty}"), format!("cannot be done by {duty}"));
+        let note = "select windlass.note_trouble($1, $2, $3, $4)";
+        client.execute(note, &[&duty, &INSTALLATION, &subject, &reason]).await.unwrap();
+        let page = server.admin.get("/ui/overview").await;
+        let shown = page.expect_text(200);
+        assert!(shown.contains(&subject) && shown.contains(&reason), "{duty}: {shown}");
+        client.batch_execute("delete from windlass.trouble").await.unwrap();
+    }
 }

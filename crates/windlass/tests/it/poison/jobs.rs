@@ -1,6 +1,7 @@
 //! The duties that move jobs.
 
 use serde_json::json;
+use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::{DEFAULT_TENANT, Duty};
 use windlass_testing::TestQueue;
@@ -18,31 +19,52 @@ async fn run(hand: &Hand, text: &str, job: Uuid) {
     assert_eq!(hand.client.execute(text, &[&job]).await.unwrap(), 1, "{text}");
 }
 
+/// A body far larger than any that is taken.
+const HUGE: &str =
+    "update windlass.job set payload = jsonb_build_object('text', repeat('x', 20000000)) where id = $1";
+const NO_LANE: i32 = -9;
+const NO_BODY: &str = "delete from windlass.job where id = $1";
+
+/// A transaction that holds this row.
+async fn holding(queue: &TestQueue, table: &str, job: Uuid) -> Client {
+    let other = queue.client().await;
+    let hold = format!("begin; select from windlass.{table} where job_id = '{job}' for update");
+    other.batch_execute(&hold).await.unwrap();
+    other
+}
+
 const DUE: &str =
     "update windlass.deferred set due_at = clock_timestamp() - interval '1 s' where job_id = $1";
 
-/// Stands in line already; never due; of a lane that is not there; and one that somebody else holds.
+/// Stands in line already; never due; huge; of a lane that is not there; without its body; and one that somebody else holds.
 pub(super) async fn promote(queue: &TestQueue) {
     let hand = hand(queue).await;
     let twice = hand.enqueue("'held', delay => '1 h'").await;
     let never = hand.enqueue("'held', delay => '1 h'").await;
     let held = hand.enqueue("'held', delay => '1 h'").await;
+    let huge = hand.enqueue("'held', delay => '1 h'").await;
+    let laneless = hand.enqueue("'held', delay => '1 h'").await;
+    let bodiless = hand.enqueue("'held', delay => '1 h'").await;
     let good = hand.enqueue("'held', delay => '1 h'").await;
-    for job in [twice, held, good] {
+    for job in [twice, held, huge, laneless, bodiless, good] {
         run(&hand, DUE, job).await;
     }
+    run(&hand, HUGE, huge).await;
+    run(&hand, &format!("update windlass.deferred set lane = {NO_LANE} where job_id = $1"), laneless).await;
+    run(&hand, NO_BODY, bodiless).await;
     run(&hand, "update windlass.deferred set due_at = 'infinity' where job_id = $1", never).await;
     let in_line = "insert into windlass.line (tenant_id, job_id, lane, max_attempts, ids)
         select tenant_id, job_id, lane, max_attempts, array[job_id] from windlass.deferred where job_id = $1";
     run(&hand, in_line, twice).await;
-    let other = queue.client().await;
-    other
-        .batch_execute(&format!("begin; select from windlass.deferred where job_id = '{held}' for update"))
-        .await
-        .unwrap();
+    let other = holding(queue, "deferred", held).await;
     let round = keeper(queue).run_once(Duty::Promote).await.unwrap();
-    assert_eq!(round.moved, 1);
-    assert_eq!(status(&hand.client, good).await, "queued");
+    assert_eq!(
+        round.moved, 4,
+        "all but the one that stands in line already, the one that is held and the one that is never due"
+    );
+    for job in [good, huge] {
+        assert_eq!(status(&hand.client, job).await, "queued");
+    }
     assert_shown(queue, &twice.to_string(), "cannot be put in line").await;
     // It is passed over for a minute, and forgotten when it is mended.
     assert_eq!(keeper(queue).run_once(Duty::Promote).await.unwrap().moved, 0);
@@ -56,7 +78,7 @@ pub(super) async fn promote(queue: &TestQueue) {
     other.batch_execute("rollback").await.unwrap();
 }
 
-/// The attempt has ended before; the definition cannot be read, or is gone; the body is gone.
+/// The attempt has ended before; the definition cannot be read, or is gone; the body is gone, or huge; and one that somebody else holds.
 pub(super) async fn reap(queue: &TestQueue) {
     let hand = hand(queue).await;
     hand.define(json!({"key": "odd"})).await;
@@ -65,37 +87,45 @@ pub(super) async fn reap(queue: &TestQueue) {
     let bodiless = hand.enqueue("'held'").await;
     let odd = hand.enqueue("'odd'").await;
     let orphan = hand.enqueue("'gone'").await;
+    let huge = hand.enqueue("'held'").await;
+    let held = hand.enqueue("'held'").await;
     let good = hand.enqueue("'held'").await;
-    assert_eq!(hand.claim_all().await.len(), 5);
+    assert_eq!(hand.claim_all().await.len(), 7);
+    run(&hand, HUGE, huge).await;
     let end = "insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome)
         select tenant_id, job_id, clock_timestamp(), attempt, lane, 2 from windlass.live where job_id = $1";
     run(&hand, end, ended).await;
-    run(&hand, "delete from windlass.job where id = $1", bodiless).await;
+    run(&hand, NO_BODY, bodiless).await;
     let spoil = r#"update windlass.job_definitions set backoff = '{"base": 5}' where key = 'odd';
         delete from windlass.job_definitions where key = 'gone'"#;
     hand.client.batch_execute(spoil).await.unwrap();
     hand.fall_silent().await;
-    assert_eq!(keeper(queue).run_once(Duty::Reap).await.unwrap().moved, 4);
-    for job in [odd, good] {
+    let other = holding(queue, "live", held).await;
+    assert_eq!(keeper(queue).run_once(Duty::Reap).await.unwrap().moved, 5);
+    for job in [odd, huge, good] {
         assert_eq!(status(&hand.client, job).await, "scheduled");
     }
     let left = "select count(*) from windlass.live";
     assert_eq!(
         count(&hand.client, left).await,
-        1,
+        2,
         "{orphan}, {bodiless} and the good ones are not held any more"
     );
+    other.batch_execute("rollback").await.unwrap();
+    assert_eq!(keeper(queue).run_once(Duty::Reap).await.unwrap().moved, 1, "it is tried again");
     assert_shown(queue, &ended.to_string(), "cannot be taken back").await;
     assert_shown(queue, "odd", "backoff").await;
 }
 
-/// Cannot be ended, because it has ended; held by somebody else; not there any more.
+/// Cannot be ended, because it has ended; huge; held by somebody else; not there any more.
 pub(super) async fn expire(queue: &TestQueue) {
     let hand = hand(queue).await;
     let late = "deadline => clock_timestamp() - interval '1 s'";
     let ended = hand.enqueue(&format!("'held', {late}")).await;
     let held = hand.enqueue(&format!("'held', {late}")).await;
+    let huge = hand.enqueue(&format!("'held', {late}")).await;
     let good = hand.enqueue(&format!("'held', {late}")).await;
+    run(&hand, HUGE, huge).await;
     let end = "insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, job_status)
         select tenant_id, id, clock_timestamp(), 0, lane, 4 from windlass.job where id = $1";
     run(&hand, end, ended).await;
@@ -106,7 +136,9 @@ pub(super) async fn expire(queue: &TestQueue) {
     let hold = format!("begin; select from windlass.line where '{held}' = any (ids) for update");
     other.batch_execute(&hold).await.unwrap();
     keeper(queue).run_once(Duty::Expire).await.unwrap();
-    assert_eq!(status(&hand.client, good).await, "failed");
+    for job in [good, huge] {
+        assert_eq!(status(&hand.client, job).await, "failed");
+    }
     assert_shown(queue, &ended.to_string(), "cannot be ended").await;
     assert_eq!(status(&hand.client, held).await, "queued");
     other.batch_execute("rollback").await.unwrap();
@@ -114,13 +146,22 @@ pub(super) async fn expire(queue: &TestQueue) {
     assert_eq!(status(&hand.client, held).await, "failed", "it is tried again");
 }
 
-/// Stands in line already; waits for what is not there; held by somebody else.
+/// Stands in line already; waits for what is not there; huge; held by somebody else.
 pub(super) async fn unblock(queue: &TestQueue) {
     let hand = hand(queue).await;
     let need = hand.enqueue("'held'").await;
     let waits = format!("'held', depends_on => array['{need}'::uuid]");
     let twice = hand.enqueue(&waits).await;
+    let huge = hand.enqueue(&waits).await;
+    let held = hand.enqueue(&waits).await;
     let good = hand.enqueue(&waits).await;
+    run(&hand, HUGE, huge).await;
+    let absent = hand.enqueue("'held'").await;
+    let waits_for_absent =
+        hand.enqueue(&format!("'held', depends_on => array['{absent}'::uuid], if_unmet => 'run'")).await;
+    for gone in ["delete from windlass.line where $1 = any (ids)", NO_BODY] {
+        run(&hand, gone, absent).await;
+    }
     let in_line = "insert into windlass.line (tenant_id, job_id, lane, max_attempts, ids)
         select tenant_id, job_id, lane, max_attempts, array[job_id] from windlass.blocked where job_id = $1";
     run(&hand, in_line, twice).await;
@@ -130,9 +171,17 @@ pub(super) async fn unblock(queue: &TestQueue) {
         "insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome, job_status)
         select tenant_id, id, clock_timestamp(), 1, lane, 1, 1 from windlass.job where id = $1";
     run(&hand, end, need).await;
+    let other = holding(queue, "blocked", held).await;
     for _ in 0..3 {
         keeper(queue).run_once(Duty::Unblock).await.unwrap();
     }
-    assert_eq!(status(&hand.client, good).await, "queued");
+    for job in [good, huge, waits_for_absent] {
+        assert_eq!(status(&hand.client, job).await, "queued");
+    }
     assert_shown(queue, &twice.to_string(), "cannot be released").await;
+    other.batch_execute("rollback").await.unwrap();
+    for _ in 0..3 {
+        keeper(queue).run_once(Duty::Unblock).await.unwrap();
+    }
+    assert_eq!(status(&hand.client, held).await, "queued", "it is tried again");
 }

@@ -5,22 +5,31 @@ use serde_json::json;
 use windlass::{DEFAULT_TENANT, Definition, Duty, NewEvent, NewTrigger};
 use windlass_testing::{TestQueue, eventually};
 
-use super::assert_shown;
+use super::{assert_shown, set_aside};
 use crate::event::{event, outcomes};
 use crate::schedule::{create, define, every_minute, look_back};
 use crate::support::{Hand, count, keeper};
 
-/// Cannot be read, cannot be computed, and held by somebody else.
+/// Cannot be read, cannot be computed, huge, of a definition that is gone, and held by somebody else.
 pub(super) async fn schedule(queue: &TestQueue) {
     define(queue).await;
     let client = queue.client().await;
     let mut triggers = Vec::new();
-    for _ in 0..4 {
+    for place in 0..6 {
         let trigger = create(queue, &every_minute()).await;
-        look_back(&client, &trigger, SignedDuration::from_mins(3)).await;
+        // The first of them are due first.
+        look_back(&client, &trigger, SignedDuration::from_mins(9 - place)).await;
         triggers.push(trigger.id);
     }
-    let [unreadable, odd, held, good] = triggers[..] else { panic!("four were made") };
+    let [orphan, held, huge, unreadable, odd, good] = triggers[..] else { panic!("six were made") };
+    let spoil = "update windlass.job_triggers set payload_template = jsonb_build_object('text', repeat('x', 20000000)) where id = $1";
+    client.execute(spoil, &[&huge]).await.unwrap();
+    // The database allows it only behind its own back.
+    let spoil = format!(
+        "set session_replication_role = replica; update windlass.job_triggers set definition_id = gen_random_uuid() where id = '{orphan}';
+         reset session_replication_role"
+    );
+    client.batch_execute(&spoil).await.unwrap();
     let spoil = "update windlass.job_triggers set cron_expr = 'now and then' where id = $1";
     client.execute(spoil, &[&odd]).await.unwrap();
     let spoil = "update windlass.job_triggers set starts_at = '-infinity', conditions = '[]', dedupe_window_seconds = 0,
@@ -33,18 +42,26 @@ pub(super) async fn schedule(queue: &TestQueue) {
         .batch_execute(&format!("begin; select from windlass.job_triggers where id = '{held}' for update"))
         .await
         .unwrap();
-    keeper(queue).run_once(Duty::Schedule).await.unwrap();
     let fires =
         format!("select count(*) from windlass.fire where trigger_id = '{good}' and outcome = 'fired'");
-    assert!(count(&client, &fires).await > 0);
-    let fires = format!("select count(*) from windlass.fire where trigger_id <> '{good}'");
+    eventually("the good one fires", async || {
+        keeper(queue).run_once(Duty::Schedule).await.unwrap();
+        count(&client, &fires).await > 0
+    })
+    .await;
+    eventually("the bad ones are set aside", async || {
+        keeper(queue).run_once(Duty::Schedule).await.unwrap();
+        set_aside(queue).await.len() >= 2
+    })
+    .await;
+    let fires = format!("select count(*) from windlass.fire where trigger_id not in ('{good}', '{huge}')");
     assert_eq!(count(&client, &fires).await, 0);
     assert_shown(queue, &odd.to_string(), "cron").await;
     assert_shown(queue, &unreadable.to_string(), "timezone").await;
     other.batch_execute("rollback").await.unwrap();
 }
 
-/// A trigger whose conditions or template cannot be read, beside one that can.
+/// A trigger whose conditions cannot be read, beside one that can; an event that is huge, one that is gone, and one that somebody else holds.
 pub(super) async fn dispatch(queue: &TestQueue) {
     define(queue).await;
     let client = queue.client().await;
@@ -52,20 +69,33 @@ pub(super) async fn dispatch(queue: &TestQueue) {
     let good = create(queue, &NewTrigger::event("good", "a.*", "held")).await;
     let spoil = r#"update windlass.job_triggers set conditions = '{"a": {"like": 5}}' where id = $1"#;
     client.execute(spoil, &[&odd.id]).await.unwrap();
-    let id = queue.emit(&NewEvent::new("a.b").payload(&json!({"a": 1}))).await.unwrap().id;
+    let emit = async || queue.emit(&NewEvent::new("a.b").payload(&json!({"a": 1}))).await.unwrap().id;
+    let (huge, gone, held, id) = (emit().await, emit().await, emit().await, emit().await);
+    let spoil = "update windlass.event set payload = jsonb_build_object('a', 1, 'text', repeat('x', 20000000)) where id = $1";
+    client.execute(spoil, &[&huge]).await.unwrap();
+    client.execute("delete from windlass.event where id = $1", &[&gone]).await.unwrap();
+    let other = queue.client().await;
+    let hold = format!("begin; select from windlass.event_pending where event_id = '{held}' for update");
+    other.batch_execute(&hold).await.unwrap();
     eventually("it is dispatched", async || {
         keeper(queue).run_once(Duty::Dispatch).await.unwrap();
         !event(queue, id).await.is_pending
     })
     .await;
-    let event = event(queue, id).await;
-    let of = |trigger| event.triggers.iter().position(|one| one.trigger_id == trigger).unwrap();
-    assert_eq!(outcomes(&event)[of(good.id)], ("fired", None));
-    assert_eq!(outcomes(&event)[of(odd.id)].0, "failed");
+    other.batch_execute("rollback").await.unwrap();
+    eventually("the one that was held is dispatched", async || {
+        keeper(queue).run_once(Duty::Dispatch).await.unwrap();
+        !event(queue, held).await.is_pending
+    })
+    .await;
+    let dispatched = event(queue, id).await;
+    let of = |trigger| dispatched.triggers.iter().position(|one| one.trigger_id == trigger).unwrap();
+    assert_eq!(outcomes(&dispatched)[of(good.id)], ("fired", None));
+    assert_eq!(outcomes(&dispatched)[of(odd.id)].0, "failed");
     assert_shown(queue, &odd.id.to_string(), "conditions").await;
 }
 
-/// Differences that no total can hold, of a lane that is not there.
+/// Differences that no total can hold, of a lane that is not there, and some that somebody else holds.
 pub(super) async fn fold(queue: &TestQueue) {
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -75,23 +105,31 @@ pub(super) async fn fold(queue: &TestQueue) {
     let spoil =
         "insert into windlass.tally (tenant_id, lane, queued) values ($1, -7, 1), (gen_random_uuid(), -8, 1)";
     client.execute(spoil, &[&DEFAULT_TENANT]).await.unwrap();
+    let other = queue.client().await;
+    let hold = "begin; insert into windlass.tally (tenant_id, lane, queued) values (gen_random_uuid(), -9, 1); commit;
+        begin; select from windlass.tally where lane = -9 for update";
+    other.batch_execute(hold).await.unwrap();
     keeper(queue).run_once(Duty::Fold).await.unwrap();
+    let left = "select count(*) from windlass.tally";
     assert_eq!(
-        count(&client, "select count(*) from windlass.tally").await,
-        1,
-        "all but the one that cannot be added"
+        count(&client, left).await,
+        2,
+        "all but the one that cannot be added and the one that is held"
     );
+    other.batch_execute("rollback").await.unwrap();
+    keeper(queue).run_once(Duty::Fold).await.unwrap();
+    assert_eq!(count(&client, left).await, 1, "it is tried again");
     assert_eq!(count(&client, "select queued from windlass.total where lane > 0").await, 1);
     assert_shown(queue, "-7", "cannot be added").await;
 }
 
-/// Rules that are none, and jobs that somebody else or a hold keeps.
+/// Rules that are none, jobs that somebody else or a hold keeps, one that is huge, and one whose body is gone.
 pub(super) async fn prune(queue: &TestQueue) {
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "odd", "retention": {"succeeded": 60}})).await;
     hand.define(json!({"key": "held", "retention": {"succeeded": 60}})).await;
     let mut jobs = Vec::new();
-    for key in ["odd", "held", "held", "held"] {
+    for key in ["odd", "held", "held", "held", "held", "held"] {
         jobs.push(hand.enqueue(&format!("'{key}'")).await);
     }
     for fence in hand.claim_all().await {
@@ -102,10 +140,18 @@ pub(super) async fn prune(queue: &TestQueue) {
     hand.client.batch_execute(spoil).await.unwrap();
     let hold = "select windlass.place_hold($1, $2, null, null, 'law', 'tester')";
     hand.client.execute(hold, &[&DEFAULT_TENANT, &jobs[1]]).await.unwrap();
+    let huge =
+        "update windlass.job set payload = jsonb_build_object('text', repeat('x', 20000000)) where id = $1";
+    hand.client.execute(huge, &[&jobs[3]]).await.unwrap();
+    hand.client.execute("delete from windlass.job where id = $1", &[&jobs[4]]).await.unwrap();
     let other = queue.client().await;
     let lock = format!("begin; select from windlass.history where job_id = '{}' for update", jobs[2]);
     other.batch_execute(&lock).await.unwrap();
-    assert_eq!(keeper(queue).run_once(Duty::Prune).await.unwrap().moved, 1);
+    let moved = keeper(queue).run_once(Duty::Prune).await.unwrap().moved;
+    assert!(
+        (2..=3).contains(&moved),
+        "{moved}: the good one, the huge one, and what is left of the one without a body"
+    );
     let left = "select count(*) from windlass.job";
     assert_eq!(count(&hand.client, left).await, 3);
     assert_shown(queue, "odd", "retention").await;
@@ -182,18 +228,36 @@ pub(super) async fn seal(queue: &TestQueue) {
     assert_shown(queue, &unread.to_string(), "nothing proves what it says").await;
 }
 
-/// One tenant under a hold, another not.
+/// One tenant under a hold, one that somebody else holds, one with a huge job, and another.
 pub(super) async fn purge_tenants(queue: &TestQueue) {
     let client = queue.client().await;
     let (held, good) = (queue.tenant("held").await, queue.tenant("good").await);
+    let (locked, huge) = (queue.tenant("locked").await, queue.tenant("huge").await);
+    queue.define(&Definition::new("held")).await.unwrap();
+    queue.enqueue(&windlass::NewJob::new("held").tenant(huge)).await.unwrap();
+    let spoil = "update windlass.job set payload = jsonb_build_object('text', repeat('x', 20000000)) where tenant_id = $1";
+    client.execute(spoil, &[&huge]).await.unwrap();
     let hold = "select windlass.place_hold($1, null, null, null, 'law', 'tester')";
     client.execute(hold, &[&held]).await.unwrap();
     let delete = "update windlass.tenants set status = 'deleting', updated_at = now() - case slug when 'held' then interval '1 h' else '0' end
-        where slug in ('held', 'good')";
+        where slug in ('held', 'good', 'locked', 'huge')";
     client.execute(delete, &[]).await.unwrap();
-    eventually("the other is deleted", async || {
+    let other = queue.client().await;
+    let lock = format!("begin; select from windlass.tenants where id = '{locked}' for update");
+    other.batch_execute(&lock).await.unwrap();
+    let left = |tenants: &[uuid::Uuid]| {
+        let ids: Vec<String> = tenants.iter().map(|id| format!("'{id}'")).collect();
+        format!("select count(*) from windlass.tenants where id in ({})", ids.join(", "))
+    };
+    eventually("the others are deleted", async || {
         keeper(queue).run_once(Duty::PurgeTenants).await.unwrap();
-        count(&client, &format!("select count(*) from windlass.tenants where id = '{good}'")).await == 0
+        count(&client, &left(&[good, huge])).await == 0
+    })
+    .await;
+    other.batch_execute("rollback").await.unwrap();
+    eventually("the one that was held is deleted", async || {
+        keeper(queue).run_once(Duty::PurgeTenants).await.unwrap();
+        count(&client, &left(&[locked])).await == 0
     })
     .await;
     assert_eq!(
@@ -231,7 +295,7 @@ pub(super) async fn partition(queue: &TestQueue) {
     assert_shown(queue, &format!("history_{week}"), "no partition").await;
 }
 
-/// History of a lane that is not there, at no time that could be added up.
+/// History of a lane that is not there, at no time that could be added up, and that somebody else holds; counters that no chart can show.
 pub(super) async fn sample(queue: &TestQueue) {
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -246,7 +310,23 @@ pub(super) async fn sample(queue: &TestQueue) {
         .batch_execute("insert into windlass.keeper_mark (duty, reached) values ('activity', date_bin('15 s', now(), 'epoch') - interval '1 min')")
         .await
         .unwrap();
+    let huge = queue.tenant("huge").await;
+    for queue_name in ["one", "two"] {
+        let job = windlass::NewJob::new("held").tenant(huge).queue(queue_name).priority(1);
+        queue.enqueue(&job).await.unwrap();
+        queue.enqueue(&job.priority(2)).await.unwrap();
+    }
+    let spoil = "insert into windlass.total (tenant_id, lane, queued)
+        select n.tenant_id, n.id, 9223372036854775807 from windlass.lane n where n.tenant_id = $1 and n.queue = 'two'";
+    hand.client.execute(spoil, &[&huge]).await.unwrap();
+    let other = queue.client().await;
+    other.batch_execute("begin; select from windlass.history for update").await.unwrap();
     keeper(queue).run_once(Duty::Sample).await.unwrap();
+    other.batch_execute("rollback").await.unwrap();
+    assert_shown(queue, "two", "cannot be charted").await;
+    let charted =
+        format!("select queued from windlass.activity where tenant_id = '{huge}' and queue = 'one'");
+    assert_eq!(count(&hand.client, &charted).await, 2);
     let sum = "select sum(succeeded)::bigint from windlass.activity where tenant_id = '00000000-0000-7000-8000-000000000001'";
     assert_eq!(count(&hand.client, sum).await, 1);
 }

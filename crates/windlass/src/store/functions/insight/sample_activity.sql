@@ -4,6 +4,7 @@
 -- Index: history_by_time, so it reads what ended in the meantime and nothing older.
 -- Trap: a settlement stamps its rows before it commits. The newest two seconds are left for the next round, so that a
 -- commit that takes its time is still counted; one that takes longer is missing in the chart and nowhere else.
+-- A queue whose counters are out of range is left out and noted: the sum of all tenants must fit its column.
 create or replace function windlass.sample_activity(slot_seconds integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -14,6 +15,7 @@ as $$
 declare
   slot constant interval := make_interval(secs => slot_seconds);
   epoch constant timestamptz := 'epoch';
+  most constant bigint := 1000000000000000;
   upto timestamptz := date_bin(slot, clock_timestamp() - interval '2 seconds', epoch);
   since timestamptz;
   written integer;
@@ -35,7 +37,8 @@ begin
      group by 1, 2, 3),
   depth as (
     select c.tenant_id, c.queue, upto - slot as at, 0 as succeeded, 0 as failed, sum(c.queued) as queued, sum(c.running) as running
-      from windlass.job_counts c group by 1, 2),
+      from windlass.job_counts c group by 1, 2
+    having sum(c.queued) between -most and most and sum(c.running) between -most and most),
   sums as (
     select s.tenant_id, s.queue, s.at, sum(s.succeeded) as succeeded, sum(s.failed) as failed, sum(s.queued) as queued,
            sum(s.running) as running
@@ -49,6 +52,9 @@ begin
       from sums s group by s.queue, s.at
     on conflict (tenant_id, queue, at) do nothing;
   get diagnostics written = row_count;
+  perform windlass.note_trouble('sample', n.tenant_id, n.queue, 'the counters of this queue are out of range and cannot be charted')
+    from windlass.total t join windlass.lane n on n.tenant_id = t.tenant_id and n.id = t.lane
+   where t.queued not between -most and most or t.running not between -most and most;
   insert into windlass.keeper_mark (duty, reached) values ('activity', upto)
     on conflict (duty) do update set reached = excluded.reached, updated_at = now();
   delete from windlass.activity a where a.at < upto - interval '25 hours';

@@ -3,7 +3,9 @@
 -- late_ms: whoever is not the leader looks only at what the leader should have done by now.
 -- A trigger that a keeper could not read is passed over for a minute, so that such ones never fill a round; for the same reason all of a
 -- tenant are, for two seconds, if its open transactions keep them from being fired.
--- Tenants take turns (see tenants_in_turn), each with an equal share of most triggers and of most_bytes, and with at least one. The first one
+-- Tenants take turns (see tenants_in_turn), each with an equal share of most triggers and of most_bytes, and with at least one. One that is
+-- larger than the share comes when it is the first, and keeps none of those behind it waiting: what is first may be held for long by a
+-- transaction of the tenant. The first one
 -- of every tenant comes before the second one of any, so that a caller who stops before the end has served all tenants alike.
 -- Index: job_triggers_due to see who is due, job_triggers_due_of_tenant.
 create or replace function windlass.due_triggers(late_ms integer, most integer, most_bytes integer)
@@ -19,17 +21,20 @@ declare
   has_trouble boolean := exists (select from windlass.trouble x where x.duty = 'schedule');
   is_full boolean;
   turns uuid[];
+  share integer;
 begin
   select count(*) >= most, array_agg(distinct t.tenant_id) into is_full, turns
     from (select t.tenant_id from windlass.job_triggers t where t.next_due_at <= late order by t.next_due_at limit most) t;
   if is_full then
     turns := windlass.tenants_in_turn('job_triggers', 'next_due_at', late, most);
   end if;
+  share := most_bytes / cardinality(turns);
   return query
     select windlass.trigger_fields(t, d.key), clock_timestamp()
       from unnest(turns) u (id) cross join lateral (
-        select s.id, row_number() over line as nth, sum(s.bytes) over line as so_far
-          from (select t.id, t.next_due_at, octet_length(t.payload_template::text) as bytes from windlass.job_triggers t
+        select s.id, s.bytes, row_number() over line as nth, sum(s.bytes) filter (where s.bytes <= share) over line as so_far
+          from (select t.id, t.next_due_at, octet_length(t.payload_template::text) as bytes
+                  from windlass.job_triggers t join windlass.job_definitions d on d.id = t.definition_id
                  where t.tenant_id = u.id and t.next_due_at <= late
                    and not (has_trouble and (windlass.is_set_aside('schedule', t.tenant_id, t.id::text)
                                              or windlass.is_set_aside('schedule', t.tenant_id, t.tenant_id::text)))
@@ -37,7 +42,7 @@ begin
         window line as (order by s.next_due_at, s.id)) s
       join windlass.job_triggers t on t.tenant_id = u.id and t.id = s.id
       join windlass.job_definitions d on d.id = t.definition_id
-     where s.nth = 1 or s.so_far <= most_bytes / cardinality(turns)
+     where s.nth = 1 or s.bytes <= share and s.so_far <= share
      order by s.nth, t.next_due_at;
 end
 $$;
