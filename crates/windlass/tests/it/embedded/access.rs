@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 
 use tokio_postgres::NoTls;
 use windlass::embedded::Postgres;
@@ -9,10 +10,26 @@ use windlass_testing::eventually;
 
 use super::scratch::{NOBODY, Scratch, is_root, single};
 
+/// Whoever is somebody else comes neither to the socket nor to the files, and there is no other way in.
 #[tokio::test]
-async fn another_local_user_cannot_connect() {
+async fn the_socket_and_the_files_are_their_owners_and_nothing_else_listens() {
+    let scratch = Scratch::new();
+    let postgres = Postgres::start(&scratch.options()).await.unwrap();
+    let setting =
+        async |name: &str| single(&postgres.url(), &format!("select current_setting('{name}')")).await;
+    assert_eq!(setting("listen_addresses").await, "");
+    for directory in [setting("unix_socket_directories").await, setting("data_directory").await] {
+        let mode = fs::metadata(directory.trim_matches('"')).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{directory} has the mode {mode:o}");
+    }
+    postgres.stop().await.unwrap();
+}
+
+/// Tried as somebody else, which only root can. Everywhere else the test above has to do.
+#[tokio::test]
+async fn as_root_another_local_user_is_seen_not_to_connect() {
     if !is_root() {
-        return; // Only root can try it as somebody else.
+        return;
     }
     let scratch = Scratch::new();
     let postgres = Postgres::start(&scratch.options()).await.unwrap();
