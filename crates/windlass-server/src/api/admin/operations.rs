@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 use windlass::{Act, Tenant, WorkerRecord};
 
-use super::tenants::{apply, check_counts, check_limits, given, given_limits};
+use super::tenants::{apply, checked_limits, given};
 use crate::api::schema;
 use crate::auth::Caller;
 use crate::http::{App, Body, Id, PageQuery, Problem, Query, Segment};
@@ -265,24 +265,14 @@ pub(crate) async fn change_limits(
     body: Body<LimitsChange>,
 ) -> Result<Json<Tenant>, Problem> {
     let change = body.value;
-    check_limits(
-        change.max_queued.flatten(),
-        change.max_running.flatten(),
-        change.requests_per_minute.flatten(),
-    )?;
-    check_counts([
-        ("/max_lanes", change.max_lanes.flatten()),
-        ("/max_queue_names", change.max_queue_names.flatten()),
-        ("/max_triggers", change.max_triggers.flatten()),
+    let fields = checked_limits([
+        change.max_queued,
+        change.max_running,
+        change.requests_per_minute,
+        change.max_lanes,
+        change.max_queue_names,
+        change.max_triggers,
     ])?;
-    let fields = given_limits([
-        ("max_queued", change.max_queued),
-        ("max_running", change.max_running),
-        ("requests_per_minute", change.requests_per_minute),
-        ("max_lanes", change.max_lanes),
-        ("max_queue_names", change.max_queue_names),
-        ("max_triggers", change.max_triggers),
-    ]);
     apply(&app, &caller, id, "tenant.limits", &fields).await
 }
 

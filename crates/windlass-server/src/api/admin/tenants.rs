@@ -1,5 +1,7 @@
 //! Tenants: made, changed, suspended, limited and deleted by super-admins.
 
+use std::ops::RangeInclusive;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -142,17 +144,18 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let new = body.value;
     check(Some(&new.name), Some(&new.slug), new.weight, new.timezone.as_deref())?;
-    check_limits(new.max_queued, new.max_running, new.requests_per_minute)?;
-    check_counts([
-        ("/max_lanes", new.max_lanes),
-        ("/max_queue_names", new.max_queue_names),
-        ("/max_triggers", new.max_triggers),
-    ])?;
-    let fields = object(json!({
-        "name": new.name, "slug": new.slug, "weight": new.weight, "timezone": new.timezone,
-        "max_queued": new.max_queued, "max_running": new.max_running, "requests_per_minute": new.requests_per_minute,
-        "max_lanes": new.max_lanes, "max_queue_names": new.max_queue_names, "max_triggers": new.max_triggers,
-    }));
+    let limits = [
+        new.max_queued,
+        new.max_running,
+        new.requests_per_minute,
+        new.max_lanes,
+        new.max_queue_names,
+        new.max_triggers,
+    ];
+    let mut fields = checked_limits(limits.map(Some))?;
+    fields.extend(object(
+        json!({"name": new.name, "slug": new.slug, "weight": new.weight, "timezone": new.timezone}),
+    ));
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);
@@ -173,29 +176,19 @@ pub(crate) async fn change(
 ) -> Result<Json<Tenant>, Problem> {
     let change = body.value;
     check(change.name.as_deref(), change.slug.as_deref(), change.weight, change.timezone.as_deref())?;
-    check_limits(
-        change.max_queued.flatten(),
-        change.max_running.flatten(),
-        change.requests_per_minute.flatten(),
-    )?;
-    check_counts([
-        ("/max_lanes", change.max_lanes.flatten()),
-        ("/max_queue_names", change.max_queue_names.flatten()),
-        ("/max_triggers", change.max_triggers.flatten()),
+    let limits = checked_limits([
+        change.max_queued,
+        change.max_running,
+        change.requests_per_minute,
+        change.max_lanes,
+        change.max_queue_names,
+        change.max_triggers,
     ])?;
     let mut fields = object(json!({
         "name": change.name, "slug": change.slug, "status": change.status, "weight": change.weight, "timezone": change.timezone,
     }));
     fields.retain(|_, value| !value.is_null());
-    let limits = [
-        ("max_queued", change.max_queued),
-        ("max_running", change.max_running),
-        ("requests_per_minute", change.requests_per_minute),
-        ("max_lanes", change.max_lanes),
-        ("max_queue_names", change.max_queue_names),
-        ("max_triggers", change.max_triggers),
-    ];
-    fields.extend(given_limits(limits));
+    fields.extend(limits);
     apply(&app, &caller, id, "tenant.change", &fields).await
 }
 
@@ -257,41 +250,53 @@ fn check(
     Ok(())
 }
 
-pub(crate) fn check_limits(
-    max_queued: Option<u32>,
-    max_running: Option<u32>,
-    requests: Option<u32>,
-) -> Result<(), Problem> {
-    if max_running.is_some_and(|most| !(1..=1_000_000).contains(&most)) {
-        return Err(Problem::invalid("/max_running", "must be between 1 and 1000000"));
-    }
-    if max_queued.is_some_and(|most| most > 1_000_000_000) {
-        return Err(Problem::invalid("/max_queued", "must be at most 1000000000"));
-    }
-    if requests.is_some_and(|most| !(1..=10_000_000).contains(&most)) {
-        return Err(Problem::invalid("/requests_per_minute", "must be between 1 and 10000000"));
-    }
-    Ok(())
-}
+/// What a request says of each limit, in the order of [`LIMITS`]: nothing, null or a number.
+pub(crate) type GivenLimits = [Option<Option<u32>>; LIMITS.len()];
 
-/// How many of something a tenant may have, each with the place where the request says so.
-pub(crate) fn check_counts<const N: usize>(limits: [(&str, Option<u32>); N]) -> Result<(), Problem> {
-    for (pointer, most) in limits {
-        if most.is_some_and(|most| !(1..=100_000).contains(&most)) {
-            return Err(Problem::invalid(pointer, "must be between 1 and 100000"));
+/// The limits of a tenant and what each may be. The database holds to the same, and the description says it.
+pub(crate) const LIMITS: [(&str, RangeInclusive<u32>); 6] = [
+    ("max_queued", 0..=1_000_000_000),
+    ("max_running", 1..=1_000_000),
+    ("requests_per_minute", 1..=10_000_000),
+    ("max_lanes", 1..=100_000),
+    ("max_queue_names", 1..=100_000),
+    ("max_triggers", 1..=100_000),
+];
+
+/// The limits that a request names, null included, if each may be so.
+pub(crate) fn checked_limits(given: GivenLimits) -> Result<Fields, Problem> {
+    let mut fields = Fields::new();
+    for ((name, range), given) in LIMITS.into_iter().zip(given) {
+        let Some(limit) = given else { continue };
+        if limit.is_some_and(|limit| !range.contains(&limit)) {
+            let message = format!("must be between {} and {}", range.start(), range.end());
+            return Err(Problem::invalid(format!("/{name}"), message));
         }
+        fields.insert(name.to_owned(), json!(limit));
     }
-    Ok(())
-}
-
-/// The limits that a request names, null included.
-pub(crate) fn given_limits<const N: usize>(limits: [(&str, Option<Option<u32>>); N]) -> Fields {
-    limits.into_iter().filter_map(|(name, limit)| Some((name.to_owned(), json!(limit?)))).collect()
+    Ok(fields)
 }
 
 pub(crate) fn object(value: Value) -> Fields {
     match value {
         Value::Object(fields) => fields,
         _ => Fields::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_description_says_the_bounds_of_every_limit() {
+        let document = crate::http::document();
+        for schema in ["NewTenant", "TenantChange", "LimitsChange"] {
+            let described = &document["components"]["schemas"][schema]["properties"];
+            for (name, range) in LIMITS {
+                let bounds = (&described[name]["minimum"], &described[name]["maximum"]);
+                assert_eq!(bounds, (&json!(range.start()), &json!(range.end())), "{schema} {name}");
+            }
+        }
     }
 }
