@@ -6,7 +6,7 @@
 
 mod worst;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +15,6 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 use windlass::{Definition, Keeper, KeeperSettings, Queue, Settings};
 use windlass_server::auth::Role;
 use windlass_server::http::{Audience, Options};
@@ -44,7 +43,8 @@ async fn a_tenant_at_its_worst_keeps_nothing_from_another() {
         ..Options::default()
     };
     let mut server = TestServer::start_on(queue, served, options).await;
-    for key in ["ordinary", "loud"] {
+    // The last two are those of the ids that stand in paths.
+    for key in ["ordinary", "loud", "a", "claimed"] {
         server.queue.define(&Definition::new(key)).await.unwrap();
     }
     let stop = CancellationToken::new();
@@ -69,8 +69,20 @@ async fn a_tenant_at_its_worst_keeps_nothing_from_another() {
     judge(&told);
 }
 
-/// How often each route answered what: the route, the status, and the kind of problem; none if it is not clear what was wrong.
-type Told = BTreeMap<(String, u16, String), usize>;
+/// What the loud tenant was told: how often each route answered what (the route, the status and the kind of problem; none if it is
+/// not clear what was wrong), and the words of every refusal.
+#[derive(Default)]
+struct Told {
+    answers: BTreeMap<(String, u16, String), usize>,
+    words: BTreeSet<String>,
+}
+
+impl Told {
+    fn hear(&mut self, heard: Heard) {
+        self.words.extend(heard.words);
+        *self.answers.entry((heard.route, heard.status, heard.kind)).or_default() += 1;
+    }
+}
 
 /// Sends the worst of every route, many at a time.
 async fn shout(loud: &Loud) -> Told {
@@ -87,42 +99,77 @@ async fn shout(loud: &Loud) -> Told {
             told
         });
     }
-    let mut told = Told::new();
-    for answer in tasks.join_all().await.into_iter().flatten() {
-        *told.entry(answer).or_default() += 1;
+    let mut told = Told::default();
+    for heard in tasks.join_all().await.into_iter().flatten() {
+        told.hear(heard);
     }
     // What was canceled and deleted meanwhile has made room in the quota. Bulk requests fill it and answer 200 with a result per job,
     // so a single job has to meet the refusal.
     let is_bulk = |call: &&Call| call.route == "/api/v1/jobs/bulk";
     let is_single = |call: &&Call| call.method == Method::POST && call.route == "/api/v1/jobs";
-    let fill = calls.iter().chain(calls.iter()).filter(is_bulk);
-    for call in fill.chain(calls.iter().filter(is_single)) {
-        *told.entry(call.send().await).or_default() += 1;
+    let fill = calls.iter().filter(is_bulk);
+    for call in fill.chain(calls.iter().filter(is_single).take(2)) {
+        told.hear(call.send().await);
     }
     told
 }
 
 /// Nothing broke, and each cap spoke for itself: with its own kind of problem, the field if it is one's fault, and when to come back.
 fn judge(told: &Told) {
-    let broken: Vec<_> = told.iter().filter(|((_, status, _), _)| *status >= 500).collect();
+    let answers = &told.answers;
+    let broken: Vec<_> = answers.iter().filter(|((_, status, _), _)| *status >= 500).collect();
     assert!(broken.is_empty(), "{broken:#?}");
     let unclear = |((route, status, kind), _): &(&(String, u16, String), &usize)| {
         *status >= 400 && kind.is_empty() && !route.contains("/ui/")
     };
-    let unclear: Vec<_> = told.iter().filter(unclear).collect();
+    let unclear: Vec<_> = answers.iter().filter(unclear).collect();
     assert!(unclear.is_empty(), "{unclear:#?}");
     for (status, kind) in
         [(413, "body-too-large"), (422, "invalid"), (429, "quota-reached"), (429, "too-many-requests")]
     {
         let kind = format!("urn:windlass:problem:{kind}");
         let is_it = |(_, of, named): &(String, u16, String)| *of == status && *named == kind;
-        assert!(told.keys().any(is_it), "nobody met {kind}: {told:#?}");
+        assert!(answers.keys().any(is_it), "nobody met {kind}: {answers:#?}");
+    }
+    // How many searches run at once is held to in search.rs, where two are under way for certain.
+    for cap in [
+        "max_lanes",
+        "max_queue_names",
+        "max_triggers",
+        "streams open at a time",
+        "1000 valid tokens",
+        "1000 open invitations",
+        "a body has at most",
+    ] {
+        assert!(told.words.iter().any(|words| words.contains(cap)), "nobody met {cap}: {:#?}", told.words);
+    }
+    // The verbs ran, and what stands in a path was there.
+    for done in [
+        "POST /api/v1/jobs/cancel",
+        "POST /api/v1/jobs/retry",
+        "POST /api/v1/jobs/delete",
+        "GET /api/v1/jobs/{job_id}",
+        "GET /api/v1/jobs/triggers/{trigger_id}/fires",
+        "GET /api/v1/events/{event_id}",
+        "POST /api/v1/worker/jobs/{job_id}/heartbeat",
+        "POST /api/v1/worker/jobs/{job_id}/complete",
+        "DELETE /api/v1/jobs/triggers/{trigger_id}",
+        "DELETE /api/v1/admin/members/{user_id}",
+    ] {
+        assert!(answers.contains_key(&(done.to_owned(), 200, String::new())), "{done}: {answers:#?}");
     }
 }
 
+/// What came back of one call.
+struct Heard {
+    route: String,
+    status: u16,
+    kind: String,
+    words: BTreeSet<String>,
+}
+
 impl Call {
-    /// What came back.
-    async fn send(&self) -> (String, u16, String) {
+    async fn send(&self) -> Heard {
         let mut request = self.client.request(self.method.clone(), &self.path);
         if self.method != Method::GET && self.method != Method::DELETE {
             let kind = match self.audience {
@@ -131,22 +178,31 @@ impl Call {
             };
             request = request.header("content-type", kind).body(self.body.clone());
         }
-        let name = format!("{} {}", self.method, self.route);
+        let route = format!("{} {}", self.method, self.route);
+        let mut heard = Heard { route, status: 0, kind: String::new(), words: BTreeSet::new() };
         // A connection that is closed while a body is sent that nobody will read is an answer too.
-        let Ok(response) = request.send().await else { return (name, 0, String::new()) };
-        let status = response.status().as_u16();
+        let Ok(response) = request.send().await else { return heard };
+        heard.status = response.status().as_u16();
         if response.headers().get("content-type").is_some_and(|kind| kind == "text/event-stream") {
-            return (name, status, String::new());
+            return heard;
         }
         let may_be_tried_again = response.headers().contains_key("retry-after");
-        let problem: Value = response.json().await.unwrap_or_default();
-        let is_clear = match status {
-            422 => problem["errors"][0]["pointer"].is_string(),
-            429 => may_be_tried_again,
+        let answer: Value = response.json().await.unwrap_or_default();
+        let is_clear = match heard.status {
+            422 => answer["errors"][0]["pointer"].is_string(),
+            // What does not pass with time names the limit instead.
+            429 => {
+                may_be_tried_again || answer["detail"].as_str().is_some_and(|words| words.contains("max_"))
+            }
             _ => true,
         };
-        let kind = problem["type"].as_str().filter(|_| is_clear).unwrap_or_default();
-        (name, status, kind.to_owned())
+        heard.kind = answer["type"].as_str().filter(|_| is_clear).unwrap_or_default().to_owned();
+        // A batch is answered job by job.
+        let of = |list: &str| answer[list].as_array().into_iter().flatten();
+        let parts = of("results").chain(of("errors")).chain([&answer]);
+        let words = parts.flat_map(|part| [&part["detail"], &part["message"]]).filter_map(Value::as_str);
+        heard.words = words.map(str::to_owned).collect();
+        heard
     }
 }
 
@@ -161,8 +217,10 @@ struct Quiet {
 impl Quiet {
     async fn prepare(server: &TestServer) -> Self {
         let tenant = server.queue.tenant("quiet").await;
-        let client = server.client(tenant, Role::TenantAdmin).await;
-        let worker = server.client(tenant, Role::Worker).await;
+        // Long for a request of this size, and short beside the time-outs above.
+        let limit = Duration::from_secs(30);
+        let client = server.client(tenant, Role::TenantAdmin).await.within(limit);
+        let worker = server.client(tenant, Role::Worker).await.within(limit);
         let event = json!({"label": "e", "trigger_type": "event", "event_name": "something.happened", "definition_key": "ordinary",
             "dedupe_window_seconds": 0});
         client.post("/api/v1/jobs/triggers", &event).await.expect(201);
@@ -222,9 +280,4 @@ impl Quiet {
             assert_eq!(counts[left], 0, "{left}: {counts}");
         }
     }
-}
-
-/// Ids that nothing has.
-fn nobody() -> String {
-    Uuid::nil().to_string()
 }

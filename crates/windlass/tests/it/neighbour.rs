@@ -13,9 +13,9 @@ use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use windlass::{Context, Definition, Done, Failure, Handler, NewTrigger};
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{Login, TestQueue, eventually};
 
-use crate::access::{Role, in_force};
+use crate::access::in_force;
 use crate::support::{Acting, count, worker};
 use largest::{Size, calls};
 
@@ -51,7 +51,7 @@ async fn an_application_at_its_worst_keeps_nothing_from_another() {
     }
     let worker = worker(&queue).handler(Acting).handler(Loud).start().await.unwrap();
     let (quiets, louds) =
-        (Role::create(&queue, Some("windlass_app")).await, Role::create(&queue, Some("windlass_app")).await);
+        (Login::create(&queue, "windlass_app").await, Login::create(&queue, "windlass_app").await);
 
     let over = CancellationToken::new();
     let working = tokio::spawn(work(quiets.client().await, quiet, over.clone()));
@@ -121,7 +121,7 @@ fn judge(refusals: &BTreeSet<Refusal>) {
     };
     let unclear: Vec<_> = refusals.iter().filter(|refusal| !is_clear(refusal)).collect();
     assert!(unclear.is_empty(), "{unclear:#?}");
-    for wanted in ["payload", "tags", "max_attempts", "name"] {
+    for wanted in ["payload", "tags", "max_attempts", "name", "depends_on"] {
         let is_met = |(_, _, field): &Refusal| field.as_deref() == Some(wanted);
         assert!(refusals.iter().any(is_met), "nothing was refused for its {wanted}: {refusals:#?}");
     }

@@ -1,19 +1,26 @@
-//! The worst that a tenant's credentials allow: of every route its example, the largest body and one that is larger; and where a
+//! The worst that a tenant's credentials allow: of every route an ordinary request, the largest body and one that is larger; and where a
 //! route can be asked for more than that, so much of it.
 
 use std::collections::HashMap;
 
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
+use uuid::Uuid;
+use windlass::NewJob;
 use windlass_server::auth::{Permission, Role};
-use windlass_server::http::{Audience, Route, document, table};
+use windlass_server::http::{Audience, Route, table};
 
-use super::{BODY_BYTES, STREAMS, nobody};
+use super::{BODY_BYTES, STREAMS};
+use crate::matrix::world::{Ids, body};
 use crate::support::{Client, TestServer};
 
-/// Jobs that the loud tenant may have.
-const QUOTA: usize = 3000;
-const TRIGGERS: usize = 10;
+/// What the loud tenant may have.
+const QUOTA: usize = 2000;
+const LANES: usize = 300;
+const QUEUE_NAMES: usize = 100;
+const TRIGGERS: usize = 15;
+/// Jobs that it holds, each with its fence.
+const HELD: usize = 7;
 
 pub(super) struct Call {
     pub(super) client: Client,
@@ -24,10 +31,11 @@ pub(super) struct Call {
     pub(super) body: Vec<u8>,
 }
 
-/// The tenant that does its worst, with a credential of each role and streams that it leaves open.
+/// The tenant that does its worst, with a credential of each role, something of everything, and streams that it leaves open.
 pub(super) struct Loud {
     clients: HashMap<&'static str, Client>,
-    job: String,
+    ids: Ids,
+    held: Vec<(String, String)>,
     _streams: Vec<Response>,
 }
 
@@ -39,53 +47,57 @@ impl Loud {
             let client = server.client(tenant, role).await.with("sec-fetch-site", "same-origin");
             clients.insert(role.as_str(), client);
         }
-        let limits = format!("/api/v1/admin/limits/{tenant}");
-        server.admin.patch(&limits, &json!({"max_queued": QUOTA})).await.expect(200);
+        let limits = json!({"max_queued": QUOTA, "max_lanes": LANES, "max_queue_names": QUEUE_NAMES, "max_triggers": TRIGGERS});
+        server.admin.patch(&format!("/api/v1/admin/limits/{tenant}"), &limits).await.expect(200);
+        let ids = Ids::of(server, tenant).await;
         let admin = &clients[Role::TenantAdmin.as_str()];
-        for label in 0..TRIGGERS {
+        for label in 0..10 {
             let trigger = json!({"label": label.to_string(), "trigger_type": "event", "event_name": "*", "definition_key": "loud",
                 "payload_template": {"copy": "{{event}}"}});
-            // What is more than a tenant may have is refused, and that is as well.
-            let _ = admin.post("/api/v1/jobs/triggers", &trigger).await;
+            admin.post("/api/v1/jobs/triggers", &trigger).await.expect(201);
         }
-        let job = admin.post("/api/v1/jobs", &json!({"definition_key": "loud"})).await.expect(201);
+        let held = hold(server, &clients[Role::Worker.as_str()], tenant).await;
+        almost_full(server, tenant).await;
         let mut streams = Vec::new();
         for number in 0..STREAMS + 2 {
             let path = if number % 2 == 0 { "/api/v1/jobs/stream" } else { "/ui/live" };
             streams.push(admin.request(Method::GET, path).send().await.unwrap());
         }
-        Self { clients, job: job["id"].as_str().unwrap().to_owned(), _streams: streams }
+        Self { clients, ids, held, _streams: streams }
     }
 
     /// Everything, each route's beside another's.
     pub(super) fn calls(&self) -> Vec<Call> {
-        let described = document();
         let mut calls = Vec::new();
         for route in table() {
             let Some(client) = self.client(route.permission) else { continue };
-            let mut bodies = vec![example(&described, &route)];
-            if route.method != Method::GET && route.method != Method::DELETE {
-                bodies.extend([largest(&route, BODY_BYTES), largest(&route, BODY_BYTES + 1)]);
+            let call = |path: String, body: Vec<u8>| Call {
+                client: client.clone(),
+                method: route.method.clone(),
+                route: route.path,
+                audience: route.audience,
+                path,
+                body,
+            };
+            let path = self.path(&route);
+            if route.method == Method::GET || route.method == Method::DELETE {
+                calls.extend(
+                    queries(&route).into_iter().map(|query| call(format!("{path}{query}"), Vec::new())),
+                );
+                continue;
             }
-            bodies.extend(worst(route.path).iter().map(|body| body.to_string().into_bytes()));
-            let queries = queries(&route);
-            for body in &bodies {
-                for query in &queries {
-                    calls.push(Call {
-                        client: client.clone(),
-                        method: route.method.clone(),
-                        route: route.path,
-                        audience: route.audience,
-                        path: format!("{}{query}", self.path(route.path)),
-                        body: body.clone(),
-                    });
-                }
-            }
+            let bodies =
+                [self.ordinary(&route), largest(&route, BODY_BYTES), largest(&route, BODY_BYTES + 1)];
+            calls.extend(bodies.into_iter().map(|body| call(path.clone(), body)));
+            calls.extend(worst(route.path).iter().map(|body| call(path.clone(), text(body))));
+            calls.extend(
+                self.worst_of_held(route.path).into_iter().map(|(path, body)| call(path, text(&body))),
+            );
         }
-        // In turns, so that the routes meet.
+        // In turns, so that the routes meet; and what deletes comes last, so that there is something of everything until then.
         let turns = calls.len().div_ceil(3);
         let mut order: Vec<(usize, Call)> = calls.into_iter().enumerate().collect();
-        order.sort_by_key(|(position, _)| position % turns);
+        order.sort_by_key(|(position, call)| (call.deletes(), position % turns));
         order.into_iter().map(|(_, call)| call).collect()
     }
 
@@ -94,15 +106,82 @@ impl Loud {
         self.clients.get(role.as_str())
     }
 
-    fn path(&self, route: &str) -> String {
-        let parts = route.split('/').map(|part| match part {
-            "{job_id}" => self.job.clone(),
-            "{name}" | "{hook}" | "{queue}" => "x".to_owned(),
-            part if part.starts_with('{') => nobody(),
-            part => part.to_owned(),
-        });
-        parts.collect::<Vec<_>>().join("/")
+    fn path(&self, route: &Route) -> String {
+        match route.permission {
+            // Nobody has these names and secrets.
+            Permission::Anyone => route.path.replace(['{', '}'], ""),
+            _ => self.ids.path(route),
+        }
     }
+
+    /// A body that the route takes.
+    fn ordinary(&self, route: &Route) -> Vec<u8> {
+        match route.audience {
+            Audience::Programs => text(&body(route, &self.ids)),
+            Audience::People => Vec::new(),
+        }
+    }
+
+    /// What only a job that is held can be asked for: the largest log, and the most jobs after it.
+    fn worst_of_held(&self, route: &str) -> Vec<(String, Value)> {
+        let Some(verb) = route.strip_prefix("/api/v1/worker/jobs/{job_id}/") else { return Vec::new() };
+        let jobs = |count: usize| json!(vec![json!({"definition_key": "loud"}); count]);
+        let lines = json!(vec!["s3cret ".repeat(100); BODY_BYTES / 800]);
+        let asked: &[(usize, &str, Value)] = &match verb {
+            "heartbeat" => vec![(0, "log", lines), (0, "log", json!("x".repeat(BODY_BYTES - 1000)))],
+            "complete" => vec![(1, "next", jobs(0)), (2, "next", jobs(1000)), (3, "next", jobs(1001))],
+            "fail" => vec![(4, "error", json!("x".repeat(BODY_BYTES / 2)))],
+            "snooze" => vec![(5, "delay_seconds", json!(1))],
+            "release" => vec![(6, "fence", json!(self.held[6].1))],
+            other => panic!("nobody said what is the worst of {other}; add it here"),
+        };
+        let ask = |(held, field, value): &(usize, &str, Value)| {
+            let (id, fence) = &self.held[*held];
+            let mut body = json!({ "fence": fence });
+            body[*field] = value.clone();
+            (route.replace("{job_id}", id), body)
+        };
+        asked.iter().map(ask).collect()
+    }
+}
+
+impl Call {
+    fn deletes(&self) -> bool {
+        self.method == Method::DELETE || self.route == "/api/v1/jobs/delete"
+    }
+}
+
+fn text(body: &Value) -> Vec<u8> {
+    body.to_string().into_bytes()
+}
+
+/// Claims jobs and keeps them.
+async fn hold(server: &TestServer, worker: &Client, tenant: Uuid) -> Vec<(String, String)> {
+    for _ in 0..HELD {
+        server.queue.enqueue(&NewJob::new("claimed").tenant(tenant)).await.unwrap();
+    }
+    let mut held = Vec::new();
+    while held.len() < HELD {
+        let claim = json!({"definition_keys": ["claimed"], "wait_seconds": 20, "lease_seconds": 3600, "limit": HELD - held.len()});
+        let claimed = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
+        let word = |job: &Value, name: &str| job[name].as_str().unwrap().to_owned();
+        held.extend(
+            claimed["jobs"].as_array().unwrap().iter().map(|job| (word(job, "id"), word(job, "fence"))),
+        );
+    }
+    held
+}
+
+/// As many tokens and invitations as a tenant may have but one.
+async fn almost_full(server: &TestServer, tenant: Uuid) {
+    let fill = "with tokens as (
+          insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, created_by)
+            select $1, 'filler' || n, 'api', 'filler', '\\x00', 'viewer', 'test' from generate_series(1, 999 - (
+              select count(*) from windlass.api_tokens where tenant_id = $1)) n)
+        insert into windlass.invitations (tenant_id, email, role, secret_hash, created_by, expires_at)
+          select $1, n || '@filler.example', 'viewer', sha256(n::text::bytea), 'test', now() + interval '1 day'
+            from generate_series(1, 999 - (select count(*) from windlass.invitations where tenant_id = $1)) n";
+    server.queue.client().await.execute(fill, &[&tenant]).await.unwrap();
 }
 
 /// A list can be asked for all there is, and to look for a text in it; a job's page can be asked for again and again.
@@ -115,12 +194,6 @@ fn queries(route: &Route) -> Vec<String> {
         (&Method::GET, _) => vec![String::new(); 2],
         _ => vec![String::new()],
     }
-}
-
-fn example(described: &Value, route: &Route) -> Vec<u8> {
-    let operation = &described["paths"][route.path][route.method.as_str().to_lowercase()];
-    let body = &operation["requestBody"]["content"]["application/json"]["example"];
-    if body.is_null() { b"{}".to_vec() } else { body.to_string().into_bytes() }
 }
 
 /// One field with a text that makes the body this long.
@@ -150,17 +223,13 @@ fn worst(route: &str) -> Vec<Value> {
             jobs
         }
         "/api/v1/jobs/bulk" => {
-            // Each in a lane of its own, and each of another queue.
-            let lanes = |batch: usize| {
-                let jobs = many(
-                    1000,
-                    &|number| json!({"definition_key": "loud", "queue": format!("q{batch}-{number}"), "priority": number % 1000}),
-                );
-                json!({ "jobs": jobs })
-            };
+            // Each of another queue; and each of another priority.
+            let queues = json!({"jobs": many(1000, &|number| json!({"definition_key": "loud", "queue": format!("q{number}")}))});
+            let lanes =
+                json!({"jobs": many(1000, &|number| json!({"definition_key": "loud", "priority": number}))});
             let plain = json!({"jobs": many(1000, &|_| json!({"definition_key": "loud"}))});
             let too_many = json!({"jobs": many(1001, &|_| json!({"definition_key": "loud"}))});
-            vec![lanes(0), lanes(1), plain.clone(), plain.clone(), plain, too_many]
+            vec![queues, lanes, plain.clone(), plain.clone(), plain, too_many]
         }
         "/api/v1/events" => many(
             10,
@@ -173,7 +242,15 @@ fn worst(route: &str) -> Vec<Value> {
         "/api/v1/jobs/triggers/dry-run" => {
             many(10, &|_| json!({"name": "loud.event", "payload": {"text": "x".repeat(BODY_BYTES / 2)}}))
         }
-        "/api/v1/jobs/cancel" | "/api/v1/jobs/delete" => vec![json!({"definition_key": "loud"})],
+        "/api/v1/jobs/cancel" | "/api/v1/jobs/retry" | "/api/v1/jobs/delete" => {
+            vec![json!({"filter": {"definition_key": "loud"}})]
+        }
+        "/api/v1/admin/tokens" => {
+            many(3, &|number| json!({"name": format!("more {number}"), "role": "viewer"}))
+        }
+        "/api/v1/admin/invitations" => {
+            many(3, &|number| json!({"email": format!("more{number}@example.com"), "role": "viewer"}))
+        }
         "/api/v1/worker/jobs/claim" => {
             many(10, &|_| json!({"definition_keys": ["loud"], "wait_seconds": 1, "limit": 100}))
         }

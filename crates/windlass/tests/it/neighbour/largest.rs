@@ -17,6 +17,7 @@ const TEXT_BYTES: usize = 500;
 const NAME_BYTES: usize = 200;
 const MOST_TAGS: usize = 20;
 const TAG_BYTES: usize = 100;
+const MOST_NEEDS: usize = 100;
 
 /// The calls: the function's name, the size, and the call with its arguments. Where one argument of several is too large, the others
 /// would never be looked at, so each argument has a call of its own in which it is the largest, and one in which it is too large.
@@ -62,6 +63,9 @@ impl About {
         if let Some(element) = kind.strip_suffix("[]") {
             return match (name, element) {
                 ("tags" | "depends_on" | "each" | "extras", _) => format!("null::{kind}"),
+                ("jobs", "uuid") if function == "cancel" || function == "retry" => {
+                    format!("array(select id from windlass.jobs where definition_key = 'loud' limit {MANY})")
+                }
                 // Numbered from 1, with 64 jobs each.
                 ("parts", _) => format!("array(select (n + 63) / 64 from generate_series(1, {MANY}) n)"),
                 (_, element) => {
@@ -75,9 +79,13 @@ impl About {
         match (name, kind) {
             ("tenant" | "tenants" | "tenant_id", "uuid") => format!("'{}'::uuid", self.tenant),
             ("created_by" | "parent_id" | "job_id", "uuid") => "null::uuid".to_owned(),
+            (_, "uuid") if ["cancel", "retry"].contains(&function) => {
+                "(select id from windlass.jobs where definition_key = 'loud' limit 1)".to_owned()
+            }
             (_, "uuid") => "gen_random_uuid()".to_owned(),
             ("lane" | "lanes" | "in_lane" | "of_lane", "integer") => self.lane.to_string(),
             ("max_attempts", "smallint") => "3::smallint".to_owned(),
+            ("actor", "text") => "'loud'".to_owned(),
             ("definition_key", "text") => "'loud'".to_owned(),
             ("name", "text") => "'loud.event'".to_owned(),
             ("source", "text") if function.starts_with("enqueue") => "'manual'".to_owned(),
@@ -101,6 +109,14 @@ impl About {
                 "array[{}] || array(select '{{}}'::{element} from generate_series(2, {MANY}))",
                 json(element)
             ),
+            ("depends_on", "uuid[]") if size == Size::TooLarge => {
+                format!("array(select gen_random_uuid() from generate_series(0, {MOST_NEEDS}))")
+            }
+            ("depends_on", "uuid[]") => {
+                format!(
+                    "array(select id from windlass.jobs where definition_key = 'loud' limit {MOST_NEEDS})"
+                )
+            }
             ("tags", _) => {
                 format!("array(select {} from generate_series(1, {}))", text(TAG_BYTES), MOST_TAGS)
             }
