@@ -1,17 +1,14 @@
 //! Code of a caller's own never runs with anybody else's rights, whatever it is named and wherever it lies.
 
 use windlass::{Definition, NewJob};
-use windlass_testing::TestQueue;
+use windlass_testing::{Login, TestQueue};
 
 use super::GROUPS;
 use super::calls::{About, functions};
-use super::roles::Role;
 
-/// A function as none of ours may be: it runs as the owner and finds its operators on the caller's path.
-const BAIT: &str = "create function windlass.bait() returns boolean language plpgsql security definer
-                      as 'begin return 1 = 1; end';
-                    alter function windlass.bait() owner to windlass_owner;
-                    grant execute on function windlass.bait() to public";
+/// What a function does as none of ours may: it runs as the owner and finds this on the caller's path. An operator, a unary one, one of
+/// any array, a function of any array, one that returns rows, and one of ours.
+const BAITS: [&str; 6] = ["1 = 1", "- n", "ids = ids", "cardinality(ids)", "unnest(ids)", "caller()"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_code_of_the_same_names_never_runs_as_another_role() {
@@ -28,7 +25,7 @@ async fn hostile_code_of_the_same_names_never_runs_as_another_role() {
     assert!(calls.len() > 100);
     let database: String = admin.query_one("select current_database()::text", &[]).await.unwrap().get(0);
     for group in GROUPS {
-        let role = Role::create(&queue, Some(group)).await;
+        let role = Login::create(&queue, group).await;
         let grant = format!("grant create on database {database} to {}", role.name);
         admin.batch_execute(&grant).await.unwrap();
         let client = role.client().await;
@@ -59,13 +56,20 @@ async fn hostile_code_of_the_same_names_never_runs_as_another_role() {
         let ran: bool = admin.query_one("select is_called from attack.ran", &[]).await.unwrap().get(0);
         assert!(!ran, "{group}: hostile code ran, and its error was caught");
 
-        admin.batch_execute(BAIT).await.unwrap();
-        client.batch_execute("set search_path = attack, pg_catalog").await.unwrap();
-        assert!(
-            client.batch_execute("select windlass.bait()").await.is_err(),
-            "the attack works where it can"
-        );
-        admin.batch_execute("drop function windlass.bait()").await.unwrap();
+        client.batch_execute("set search_path = attack, windlass, pg_catalog").await.unwrap();
+        for bait in BAITS {
+            let function = format!(
+                "create or replace function windlass.bait(n integer, ids uuid[]) returns boolean language plpgsql security definer
+                   as 'begin perform {bait}; return true; end';
+                 alter function windlass.bait owner to windlass_owner;
+                 grant execute on function windlass.bait to public"
+            );
+            admin.batch_execute(&function).await.unwrap();
+            let taken = client.batch_execute("select windlass.bait(1, '{}')").await.unwrap_err();
+            let told = taken.as_db_error().map(|error| error.message().to_owned()).unwrap_or_default();
+            assert!(told.starts_with("hostile"), "the attack works where it can: {bait}: {taken}");
+        }
+        admin.batch_execute("drop function windlass.bait").await.unwrap();
         drop(client);
         admin.batch_execute("drop schema attack, attack_domains cascade").await.unwrap();
         role.drop().await;

@@ -9,14 +9,35 @@ use serde_json::json;
 use tokio_postgres::{Client, SimpleQueryMessage};
 use uuid::Uuid;
 use windlass::NewJob;
-use windlass_testing::TestQueue;
+use windlass_testing::{Login, TestQueue};
 
 use super::calls::{About, functions};
-use super::roles::Role;
 use super::{GROUPS, live_a_little};
 
 /// What only the other tenant's rows hold.
-const MARK: &str = "known to the other tenant only";
+const MARK: &str = "known-to-the-other-tenant-only";
+
+/// A row of everything that a tenant has and a function might show, with the mark in every text. The ids are that of the job, and the
+/// names those that the calls use, so that the calls are about these rows.
+const MARKED: &str = "
+    insert into windlass.audit (tenant_id, actor, action, target, detail) values (:tenant, :mark, 'a', 'a', jsonb_build_object('text', :mark));
+    insert into windlass.users (id, email, name, password_hash) values (:job, :mark || '@example.org', :mark, :mark);
+    insert into windlass.members (tenant_id, user_id, role) values (:tenant, :job, 'viewer');
+    insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, created_by) values (:tenant, 'a', 'api', :mark, '\\x00', 'viewer', :mark);
+    insert into windlass.invitations (tenant_id, id, email, role, secret_hash, created_by, expires_at)
+      values (:tenant, :job, :mark || '@example.org', 'viewer', '\\x00', :mark, '2999-01-01Z');
+    insert into windlass.job_triggers (tenant_id, id, label, trigger_type, event_name, definition_id, payload_template)
+      select :tenant, :job, :mark, 'event', 'a', d.id, jsonb_build_object('text', :mark) from windlass.job_definitions d where d.key = 'unserved';
+    insert into windlass.trouble (duty, tenant_id, subject, reason) values ('reap', :tenant, :mark, :mark);
+    insert into windlass.retention (tenant_id, definition_key, status, keep_seconds) values (:tenant, :mark, 'failed', 1000000);
+    insert into windlass.legal_hold (tenant_id, id, job_id, reason, created_by) values (:tenant, :job, gen_random_uuid(), :mark, :mark);
+    insert into windlass.event (tenant_id, id, name, payload, emitted_at) values (:tenant, :job, :mark, jsonb_build_object('text', :mark), now());
+    insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason) values (:tenant, :job, :job, 'failed', :mark);
+    insert into windlass.request_keys (tenant_id, request_key, fingerprint, status, answer)
+      values (:tenant, 'unserved', '\\x00', 200, jsonb_build_object('text', :mark))";
+
+/// The positive control: with the other tenant in force these show its mark, so that the others could.
+const SHOW_IT: [&str; 2] = ["troubles", "bogus"];
 
 /// These may act for the default tenant or the one in force, and for no other.
 const BOUND: [&str; 2] = ["windlass_app", "windlass_reader"];
@@ -60,17 +81,23 @@ async fn no_function_reaches_another_tenant_than_the_one_in_force() {
     let mut abouts = Vec::new();
     for tenant in [own, other] {
         live_a_little(&queue, tenant).await;
-        let job = queue.enqueue(&NewJob::new("unserved").tenant(tenant)).await.unwrap().id;
+        let mark = if tenant == other { MARK } else { "own" };
+        let job = NewJob::new("unserved").tenant(tenant).payload(&json!({"text": mark})).subject(mark, mark);
+        let job = queue.enqueue(&job).await.unwrap().id;
         let lane = "select lane from windlass.route_of($1, 'unserved', null, null)";
         let lane = admin.query_one(lane, &[&tenant]).await.unwrap().get(0);
         abouts.push(About { tenant, job, lane });
     }
-    let marked = NewJob::new("unserved").tenant(other).payload(&json!({"text": MARK}));
-    queue.enqueue(&marked).await.unwrap();
+    let quoted =
+        [(":tenant", other.to_string()), (":job", abouts[1].job.to_string()), (":mark", MARK.to_owned())];
+    let marked = quoted
+        .iter()
+        .fold(MARKED.to_owned(), |text, (name, value)| text.replace(name, &format!("'{value}'")));
+    admin.batch_execute(&marked).await.unwrap();
     let before = fingerprint(&admin, other).await;
-    let mut found = BTreeSet::new();
+    let (mut found, mut shown) = (BTreeSet::new(), BTreeSet::new());
     for group in GROUPS {
-        let role = Role::create(&queue, Some(group)).await;
+        let role = Login::create(&queue, group).await;
         let client = role.client().await;
         let (short, is_bound) = (group.trim_start_matches("windlass_"), BOUND.contains(&group));
         for function in functions(&admin).await {
@@ -83,6 +110,9 @@ async fn no_function_reaches_another_tenant_than_the_one_in_force() {
                 continue;
             }
             assert!(!is_held || !text.contains(MARK), "{short}: {theirs} shows another tenant's row");
+            if outcome(&client, &other.to_string(), &theirs, "rollback").await.1.contains(MARK) {
+                shown.insert(function.name.clone());
+            }
             let (mine, _) = outcome(&client, &own.to_string(), &ours, "rollback").await;
             let (nobody, text) =
                 outcome(&client, "", &theirs, if is_bound { "commit" } else { "rollback" }).await;
@@ -95,6 +125,8 @@ async fn no_function_reaches_another_tenant_than_the_one_in_force() {
         drop(client);
         role.drop().await;
     }
+    let hidden: Vec<_> = SHOW_IT.iter().filter(|name| !shown.contains(**name)).collect();
+    assert!(hidden.is_empty(), "{hidden:?} show nothing to the tenant itself; {shown:?} do");
     compare(&found);
 }
 
