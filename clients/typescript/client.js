@@ -1,14 +1,14 @@
-// The HTTP API, a method per call, over Node's own fetch.
+// The HTTP API, one method per call, using the built-in fetch.
 
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const ENDED = new Set(["succeeded", "failed", "dead_letter", "canceled"]);
 
-// How often a call is tried that may be sent again without harm.
-const TRIES = 5;
+// The maximum number of attempts of a call that is safe to repeat.
+const MAX_ATTEMPTS = 5;
 
-/** The server refused. `status` is HTTP's, `kind` the last word of the problem's type, `errors` its list of places. */
+/** The server returned an error. `status` is the HTTP status, `kind` the last part of the problem type, `errors` the invalid fields. */
 export class ApiError extends Error {
   constructor(status, kind, detail, errors = []) {
     super(`${status} ${kind}: ${detail}`);
@@ -20,10 +20,10 @@ export class ApiError extends Error {
   }
 }
 
-/** The attempt is not ours any more; whatever was said about it changed nothing. */
+/** The attempt is no longer current: its lease expired, or it has ended. The call changed nothing. */
 export class LeaseLost extends ApiError {}
 
-/** The job that was waited for ended other than by success. */
+/** The job ended without success. */
 export class JobFailed extends Error {
   constructor(job) {
     super(`job ${job.id} is ${job.status}: ${job.last_error ?? job.reason}`);
@@ -32,7 +32,7 @@ export class JobFailed extends Error {
   }
 }
 
-/** The job had not ended in the time given. */
+/** The job has not ended in the given time. */
 export class WaitTimeout extends Error {
   constructor(message) {
     super(message);
@@ -81,10 +81,10 @@ export class Client {
     }
   }
 
-  // The worker protocol. Every call about a job carries the fence that came with it.
+  // The worker protocol. Every call about a job has the fence of its attempt.
 
-  register(introduction = {}) {
-    return this.#call("POST", "/api/v1/worker/register", introduction, { again: true });
+  register(metadata = {}) {
+    return this.#call("POST", "/api/v1/worker/register", metadata, { again: true });
   }
 
   async claim({ definitionKeys = [], queues = [], limit = 1, waitSeconds = 0, leaseSeconds = 60, workerId, signal } = {}) {
@@ -96,10 +96,10 @@ export class Client {
       lease_seconds: leaseSeconds,
       ...(workerId === undefined ? {} : { worker_id: workerId }),
     };
-    // Not sent again: jobs that a lost answer carried come back when their lease ends.
+    // Not repeated: the jobs of a lost response are queued again when their lease expires.
     const timeoutSeconds = waitSeconds + this.#timeout;
-    const answer = await this.#call("POST", "/api/v1/worker/jobs/claim", body, { timeoutSeconds, signal });
-    return answer.jobs;
+    const response = await this.#call("POST", "/api/v1/worker/jobs/claim", body, { timeoutSeconds, signal });
+    return response.jobs;
   }
 
   heartbeat(id, fence, { progress, log, leaseSeconds } = {}) {
@@ -133,7 +133,7 @@ export class Client {
   }
 
   #jobCall(id, verb, body) {
-    // Sent again without harm: the fence makes the second one too late.
+    // Safe to repeat: because of the fence, the second call changes nothing.
     return this.#call("POST", `/api/v1/worker/jobs/${encodeURIComponent(id)}/${verb}`, body, { again: true });
   }
 
@@ -142,7 +142,7 @@ export class Client {
     if (this.#token) sent.authorization = `Bearer ${this.#token}`;
     if (this.#tenant) sent["x-tenant-id"] = this.#tenant;
     if (body !== undefined) sent["content-type"] = "application/json";
-    for (let tries = 1, pause = 100; ; tries += 1, pause = Math.min(pause * 2, 5000)) {
+    for (let attempt = 1, pause = 100; ; attempt += 1, pause = Math.min(pause * 2, 5000)) {
       const limit = AbortSignal.timeout(timeoutSeconds * 1000);
       let response;
       let text;
@@ -155,13 +155,13 @@ export class Client {
         });
         text = await response.text();
       } catch (error) {
-        if (!again || tries === TRIES || signal?.aborted) throw error;
+        if (!again || attempt === MAX_ATTEMPTS || signal?.aborted) throw error;
         await sleep(pause);
         continue;
       }
       if (response.ok) return text === "" ? null : JSON.parse(text);
-      if (!again || tries === TRIES || ![429, 502, 503, 504].includes(response.status)) {
-        throw refusal(response.status, text);
+      if (!again || attempt === MAX_ATTEMPTS || ![429, 502, 503, 504].includes(response.status)) {
+        throw apiError(response.status, text);
       }
       const given = Number(response.headers.get("retry-after"));
       await sleep(given > 0 ? Math.min(given, 30) * 1000 : pause);
@@ -169,12 +169,12 @@ export class Client {
   }
 }
 
-function refusal(status, text) {
+function apiError(status, text) {
   let problem = {};
   try {
     problem = JSON.parse(text) ?? {};
   } catch {
-    // A proxy's page, perhaps; its beginning is shown.
+    // Not JSON, such as the page of a proxy; its beginning becomes the detail.
   }
   const kind = String(problem.type ?? "").split(":").at(-1) || "refused";
   const Kind = kind === "lease_lost" ? LeaseLost : ApiError;

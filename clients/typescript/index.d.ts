@@ -1,7 +1,7 @@
 export type Status =
   | "scheduled" | "blocked" | "queued" | "running" | "succeeded" | "failed" | "dead_letter" | "canceled";
 
-/** A job as the API shows it; more fields than these. */
+/** A job as returned by the API; it has more fields than these. */
 export interface JobRecord {
   id: string;
   status: Status;
@@ -9,7 +9,7 @@ export interface JobRecord {
   [field: string]: unknown;
 }
 
-/** A job to be, in the API's own words. */
+/** A new job, as the API expects it. */
 export interface NewJob {
   definition_key: string;
   payload?: unknown;
@@ -77,7 +77,7 @@ export class Client {
   /** Resolves with the job once it has succeeded; rejects with JobFailed or WaitTimeout. */
   wait(id: string, options?: { timeoutSeconds?: number }): Promise<JobRecord>;
 
-  register(introduction?: {
+  register(metadata?: {
     worker_id?: string;
     hostname?: string;
     version?: string;
@@ -105,7 +105,7 @@ export class Client {
   release(id: string, fence: string): Promise<Ended>;
 }
 
-/** One attempt of one job, as its handler sees it. */
+/** One attempt of a job, as passed to its handler. */
 export interface Job {
   readonly id: string;
   readonly tenantId: string;
@@ -115,13 +115,13 @@ export interface Job {
   readonly maxAttempts: number;
   readonly fence: string;
   readonly claimed: ClaimedJob;
-  /** Aborted when the run should stop; its reason is "canceled", "lease_lost" or "shutdown". */
+  /** Aborted when the job should stop; its reason is "canceled", "lease_lost" or "shutdown". */
   readonly signal: AbortSignal;
-  /** A reference to what the job made, kept with its success. */
+  /** A reference to what the job created, stored when the job succeeds. */
   artifact?: unknown;
   progress(percent?: number, message?: string): void;
   log(...words: unknown[]): void;
-  /** A job to enqueue with this one's success: both or neither. */
+  /** Adds a job to enqueue in the same transaction that completes this one. */
   follow(definitionKey: string, payload?: unknown, options?: Omit<NewJob, "definition_key" | "payload">): void;
 }
 

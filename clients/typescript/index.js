@@ -1,4 +1,4 @@
-// Windlass from Node: enqueue jobs and wait for them, and run them in a process of your own. Types are in index.d.ts.
+// The Node client of windlass: enqueue jobs, wait for them, and run them in your own process. Types are in index.d.ts.
 
 export { ApiError, Client, JobFailed, LeaseLost, WaitTimeout } from "./client.js";
 export { Permanent, Retry, Snooze, Worker } from "./worker.js";

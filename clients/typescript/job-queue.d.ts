@@ -10,7 +10,7 @@ export interface QueueJob {
   max_attempts: number;
 }
 
-/** The seam: whatever is behind it, a worker loop stays as it was. */
+/** The interface of the worker loop, independent of the queue behind it. */
 export interface JobQueue {
   enqueue(job: Omit<QueueJob, "id" | "attempts">): Promise<unknown>;
   claim(workerId: string): Promise<QueueJob | null>;
@@ -20,7 +20,7 @@ export interface JobQueue {
 
 export class WindlassJobQueue implements JobQueue {
   constructor(client: Client, options: { stages: string[]; prefix?: string; leaseSeconds?: number; waitSeconds?: number });
-  /** The job in the API's words, to be enqueued or to be given to `complete` as what follows. */
+  /** The job as the API expects it, for `enqueue` or for the `next` of `complete`. */
   static newJob(job: Omit<QueueJob, "id" | "attempts">, prefix?: string): NewJob;
   enqueue(
     job: Omit<QueueJob, "id" | "attempts">,

@@ -1,6 +1,6 @@
-// The `JobQueue` of a hand-written Postgres queue (enqueue, claim, complete, fail) over windlass, so that a worker loop
-// written against that interface stays as it was. What it lacked comes with it: claims that cannot be lost, fences, leases
-// that are kept while a stage runs, and an attempt counted when it begins.
+// The `JobQueue` interface of a hand-written Postgres queue (enqueue, claim, complete, fail) on windlass, so that a worker loop
+// for that interface can stay unchanged. It adds leases with heartbeats while a stage runs, fences, and attempts that are
+// counted when they start.
 
 import { LeaseLost } from "./client.js";
 
@@ -9,13 +9,13 @@ export class WindlassJobQueue {
   #options;
   #held = new Map();
 
-  /** `stages` are the definitions to take jobs of; `prefix` is put before a stage to make a definition's key. */
+  /** `stages` are the definitions to claim; `prefix` and a stage together are the key of a definition. */
   constructor(client, { stages, prefix = "", leaseSeconds = 60, waitSeconds = 0 }) {
     this.#client = client;
     this.#options = { stages, prefix, leaseSeconds, waitSeconds };
   }
 
-  /** The job in the API's words, to be enqueued or to be given to `complete` as what follows. */
+  /** The job as the API expects it, for `enqueue` or for the `next` of `complete`. */
   static newJob({ stage, payload, org_id, call_id, max_attempts }, prefix = "") {
     return {
       definition_key: prefix + stage,
@@ -60,7 +60,7 @@ export class WindlassJobQueue {
     await this.#end(jobId, (fence) => this.#client.fail(jobId, fence, error, { retryAfterSeconds: backoffSeconds }));
   }
 
-  /** Not ready yet: the same job again later, uncharged, bounded by the definition and not by a new row's fresh count. */
+  /** Runs the same job again later. Does not count as a failure; limited by `max_snoozes` of the definition. */
   async snooze(jobId, seconds) {
     await this.#end(jobId, (fence) => this.#client.snooze(jobId, fence, seconds));
   }
@@ -72,24 +72,24 @@ export class WindlassJobQueue {
 
   async #end(jobId, call) {
     const held = this.#held.get(jobId);
-    if (held === undefined) throw new Error(`job ${jobId} is not held by this queue`);
+    if (held === undefined) throw new Error(`job ${jobId} was not claimed by this queue`);
     clearInterval(held.timer);
     this.#held.delete(jobId);
     try {
       await call(held.fence);
     } catch (error) {
-      // Too late: another attempt is under way or the job has ended. It changed nothing, as it should.
+      // Too late: another attempt is running, or the job has ended. The call changed nothing.
       if (!(error instanceof LeaseLost)) throw error;
     }
   }
 
   async #beat(jobId, held) {
     try {
-      const answer = await this.#client.heartbeat(jobId, held.fence);
-      if (answer.cancel_requested) held.canceled.abort("canceled");
+      const response = await this.#client.heartbeat(jobId, held.fence);
+      if (response.cancel_requested) held.canceled.abort("canceled");
     } catch (error) {
       if (error instanceof LeaseLost) held.canceled.abort("lease_lost");
-      // Anything else is tried again at the next beat.
+      // Other errors are retried with the next heartbeat.
     }
   }
 }

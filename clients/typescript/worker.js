@@ -1,7 +1,7 @@
-// A worker: takes jobs, runs each as a promise, keeps their leases, and ends them.
+// A worker: claims jobs, runs each as a promise, renews their leases, and settles them.
 //
-// How it stops: `stop()` takes no more jobs and lets those under way finish for the grace time; then their signals are
-// aborted and they are given back, uncharged, for another worker.
+// How it stops: after `stop()` it claims no more jobs and lets the running ones finish for the grace time; then their signals
+// are aborted and they are released for another worker, which does not count as a failure.
 
 import { randomUUID } from "node:crypto";
 import { hostname } from "node:os";
@@ -9,17 +9,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import { ApiError, LeaseLost } from "./client.js";
 
-const MOST_LOG_LINES = 1000;
+const MAX_LOG_LINES = 1000;
 
-/** Thrown by a handler: nothing to do yet, run me again after this time. Charges no attempt. */
+/** Thrown by a handler: run the job again after this many seconds. Does not count as a failure. */
 export class Snooze extends Error {
   constructor(seconds) {
-    super(`again in ${seconds} s`);
+    super(`snooze for ${seconds} s`);
     this.seconds = seconds;
   }
 }
 
-/** Thrown by a handler: this attempt failed. Tried again after `afterSeconds`, or as the definition says. */
+/** Thrown by a handler: the attempt failed. It is retried after `afterSeconds`, or with the backoff of the definition. */
 export class Retry extends Error {
   constructor(message, afterSeconds) {
     super(message);
@@ -27,10 +27,10 @@ export class Retry extends Error {
   }
 }
 
-/** Thrown by a handler: never try again. */
+/** Thrown by a handler: the job failed permanently; it is not retried. */
 export class Permanent extends Error {}
 
-/** One attempt of one job, as its handler sees it. */
+/** One attempt of a job, as passed to its handler. */
 class Job {
   #client;
   #stop = new AbortController();
@@ -51,7 +51,7 @@ class Job {
     this.fence = claimed.fence;
   }
 
-  /** Aborted when the run should stop; its reason is "canceled", "lease_lost" or "shutdown". */
+  /** Aborted when the job should stop; its reason is "canceled", "lease_lost" or "shutdown". */
   get signal() {
     return this.#stop.signal;
   }
@@ -62,10 +62,10 @@ class Job {
 
   log(...words) {
     this.#log.push(words.map(String).join(" "));
-    if (this.#log.length > MOST_LOG_LINES) this.#log.shift();
+    if (this.#log.length > MAX_LOG_LINES) this.#log.shift();
   }
 
-  /** A job to enqueue with this one's success: both or neither. */
+  /** Adds a job to enqueue in the same transaction that completes this one. */
   follow(definitionKey, payload = {}, options = {}) {
     this.next.push({ definition_key: definitionKey, payload, ...options });
   }
@@ -74,17 +74,17 @@ class Job {
     if (!this.#stop.signal.aborted) this.#stop.abort(why);
   }
 
-  get hasNews() {
+  get hasUnsent() {
     return this.#progress !== undefined || this.#log.length > 0;
   }
 
   async beat() {
-    const said = { progress: this.#progress, log: this.#log };
+    const unsent = { progress: this.#progress, log: this.#log };
     this.#progress = undefined;
     this.#log = [];
     try {
-      const answer = await this.#client.heartbeat(this.id, this.fence, said);
-      if (answer.cancel_requested) this.stop("canceled");
+      const response = await this.#client.heartbeat(this.id, this.fence, unsent);
+      if (response.cancel_requested) this.stop("canceled");
     } catch (error) {
       if (error instanceof LeaseLost) this.stop("lease_lost");
       else throw error;
@@ -104,25 +104,25 @@ export class Worker {
     this.#client = client;
     this.#handlers = handlers;
     this.#options = { concurrency: 1, queues: [], leaseSeconds: 60, waitSeconds: 20, graceSeconds: 30, ...options };
-    // A new name for every start, because hostnames and pids repeat.
+    // A new name for every start, because host names and process ids can repeat.
     const plain = hostname().replace(/[^A-Za-z0-9._-]/g, "_");
     this.workerId = this.#options.workerId ?? `${plain}:${process.pid}:${randomUUID().slice(0, 8)}`;
   }
 
-  /** Takes no more jobs; `run` resolves when those under way have ended. */
+  /** Claims no more jobs; `run` resolves when the running jobs have ended. */
   stop() {
     this.#stopping.abort();
   }
 
-  /** Works until stopped. */
+  /** Runs jobs until stopped. */
   async run() {
     const definitionKeys = Object.keys(this.#handlers).sort();
     if (definitionKeys.length === 0) throw new Error("a worker needs at least one handler");
     const { queues } = this.#options;
     await this.#client.register({ worker_id: this.workerId, hostname: hostname(), definition_keys: definitionKeys, queues });
-    const beats = this.#keepLeases();
+    const beats = this.#renewLeases();
     try {
-      await this.#take(definitionKeys);
+      await this.#claimLoop(definitionKeys);
     } finally {
       this.stop();
       await this.#drain();
@@ -130,7 +130,7 @@ export class Worker {
     }
   }
 
-  async #take(definitionKeys) {
+  async #claimLoop(definitionKeys) {
     const { concurrency, queues, leaseSeconds, waitSeconds } = this.#options;
     const signal = this.#stopping.signal;
     let pause = 500;
@@ -171,15 +171,15 @@ export class Worker {
     try {
       const end = await this.#callHandler(job);
       if (job.signal.reason === "lease_lost") return;
-      if (job.hasNews) await job.beat();
+      if (job.hasUnsent) await job.beat();
       await end();
     } catch (error) {
-      // Lost: somebody else has it, or it has ended. Otherwise its lease runs out, and it is tried again.
-      if (!(error instanceof LeaseLost)) console.error(`windlass: job ${job.id} could not be ended:`, error);
+      // Lease lost: the result is dropped. Otherwise the lease expires, and the job is retried.
+      if (!(error instanceof LeaseLost)) console.error(`windlass: cannot settle job ${job.id}:`, error);
     }
   }
 
-  /** What the handler made of the job, as the call that ends it. */
+  /** Calls the handler. Returns the call that settles the attempt. */
   async #callHandler(job) {
     const client = this.#client;
     try {
@@ -189,7 +189,7 @@ export class Worker {
           await client.complete(job.id, job.fence, { result, artifact: job.artifact, next: job.next });
         } catch (error) {
           if (!(error instanceof ApiError) || error.status !== 422) throw error;
-          await client.fail(job.id, job.fence, `the result was refused: ${error.detail}`);
+          await client.fail(job.id, job.fence, `the result was rejected: ${error.detail}`);
         }
       };
     } catch (error) {
@@ -198,21 +198,21 @@ export class Worker {
       if (error instanceof Retry) {
         return () => client.fail(job.id, job.fence, error.message, { retryAfterSeconds: error.afterSeconds });
       }
-      // Under a cancel request this ends it as canceled; at a shutdown another worker takes it.
+      // After a cancel request the job ends as canceled; at a shutdown another worker claims it.
       if (job.signal.aborted) return () => client.release(job.id, job.fence);
-      const words = error instanceof Error ? (error.stack ?? error.message) : String(error);
-      return () => client.fail(job.id, job.fence, words.slice(0, 8000));
+      const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      return () => client.fail(job.id, job.fence, text.slice(0, 8000));
     }
   }
 
-  /** Beats for every job a few times per lease, and sooner for one that said something. */
-  async #keepLeases() {
+  /** Sends heartbeats for every job a few times per lease, and sooner if there is new progress or log text. */
+  async #renewLeases() {
     const every = Math.max(300, (this.#options.leaseSeconds * 1000) / 3);
     while (!this.#stopping.signal.aborted || this.#running.size > 0) {
       await sleep(100);
       const now = performance.now();
       const due = [...this.#running.values()].filter(
-        (held) => now - held.lastBeat >= every || (held.job.hasNews && now - held.lastBeat >= 500),
+        (held) => now - held.lastBeat >= every || (held.job.hasUnsent && now - held.lastBeat >= 500),
       );
       await Promise.all(
         due.map(async (held) => {
@@ -234,7 +234,7 @@ export class Worker {
     await Promise.race([runs(), sleep(5000, undefined, { signal: grace.signal }).catch(() => {})]);
     grace.abort();
     for (const { job } of this.#running.values()) {
-      // Its handler does not listen; what it does from now on does not count.
+      // The handler has not stopped; later results of this attempt are rejected.
       await this.#client.release(job.id, job.fence).catch(() => {});
       this.#running.delete(job.id);
     }

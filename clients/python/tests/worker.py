@@ -1,4 +1,4 @@
-"""A worker of the tests: does what each definition's name says, until it is told to stop."""
+"""A worker for the tests: each handler does what its name says, until the worker is stopped."""
 
 import os
 import sys

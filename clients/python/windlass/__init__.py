@@ -1,4 +1,4 @@
-"""Windlass from Python: enqueue jobs and wait for them, and run them in a process of your own.
+"""The Python client of windlass: enqueue jobs, wait for them, and run them in your own process.
 
     from windlass import Client, Worker
 
@@ -9,12 +9,12 @@
 
     @worker.handler("resize")
     def resize(job):
-        job.progress(50, "half of it")
+        job.progress(50, "halfway")
         return {"width": 640}
 
     worker.run()
 
-Only the standard library is used.
+It uses only the standard library.
 """
 
 from .client import Client

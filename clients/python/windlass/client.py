@@ -1,4 +1,4 @@
-"""The HTTP API, a method per call. A client may be used from several threads: each has its own connection."""
+"""The HTTP API, one method per call. A client can be used from several threads: each has its own connection."""
 
 import http.client
 import json
@@ -12,17 +12,17 @@ from .errors import ApiError, JobFailed, LeaseLost, Timeout, WindlassError
 
 ENDED = ("succeeded", "failed", "dead_letter", "canceled")
 
-# How often a call is tried that may be sent again without harm.
-TRIES = 5
+# The maximum number of attempts of a call that is safe to repeat.
+MAX_ATTEMPTS = 5
 
 
 class Client:
-    """`url` is the server's, `token` an API token; `tenant` is for credentials of the installation that act for one."""
+    """`url` is the URL of the server, `token` an API token. `tenant` is only for super-admin tokens."""
 
     def __init__(self, url, token=None, tenant=None, timeout=30.0):
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise WindlassError(f"not an http or https address: {url!r}")
+            raise WindlassError(f"url must be an http or https URL: {url!r}")
         self._parts = parts
         self._base = parts.path.rstrip("/")
         self._token = token
@@ -33,8 +33,8 @@ class Client:
     # Jobs.
 
     def enqueue(self, definition_key, payload=None, idempotency_key=None, **options):
-        """Enqueues one job and returns what the server says of it. `options` are the fields of the API's job: `queue`,
-        `priority`, `scheduled_for`, `dedupe_key`, `subject_type`, ... Sent again after a lost answer, it is the same job."""
+        """Enqueues one job and returns it. `options` are further fields of the API: `queue`, `priority`, `scheduled_for`,
+        `dedupe_key`, `subject_type`, ... A repeated request with the same idempotency key returns the same job."""
         body = {"definition_key": definition_key, "payload": {} if payload is None else payload, **options}
         key = idempotency_key or str(uuid.uuid4())
         return self._call("POST", "/api/v1/jobs", body, headers={"Idempotency-Key": key}, again=True)
@@ -43,8 +43,8 @@ class Client:
         return self._call("GET", f"/api/v1/jobs/{job_id}", again=True)
 
     def jobs(self, **filters):
-        """The jobs that fit the filters of the API's list (`status`, `definition_key`, `subject`, ...), newest first, page by
-        page as they are asked for."""
+        """Iterates over the jobs that match the filters of the API (`status`, `definition_key`, `subject`, ...), newest
+        first. Pages are fetched as needed."""
         while True:
             page = self._call("GET", "/api/v1/jobs?" + urllib.parse.urlencode(filters), again=True)
             yield from page["jobs"]
@@ -56,7 +56,8 @@ class Client:
         return self._call("POST", f"/api/v1/jobs/{job_id}/cancel", {}, again=True)
 
     def wait(self, job_id, timeout=None):
-        """Waits until the job has ended and returns it. Raises `JobFailed` if not by success, `Timeout` if not in time."""
+        """Waits until the job has succeeded and returns it. Raises `JobFailed` if it ended otherwise, `Timeout` if it has not
+        ended in time."""
         deadline = None if timeout is None else time.monotonic() + timeout
         pause = 0.05
         while True:
@@ -70,10 +71,10 @@ class Client:
             time.sleep(pause)
             pause = min(pause * 1.5, 2.0)
 
-    # The worker protocol. Every call about a job carries the fence that came with it.
+    # The worker protocol. Every call about a job has the fence of its attempt.
 
-    def register(self, **introduction):
-        return self._call("POST", "/api/v1/worker/register", introduction, again=True)
+    def register(self, **metadata):
+        return self._call("POST", "/api/v1/worker/register", metadata, again=True)
 
     def claim(self, definition_keys=(), queues=(), limit=1, wait_seconds=0, lease_seconds=60, worker_id=None):
         body = {
@@ -85,9 +86,9 @@ class Client:
         }
         if worker_id is not None:
             body["worker_id"] = worker_id
-        # Not sent again: jobs that a lost answer carried come back when their lease ends.
-        answer = self._call("POST", "/api/v1/worker/jobs/claim", body, timeout=wait_seconds + self._timeout)
-        return answer["jobs"]
+        # Not repeated: the jobs of a lost response are queued again when their lease expires.
+        response = self._call("POST", "/api/v1/worker/jobs/claim", body, timeout=wait_seconds + self._timeout)
+        return response["jobs"]
 
     def heartbeat(self, job_id, fence, progress=None, log=None, lease_seconds=None):
         body = {"fence": fence}
@@ -118,7 +119,7 @@ class Client:
         return self._job_call(job_id, "release", {"fence": fence})
 
     def _job_call(self, job_id, verb, body):
-        # Sent again without harm: the fence makes the second one too late.
+        # Safe to repeat: because of the fence, the second call changes nothing.
         return self._call("POST", f"/api/v1/worker/jobs/{job_id}/{verb}", body, again=True)
 
     def _call(self, method, path, body=None, headers=None, timeout=None, again=False):
@@ -132,22 +133,22 @@ class Client:
             data = json.dumps(body).encode()
             sent["Content-Type"] = "application/json"
         pause = 0.1
-        for left in range(TRIES - 1, -1, -1):
+        for left in range(MAX_ATTEMPTS - 1, -1, -1):
             try:
-                status, answer_headers, answer = self._exchange(method, path, data, sent, timeout or self._timeout)
+                status, response_headers, content = self._exchange(method, path, data, sent, timeout or self._timeout)
             except (OSError, http.client.HTTPException) as error:
                 if not again or left == 0:
                     raise WindlassError(f"{method} {path}: {error!r}") from error
                 time.sleep(pause)
             else:
                 if status < 300:
-                    return json.loads(answer) if answer else None
+                    return json.loads(content) if content else None
                 if not again or left == 0 or status not in (429, 502, 503, 504):
-                    raise _refusal(status, answer)
-                given = answer_headers.get("retry-after", "")
+                    raise _error(status, content)
+                given = response_headers.get("retry-after", "")
                 time.sleep(min(float(given), 30.0) if given.isdigit() else pause)
             pause = min(pause * 2, 5.0)
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _exchange(self, method, path, data, headers, timeout):
         connection = getattr(self._local, "connection", None)
@@ -161,12 +162,12 @@ class Client:
         try:
             connection.request(method, self._base + path, body=data, headers=headers)
             response = connection.getresponse()
-            answer = response.read()
+            content = response.read()
         except (http.client.RemoteDisconnected, ConnectionError):
             connection.close()
             if is_fresh:
                 raise
-            # The server closed a connection that we kept; nothing was read of this request.
+            # The server closed an idle connection; it has not read this request.
             return self._exchange(method, path, data, headers, timeout)
         except BaseException:
             connection.close()
@@ -175,7 +176,7 @@ class Client:
             connection.close()
         else:
             self._local.connection = connection
-        return response.status, {name.lower(): value for name, value in response.getheaders()}, answer
+        return response.status, {name.lower(): value for name, value in response.getheaders()}, content
 
     def _connect(self, timeout):
         parts = self._parts
@@ -185,12 +186,12 @@ class Client:
         return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
 
 
-def _refusal(status, answer):
+def _error(status, content):
     try:
-        problem = json.loads(answer)
+        problem = json.loads(content)
     except ValueError:
         problem = {}
     kind = str(problem.get("type", "")).rsplit(":", 1)[-1] or "refused"
-    detail = problem.get("detail") or answer[:200].decode(errors="replace")
-    made = LeaseLost if kind == "lease_lost" else ApiError
-    return made(status, kind, detail, problem.get("errors", ()))
+    detail = problem.get("detail") or content[:200].decode(errors="replace")
+    error = LeaseLost if kind == "lease_lost" else ApiError
+    return error(status, kind, detail, problem.get("errors", ()))

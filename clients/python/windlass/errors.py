@@ -1,12 +1,13 @@
-"""What goes wrong, and what a handler may say by raising."""
+"""The exceptions of this package, and those that a handler can raise."""
 
 
 class WindlassError(Exception):
-    """Everything this package raises."""
+    """The base class of all exceptions of this package."""
 
 
 class ApiError(WindlassError):
-    """The server refused. `status` is HTTP's, `kind` the last word of the problem's type, `errors` its list of places."""
+    """The server returned an error. `status` is the HTTP status, `kind` the last part of the problem type, `errors` the list
+    of invalid fields."""
 
     def __init__(self, status, kind, detail, errors=()):
         super().__init__(f"{status} {kind}: {detail}")
@@ -17,15 +18,15 @@ class ApiError(WindlassError):
 
 
 class LeaseLost(ApiError):
-    """The attempt is not ours any more; whatever was said about it changed nothing."""
+    """The attempt is no longer current: its lease expired, or it has ended. The call changed nothing."""
 
 
 class Timeout(WindlassError):
-    """The job had not ended in the time given."""
+    """The job has not ended in the given time."""
 
 
 class JobFailed(WindlassError):
-    """The job that was waited for ended other than by success. `job` is what the server says of it."""
+    """The job ended without success. `job` is the job as returned by the API."""
 
     def __init__(self, job):
         super().__init__(f"job {job.get('id')} is {job.get('status')}: {job.get('last_error') or job.get('reason')}")
@@ -33,15 +34,15 @@ class JobFailed(WindlassError):
 
 
 class Snooze(WindlassError):
-    """Raised by a handler: nothing to do yet, run me again after this many seconds. Charges no attempt."""
+    """Raised by a handler: run the job again after this many seconds. Does not count as a failure."""
 
     def __init__(self, seconds):
-        super().__init__(f"again in {seconds} s")
+        super().__init__(f"snooze for {seconds} s")
         self.seconds = seconds
 
 
 class Retry(WindlassError):
-    """Raised by a handler: this attempt failed. Tried again after `after` seconds, or as the definition says."""
+    """Raised by a handler: the attempt failed. It is retried after `after` seconds, or with the backoff of the definition."""
 
     def __init__(self, error, after=None):
         super().__init__(error)
@@ -49,8 +50,8 @@ class Retry(WindlassError):
 
 
 class Permanent(WindlassError):
-    """Raised by a handler: never try again."""
+    """Raised by a handler: the job failed permanently; it is not retried."""
 
 
 class Canceled(WindlassError):
-    """Raised by `Job.check` when the run should stop."""
+    """Raised by `Job.check` if the job should stop."""

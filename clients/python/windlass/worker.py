@@ -1,7 +1,7 @@
-"""A worker: takes jobs, runs each in a thread, keeps their leases from one more thread, and ends them.
+"""A worker: claims jobs, runs each in a thread, renews their leases from another thread, and settles them.
 
-How it stops: `stop()` (or SIGTERM and SIGINT under `run`) takes no more jobs and lets those under way finish for the grace
-time; then their `canceled` is set and they are given back, uncharged, for another worker.
+How it stops: after `stop()` (or SIGTERM and SIGINT in `run`) it claims no more jobs and lets the running ones finish for the
+grace time; then their `canceled` is set and they are released for another worker, which does not count as a failure.
 """
 
 import os
@@ -14,12 +14,12 @@ import uuid
 
 from .errors import ApiError, Canceled, LeaseLost, Permanent, Retry, Snooze, WindlassError
 
-# Log text that waits for the next heartbeat; of more the end is kept.
-MOST_LOG = 48 * 1024
+# The maximum size of the log text between two heartbeats; beyond it the oldest lines are dropped.
+MAX_LOG = 48 * 1024
 
 
 class Job:
-    """One attempt of one job, as its handler sees it."""
+    """One attempt of a job, as passed to its handler."""
 
     def __init__(self, client, claimed):
         self._client = client
@@ -39,12 +39,12 @@ class Job:
         self.failures = claimed.get("failures", 0)
         self.lease_seconds = claimed["lease_seconds"]
         self.claimed = claimed
-        #: Set when the run should stop: `why_canceled` says whether by a cancel request, a lost lease or a shutdown.
+        #: Set when the job should stop. `why_canceled` is "canceled", "lease_lost" or "shutdown".
         self.canceled = threading.Event()
         self.why_canceled = None
 
     def progress(self, percent=None, message=None):
-        """Says how far the job is. Sent with the next heartbeat, or soon if the message is new."""
+        """Reports progress. It is sent with the next heartbeat, within about half a second."""
         progress = {}
         if percent is not None:
             progress["percent"] = percent
@@ -55,23 +55,23 @@ class Job:
         self._urgent.set()
 
     def log(self, *words):
-        """Adds a line to the job's log."""
+        """Adds a line to the log of the job."""
         with self._lock:
             self._log.append(" ".join(str(word) for word in words))
-            while len(self._log) > 1 and sum(len(line) + 1 for line in self._log) > MOST_LOG:
+            while len(self._log) > 1 and sum(len(line) + 1 for line in self._log) > MAX_LOG:
                 del self._log[0]
         self._urgent.set()
 
     def artifact(self, artifact):
-        """A reference to what the job made, kept with its success."""
+        """Sets a reference to what the job created, stored when the job succeeds."""
         self._artifact = artifact
 
     def then(self, definition_key, payload=None, **options):
-        """A job to enqueue with this one's success: both or neither."""
+        """Adds a job to enqueue in the same transaction that completes this one."""
         self._next.append({"definition_key": definition_key, "payload": {} if payload is None else payload, **options})
 
     def check(self):
-        """Raises `Canceled` if the run should stop. Call it between steps."""
+        """Raises `Canceled` if the job should stop. Call it between steps."""
         if self.canceled.is_set():
             raise Canceled(self.why_canceled)
 
@@ -81,25 +81,25 @@ class Job:
             self.canceled.set()
 
     def _beat(self):
-        """Sends one heartbeat with what was said since the last."""
+        """Sends one heartbeat with the progress and the log lines since the last one."""
         with self._lock:
             progress, log = self._progress, self._log
             self._progress, self._log = None, []
             self._urgent.clear()
         try:
-            answer = self._client.heartbeat(self.id, self.fence, progress, log)
+            response = self._client.heartbeat(self.id, self.fence, progress, log)
         except LeaseLost:
             self._stop("lease_lost")
         except ApiError:
-            # What was said cannot be taken; that the job lives can.
+            # The progress or the log was rejected; renew the lease without them.
             self._client.heartbeat(self.id, self.fence)
         else:
-            if answer["cancel_requested"]:
+            if response["cancel_requested"]:
                 self._stop("canceled")
 
 
 class Worker:
-    """Runs jobs of the definitions that have a handler."""
+    """Runs the jobs of the definitions that have a handler."""
 
     def __init__(
         self, client, handlers=None, concurrency=1, queues=(), lease_seconds=60, worker_id=None, wait_seconds=20, grace_seconds=30
@@ -111,14 +111,14 @@ class Worker:
         self._lease_seconds = lease_seconds
         self._wait_seconds = wait_seconds
         self._grace_seconds = grace_seconds
-        # A new name for every start, because hostnames and pids repeat.
+        # A new name for every start, because host names and process ids can repeat.
         self.worker_id = worker_id or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._stopping = threading.Event()
         self._changed = threading.Condition()
         self._running = {}
 
     def handler(self, definition_key):
-        """Decorates the function that runs this definition's jobs. It gets the `Job`; what it returns is the result."""
+        """Decorates the handler of this definition. It is called with the `Job`; its return value is the result."""
 
         def register(function):
             self._handlers[definition_key] = function
@@ -127,30 +127,30 @@ class Worker:
         return register
 
     def stop(self):
-        """Takes no more jobs. `run` returns when those under way have ended."""
+        """Claims no more jobs. `run` returns when the running jobs have ended."""
         self._stopping.set()
         with self._changed:
             self._changed.notify_all()
 
     def run(self, handle_signals=True):
-        """Works until stopped."""
+        """Runs jobs until stopped."""
         if not self._handlers:
             raise WindlassError("a worker needs at least one handler")
         if handle_signals and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: self.stop())
         keys = sorted(self._handlers)
-        beats = threading.Thread(target=self._keep_leases, name="windlass-heartbeat", daemon=True)
+        beats = threading.Thread(target=self._renew_leases, name="windlass-heartbeat", daemon=True)
         beats.start()
         try:
             self._client.register(worker_id=self.worker_id, hostname=socket.gethostname(), definition_keys=keys, queues=self._queues)
-            self._take(keys)
+            self._claim_loop(keys)
         finally:
             self._stopping.set()
             self._drain()
             beats.join(timeout=5)
 
-    def _take(self, keys):
+    def _claim_loop(self, keys):
         pause = 0.5
         while not self._stopping.is_set():
             with self._changed:
@@ -160,7 +160,7 @@ class Worker:
             if self._stopping.is_set():
                 return
             try:
-                # A worker that is asked to stop should not sit out a long wait.
+                # A short wait while jobs run, so that a stop is noticed soon.
                 wait = min(self._wait_seconds, 2) if self._running else self._wait_seconds
                 claimed = self._client.claim(keys, self._queues, free, self._bounded(wait), self._lease_seconds, self.worker_id)
             except WindlassError as error:
@@ -182,18 +182,18 @@ class Worker:
 
     def _run_one(self, job):
         try:
-            self._end(job, self._call_handler(job))
+            self._settle(job, self._call_handler(job))
         except LeaseLost:
-            pass  # Somebody else has it, or it has ended: nothing of this attempt counts.
+            pass  # The attempt is no longer current: its result is dropped.
         except WindlassError:
-            traceback.print_exc()  # Its lease runs out, and it is tried again.
+            traceback.print_exc()  # The lease expires, and the job is retried.
         finally:
             with self._changed:
                 self._running.pop(job.id, None)
                 self._changed.notify_all()
 
     def _call_handler(self, job):
-        """What the handler made of the job: how to end it, and with what."""
+        """Calls the handler. Returns how to settle the attempt, and the value."""
         try:
             return "complete", self._handlers[job.definition_key](job)
         except Snooze as snooze:
@@ -204,37 +204,37 @@ class Worker:
             return "fail", {"error": str(error), "retryable": False}
         except Retry as error:
             return "fail", {"error": str(error), "retry_after_seconds": error.after}
-        except Exception as error:  # noqa: BLE001 - whatever a handler raises fails its attempt
+        except Exception as error:  # noqa: BLE001 - any exception of a handler fails its attempt
             if job.canceled.is_set():
                 return "stopped", None
             trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
             return "fail", {"error": trace[-8000:]}
 
-    def _end(self, job, ending):
-        how, what = ending
+    def _settle(self, job, outcome):
+        how, value = outcome
         if job.why_canceled == "lease_lost":
             return
         if job._log or job._progress:
             job._beat()
         if how == "complete":
             try:
-                self._client.complete(job.id, job.fence, what, job._artifact, job._next)
+                self._client.complete(job.id, job.fence, value, job._artifact, job._next)
             except (TypeError, ValueError) as error:
-                self._client.fail(job.id, job.fence, f"the result cannot be written as JSON: {error}")
+                self._client.fail(job.id, job.fence, f"the result is not JSON-serializable: {error}")
             except ApiError as error:
                 if error.status != 422:
                     raise
-                self._client.fail(job.id, job.fence, f"the result was refused: {error.detail}")
+                self._client.fail(job.id, job.fence, f"the result was rejected: {error.detail}")
         elif how == "snooze":
-            self._client.snooze(job.id, job.fence, what)
+            self._client.snooze(job.id, job.fence, value)
         elif how == "fail":
-            self._client.fail(job.id, job.fence, **what)
+            self._client.fail(job.id, job.fence, **value)
         else:
-            # Under a cancel request this ends it as canceled; at a shutdown another worker takes it.
+            # After a cancel request the job ends as canceled; at a shutdown another worker claims it.
             self._client.release(job.id, job.fence)
 
-    def _keep_leases(self):
-        """Beats for every job a few times per lease, and sooner for one that said something."""
+    def _renew_leases(self):
+        """Sends heartbeats for every job a few times per lease, and sooner if there is new progress or log text."""
         due = {}
         while not (self._stopping.is_set() and not self._running):
             now = time.monotonic()
@@ -265,7 +265,7 @@ class Worker:
                 self._changed.wait(0.5)
             left = list(self._running.values())
         for job in left:
-            # Its handler does not listen; the process goes all the same, and what it does from now on does not count.
+            # The handler has not stopped. The process exits anyway, and later results of this attempt are rejected.
             try:
                 self._client.release(job.id, job.fence)
             except WindlassError:

@@ -1,4 +1,4 @@
-// Enqueues and waits, and says what it saw as JSON.
+// Enqueues jobs, waits for them, and prints the results as JSON.
 
 import { ApiError, Client, JobFailed, WaitTimeout } from "../index.js";
 

@@ -1,4 +1,4 @@
-// Seed 003's loop, word for word but for its types, over WindlassJobQueue: two stages of one call, then it ends.
+// The worker loop of a hand-written queue, unchanged except for its types, on WindlassJobQueue: two stages of one call, then it ends.
 
 import { Client } from "../index.js";
 import { WindlassJobQueue } from "../job-queue.js";
