@@ -1,8 +1,8 @@
-//! The control plane, measured from outside: a `windlass serve` of its own beside the same work through the library.
+//! The HTTP API, measured from outside: a separate `windlass serve`, compared with the same work through the library.
 //!
-//! What is measured: enqueueing one by one over HTTP by 64 connections, against the library with as many; lists and summaries behind
-//! a long history, one caller at a time; and the server's memory, idle and after the load. The binary is the one beside this one,
-//! so build both: `cargo build --release -p windlass-server -p windlass-bench`.
+//! Measured: single enqueues over HTTP by 64 connections, compared with the library with as many; lists and summaries with a long
+//! history, one caller at a time; and the memory of the server, idle and after the load. The binary must be next to this one, so
+//! build both: `cargo build --release -p windlass-server -p windlass-bench`.
 
 mod connection;
 
@@ -31,7 +31,7 @@ pub(crate) struct ApiPlan {
     /// Jobs per enqueue run.
     pub(crate) n: u64,
     pub(crate) callers: usize,
-    /// Finished jobs behind which lists are read.
+    /// Finished jobs in the database while lists are read.
     pub(crate) history: u64,
     /// Reads of each kind.
     pub(crate) reads: usize,
@@ -54,7 +54,7 @@ async fn enqueue(server: &Server, plan: &ApiPlan) -> Result<()> {
     let windlass = Windlass::start(&url).await?;
     let idle_kb = windlass.memory_kb();
     let body = format!("{{\"definition_key\":\"{}\",\"payload\":{}}}", noop::KEY, noop::payload());
-    // As the library's callers are: connected, and the server's own connections open.
+    // Warm up, as for the library: all connections of the callers and of the server are open.
     windlass.post_all("/api/v1/jobs", &body, plan.callers as u64 * 4, plan.callers).await?;
     let began = Instant::now();
     windlass.post_all("/api/v1/jobs", &body, plan.n, plan.callers).await?;
@@ -86,9 +86,9 @@ async fn read(server: &Server, plan: &ApiPlan) -> Result<()> {
         let mut milliseconds = Vec::with_capacity(plan.reads);
         for _ in 0..plan.reads {
             let began = Instant::now();
-            let (status, _) = connection.ask("GET", path, &windlass.token, "").await?;
+            let (status, _) = connection.call("GET", path, &windlass.token, "").await?;
             if status != 200 {
-                return Err(format!("{path} answered {status}").into());
+                return Err(format!("{path} returned {status}").into());
             }
             milliseconds.push(began.elapsed().as_secs_f64() * 1000.0);
         }
@@ -101,7 +101,7 @@ async fn read(server: &Server, plan: &ApiPlan) -> Result<()> {
     windlass.stop().await
 }
 
-/// A `windlass serve` and a super-admin's token for it.
+/// A `windlass serve` and a super-admin token for it.
 pub(crate) struct Windlass {
     child: Child,
     pub(crate) address: String,
@@ -112,12 +112,12 @@ impl Windlass {
     pub(crate) async fn start(url: &str) -> Result<Self> {
         let token = new_token(url, &[], "super_admin").await?;
         let mut child = Command::new(binary()?)
-            .args(["--database-url", url, "serve", "--listen", "127.0.0.1:0", "--keep"])
+            .args(["--database-url", url, "serve", "--listen", "127.0.0.1:0", "--with-keeper"])
             .env("WINDLASS_REQUESTS_PER_MINUTE", "10000000")
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
-        let mut lines = BufReader::new(child.stdout.take().ok_or("a child without its output")?).lines();
+        let mut lines = BufReader::new(child.stdout.take().ok_or("the child process has no output")?).lines();
         let address = loop {
             let line = lines.next_line().await?.ok_or("windlass serve ended before it was ready")?;
             if let Some(address) = line.strip_prefix("ready: http://") {
@@ -127,7 +127,7 @@ impl Windlass {
         Ok(Self { child, address, token })
     }
 
-    /// An operator's token of this tenant.
+    /// An operator token of this tenant.
     pub(crate) async fn token_of(&self, url: &str, tenant: &str) -> Result<String> {
         new_token(url, &["--tenant", tenant], "operator").await
     }
@@ -144,9 +144,9 @@ impl Windlass {
             let (taken, body, token) = (taken.clone(), body.to_owned(), self.token.clone());
             tasks.spawn(async move {
                 while taken.fetch_add(1, Ordering::Relaxed) < n {
-                    let (status, answer) = connection.ask("POST", path, &token, &body).await?;
+                    let (status, body) = connection.call("POST", path, &token, &body).await?;
                     if status != 201 {
-                        return Err(format!("{path} answered {status}: {answer}").into());
+                        return Err(format!("{path} returned {status}: {body}").into());
                     }
                 }
                 Ok(())
@@ -183,15 +183,15 @@ async fn new_token(url: &str, of: &[&str], role: &str) -> Result<String> {
         .await?;
     let made: Value = serde_json::from_slice(&made.stdout)
         .map_err(|error| format!("no token: {error}: {}", String::from_utf8_lossy(&made.stderr)))?;
-    Ok(made["token"].as_str().ok_or("the answer has no token")?.to_owned())
+    Ok(made["token"].as_str().ok_or("the output has no token")?.to_owned())
 }
 
-/// The binary that was built beside this one.
+/// The server binary next to this one.
 fn binary() -> Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name("windlass");
     if beside.exists() {
         Ok(beside)
     } else {
-        Err(format!("{} is not there: build windlass-server too", beside.display()).into())
+        Err(format!("{} does not exist: build windlass-server too", beside.display()).into())
     }
 }

@@ -1,4 +1,4 @@
-//! What the words on the command line ask for. Pure; an unknown flag is an error that names it.
+//! Parses the command line. Pure; the error for an unknown flag names it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub(crate) enum Command {
 pub(crate) struct SuiteOptions {
     pub(crate) size: Size,
     pub(crate) json: Option<PathBuf>,
-    /// Phases to run; all of them when empty.
+    /// The phases to run; all if empty.
     pub(crate) only: Vec<Phase>,
 }
 
@@ -113,19 +113,19 @@ pub(crate) enum UsageError {
     UnknownFlag { flag: String, known: String },
     #[error("'{word}' is not expected here")]
     UnexpectedWord { word: String },
-    #[error("'{flag}' needs a value")]
+    #[error("'{flag}' requires a value")]
     NoValue { flag: String },
-    #[error("'{flag}' cannot be '{value}': {why}")]
+    #[error("'{flag}': invalid value '{value}': {why}")]
     BadValue { flag: String, value: String, why: String },
     #[error("'{flag}' is given twice")]
     Twice { flag: String },
-    #[error("'{one}' and '{other}' exclude each other")]
+    #[error("'{one}' and '{other}' cannot be combined")]
     Both { one: &'static str, other: &'static str },
-    #[error("there is no phase '{name}'")]
+    #[error("unknown phase '{name}'")]
     UnknownPhase { name: String },
-    #[error("driver needs a mode: info, init, bulk, single, drain, steady or latency")]
+    #[error("driver requires a mode: info, init, bulk, single, drain, steady or latency")]
     NoMode,
-    #[error("there is no driver mode '{mode}'")]
+    #[error("unknown driver mode '{mode}'")]
     UnknownMode { mode: String },
 }
 
@@ -335,7 +335,7 @@ impl Flags {
     ) -> Result<N, UsageError> {
         let number = self.number(flag, default)?;
         if number == N::default() {
-            let (flag, value, why) = (flag.to_owned(), "0".to_owned(), "at least 1 is needed".to_owned());
+            let (flag, value, why) = (flag.to_owned(), "0".to_owned(), "must be at least 1".to_owned());
             return Err(UsageError::BadValue { flag, value, why });
         }
         Ok(number)
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_it_is_the_standard_suite() {
+    fn the_default_is_the_standard_suite() {
         let options = SuiteOptions { size: Size::Standard, json: None, only: Vec::new() };
         assert_eq!(parse(""), Ok(Command::Suite(options)));
     }
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_invalid_argument() {
         for (line, name) in [
             ("--slow", "--slow"),
             ("driver bulk --size 3", "--size"),
@@ -387,7 +387,7 @@ mod tests {
             ("driver bulk 7", "'7'"),
             ("driver fly", "fly"),
             ("driver", "mode"),
-            ("--quick --full", "exclude"),
+            ("--quick --full", "cannot be combined"),
             ("--quick=yes", "--quick"),
             ("--only speed", "speed"),
         ] {

@@ -1,7 +1,7 @@
-//! Commands beside a plain loop that starts the same program, with as many under way; and what following a log costs.
+//! Commands compared with a plain loop that starts the same program with the same concurrency; and the cost of following a log.
 //!
-//! The plain loop keeps nothing, supervises nothing and has no environment, limits or working directory to set up: it is the
-//! limit of what any worker could reach on this machine.
+//! The plain loop stores nothing, supervises nothing and sets up no environment, limits or working directory: it is the upper
+//! limit for any worker on this machine.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub(crate) struct CommandsPlan {
 const PROGRAM: &str = "/bin/true";
 const ROUNDS: usize = 3;
 const LONGEST: Duration = Duration::from_secs(600);
-/// Looks at the end of a log that does not grow any more.
-const LOOKS: u32 = 500;
+/// Reads at the end of a log that does not grow.
+const READS: u32 = 500;
 
 const FILE: &str = r#"
 [commands."bench.true"]
@@ -39,7 +39,7 @@ argv = ["/bin/sh", "-c", "n=0; while test $n -lt 50; do /bin/date +%s%N; n=$((n 
 pub(crate) async fn run(plan: &CommandsPlan) -> Result<()> {
     let server = Server::start().await?;
     let (mut plain, mut jobs) = (Repeated::default(), Repeated::default());
-    // In turns, so that a machine that grows slower grows slower for both.
+    // Alternating, so that a slow phase of the machine affects both.
     for _ in 0..ROUNDS {
         plain.measure(start_plainly(plan)).await?;
         jobs.measure(run_jobs(&server, plan)).await?;
@@ -91,7 +91,7 @@ async fn run_jobs(server: &Server, plan: &CommandsPlan) -> Result<f64> {
     let file = WorkerFile::parse("bench.toml", FILE)?;
     let began = Instant::now();
     let runs = usize::try_from(plan.concurrency)?;
-    // As many programs under way as the plain loop has; more jobs are held while their ends are written.
+    // The same number of running programs as the plain loop; more jobs are held while they are settled.
     let worker = Worker::builder(&queue).concurrency(runs).prefetch(4 * runs).file(file)?.start().await?;
     loop {
         let counts = queue.counts(None).await?;
@@ -100,7 +100,7 @@ async fn run_jobs(server: &Server, plan: &CommandsPlan) -> Result<f64> {
             break;
         }
         if began.elapsed() > LONGEST {
-            return Err("the commands were not run within ten minutes".into());
+            return Err("the commands did not finish within ten minutes".into());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -109,7 +109,7 @@ async fn run_jobs(server: &Server, plan: &CommandsPlan) -> Result<f64> {
     Ok(rate)
 }
 
-/// The time of one look at the end of a log, and from a line being printed to a follower having it.
+/// The time of one read at the end of a log, and from printing a line to its arrival at a follower.
 async fn follow(server: &Server) -> Result<(f64, f64)> {
     let url = server.fresh_database().await?;
     let queue = Queue::connect(Settings::new(&url)?.connections(4)).await?;
@@ -129,10 +129,10 @@ async fn follow(server: &Server) -> Result<(f64, f64)> {
     }
     let end = follower.position();
     let began = Instant::now();
-    for _ in 0..LOOKS {
+    for _ in 0..READS {
         queue.read_log(DEFAULT_TENANT, job, end).await?;
     }
-    let look_us = began.elapsed().as_secs_f64() * 1e6 / f64::from(LOOKS);
+    let look_us = began.elapsed().as_secs_f64() * 1e6 / f64::from(READS);
     worker.stop().await?;
     Ok((look_us, median(&delays).unwrap_or_default()))
 }

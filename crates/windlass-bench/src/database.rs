@@ -1,4 +1,4 @@
-//! Plain connections of the benchmark's own, for what it asks the database about windlass.
+//! Plain connections of the benchmark, for its own queries.
 
 use tokio_postgres::{Client, NoTls};
 
@@ -11,7 +11,7 @@ pub(crate) async fn connect(url: &str) -> Result<Client> {
     Ok(client)
 }
 
-/// The same address with another database.
+/// The same URL with another database.
 pub(crate) fn with_database(url: &str, name: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         // A key=value string: the last dbname counts.

@@ -1,6 +1,6 @@
-//! One mode each: does it to the server that `DATABASE_URL` names, and prints JSON lines.
+//! The driver modes: each measures one thing on the database of `DATABASE_URL`, and prints JSON lines.
 //!
-//! The modes are functions of a URL and a plan, because the suite measures with them too.
+//! The modes are functions of a URL and a plan, because the suite uses them too.
 
 mod bulk;
 mod drain;
@@ -36,8 +36,7 @@ pub(crate) async fn run(mode: &Mode) -> Result<()> {
         print(&info());
         return Ok(());
     }
-    let url =
-        &std::env::var("DATABASE_URL").map_err(|_| "DATABASE_URL is not set: it names the server to use")?;
+    let url = &std::env::var("DATABASE_URL").map_err(|_| "DATABASE_URL is not set")?;
     match mode {
         Mode::Info => {}
         Mode::Init => init(url).await?,
@@ -79,7 +78,7 @@ pub(crate) async fn run(mode: &Mode) -> Result<()> {
     Ok(())
 }
 
-/// Migrates an empty database and makes the definition that all modes use.
+/// Migrates an empty database and creates the definition that all modes use.
 pub(crate) async fn init(url: &str) -> Result<()> {
     let settings = windlass::Settings::new(url)?;
     windlass::migrate(&settings).await?;
@@ -101,7 +100,7 @@ fn info() -> Value {
     })
 }
 
-/// Rust's standard output is flushed at every line end, so a reader at the other end of a pipe gets each line at once.
+/// Rust flushes standard output at every newline, so a reader of a pipe gets each line at once.
 fn print(line: &Value) {
     println!("{line}");
 }

@@ -1,5 +1,4 @@
-//! Everything that is measured, and what it is held against. The fields and their names are the JSON file's: other
-//! programs read it.
+//! All figures and their targets. The names of the fields are those of the JSON file, which other programs read.
 
 use serde::Serialize;
 
@@ -15,7 +14,7 @@ pub(crate) struct Raw {
     pub(crate) single_commits_32: Option<f64>,
 }
 
-/// Jobs per second where nothing else is said. What was not measured in this run is null.
+/// Jobs per second unless noted otherwise. Figures that were not measured in this run are null.
 #[derive(Debug, Default, Clone, PartialEq, Serialize)]
 pub(crate) struct Figures {
     pub(crate) raw: Raw,
@@ -29,13 +28,13 @@ pub(crate) struct Figures {
     pub(crate) steady_pinned: Option<f64>,
     pub(crate) fair: Option<f64>,
     pub(crate) fair_single_tenant: Option<f64>,
-    /// Which of all runs, counted from 1, was the last one of a small tenant.
+    /// The position of the last run of a small tenant among all runs, starting at 1.
     pub(crate) fair_small_done_at: Option<f64>,
     pub(crate) latency_p50_ms: Option<f64>,
     pub(crate) latency_p99_ms: Option<f64>,
     pub(crate) wal_bytes_per_job: Option<f64>,
     pub(crate) worker_rss_mib: Option<f64>,
-    /// Printed, but no part of the file.
+    /// Printed, but not part of the file.
     #[serde(skip)]
     pub(crate) extra: Extra,
 }
@@ -48,7 +47,7 @@ pub(crate) struct Extra {
     pub(crate) listen_off_max_ms: Option<f64>,
 }
 
-/// A line of the table: a figure and what it is held against.
+/// A line of the table: a figure and its target.
 pub(crate) struct Line {
     pub(crate) name: &'static str,
     pub(crate) unit: Unit,
@@ -72,7 +71,7 @@ pub(crate) enum Target {
     AtMost(f64),
 }
 
-/// How a figure stands to its target.
+/// The comparison of a figure with its target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Verdict {
     /// The share of the limit that was reached, for targets that are shares.
@@ -81,7 +80,7 @@ pub(crate) struct Verdict {
 }
 
 impl Line {
-    /// None without a target, or when one of the two was not measured.
+    /// `None` without a target, or if one of the two was not measured.
     pub(crate) fn verdict(&self, figures: &Figures) -> Option<Verdict> {
         let value = (self.value)(figures)?;
         match self.target {
@@ -129,7 +128,7 @@ pub(crate) const LINES: &[Line] = &[
     line("latency_p50_ms", Unit::Milliseconds, |f| f.latency_p50_ms, Target::AtMost(1.0)),
     line("latency_p99_ms", Unit::Milliseconds, |f| f.latency_p99_ms, Target::AtMost(3.0)),
     // The worker's default poll interval.
-    line("listen off, most", Unit::Milliseconds, |f| f.extra.listen_off_max_ms, Target::AtMost(1000.0)),
+    line("listen off, max", Unit::Milliseconds, |f| f.extra.listen_off_max_ms, Target::AtMost(1000.0)),
     line("wal_bytes_per_job", Unit::Bytes, |f| f.wal_bytes_per_job, Target::AtMost(1500.0)),
 ];
 
@@ -150,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_is_judged_by_the_limit_of_the_same_run() {
+    fn a_share_is_compared_with_the_limit_of_the_same_run() {
         let mut figures = Figures { drain: Some(60.0), ..Figures::default() };
         assert_eq!(verdict("drain", &figures), None);
         figures.raw.lifecycle_limit = Some(100.0);
@@ -160,13 +159,13 @@ mod tests {
     }
 
     #[test]
-    fn a_ceiling_is_judged_by_itself() {
+    fn a_maximum_is_compared_directly() {
         let figures = Figures { wal_bytes_per_job: Some(1501.0), ..Figures::default() };
         assert_eq!(verdict("wal_bytes_per_job", &figures), Some(Verdict { share: None, passes: false }));
     }
 
     #[test]
-    fn the_file_has_exactly_the_promised_fields() {
+    fn the_file_has_exactly_the_documented_fields() {
         let file = serde_json::to_value(Figures::default()).unwrap();
         let names =
             |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();

@@ -1,7 +1,7 @@
-//! HTTP jobs beside a plain client: the same endpoint, the same bodies, the same number of calls under way.
+//! HTTP jobs compared with a plain client: the same endpoint, the same bodies, the same concurrency.
 //!
-//! The endpoint is in this process and answers after a fixed time, as one that does some work would. The plain client keeps
-//! nothing and knows nothing: it is the limit of what any worker could reach.
+//! The endpoint is in this process and responds after a fixed time, as one that does some work would. The plain client stores
+//! nothing: it is the upper limit for any worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ pub(crate) async fn run(plan: &HttpPlan) -> Result<()> {
     let endpoint = Endpoint::start(Duration::from_millis(plan.delay_ms)).await?;
     let server = Server::start().await?;
     let (mut plain, mut jobs) = (Repeated::default(), Repeated::default());
-    // In turns, so that a machine that grows slower grows slower for both.
+    // Alternating, so that a slow phase of the machine affects both.
     for _ in 0..ROUNDS {
         plain.measure(call_plainly(&endpoint, plan)).await?;
         jobs.measure(run_jobs(&server, &endpoint, plan)).await?;
@@ -48,7 +48,7 @@ pub(crate) async fn run(plan: &HttpPlan) -> Result<()> {
 
 async fn call_plainly(endpoint: &Endpoint, plan: &HttpPlan) -> Result<f64> {
     let client = reqwest::Client::builder().no_proxy().build()?;
-    // About what a worker sends: the payload and some words around it.
+    // About what a worker sends: the payload and some metadata.
     let body = format!("{{\"payload\":{},\"fence\":\"{}\"}}", noop::payload(), "x".repeat(300));
     let left = Arc::new(AtomicU64::new(plan.n));
     let began = Instant::now();
@@ -86,11 +86,11 @@ async fn run_jobs(server: &Server, endpoint: &Endpoint, plan: &HttpPlan) -> Resu
     let before = endpoint.answered.load(Ordering::Relaxed);
     let began = Instant::now();
     let calls = usize::try_from(plan.concurrency)?;
-    // As many calls under way as the plain client has; more jobs are held while their ends are written.
+    // The same number of running calls as the plain client; more jobs are held while they are settled.
     let worker = Worker::builder(&queue).concurrency(calls).prefetch(calls).http(KEY, &to)?.start().await?;
     while endpoint.answered.load(Ordering::Relaxed) - before < plan.n {
         if began.elapsed() > LONGEST {
-            return Err("the HTTP jobs were not run within ten minutes".into());
+            return Err("the HTTP jobs did not finish within ten minutes".into());
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -99,7 +99,7 @@ async fn run_jobs(server: &Server, endpoint: &Endpoint, plan: &HttpPlan) -> Resu
     Ok(rate)
 }
 
-/// Answers every request on a kept connection after a fixed time.
+/// Responds to every request after a fixed time, with keep-alive.
 struct Endpoint {
     url: String,
     place: String,
@@ -117,7 +117,7 @@ impl Endpoint {
                 while let Ok((stream, _)) = listener.accept().await {
                     let answered = answered.clone();
                     tokio::spawn(async move {
-                        // A caller that is done hangs up.
+                        // A caller that is done closes its connection.
                         let _ = serve(stream, delay, &answered).await;
                     });
                 }
@@ -128,7 +128,7 @@ impl Endpoint {
 }
 
 async fn serve(mut stream: TcpStream, delay: Duration, answered: &AtomicU64) -> std::io::Result<()> {
-    const ANSWER: &[u8] =
+    const RESPONSE: &[u8] =
         b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 11\r\n\r\n{\"ok\":true}";
     stream.set_nodelay(true)?;
     let mut bytes = Vec::with_capacity(4096);
@@ -154,6 +154,6 @@ async fn serve(mut stream: TcpStream, delay: Duration, answered: &AtomicU64) -> 
             tokio::time::sleep(delay).await;
         }
         answered.fetch_add(1, Ordering::Relaxed);
-        stream.write_all(ANSWER).await?;
+        stream.write_all(RESPONSE).await?;
     }
 }

@@ -1,11 +1,11 @@
-//! Measures windlass beside the raw limit of the same Postgres.
+//! Measures windlass and compares it with the raw limits of the same Postgres.
 //!
 //! Two programs in one: the suite (`windlass-bench [--quick|--full]`), which starts a server, measures everything and
-//! judges it against the targets, and the drivers (`windlass-bench driver MODE`), which do one thing to a server that
-//! somebody else started. The suite is made of the drivers, so there is one implementation of everything measured.
+//! compares it with the targets, and the drivers (`windlass-bench driver MODE`), which measure one thing on a running server.
+//! The suite uses the drivers, so there is one implementation of each measurement.
 
-#![expect(clippy::print_stdout, reason = "a benchmark's figures are its output")]
-#![expect(clippy::print_stderr, reason = "progress and errors belong to whoever runs it")]
+#![expect(clippy::print_stdout, reason = "the figures are the output of the program")]
+#![expect(clippy::print_stderr, reason = "progress and errors are for the user")]
 
 mod api;
 mod args;
@@ -36,7 +36,7 @@ use args::Command;
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
-    // This program may be the supervisor of one of its own commands.
+    // This process may be the supervisor of a command.
     windlass::worker::run_shim_if_asked();
     let command = match Command::parse(std::env::args().skip(1)) {
         Ok(command) => command,
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The whole chain of causes: the database's own words are often the last of them.
+/// The whole chain of causes: the message of the database is often the last of them.
 fn failed(error: &(dyn Error + 'static)) -> ExitCode {
     let mut message = error.to_string();
     let mut cause = error.source();

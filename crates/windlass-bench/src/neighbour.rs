@@ -1,13 +1,13 @@
-//! What a tenant feels of another one that does the worst its role allows.
+//! How much one tenant is slowed down by another that causes as much load as it can.
 //!
 //! One tenant does ordinary work, one operation at a time: enqueue, run, search through the library; enqueue, read, list, summary over HTTP.
 //! It does so alone, and then while the other one fills lanes, sends the largest requests, searches and emits with many callers at once;
-//! and so several times in turns, because the machine is never the same for long. The figures are medians over the turns: of p50 and p99
-//! of each operation in both phases, and of the ratio of the two p99 of one turn. Beside them stand two operations that are not
-//! windlass's work: `raw_select`, a plain `select 1` on a connection of its own, and `http_live`, a request without a credential that
-//! touches no database. They say how much of it is the machine.
+//! and so several times in turns, because the speed of the machine varies. The figures are medians over the turns: of p50 and p99
+//! of each operation in both phases, and of the ratio of the two p99 of one turn. Two operations for comparison do not involve
+//! windlass: `raw_select`, a plain `select 1` on its own connection, and `http_live`, a request without a credential that does not
+//! use the database. They show the influence of the machine.
 //!
-//! The server's binary is the one beside this one, so build both.
+//! The server binary must be next to this one, so build both.
 
 mod ordinary;
 mod report;
@@ -31,28 +31,28 @@ use ordinary::Ordinary;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NeighbourPlan {
-    /// Of each phase.
+    /// The duration of each phase.
     pub(crate) seconds: u64,
     /// Turns of a quiet and a disturbed phase.
     pub(crate) turns: usize,
-    /// Of the tenant that does its worst.
+    /// The number of callers of the loading tenant.
     pub(crate) callers: usize,
     pub(crate) json: Option<PathBuf>,
 }
 
-/// How long the disturbance lasts before it is measured: lanes are made and caches filled.
+/// How long the load runs before it is measured: lanes are created and caches filled.
 const LEAD: Duration = Duration::from_secs(2);
-/// How long what the disturbance left behind may take to be worked off.
+/// The timeout for the remaining jobs of the load.
 const LONGEST_REST: Duration = Duration::from_secs(120);
-/// Slots of the worker that runs the jobs of both.
+/// The slots of the worker that runs the jobs of both.
 const SLOTS: usize = 50;
 
-/// Milliseconds of each operation, and what share of the machine was in use meanwhile.
+/// The milliseconds of each operation, and the CPU usage meanwhile.
 struct Phase {
     times: BTreeMap<&'static str, Vec<f64>>,
     refused: u64,
     busy: f64,
-    /// Share of the machine that the server's process used.
+    /// The CPU usage of the server process.
     server: f64,
 }
 
@@ -66,7 +66,7 @@ pub(crate) async fn run(plan: &NeighbourPlan) -> Result<()> {
     let (started, starts) = tokio::sync::mpsc::unbounded_channel();
     let worker = noop::worker(&queue, move |job| {
         if job.tenant_id() == calm {
-            // Nobody listens any more once the run is over.
+            // The receiver is gone once the run is over.
             let _ = started.send((job.job_id(), Instant::now()));
         }
     });
@@ -76,7 +76,7 @@ pub(crate) async fn run(plan: &NeighbourPlan) -> Result<()> {
     let mut ordinary = Ordinary::new(queue.clone(), calm, &windlass.address, token, starts, raw).await?;
     let token = windlass.token_of(&url, "noisy").await?;
     let for_each_phase = Duration::from_secs(plan.seconds);
-    // Connections are made and routes looked up.
+    // Opens connections and loads routes.
     ordinary.work(LEAD).await?;
 
     let (mut turns, mut answers) = (Vec::new(), BTreeMap::new());
@@ -108,7 +108,7 @@ async fn measure(ordinary: &mut Ordinary, windlass: &Windlass, lasts: Duration) 
     Ok(Phase { times, refused, busy: Busy::share_since(before), server })
 }
 
-/// Waits until the jobs of the disturbance have run: the next phase must be quiet.
+/// Waits until the jobs of the load have run: the next phase must be quiet.
 async fn rest(queue: &Queue, tenant: Uuid) -> Result<()> {
     let began = Instant::now();
     while began.elapsed() < LONGEST_REST {
@@ -118,5 +118,5 @@ async fn rest(queue: &Queue, tenant: Uuid) -> Result<()> {
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    Err("the jobs of the other tenant were not worked off".into())
+    Err("the jobs of the loading tenant did not finish in time".into())
 }

@@ -1,4 +1,4 @@
-//! The job that is measured: a payload of 200 bytes, and a handler that does nothing but be seen.
+//! The measured job: a payload of 200 bytes, and a handler that only records its start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use crate::Result;
 
 pub(crate) const KEY: &str = "bench.noop";
 
-/// Slots of the measured worker. A slot is held until its job's end is written, so this must cover the batch being
-/// claimed, the one running and those being settled (500 each); more only costs memory.
+/// The slots of the measured worker. A slot is held until its job is settled, so this must cover the batch being claimed, the one
+/// running and those being settled (500 each); more only costs memory.
 pub(crate) const CONCURRENCY: usize = 2000;
 
-/// Longer than the worker's own grace time.
+/// Longer than the grace time of the worker.
 const STOP_LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) const PAYLOAD_BYTES: usize = 200;
@@ -36,9 +36,9 @@ pub(crate) fn new_job(payload: &str, tenant: Option<Uuid>) -> NewJob {
     }
 }
 
-/// Calls `seen` at the start of every run, and succeeds.
+/// Calls `on_start` at the start of every run, and succeeds.
 pub(crate) struct Noop<F> {
-    seen: F,
+    on_start: F,
 }
 
 impl<F: Fn(&Context) + Send + Sync + 'static> Handler for Noop<F> {
@@ -46,16 +46,16 @@ impl<F: Fn(&Context) + Send + Sync + 'static> Handler for Noop<F> {
     type Args = Value;
 
     async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
-        (self.seen)(job);
+        (self.on_start)(job);
         Ok(Done::new())
     }
 }
 
-/// Connects with this many connections, all of them open and the definition known, as in a service that has been up
-/// for a while: what is measured is enqueueing and not connecting.
+/// Connects with this many open connections and a cached definition, as in a long-running service: the benchmark measures
+/// enqueues, not connects.
 pub(crate) async fn warm_queue(url: &str, connections: usize) -> Result<Queue> {
     let queue = Queue::connect(Settings::new(url)?.connections(connections)).await?;
-    // Writes nothing once the definition is there, and with all calls under way at once each gets its own connection.
+    // Writes nothing if the definition exists, and with all calls running at once each gets its own connection.
     queue.define(&definition()).await?;
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..connections {
@@ -68,17 +68,17 @@ pub(crate) async fn warm_queue(url: &str, connections: usize) -> Result<Queue> {
     Ok(queue)
 }
 
-/// As a worker with the handler registers it.
+/// The same definition that a worker with the handler registers.
 pub(crate) fn definition() -> Definition {
     Definition::new(KEY).arg_schema(schemars::schema_for!(Value).to_value())
 }
 
-/// The measured worker: all its defaults but the number of slots.
-pub(crate) fn worker(queue: &Queue, seen: impl Fn(&Context) + Send + Sync + 'static) -> WorkerBuilder {
-    Worker::builder(queue).concurrency(CONCURRENCY).handler(Noop { seen })
+/// The measured worker: all defaults except the number of slots.
+pub(crate) fn worker(queue: &Queue, on_start: impl Fn(&Context) + Send + Sync + 'static) -> WorkerBuilder {
+    Worker::builder(queue).concurrency(CONCURRENCY).handler(Noop { on_start })
 }
 
-/// A worker that counts its handler's starts.
+/// A worker that counts the starts of its handler.
 pub(crate) async fn counting_worker(queue: &Queue) -> Result<(Worker, Arc<AtomicU64>)> {
     let handled = Arc::new(AtomicU64::new(0));
     let counter = handled.clone();
@@ -88,7 +88,7 @@ pub(crate) async fn counting_worker(queue: &Queue) -> Result<(Worker, Arc<Atomic
     Ok((worker.start().await?, handled))
 }
 
-/// Stops a worker that has nothing left to run. One that does not stop is a fault to report, not to wait for.
+/// Stops a worker that has nothing left to run. If it does not stop in time, that is an error.
 pub(crate) async fn stop(worker: Worker) -> Result<()> {
     let stopped = tokio::time::timeout(STOP_LIMIT, worker.stop()).await;
     stopped.map_err(|_| format!("the worker did not stop within {} s", STOP_LIMIT.as_secs()))??;

@@ -1,7 +1,7 @@
-//! The pages of the UI behind a long history: the server's own time for each, and its bytes as a browser gets them.
+//! The pages of the UI with a long history: the server time of each, and its size as a browser gets it.
 //!
-//! The server is a `windlass serve` of its own, the binary beside this one: `cargo build --release -p windlass-server -p windlass-bench`.
-//! Its time is what it says itself (`Server-Timing`), from the head of a request to the head of the answer, which is whole by then.
+//! The server is a separate `windlass serve`, the binary next to this one: `cargo build --release -p windlass-server -p windlass-bench`.
+//! The time is that of its `Server-Timing` header, from the head of a request to the head of the complete response.
 
 use reqwest::header;
 use serde_json::json;
@@ -17,9 +17,9 @@ use crate::suite::fill;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PagesPlan {
-    /// Finished jobs of the tenant that is looked at.
+    /// Finished jobs of the measured tenant.
     pub(crate) jobs: u64,
-    /// Tenants beside it.
+    /// Other tenants.
     pub(crate) tenants: u64,
     /// Reads of each page.
     pub(crate) reads: usize,
@@ -27,9 +27,9 @@ pub(crate) struct PagesPlan {
 
 const SURROUNDINGS: &str = include_str!("pages.sql");
 
-/// What the issue of the UI asks of every page.
-const MOST_MS: f64 = 50.0;
-const MOST_BYTES: usize = 60_000;
+/// The targets of every page.
+const MAX_MS: f64 = 50.0;
+const MAX_BYTES: usize = 60_000;
 
 pub(crate) async fn run(plan: &PagesPlan) -> Result<()> {
     let server = Server::start().await?;
@@ -44,11 +44,11 @@ pub(crate) async fn run(plan: &PagesPlan) -> Result<()> {
     server.settle_down().await?;
     let windlass = Windlass::start(&url).await?;
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build()?;
-    println!("{:<22} {:>10} {:>10} {:>10}  {:>8}", "page", "p50", "p99", "with way", "bytes");
+    println!("{:<22} {:>10} {:>10} {:>10}  {:>8}", "page", "p50", "p99", "total", "bytes");
     let mut missed = Vec::new();
     for (name, path) in pages(&jobs) {
         let page = measure(&client, &windlass, &path, plan.reads).await?;
-        let word = if page.p99 <= MOST_MS && page.bytes < MOST_BYTES { "" } else { "MISS" };
+        let word = if page.p99 <= MAX_MS && page.bytes < MAX_BYTES { "" } else { "MISS" };
         println!(
             "{name:<22} {:>7.1} ms {:>7.1} ms {:>7.1} ms  {:>8}  {word}",
             page.p50, page.p99, page.whole, page.bytes
@@ -57,7 +57,7 @@ pub(crate) async fn run(plan: &PagesPlan) -> Result<()> {
             missed.push(name);
         }
     }
-    println!("{}", json!({"most_ms": MOST_MS, "most_bytes": MOST_BYTES, "missed": missed}));
+    println!("{}", json!({"most_ms": MAX_MS, "most_bytes": MAX_BYTES, "missed": missed}));
     windlass.stop().await?;
     server.stop().await
 }
@@ -66,7 +66,7 @@ struct Measured {
     /// Milliseconds of the server.
     p50: f64,
     p99: f64,
-    /// The median from the request to the last byte, for the caller.
+    /// The median from the request to the last byte, at the client.
     whole: f64,
     bytes: usize,
 }
@@ -78,10 +78,10 @@ async fn measure(
     reads: usize,
 ) -> Result<Measured> {
     let (mut times, mut whole, mut bytes) = (Vec::new(), Vec::new(), 0);
-    // The first one opens connections and fills caches; a page is looked at more than once.
+    // The first request opens connections and fills caches; it is not measured.
     for read in 0..=reads {
         let began = std::time::Instant::now();
-        let answer = client
+        let response = client
             .get(format!("http://{}{path}", windlass.address))
             .bearer_auth(&windlass.token)
             .header("x-tenant-id", windlass::DEFAULT_TENANT.to_string())
@@ -89,13 +89,13 @@ async fn measure(
             .header(header::ACCEPT_ENCODING, "gzip")
             .send()
             .await?;
-        if answer.status() != 200 {
-            return Err(format!("{path} answered {}", answer.status()).into());
+        if response.status() != 200 {
+            return Err(format!("{path} returned {}", response.status()).into());
         }
-        let timing = answer.headers().get("server-timing").and_then(|timing| timing.to_str().ok());
+        let timing = response.headers().get("server-timing").and_then(|timing| timing.to_str().ok());
         let ms = timing.and_then(|timing| timing.split("dur=").nth(1)?.parse::<f64>().ok());
-        let ms = ms.ok_or("the server did not say how long it took")?;
-        bytes = bytes.max(answer.bytes().await?.len());
+        let ms = ms.ok_or("the response has no Server-Timing")?;
+        bytes = bytes.max(response.bytes().await?.len());
         if read > 0 {
             times.push(ms);
             whole.push(began.elapsed().as_secs_f64() * 1000.0);
@@ -105,13 +105,13 @@ async fn measure(
     Ok(Measured { p50: of(&times, 0.5), p99: of(&times, 0.99), whole: of(&whole, 0.5), bytes })
 }
 
-/// Jobs to look at: one that succeeded and one that died.
+/// The jobs whose pages are read: a succeeded one and a dead letter.
 struct Jobs {
     succeeded: Uuid,
     dead: Uuid,
 }
 
-/// What else is there: dead letters, a backlog, an hour of activity, other tenants with counts of their own.
+/// Further data: dead letters, a backlog, an hour of activity, other tenants with their own counts.
 async fn surround(url: &str, tenants: u64) -> Result<Jobs> {
     let admin = connect(url).await?;
     admin.batch_execute(SURROUNDINGS).await?;
@@ -131,7 +131,7 @@ fn pages(jobs: &Jobs) -> Vec<(&'static str, String)> {
         ("jobs, succeeded", "/ui/jobs?status=succeeded"),
         ("jobs, dead letters", "/ui/jobs?status=dead_letter"),
         ("jobs, queued", "/ui/jobs?status=queued"),
-        ("jobs of a command", "/ui/jobs?definition=bench.noop"),
+        ("jobs of a definition", "/ui/jobs?definition=bench.noop"),
         ("jobs, search", "/ui/jobs?q=nothing-like-it"),
         ("new job", "/ui/jobs/new?definition=bench.noop"),
         ("dead letters", "/ui/dead-letters"),

@@ -1,7 +1,7 @@
 //! Order statistics of measured values.
 
-/// The smallest value that at least this share (0 to 1) of the values do not exceed: the nearest rank, never a value
-/// that was not measured. None if nothing was.
+/// The smallest value that at least this share (0 to 1) of the values do not exceed: the nearest rank, so always a measured
+/// value. `None` without values.
 pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -9,7 +9,7 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.max(1) - 1).copied()
 }
 
-/// The middle value; of an even number the lower of the two, so that a figure always comes from a run that was made.
+/// The middle value; of an even number the lower of the two, so that it is always a measured value.
 pub(crate) fn median(values: &[f64]) -> Option<f64> {
     percentile(values, 0.5)
 }

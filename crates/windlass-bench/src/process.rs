@@ -1,4 +1,4 @@
-//! Memory of processes, and ourselves as a child.
+//! Memory of processes, and this program as a child process.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use tokio::process::Command;
 
 use crate::Result;
 
-/// What a child driver printed last, and the most memory it held.
+/// The last line that a child driver printed, and its peak memory.
 pub(crate) struct Ran {
     pub(crate) last_line: Value,
     pub(crate) peak_rss_kb: u64,
 }
 
-/// Runs `windlass-bench driver WORDS…` on a database, in a process of its own so that its memory is its own.
+/// Runs `windlass-bench driver ARGS…` on a database, in a separate process, so that its memory can be measured.
 pub(crate) async fn run_driver(url: &str, words: &[String], limit: Duration) -> Result<Ran> {
     let ran = tokio::time::timeout(limit, run_unlimited(url, words)).await;
     ran.map_err(|_| format!("driver {} was still running after {} s", words.join(" "), limit.as_secs()))?
@@ -30,11 +30,11 @@ async fn run_unlimited(url: &str, words: &[String]) -> Result<Ran> {
         .kill_on_drop(true)
         .spawn()?;
     let status_file = format!("/proc/{}/status", child.id().unwrap_or_default());
-    let mut output = child.stdout.take().ok_or("a child without its output")?;
+    let mut output = child.stdout.take().ok_or("the child process has no output")?;
     let mut text = String::new();
     let mut peak_rss_kb = 0;
     let mut reading = Box::pin(output.read_to_string(&mut text));
-    // The kernel keeps the high-water mark, so looking now and then misses nothing but the last moment.
+    // The kernel keeps the peak, so sampling misses only the last moment.
     loop {
         tokio::select! {
             read = &mut reading => {
@@ -56,16 +56,16 @@ async fn run_unlimited(url: &str, words: &[String]) -> Result<Ran> {
     Ok(Ran { last_line: serde_json::from_str(last_line)?, peak_rss_kb })
 }
 
-/// Processor time that a process has used, of all its threads: fields 14 and 15 of its `stat`, in hundredths of a second.
+/// The CPU time of a process with all its threads: fields 14 and 15 of its `stat`, in hundredths of a second.
 pub(crate) fn cpu_seconds(process: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The second field is the program's name in brackets, and may hold anything.
+    // The second field is the program name in parentheses, and can contain anything.
     let (_, fields) = stat.rsplit_once(") ")?;
     let ticks = fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<f64>().ok());
     Some(ticks.sum::<Option<f64>>()? / 100.0)
 }
 
-/// This process's resident memory now.
+/// The current resident memory of this process.
 pub(crate) fn own_rss_kb() -> u64 {
     memory_kb("/proc/self/status", "VmRSS:").unwrap_or(0)
 }

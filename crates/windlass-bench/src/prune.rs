@@ -1,5 +1,5 @@
-//! What deleting old history costs the jobs of today: the same steady run with nothing to prune and behind a history that
-//! is past its retention, in turns on one database, and how quickly pruning goes when nothing else does.
+//! The cost of deleting old history: the same steady run without and with a history past its retention, alternating on one
+//! database, and the speed of pruning alone.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +17,11 @@ pub(crate) struct PrunePlan {
     /// Finished jobs that are past their retention.
     pub(crate) history: u64,
     pub(crate) rounds: u64,
-    /// Of each steady run.
+    /// The duration of each steady run.
     pub(crate) seconds: u64,
 }
 
-/// The old jobs are of a definition of their own, so that what the steady run finishes is not pruned with them.
+/// The old jobs have their own definition, so that the jobs of the steady run are not pruned with them.
 const KEY: &str = "bench.old";
 
 pub(crate) async fn run(plan: &PrunePlan) -> Result<()> {
@@ -29,17 +29,17 @@ pub(crate) async fn run(plan: &PrunePlan) -> Result<()> {
     let url = server.fresh_database().await?;
     let queue = Queue::connect(Settings::new(&url)?.connections(2)).await?;
     queue.define(&Definition::new(KEY)).await?;
-    eprintln!("making {} finished jobs", plan.history);
+    eprintln!("creating {} finished jobs", plan.history);
     fill(&url, KEY, plan.history).await?;
     let client = database::connect(&url).await?;
     let keeper = Keeper::new(queue, KeeperSettings::default());
-    // The first look at a history finds its beginning, once.
+    // The first prune searches the beginning of the history, once.
     past_retention(&client, true).await?;
     keeper.run_once(Duty::Prune).await?;
 
     let (mut without, mut with, mut pruned_per_s) = (Vec::new(), Vec::new(), Vec::new());
     for round in 1..=plan.rounds {
-        // Each goes first every other time, so that neither always has the younger database.
+        // The order alternates, so that neither always has the newer database.
         let order = if round % 2 == 1 { [false, true] } else { [true, false] };
         for prunes in order {
             past_retention(&client, prunes).await?;
@@ -80,7 +80,7 @@ fn steady_plan(plan: &PrunePlan) -> SteadyPlan {
     SteadyPlan { seconds, cap: 20_000, batch: 500, callers: 2, at_least: 0, most_seconds: seconds }
 }
 
-/// Whether the old jobs are past their retention. Not through `define`, which would leave a rule that is not named as it is.
+/// Sets whether the old jobs are past their retention. Not with `define`, which does not remove a rule.
 async fn past_retention(client: &Client, is_past: bool) -> Result<()> {
     let retention = if is_past { r#"{"succeeded": 0}"# } else { "{}" };
     let set = format!("update windlass.job_definitions set retention = '{retention}' where key = '{KEY}'");
@@ -93,7 +93,7 @@ async fn pruned(client: &Client) -> Result<u64> {
     Ok(u64::try_from(client.query_one(moved, &[]).await?.get::<_, i64>(0))?)
 }
 
-/// Batch after batch, with nothing else to do for anybody.
+/// Batch after batch, without other load.
 async fn alone(keeper: &Keeper, at_most: Duration) -> Result<f64> {
     let began = Instant::now();
     let mut moved = 0;

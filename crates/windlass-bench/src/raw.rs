@@ -1,7 +1,7 @@
-//! The raw limits: how quickly this server moves rows of the same width and keys when nothing but SQL is in the way.
+//! The raw limits: how fast this server writes rows of the same width and keys with plain SQL.
 //!
-//! Every loop runs inside the server on two connections at once. The lifecycle limit is the rate at which one job's four
-//! rows could be moved one after the other: 1 / (the sum of the four times per row).
+//! Every loop runs inside the server on two connections. The lifecycle limit is the rate at which the four rows of a job could be
+//! written one after the other: 1 / (the sum of the four times per row).
 
 use std::time::Instant;
 
@@ -32,8 +32,7 @@ pub(crate) struct RawPlan {
     pub(crate) single_commits: u64,
 }
 
-/// What the rounds have brought so far. They lie between the rounds of windlass, so that a machine that slows down or
-/// recovers during the run does so for both.
+/// The results of the rounds. They alternate with the rounds of windlass, so that a slow phase of the machine affects both.
 #[derive(Default)]
 pub(crate) struct Samples {
     body: Repeated,
@@ -60,13 +59,13 @@ impl Samples {
     }
 }
 
-/// One round of the server-side loops, in a fresh database.
+/// One round of the server-side loops, in a new database.
 pub(crate) async fn loops(server: &Server, url: &str, plan: &RawPlan, samples: &mut Samples) -> Result<()> {
     let bench = Bench { server, url, rows: plan.rows, admin: connect(url).await? };
     bench.prepare().await?;
     if samples.body.is_empty() {
-        // Thrown away: on a new server the first half gigabyte of WAL goes into files that are only then made, which
-        // halved the rate of whatever came first.
+        // Discarded: on a new server the first half gigabyte of WAL creates its files, which halved the rate of the first
+        // measurement.
         bench.rate("insert_body", BATCH).await?;
     }
     bench.empty().await?;
@@ -121,7 +120,7 @@ impl Bench<'_> {
         let mut clients = Vec::new();
         for _ in 0..CONNECTIONS {
             let client = connect(self.url).await?;
-            // The source is read in the order of its key whatever the planner believes of a fresh table.
+            // The source must be read in key order, regardless of the statistics of a new table.
             client.batch_execute("set enable_seqscan = off; set enable_bitmapscan = off").await?;
             client.batch_execute("set enable_hashjoin = off; set enable_mergejoin = off").await?;
             clients.push(client);

@@ -1,5 +1,5 @@
-//! A figure that is measured several times. The machine may be shared, so each time it is noted how much of it others took, and the
-//! figure is the median of the quieter half: chosen by what others did and never by what came out.
+//! A figure that is measured several times. The machine may be shared, so each time the stolen CPU time is recorded, and the figure
+//! is the median of the half with less stolen time: chosen by the load of others, never by the result.
 
 use crate::Result;
 use crate::percentile::median;
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fails_is_no_figure() {
+    async fn a_failure_has_no_figure() {
         let mut repeated = Repeated::default();
         repeated.measure(async { Ok(3.0) }).await.unwrap();
         repeated.measure(async { Err("broke".into()) }).await.unwrap_err();

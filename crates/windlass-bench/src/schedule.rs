@@ -1,5 +1,5 @@
-//! Schedules and events: how many fire when very many are due at one instant, how late the last ones are, and how many
-//! events a dispatcher takes out of the outbox. One keeper, no workers: what is measured is what starts jobs.
+//! Schedules and events: the rate when very many triggers are due at the same instant, the delay of the last ones, and the rate at
+//! which events are dispatched from the outbox. One keeper, no workers: only the creation of jobs is measured.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ struct Fires {
     late_ms: [f64; 3],
 }
 
-/// All triggers are due at the same instant, which comes while a keeper runs as it does in a worker.
+/// All triggers are due at the same instant, while a keeper runs as in a worker.
 async fn fire(queue: &Queue, url: &str, triggers: u64) -> Result<Fires> {
     let mut makers: tokio::task::JoinSet<Result<()>> = tokio::task::JoinSet::new();
     for caller in 0..CALLERS {
@@ -83,7 +83,7 @@ async fn fire(queue: &Queue, url: &str, triggers: u64) -> Result<Fires> {
     Ok(Fires { per_s: triggers as f64 / (last / 1000.0), late_ms: [p50, p99, last] })
 }
 
-/// The outbox is filled first, so that the dispatcher is never without work.
+/// The outbox is filled first, so that the dispatcher is never idle.
 async fn dispatch(queue: &Queue, url: &str, events: u64) -> Result<f64> {
     let all = NewTrigger { dedupe_window_seconds: 0, ..NewTrigger::event("all", "bench.*", KEY) };
     queue.create_trigger(DEFAULT_TENANT, &all, "bench").await?;

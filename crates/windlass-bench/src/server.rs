@@ -1,5 +1,5 @@
-//! The server that is measured: one of our own, or the one that `DATABASE_URL` names. Every phase gets a fresh database
-//! on it, so that no phase works among another's rows.
+//! The measured Postgres: an embedded one, or that of `DATABASE_URL`. Every phase gets a new database, so that phases do not affect
+//! each other.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::database::{connect, with_database};
 use crate::driver;
 
-const LONGEST_UNREST: Duration = Duration::from_secs(30);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) struct Server {
     embedded: Option<Postgres>,
@@ -36,7 +36,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Version and the settings that decide what a commit costs, in one line.
+    /// The version and the settings that determine the cost of a commit, in one line.
     pub(crate) async fn description(&self) -> Result<String> {
         let query = "select format('PostgreSQL %s, shared_buffers %s, fsync %s, synchronous_commit %s, full_page_writes %s',
             current_setting('server_version'), current_setting('shared_buffers'), current_setting('fsync'),
@@ -44,7 +44,7 @@ impl Server {
         Ok(self.admin.query_one(query, &[]).await?.get(0))
     }
 
-    /// A migrated database that nobody has used. The one of the phase before is dropped.
+    /// A new migrated database. That of the previous phase is dropped.
     pub(crate) async fn fresh_database(&self) -> Result<String> {
         self.drop_database().await?;
         self.admin.batch_execute(&format!("create database {DATABASE} template template0")).await?;
@@ -54,11 +54,11 @@ impl Server {
         Ok(url)
     }
 
-    /// Waits for what an earlier phase has left to do: dirty pages are written, and autovacuum has ended.
+    /// Waits until the work of an earlier phase is done: dirty pages are written, and autovacuum has ended.
     pub(crate) async fn settle_down(&self) -> Result<()> {
         let query = "select exists (select from pg_stat_activity where backend_type = 'autovacuum worker')";
         let began = Instant::now();
-        while self.admin.query_one(query, &[]).await?.get(0) && began.elapsed() < LONGEST_UNREST {
+        while self.admin.query_one(query, &[]).await?.get(0) && began.elapsed() < SETTLE_TIMEOUT {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         self.admin.batch_execute("checkpoint").await?;
@@ -83,12 +83,12 @@ impl Server {
         Ok(self.admin.batch_execute(&format!("drop database if exists {DATABASE} with (force)")).await?)
     }
 
-    /// A queue that may lose acknowledged jobs is another product; its figures must not stand beside these.
+    /// Settings that can lose acknowledged jobs would make the figures incomparable.
     async fn refuse_lossy_settings(&self) -> Result<()> {
         for setting in ["fsync", "synchronous_commit", "full_page_writes"] {
             let value: String = self.admin.query_one("select current_setting($1)", &[&setting]).await?.get(0);
             if value != "on" {
-                return Err(format!("the server has {setting} = {value}; the benchmark needs it on").into());
+                return Err(format!("the server has {setting} = {value}; the benchmark requires on").into());
             }
         }
         Ok(())

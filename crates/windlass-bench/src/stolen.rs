@@ -1,5 +1,5 @@
-//! How much of the machine others had while it was measured: the time that a virtual machine wanted to run and was not let.
-//! It says of a poor figure whether it is ours.
+//! The stolen CPU time during a measurement: the time that a virtual machine was ready to run and did not run. It shows whether a
+//! low figure is caused by other machines.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-/// Looks once a second until it is dropped.
+/// Samples once a second until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Stolen {
     seconds: Arc<Mutex<Vec<f64>>>,
-    looking: JoinHandle<()>,
+    sampling: JoinHandle<()>,
 }
 
 impl Stolen {
     pub(crate) fn watch() -> Self {
         let seconds = Arc::new(Mutex::new(Vec::new()));
-        let looking = tokio::spawn(look(seconds.clone()));
-        Self { seconds, looking }
+        let sampling = tokio::spawn(sample(seconds.clone()));
+        Self { seconds, sampling }
     }
 }
 
-async fn look(seconds: Arc<Mutex<Vec<f64>>>) {
+async fn sample(seconds: Arc<Mutex<Vec<f64>>>) {
     let mut before = Times::now();
     loop {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -33,7 +33,7 @@ async fn look(seconds: Arc<Mutex<Vec<f64>>>) {
 
 impl Drop for Stolen {
     fn drop(&mut self) {
-        self.looking.abort();
+        self.sampling.abort();
     }
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Stolen {
         let most = seconds.iter().copied().fold(0.0, f64::max);
         write!(
             f,
-            "taken by other machines: {:.1} % of the time, {:.0} % in the worst second",
+            "CPU time stolen by other machines: {:.1} %, {:.0} % in the worst second",
             mean * 100.0,
             most * 100.0
         )
@@ -63,7 +63,7 @@ impl Times {
         Self::parse(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// Of all time since then; nothing where the system does not tell.
+    /// The share since then; zero if the system does not report it.
     pub(crate) fn share_since(before: Option<Self>) -> f64 {
         let (Some(before), Some(now)) = (before, Self::now()) else { return 0.0 };
         let all = now.all.saturating_sub(before.all).max(1) as f64;
@@ -78,7 +78,7 @@ impl Times {
     }
 }
 
-/// How much of the machine was in use: all ticks, and those that were not idle.
+/// CPU usage: all ticks, and those that were not idle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Busy {
     all: u64,
@@ -94,7 +94,7 @@ impl Busy {
         Some(Self { all, used: all - ticks.get(3)? - ticks.get(4)? })
     }
 
-    /// Of all time since then, from 0 to 1.
+    /// The share since then, from 0 to 1.
     pub(crate) fn share_since(before: Option<Self>) -> f64 {
         let (Some(before), Some(now)) = (before, Self::now()) else { return 0.0 };
         now.used.saturating_sub(before.used) as f64 / now.all.saturating_sub(before.all).max(1) as f64
@@ -106,7 +106,7 @@ mod tests {
     use super::Times;
 
     #[test]
-    fn the_eighth_number_is_what_was_taken() {
+    fn the_eighth_number_is_the_stolen_time() {
         let times = Times::parse("cpu  1 2 3 4 5 6 7 8 100 200\ncpu0 0 0 0 0 0 0 0 0 0 0\n");
         assert_eq!(times, Some(Times { all: 36, stolen: 8 }));
         assert!(Times::now().is_some());

@@ -1,5 +1,5 @@
-//! The whole benchmark, phase by phase. Every phase has a fresh database and begins right after a checkpoint; nothing
-//! is analysed or vacuumed by hand that a user would not have, and every figure comes from this run.
+//! The complete benchmark, phase by phase. Every phase has a new database and begins right after a checkpoint; nothing is analyzed
+//! or vacuumed manually that a user would not have, and every figure comes from this run.
 
 mod fair;
 mod history;
@@ -25,7 +25,7 @@ use crate::table::Table;
 use size::Sizes;
 
 const FILL: BulkPlan = BulkPlan { n: 0, callers: 2, batch: 1000 };
-/// No drain of these sizes takes longer on any machine worth measuring, nor its process much longer than it.
+/// The timeouts of a drain and of its process.
 const DRAIN_SECONDS: u64 = 300;
 const DRAIN_PROCESS_LIMIT: Duration = Duration::from_secs(DRAIN_SECONDS + 90);
 
@@ -63,7 +63,7 @@ struct Suite<'a> {
     sizes: Sizes,
     figures: Figures,
     table: Table,
-    /// Those that were asked for; all when empty.
+    /// The selected phases; all if empty.
     phases: Vec<Phase>,
     has_rounds: bool,
 }
@@ -76,7 +76,7 @@ impl Suite<'_> {
     async fn run(&mut self, phase: Phase) -> Result<()> {
         self.table.progress(phase.as_str());
         match phase {
-            // These are held against the raw limits, and measured in turns with them.
+            // These are compared with the raw limits, and alternate with them.
             Phase::Raw | Phase::Enqueue | Phase::Drain | Phase::Steady => self.rounds().await,
             Phase::Pinned => self.pinned().await,
             Phase::Fair => self.fair().await,
@@ -86,8 +86,8 @@ impl Suite<'_> {
         }
     }
 
-    /// Fills the queue and has one worker process drain it, without a checkpoint in between: a queue is usually drained
-    /// within minutes of being filled.
+    /// Fills the queue and drains it with one worker process, without a checkpoint in between: a queue is usually drained within
+    /// minutes.
     async fn drain_filled(&self, url: &str) -> Result<Ran> {
         driver::bulk(url, &BulkPlan { n: self.sizes.drain, ..FILL }).await?;
         let (n, seconds) = (self.sizes.drain.to_string(), DRAIN_SECONDS.to_string());
@@ -110,30 +110,31 @@ impl Suite<'_> {
         self.figures.latency_p99_ms = percentile(&samples.from_ack_ms, 0.99);
         self.table.show(&self.figures);
         self.table.progress("latency without LISTEN");
-        // Further apart than a worker looks again by itself after its last job, so that it really sleeps.
+        // Further apart than the short polling after the last job, so that the worker really sleeps.
         let plan = LatencyPlan { n: self.sizes.listen_off, apart_ms: 100..1100, listen: false };
         let samples = driver::latency(&url, &plan).await?;
         self.figures.extra.listen_off_max_ms = percentile(&samples.from_ack_ms, 1.0);
         Ok(())
     }
 
-    /// All WAL from the first enqueue to the last end, heartbeats and counters included. The checkpoint before it and
-    /// none within it means that images of whole pages, which follow a checkpoint, are as few as they can be.
+    /// All WAL from the first enqueue to the last settle, including heartbeats and counters. With a checkpoint before it and none
+    /// within it, the number of full-page images, which follow a checkpoint, is minimal.
     async fn wal(&mut self) -> Result<()> {
         let url = self.server.fresh_database().await?;
         let before = self.server.wal_bytes().await?;
         let ran = self.drain_filled(&url).await?;
-        let jobs = ran.last_line["n"].as_f64().ok_or("a drain without its n")?;
+        let jobs = ran.last_line["n"].as_f64().ok_or("the drain did not report n")?;
         self.figures.wal_bytes_per_job = Some((self.server.wal_bytes().await? - before) / jobs);
         Ok(())
     }
 }
 
 fn rate_of(drained: &Value) -> Result<f64> {
-    let field =
-        |name: &str| drained[name].as_f64().ok_or_else(|| format!("a drain without its {name}: {drained}"));
+    let field = |name: &str| {
+        drained[name].as_f64().ok_or_else(|| format!("the drain did not report {name}: {drained}"))
+    };
     if field("left")? > 0.0 {
-        return Err(format!("the drain gave up: {drained}").into());
+        return Err(format!("the drain timed out: {drained}").into());
     }
     Ok(field("n")? / field("seconds")?)
 }

@@ -1,4 +1,4 @@
-//! The table on the terminal: a line for each figure as soon as it is measured, and a moving line while one is.
+//! The table on the terminal: a line for each figure as soon as it is measured, and a progress line meanwhile.
 
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
@@ -39,11 +39,11 @@ impl Table {
         }
     }
 
-    /// What is going on right now; only for a person who watches.
+    /// The current step; only on a terminal.
     pub(crate) fn progress(&self, what: &str) {
         if self.is_terminal {
             eprint!("\r\x1b[K{:>4} s  {what}", self.began.elapsed().as_secs());
-            // A line that is not shown at once is no progress line; if it cannot be shown nothing is lost.
+            // Flushed so that it is visible at once; a failure does not matter.
             let _ = std::io::stderr().flush();
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::{Unit, grouped, words};
 
     #[test]
-    fn thousands_stand_apart() {
+    fn thousands_are_separated() {
         assert_eq!(grouped(0.4), "0");
         assert_eq!(grouped(999.0), "999");
         assert_eq!(grouped(1_234_567.8), "1 234 568");

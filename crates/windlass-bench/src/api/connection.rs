@@ -1,5 +1,4 @@
-//! One HTTP/1.1 connection that asks and waits for the answer: as little client as possible, since it shares the machine with
-//! what is measured.
+//! One HTTP/1.1 connection, one request at a time: a minimal client, because it shares the machine with the measured server.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -19,8 +18,8 @@ impl Connection {
         Ok(Self { stream, host: address.to_owned(), buffer: Vec::with_capacity(64 * 1024) })
     }
 
-    /// The status and the body of the answer, which must say its length or be sent in chunks.
-    pub(crate) async fn ask(
+    /// The status and the body of the response, which must have a length or be chunked.
+    pub(crate) async fn call(
         &mut self,
         method: &str,
         path: &str,

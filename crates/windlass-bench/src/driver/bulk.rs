@@ -19,13 +19,13 @@ pub(crate) struct BulkPlan {
     pub(crate) batch: u64,
 }
 
-/// Answers the seconds it took.
+/// Returns the elapsed seconds.
 pub(crate) async fn run(url: &str, plan: &BulkPlan) -> Result<f64> {
     let queue = noop::warm_queue(url, plan.callers).await?;
     enqueue(&queue, None, plan).await
 }
 
-/// The same for a tenant, on a queue that is connected.
+/// The same for a tenant, on an existing connection.
 pub(crate) async fn enqueue(queue: &Queue, tenant: Option<Uuid>, plan: &BulkPlan) -> Result<f64> {
     let began = Instant::now();
     let taken = Arc::new(AtomicU64::new(0));
@@ -40,7 +40,7 @@ pub(crate) async fn enqueue(queue: &Queue, tenant: Option<Uuid>, plan: &BulkPlan
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// Making the jobs is part of what is timed: an application has to, too.
+/// The time includes building the jobs, as in an application.
 async fn call(queue: &Queue, tenant: Option<Uuid>, taken: &AtomicU64, plan: &BulkPlan) -> Result<()> {
     let payload = noop::payload();
     loop {

@@ -1,4 +1,4 @@
-//! Works what is queued until the database says that nothing is unfinished.
+//! Runs the queued jobs until the database has no unfinished ones.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::noop;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct DrainPlan {
     pub(crate) n: u64,
-    /// After this long it gives up.
+    /// The timeout.
     pub(crate) seconds: u64,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Drained {
     pub(crate) left: u64,
 }
 
-/// The clock runs from before the worker starts, which includes registering it, until the database has confirmed.
+/// The time includes the start and the registration of the worker, and ends when the database has confirmed.
 pub(crate) async fn run(url: &str, plan: &DrainPlan) -> Result<Drained> {
     let queue = noop::warm_queue(url, 1).await?;
     let client = database::connect(url).await?;
@@ -35,8 +35,8 @@ pub(crate) async fn run(url: &str, plan: &DrainPlan) -> Result<Drained> {
     let give_up = began + Duration::from_secs(plan.seconds);
     let (worker, handled) = noop::counting_worker(&queue).await?;
     let is_over = || Instant::now() >= give_up;
-    // The database is asked only once this worker has run everything and written every end: a look at a table full of
-    // dead rows is not free.
+    // The database is queried only after this worker has run and settled everything: a query on a table full of dead rows is
+    // expensive.
     while (handled.load(Ordering::Relaxed) < n || worker.held_jobs() > 0) && !is_over() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

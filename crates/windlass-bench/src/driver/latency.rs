@@ -1,4 +1,4 @@
-//! One job at a time on an idle queue: from the enqueue's call, and from its acknowledged commit, to the handler's start.
+//! One job at a time on an idle queue: from the call of enqueue, and from its acknowledged commit, to the start of the handler.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -9,13 +9,13 @@ use windlass::{Queue, Settings};
 use crate::Result;
 use crate::noop;
 
-/// A job that has not started by then never will.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The timeout for the start of a job.
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LatencyPlan {
     pub(crate) n: u64,
-    /// Milliseconds between one job's start and the next one's enqueue.
+    /// Milliseconds between the start of a job and the enqueue of the next.
     pub(crate) apart_ms: Range<u64>,
     pub(crate) listen: bool,
 }
@@ -28,7 +28,7 @@ impl Default for LatencyPlan {
 
 pub(crate) struct Samples {
     pub(crate) from_call_ms: Vec<f64>,
-    /// Zero if the handler started before we had read the acknowledgement.
+    /// Zero if the handler started before the acknowledgement was read.
     pub(crate) from_ack_ms: Vec<f64>,
 }
 
@@ -46,10 +46,10 @@ pub(crate) async fn run(url: &str, plan: &LatencyPlan) -> Result<Samples> {
     let worker = worker.start().await?;
     let payload = noop::payload();
 
-    // The first jobs pay for opening the lane and preparing statements, once in a worker's life.
+    // The first jobs include the cost of opening the lane and preparing statements, once per worker.
     for _ in 0..3 {
         queue.enqueue(&noop::new_job(&payload, None)).await?;
-        tokio::time::timeout(PATIENCE, starts.recv()).await?;
+        tokio::time::timeout(START_TIMEOUT, starts.recv()).await?;
     }
 
     let mut samples = Samples { from_call_ms: Vec::new(), from_ack_ms: Vec::new() };
@@ -59,10 +59,10 @@ pub(crate) async fn run(url: &str, plan: &LatencyPlan) -> Result<Samples> {
         let called = Instant::now();
         queue.enqueue(&job).await?;
         let acknowledged = Instant::now();
-        let start = tokio::time::timeout(PATIENCE, starts.recv())
+        let start = tokio::time::timeout(START_TIMEOUT, starts.recv())
             .await
             .map_err(|_| "a job did not start within 30 s")?
-            .ok_or("the worker ended by itself")?;
+            .ok_or("the worker stopped unexpectedly")?;
         samples.from_call_ms.push(milliseconds(start - called));
         samples.from_ack_ms.push(milliseconds(start.saturating_duration_since(acknowledged)));
     }

@@ -15,7 +15,7 @@ pub(crate) struct SinglePlan {
     pub(crate) callers: usize,
 }
 
-/// Answers the seconds it took.
+/// Returns the elapsed seconds.
 pub(crate) async fn run(url: &str, plan: &SinglePlan) -> Result<f64> {
     let queue = noop::warm_queue(url, plan.callers).await?;
     let began = Instant::now();

@@ -1,7 +1,7 @@
-//! Enqueues and works at the same time, with a bound on what is queued so that the two stay in balance.
+//! Enqueues and runs jobs at the same time, with a limit on the queued jobs so that the two stay in balance.
 //!
-//! How it stops: when its time is over or `stop` resolves, the producers end after their batch, the worker finishes
-//! what it holds and writes every end, and what is left in the queue is counted.
+//! How it stops: when its time is over or `stop` resolves, the producers end after their batch, the worker finishes and settles its
+//! jobs, and the remaining jobs in the queue are counted.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::process;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct SteadyPlan {
     pub(crate) seconds: u64,
-    /// The most jobs that are enqueued and not yet started.
+    /// The maximum number of jobs that are enqueued and not yet started.
     pub(crate) cap: u64,
     /// Jobs per enqueueing transaction.
     pub(crate) batch: u64,
     pub(crate) callers: usize,
-    /// Goes on past `seconds` until this many jobs were handled, but never past `most_seconds`.
+    /// Continues after `seconds` until this many jobs have run, but never after `most_seconds`.
     pub(crate) at_least: u64,
     pub(crate) most_seconds: u64,
 }
@@ -83,7 +83,7 @@ pub(crate) async fn run(
         tokio::select! {
             () = tokio::time::sleep_until(due.into()) => {}
             () = &mut stop => break,
-            // Producers end only by failing, until they are told to stop.
+            // Until they are stopped, producers end only with an error.
             Some(ended) = producers.join_next() => ended??,
         }
         let now = flow.handled.load(Ordering::Relaxed);
@@ -107,11 +107,11 @@ pub(crate) async fn run(
     Ok(SteadyRun { handled, enqueued: flow.enqueued.load(Ordering::Relaxed), outstanding, rate, each_second })
 }
 
-/// What producers and worker know of each other.
+/// The state shared by the producers and the worker.
 #[derive(Default)]
 struct Flow {
     handled: Arc<AtomicU64>,
-    /// Enqueued, or about to be by a producer that has seen room for it.
+    /// Enqueued, or reserved by a producer.
     promised: AtomicU64,
     enqueued: AtomicU64,
     is_stopping: AtomicBool,

@@ -1,4 +1,4 @@
-//! The tenant that is measured: it does one thing after the other, and notes how long each took.
+//! The measured tenant: it performs one operation after the other, and records the time of each.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::noop;
 
 /// Between two rounds.
 const PAUSE: Duration = Duration::from_millis(10);
-/// A job that has not begun by then is stuck.
+/// The timeout for the start of a job.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) struct Ordinary {
@@ -22,11 +22,11 @@ pub(super) struct Ordinary {
     tenant: Uuid,
     connection: Connection,
     token: String,
-    /// The jobs of this tenant that began, and when.
+    /// The start times of the jobs of this tenant.
     starts: UnboundedReceiver<(Uuid, Instant)>,
     times: BTreeMap<&'static str, Vec<f64>>,
     refused: u64,
-    /// For what is not windlass's work.
+    /// For the comparison query.
     raw: Client,
 }
 
@@ -43,7 +43,7 @@ impl Ordinary {
         Ok(Self { queue, tenant, connection, token, starts, times: BTreeMap::new(), refused: 0, raw })
     }
 
-    /// Works for this long, at least one round; answers the milliseconds of each operation, and how many requests were refused.
+    /// Runs for this long, at least one round; returns the milliseconds of each operation, and the number of rejected requests.
     pub(super) async fn work(&mut self, lasts: Duration) -> Result<(BTreeMap<&'static str, Vec<f64>>, u64)> {
         let began = Instant::now();
         let payload = noop::payload();
@@ -59,22 +59,22 @@ impl Ordinary {
     async fn round(&mut self, payload: &str) -> Result<()> {
         let began = Instant::now();
         self.raw.execute("select 1", &[]).await?;
-        self.note("raw_select", began.elapsed());
-        self.ask("http_live", "GET", "/health/live", "").await?;
+        self.record("raw_select", began.elapsed());
+        self.call("http_live", "GET", "/health/live", "").await?;
         let began = Instant::now();
         let job = self.queue.enqueue(&noop::new_job(payload, Some(self.tenant))).await?.id;
         let acked = Instant::now();
-        self.note("enqueue", acked - began);
+        self.record("enqueue", acked - began);
         let started = self.start_of(job).await?;
-        self.note("run", started.saturating_duration_since(acked));
+        self.record("run", started.saturating_duration_since(acked));
         let began = Instant::now();
         self.queue.list(&Filter::new(self.tenant).mentions("work work").limit(20)).await?;
-        self.note("search", began.elapsed());
+        self.record("search", began.elapsed());
         let body = format!("{{\"definition_key\":\"{}\",\"payload\":{payload}}}", noop::KEY);
-        self.ask("http_enqueue", "POST", "/api/v1/jobs", &body).await?;
-        self.ask("http_job", "GET", &format!("/api/v1/jobs/{job}"), "").await?;
-        self.ask("http_list", "GET", "/api/v1/jobs?limit=20", "").await?;
-        self.ask("http_summary", "GET", "/api/v1/jobs/summary", "").await
+        self.call("http_enqueue", "POST", "/api/v1/jobs", &body).await?;
+        self.call("http_job", "GET", &format!("/api/v1/jobs/{job}"), "").await?;
+        self.call("http_list", "GET", "/api/v1/jobs?limit=20", "").await?;
+        self.call("http_summary", "GET", "/api/v1/jobs/summary", "").await
     }
 
     async fn start_of(&mut self, job: Uuid) -> Result<Instant> {
@@ -84,24 +84,24 @@ impl Ordinary {
                     return Ok(at);
                 }
             }
-            Err("the worker is gone".into())
+            Err("the worker has stopped".into())
         };
         let waited = tokio::time::timeout(LONGEST_WAIT, arrives).await;
-        waited.map_err(|_| format!("job {job} did not begin within {} s", LONGEST_WAIT.as_secs()))?
+        waited.map_err(|_| format!("job {job} did not start within {} s", LONGEST_WAIT.as_secs()))?
     }
 
-    async fn ask(&mut self, name: &'static str, method: &str, path: &str, body: &str) -> Result<()> {
+    async fn call(&mut self, name: &'static str, method: &str, path: &str, body: &str) -> Result<()> {
         let began = Instant::now();
-        let (status, _) = self.connection.ask(method, path, &self.token, body).await?;
+        let (status, _) = self.connection.call(method, path, &self.token, body).await?;
         if (200..300).contains(&status) {
-            self.note(name, began.elapsed());
+            self.record(name, began.elapsed());
         } else {
             self.refused += 1;
         }
         Ok(())
     }
 
-    fn note(&mut self, name: &'static str, took: Duration) {
+    fn record(&mut self, name: &'static str, took: Duration) {
         self.times.entry(name).or_default().push(took.as_secs_f64() * 1000.0);
     }
 }

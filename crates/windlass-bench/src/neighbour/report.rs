@@ -10,7 +10,7 @@ use crate::percentile::{median, percentile};
 
 /// A p99 may grow by this factor.
 const TARGET: f64 = 5.0;
-/// What is not windlass's work, and is not held to the target.
+/// The operations for comparison, which have no target.
 const NOT_OURS: [&str; 2] = ["raw_select", "http_live"];
 
 type Turn = (Phase, Phase);
@@ -21,7 +21,7 @@ pub(super) fn report(plan: &NeighbourPlan, turns: &[Turn], answers: &BTreeMap<St
         plan.turns, plan.seconds, plan.seconds, plan.callers
     );
     println!(
-        "{:<14} {:>10} {:>10} {:>14} {:>14} {:>8}  of each turn",
+        "{:<14} {:>10} {:>10} {:>14} {:>14} {:>8}  ratio of each turn",
         "operation", "quiet p50", "quiet p99", "disturbed p50", "disturbed p99", "ratio"
     );
     let mut operations = serde_json::Map::new();
@@ -59,15 +59,15 @@ pub(super) fn report(plan: &NeighbourPlan, turns: &[Turn], answers: &BTreeMap<St
         [turns.iter().map(|turn| turn.0.refused).sum(), turns.iter().map(|turn| turn.1.refused).sum()];
     let verdict = if worst <= TARGET { "pass" } else { "MISS" };
     println!("largest ratio {worst:.2}, target <= {TARGET}: {verdict}");
-    println!("refused: quiet {}, disturbed {}", refused[0], refused[1]);
+    println!("rejected: quiet {}, disturbed {}", refused[0], refused[1]);
     println!(
-        "CPU in use: quiet {:.0} % (the server {:.0} %), disturbed {:.0} % (the server {:.0} %)",
+        "CPU usage: quiet {:.0} % (server {:.0} %), disturbed {:.0} % (server {:.0} %)",
         cpu[0] * 100.0,
         server[0] * 100.0,
         cpu[1] * 100.0,
         server[1] * 100.0
     );
-    println!("what the other one was answered: {}", json!(answers));
+    println!("responses to the loading tenant: {}", json!(answers));
     let figures = json!({
         "operations": Value::Object(operations), "ratio": worst, "target": TARGET, "seconds": plan.seconds,
         "turns": plan.turns, "callers": plan.callers, "refused": {"quiet": refused[0], "disturbed": refused[1]},

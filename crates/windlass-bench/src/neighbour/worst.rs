@@ -1,4 +1,4 @@
-//! The tenant that does its worst: what an operator's token and the library allow, as large and as often as the limits let it.
+//! The loading tenant: the largest and most frequent requests that an operator token and the library allow.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ use crate::Result;
 use crate::api::Connection;
 use crate::noop;
 
-/// How often each kind of request got each status; a search that failed counts under status 0.
+/// The count of each status by kind of request; a failed search has status 0.
 type Answers = BTreeMap<(&'static str, u16), u64>;
 
-/// The callers at work, on threads of their own: what they do must not be in the way of the one who measures.
+/// The callers, on separate threads, so that they do not delay the measured tenant.
 pub(super) struct Worst {
     callers: JoinSet<Result<Answers>>,
     runtime: Runtime,
 }
 
 const KINDS: [&str; 6] = ["lanes", "bulk", "large", "search", "list", "events"];
-/// Below what a body may have (4 MiB).
+/// Below the maximum size of a body (4 MiB).
 const BULK_JOBS: usize = 1000;
 const BULK_TEXT: usize = 3000;
 const LARGE_TEXT: usize = 900 * 1024;
@@ -53,7 +53,7 @@ pub(super) fn start(
 }
 
 impl Worst {
-    /// Once they were told to stop: what they were answered.
+    /// Waits for the callers to stop and returns the counts.
     pub(super) async fn end(mut self) -> Result<BTreeMap<String, u64>> {
         let mut all = BTreeMap::new();
         while let Some(ended) = self.callers.join_next().await {
@@ -82,14 +82,14 @@ impl Caller {
             return self.search(stop).await;
         }
         let mut connection = Connection::open(&self.address).await?;
-        // The largest are made once: making them would be most of the work.
+        // The largest bodies are built once: building them would be most of the work.
         let large = self.request(kind, 0);
         let mut n = 0_u64;
         while !stop.is_cancelled() {
             n += 1;
             let small = (kind != "bulk" && kind != "large").then(|| self.request(kind, n));
             let (method, path, body) = small.as_ref().unwrap_or(&large);
-            let status = match connection.ask(method, path, &self.token, body).await {
+            let status = match connection.call(method, path, &self.token, body).await {
                 Ok((status, _)) => status,
                 Err(_) => {
                     connection = Connection::open(&self.address).await?;
@@ -101,7 +101,7 @@ impl Caller {
         Ok(self.answers)
     }
 
-    /// Through the library, with a connection of its own.
+    /// Through the library, with a separate connection.
     async fn search(mut self, stop: CancellationToken) -> Result<Answers> {
         let queue = Queue::connect(Settings::new(&self.url)?.connections(1)).await?;
         let mut n = 0_u64;

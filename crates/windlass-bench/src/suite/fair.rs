@@ -1,4 +1,4 @@
-//! One tenant with very many jobs beside a hundred with ten: what fairness costs, and when the small ones are done.
+//! One tenant with very many jobs and a hundred tenants with ten each: the cost of fairness, and when the small tenants are done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,14 +23,14 @@ impl Suite<'_> {
         self.table.progress("one tenant alone");
         self.figures.fair_single_tenant = Some(self.run_tenants(0).await?.rate);
         self.table.show(&self.figures);
-        self.table.progress("one tenant beside a hundred");
+        self.table.progress("one tenant and a hundred others");
         let ran = self.run_tenants(SMALL_TENANTS).await?;
         self.figures.fair = Some(ran.rate);
         self.figures.fair_small_done_at = Some(ran.small_done_at as f64);
         Ok(())
     }
 
-    /// The large tenant's jobs are there first. Timed are the first runs, all jobs being queued when the worker starts.
+    /// The jobs of the large tenant are enqueued first. Only the first runs are timed; all jobs are queued when the worker starts.
     async fn run_tenants(&self, small_tenants: u64) -> Result<Ran> {
         let url = self.server.fresh_database().await?;
         let queue = noop::warm_queue(&url, 2).await?;
@@ -61,14 +61,14 @@ impl Suite<'_> {
         let worker = worker.start().await?;
         while handled.load(Ordering::Relaxed) < self.sizes.fair_timed {
             if began.elapsed() > LONGEST {
-                return Err("the tenants' jobs were not run within ten minutes".into());
+                return Err("the jobs did not finish within ten minutes".into());
             }
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let rate = handled.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64();
         noop::stop(worker).await?;
         if small_handled.load(Ordering::Relaxed) != small_tenants * SMALL_JOBS {
-            return Err("the small tenants were not done among the timed runs".into());
+            return Err("the small tenants were not done within the timed runs".into());
         }
         Ok(Ran { rate, small_done_at: small_done_at.load(Ordering::Relaxed) })
     }

@@ -1,4 +1,4 @@
-//! The drain again, behind millions of finished jobs.
+//! The drain again, with millions of finished jobs.
 
 use tokio::task::JoinSet;
 
@@ -15,7 +15,7 @@ impl Suite<'_> {
     pub(super) async fn history(&mut self) -> Result<()> {
         let mut rates = Repeated::default();
         let url = self.server.fresh_database().await?;
-        self.table.progress(&format!("making {} finished jobs", self.sizes.history));
+        self.table.progress(&format!("creating {} finished jobs", self.sizes.history));
         fill(&url, noop::KEY, self.sizes.history).await?;
         for round in 1..=self.sizes.history_rounds {
             self.server.settle_down().await?;
@@ -28,7 +28,7 @@ impl Suite<'_> {
     }
 }
 
-/// Puts this many finished jobs of a definition behind the queue.
+/// Inserts this many finished jobs of a definition.
 pub(crate) async fn fill(url: &str, key: &str, jobs: u64) -> Result<()> {
     let admin = connect(url).await?;
     admin.batch_execute(PROCEDURE).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn fill(url: &str, key: &str, jobs: u64) -> Result<()> {
     let count = i32::try_from(jobs)?;
     let counted = "insert into windlass.tally (tenant_id, lane, succeeded) values ($1, $2, $3)";
     admin.execute(counted, &[&windlass::DEFAULT_TENANT, &lane, &count]).await?;
-    // What autovacuum does within a minute of such a load, and would have done long ago to a history that grew.
+    // Autovacuum does this within a minute of such a load, and earlier for a history that grew over time.
     admin.batch_execute("vacuum windlass.job, windlass.history").await?;
     Ok(())
 }

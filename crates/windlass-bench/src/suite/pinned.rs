@@ -1,4 +1,4 @@
-//! The steady run while an old transaction keeps the vacuum from removing anything.
+//! The steady run while an old transaction prevents vacuum from removing rows.
 
 use super::Suite;
 use crate::Result;

@@ -1,5 +1,5 @@
-//! What is held against the raw limits, in turns with them: every round measures the limits, then windlass, each in a
-//! fresh database. A machine that is slow for a minute is slow for both.
+//! The figures that are compared with the raw limits, alternating with them: every round measures the limits, then windlass, each
+//! in a new database, so that a slow phase of the machine affects both.
 
 use super::{FILL, Suite, rate_of};
 use crate::Result;
@@ -70,7 +70,7 @@ impl Suite<'_> {
         Ok(())
     }
 
-    /// One long run, and the raw limits once more behind it.
+    /// One long run, and the raw limits again after it.
     async fn steady(&mut self, rates: &mut Rates) -> Result<()> {
         let url = self.server.fresh_database().await?;
         let ran = self.run_steady("steady", &url, &self.sizes.steady).await?;
@@ -79,7 +79,7 @@ impl Suite<'_> {
         self.figures.steady_first10 = Some(first);
         self.figures.steady_last10 = Some(last);
         if self.wants(Phase::Raw) {
-            self.table.progress("raw limits once more");
+            self.table.progress("raw limits again");
             let url = self.server.fresh_database().await?;
             raw::loops(self.server, &url, &self.sizes.raw, &mut rates.raw).await?;
         }

@@ -1,4 +1,4 @@
-//! How much of everything is measured.
+//! The sizes of the measurements.
 
 use crate::args::Size;
 use crate::driver::{SinglePlan, SteadyPlan};
@@ -6,9 +6,9 @@ use crate::raw::RawPlan;
 
 pub(crate) struct Sizes {
     pub(crate) raw: RawPlan,
-    /// Rounds of raw limits, enqueues and drain in turns: single runs differ by a tenth and more.
+    /// Alternating rounds of raw limits, enqueues and drain: single runs differ by ten percent and more.
     pub(crate) rounds: usize,
-    /// Drains behind a history.
+    /// Drains with a history.
     pub(crate) history_rounds: usize,
     pub(crate) bulk: u64,
     pub(crate) single: SinglePlan,
