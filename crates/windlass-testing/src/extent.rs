@@ -1,8 +1,8 @@
-//! How much of an exhaustive product a run tries.
+//! How much of an exhaustive product a test run covers.
 //!
-//! Products such as every zone × every change × every expression take minutes and rarely find anything new. A run tries a part of them
-//! that is chosen anew each time, and in CI for each commit, so that many runs try everything. `./dev test --full` tries everything at
-//! once. `./dev test` prints the seed of its choice; `WINDLASS_TEST_SEED` repeats it.
+//! Products such as every zone × every change × every expression take minutes and rarely find anything new. A run covers a random
+//! part of them, in CI a part that the commit chooses, so that many runs cover everything. `./dev test --full` covers everything.
+//! `./dev test` prints its seed; `WINDLASS_TEST_SEED` repeats it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -19,7 +19,7 @@ pub fn sample<T>(all: Vec<T>, most: usize) -> Vec<T> {
     chosen.into_iter().map(|(.., one)| one).collect()
 }
 
-/// How often to repeat something: the first in an ordinary run, the second in a full one.
+/// The number of repetitions: the first in a normal run, the second in a full one.
 pub fn times<T>(sampled: T, full: T) -> T {
     if is_full() { full } else { sampled }
 }
@@ -34,7 +34,7 @@ fn hash(place: usize) -> u64 {
     hasher.finish()
 }
 
-/// Without one given, the hour: a failure found by hand can be repeated for a while.
+/// Defaults to the current hour, so that a failure can be reproduced for a while.
 fn seed() -> u64 {
     let given = std::env::var("WINDLASS_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     given.unwrap_or_else(|| {

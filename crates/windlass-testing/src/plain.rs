@@ -1,4 +1,4 @@
-//! A handler that succeeds, for tests that are about something else.
+//! A handler that always succeeds.
 
 use windlass::{Context, Done, Failure, Handler};
 

@@ -1,9 +1,9 @@
-//! One Postgres for a whole test run, and a database of its own for every test.
+//! One Postgres for a whole test run, and a separate database for every test.
 //!
 //! nextest runs each test in its own process, so nothing in memory can be shared: the server is shared through its
 //! data directory under `target/`, and a migrated template through its name in that server. The server is left
-//! running between runs, which saves every run its start. It ends by itself within a minute of `cargo clean`, when it
-//! misses its files, or at once with `kill $(head -1 target/test-postgres/*/postmaster.pid)`.
+//! running between runs, which saves its start. It stops within a minute of `cargo clean`, when its files are missing, or at once
+//! with `kill $(head -1 target/test-postgres/*/postmaster.pid)`.
 
 use std::env;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -30,7 +30,7 @@ impl TestServer {
         SHARED.get_or_init(TestServer::start).await
     }
 
-    /// The database `postgres` on it; for tests that need no tables of ours.
+    /// The URL of the database `postgres`; for tests that need no windlass tables.
     pub fn url(&self) -> String {
         self.postgres.url()
     }
@@ -59,7 +59,7 @@ impl TestServer {
     }
 }
 
-/// A database of one test, gone when dropped.
+/// The database of one test, deleted when dropped.
 #[derive(Debug)]
 pub struct TestDatabase {
     name: String,
@@ -68,9 +68,9 @@ pub struct TestDatabase {
 }
 
 impl TestDatabase {
-    /// Clones the template, after making it where it does not exist: `prepare` gets the URL of an empty database
-    /// and fills it. `content` is everything that `prepare` depends on, such as the text of all migrations; a
-    /// template made from other content is replaced.
+    /// Clones the template, and creates it first if it does not exist: `prepare` gets the URL of an empty database and fills it.
+    /// `content` is everything that `prepare` depends on, such as the text of all migrations; a template with other content is
+    /// replaced.
     pub async fn create(template: &str, content: &str, prepare: impl AsyncFnOnce(String)) -> TestDatabase {
         let template = Template::new(template, content);
         let server = TestServer::shared().await;
@@ -78,8 +78,8 @@ impl TestDatabase {
         let admin = connect(&admin_url).await;
         let name = format!("t_{}", Uuid::now_v7().simple());
 
-        // Shared while cloning and alone while building, so a template is never replaced under a test that is
-        // about to clone it. The lock goes with the connection, also when the process is killed.
+        // Shared while cloning and exclusive while building, so a template is never replaced while a test clones it. The lock ends
+        // with the connection, also when the process is killed.
         run(&admin, &format!("select pg_advisory_lock_shared({})", template.lock)).await;
         if !exists(&admin, &template.database).await {
             run(&admin, &format!("select pg_advisory_unlock_shared({})", template.lock)).await;
@@ -104,8 +104,8 @@ impl TestDatabase {
 }
 
 impl Drop for TestDatabase {
-    /// On a thread and a runtime of its own, because the test's runtime is blocked right here or already gone. A
-    /// failure is left to the next run's cleaning: a panic while dropping would hide the test's own.
+    /// On a separate thread and runtime, because the runtime of the test is blocked here or already gone. Errors are ignored, because
+    /// a panic here would hide that of the test; the next run cleans up.
     fn drop(&mut self) {
         let (admin_url, name) = (self.admin_url.clone(), self.name.clone());
         let dropping = thread::spawn(move || {
@@ -123,7 +123,7 @@ impl Drop for TestDatabase {
 }
 
 struct Template {
-    /// Common to all contents of this template.
+    /// Shared by all contents of this template.
     prefix: String,
     database: String,
     lock: i64,
@@ -133,7 +133,7 @@ impl Template {
     fn new(name: &str, content: &str) -> Template {
         let is_plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         assert!(is_plain && !name.is_empty() && name.len() <= 40, "{name:?} is not a plain template name");
-        // Two underscores end the name, so that no name's prefix is another's.
+        // Two underscores end the name, so that no prefix is the prefix of another name.
         assert!(!name.contains("__") && !name.ends_with('_'), "{name:?} is not a plain template name");
         let prefix = format!("tpl_{name}__");
         let database = format!("{prefix}{:016x}", hash(content));
@@ -141,7 +141,7 @@ impl Template {
         Template { prefix, database, lock }
     }
 
-    /// Built under another name and renamed when whole, so that a killed builder leaves no template behind.
+    /// Built under another name and renamed when complete, so that a killed builder leaves no incomplete template.
     async fn build(&self, admin: &Client, server: &TestServer, prepare: impl AsyncFnOnce(String)) {
         for outdated in databases_starting_with(admin, &self.prefix).await {
             run(admin, &format!("alter database {outdated} with is_template false allow_connections true"))
@@ -153,7 +153,7 @@ impl Template {
         prepare(server.postgres.database_url(&building)).await;
         let close = "is_template true allow_connections false";
         run(admin, &format!("alter database {building} with {close}")).await;
-        // A connection that `prepare` has just closed may still be leaving; only one left open is a mistake.
+        // A connection that `prepare` has just closed may still be ending; only one left open is an error.
         run(
             admin,
             &format!(
@@ -165,17 +165,17 @@ impl Template {
     }
 }
 
-/// Databases of tests that were killed. Without `force`: whatever still has a connection is still in use.
+/// Drops the databases of killed tests. Without `force`: a database with a connection is still in use.
 async fn drop_abandoned(admin: &Client) {
     for name in databases_starting_with(admin, "t_").await {
         if age_of(&name).is_some_and(|age| age > ABANDONED_AFTER) {
-            // Another test's process may be at it at the same time, and either may win.
+            // Another process may drop it at the same time.
             let _ = admin.batch_execute(&format!("drop database if exists {name}")).await;
         }
     }
 }
 
-/// The name is a version 7 UUID, which begins with the time it was made.
+/// The name is a version 7 UUID, which begins with its creation time.
 fn age_of(name: &str) -> Option<Duration> {
     let id = Uuid::try_parse(name.strip_prefix("t_")?).ok()?;
     let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
@@ -236,7 +236,7 @@ mod tests {
         connect(&TestServer::shared().await.url()).await
     }
 
-    /// Names and contents are new in each run, because templates outlive it.
+    /// A new name in each run, because templates outlive it.
     fn fresh_name() -> String {
         format!("check_{}", Uuid::new_v4().simple())
     }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_database_goes_with_its_test_even_while_connected() {
+    async fn a_database_is_dropped_with_its_test_even_while_connected() {
         let name = fresh_name();
         let database = TestDatabase::create(&name, "v1", async |_| {}).await;
         let _open = connect(database.url()).await;
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn new_content_or_a_killed_builder_makes_the_template_anew() {
+    async fn new_content_or_a_killed_builder_rebuilds_the_template() {
         let (name, admin) = (fresh_name(), admin().await);
         run(&admin, &format!("create database tpl_{name}__building template template0")).await;
         for content in ["v1", "v2"] {

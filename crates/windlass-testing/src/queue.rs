@@ -1,11 +1,11 @@
-//! A migrated database of one test, and handles on it.
+//! A migrated database for one test, with a connected queue.
 
 use uuid::Uuid;
 use windlass::{Queue, Settings};
 
 use crate::TestDatabase;
 
-/// A queue in a database of its own.
+/// A queue in its own database.
 #[derive(Debug)]
 pub struct TestQueue {
     database: TestDatabase,
@@ -22,7 +22,7 @@ impl TestQueue {
         Self::create_under(&defaults).await
     }
 
-    /// The same in a database whose defaults are others, such as `("timezone", "'America/New_York'")`.
+    /// The same in a database with other settings, such as `("timezone", "'America/New_York'")`.
     pub async fn create_under(defaults: &[(&str, &str)]) -> Self {
         let database = migrated().await;
         set_defaults(&database, defaults).await;
@@ -52,8 +52,7 @@ impl TestQueue {
         self.database.url()
     }
 
-    /// A client of its own, as the server's superuser: tests look behind the curtain with it. What a test asks itself, and the
-    /// transactions that it begins, must not depend on the isolation that is the default.
+    /// A separate connection as superuser, to inspect the tables. Its transactions do not depend on the default isolation.
     pub async fn client(&self) -> tokio_postgres::Client {
         let client = crate::postgres::connect(self.url()).await;
         if std::env::var_os(DEFAULTS).is_some() {
@@ -66,7 +65,7 @@ impl TestQueue {
         self.queue
             .ensure_tenant(slug, slug, 1)
             .await
-            .unwrap_or_else(|error| panic!("cannot make tenant {slug}: {error}"))
+            .unwrap_or_else(|error| panic!("cannot create tenant {slug}: {error}"))
     }
 }
 
@@ -89,7 +88,7 @@ async fn set_defaults(database: &TestDatabase, defaults: &[(&str, &str)]) {
     }
 }
 
-/// A database with this release's schema.
+/// A database with the schema of this release.
 pub async fn migrated() -> TestDatabase {
     TestDatabase::create("windlass", &windlass::print_sql(), async |url: String| {
         windlass::migrate(&settings(&url)).await.unwrap_or_else(|error| panic!("cannot migrate: {error}"));
@@ -98,5 +97,5 @@ pub async fn migrated() -> TestDatabase {
 }
 
 pub fn settings(url: &str) -> Settings {
-    Settings::new(url).unwrap_or_else(|error| panic!("not a database URL: {error}")).connections(4)
+    Settings::new(url).unwrap_or_else(|error| panic!("invalid database URL: {error}")).connections(4)
 }

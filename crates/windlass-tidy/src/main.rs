@@ -1,40 +1,40 @@
-//! The last step of `./dev test`: every test that a document names as the proof of a promise was run.
+//! The last step of `./dev test`: checks that every test named in a document as a proof has run.
 //!
-//! The rules of `tests/tidy` can only see that a function of that name is written down somewhere. Whether it is a test, is
-//! compiled on this machine and was not filtered out, only a report of the run knows: nextest's JUnit file, or what
-//! `cargo test` prints. Failures are not looked at here; they have ended the step before.
+//! The rules of `tests/tidy` can only check that a function of that name exists. Whether it is a test, was compiled on this machine
+//! and was not filtered out is only in the report of the run: the JUnit file of nextest, or the output of `cargo test`. Failures
+//! are not checked here; they have ended the previous step.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// The documents, and the name of their tables of proofs.
+/// The documents, and the names of their tables of proofs.
 const DOCUMENTS: [(&str, &str); 2] =
     [("docs/internal/mission.md", "mission"), ("docs/reliability.md", "invariants")];
 
 fn main() -> ExitCode {
     match check(std::env::args().nth(1).map(PathBuf::from)) {
-        Ok(said) => {
-            let _ = writeln!(io::stdout(), "{said}");
+        Ok(report) => {
+            let _ = writeln!(io::stdout(), "{report}");
             ExitCode::SUCCESS
         }
-        Err(wrong) => {
-            let _ = writeln!(io::stderr(), "{wrong}");
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
             ExitCode::FAILURE
         }
     }
 }
 
 fn check(report: Option<PathBuf>) -> Result<String, String> {
-    let report =
-        report.ok_or("usage: windlass-tidy REPORT (nextest's junit.xml, or what cargo test printed)")?;
+    let report = report
+        .ok_or("usage: windlass-tidy REPORT (the junit.xml of nextest, or the output of cargo test)")?;
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
     let ran = names_in(&read(&report)?);
     if ran.is_empty() {
-        return Err(format!("{} tells of no test", report.display()));
+        return Err(format!("{} contains no tests", report.display()));
     }
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let mut named = 0;
@@ -52,14 +52,14 @@ fn check(report: Option<PathBuf>) -> Result<String, String> {
     }
     if missing.is_empty() {
         return Ok(format!(
-            "all {named} proofs that the documents name are among the {} tests that ran",
+            "all {named} proofs named in the documents are among the {} tests that ran",
             ran.len()
         ));
     }
     Err(missing.join("\n"))
 }
 
-/// The functions of the tests that a report tells of.
+/// The functions of the tests in a report.
 fn names_in(report: &str) -> BTreeSet<String> {
     let junit = report.split("<testcase name=\"").skip(1).filter_map(|rest| rest.split('"').next());
     let printed = report.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(" ... ok"));
@@ -67,7 +67,7 @@ fn names_in(report: &str) -> BTreeSet<String> {
     paths.filter_map(|path| path.rsplit("::").next()).map(str::to_owned).collect()
 }
 
-/// What stands in backticks under `proved by` in the tables that are marked so, each with its line.
+/// The names in backticks in the column `proved by` of the marked tables, each with its line.
 fn proofs(document: &str, table: &str) -> Vec<(usize, String)> {
     let mark = format!("<!-- checked: {table} -->");
     let mut found = Vec::new();
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_proofs_are_those_of_the_marked_tables_and_their_column() {
+    fn proofs_are_read_from_the_column_of_marked_tables() {
         let document = "\
 # A\n\n<!-- checked: mission -->\n\n| # | capability | proved by |\n|---|---|---|\n| 1 | `a` \\| `b` | `it_holds`, `it_stays` |\n\
 | 2 | c | – |\n\nText with `nothing`.\n\n| # | x | proved by |\n|---|---|---|\n| 1 | a | `other` |\n";
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_is_not_there_is_no_proof() {
+    fn a_missing_report_is_an_error() {
         assert!(check(Some(PathBuf::from("/nowhere/junit.xml"))).unwrap_err().contains("cannot read"));
         assert!(check(None).unwrap_err().contains("usage"));
     }

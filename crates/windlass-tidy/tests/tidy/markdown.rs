@@ -1,4 +1,4 @@
-//! Just enough Markdown: links, headings, and tables that a comment marks as checked.
+//! A minimal Markdown parser: links, headings, and tables that a comment marks as checked.
 
 use crate::source::line_at;
 use crate::tree::File;
@@ -15,7 +15,7 @@ pub(crate) fn without_code(text: &str) -> Vec<String> {
             if in_block {
                 return String::new();
             }
-            // Every second piece stands between backticks.
+            // Every second part is between backticks.
             line.split('`').step_by(2).collect::<Vec<_>>().join("")
         })
         .collect()
@@ -33,7 +33,7 @@ pub(crate) fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The anchors that the headings make.
+/// The anchors of the headings.
 pub(crate) fn anchors(text: &str) -> Vec<String> {
     let mut in_block = false;
     let headings = text.lines().filter(|line| {
@@ -73,7 +73,7 @@ pub(crate) fn checked_tables(file: &File) -> Vec<Table> {
     let lines: Vec<&str> = file.text.lines().collect();
     file.text
         .match_indices(MARK)
-        // A document may speak about the mark; only one that begins a line is meant.
+        // A document may mention the mark; only one at the beginning of a line counts.
         .filter(|(at, _)| *at == 0 || file.text[..*at].ends_with('\n'))
         .map(|(at, _)| {
             let line = line_at(&file.text, at);
@@ -96,6 +96,6 @@ fn cells(row: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_row_is_cut_at_its_bars() {
+fn a_row_is_split_at_its_bars() {
     assert_eq!(cells("| a | b \\| c | |"), ["a", "b | c", ""]);
 }

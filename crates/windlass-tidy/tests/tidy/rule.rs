@@ -1,16 +1,16 @@
-//! What a rule is.
+//! The definition of a rule.
 
 use crate::tree::Tree;
 
 pub(crate) struct Rule {
     /// The rule itself, as a sentence.
     pub(crate) name: &'static str,
-    /// What to do about a violation.
-    pub(crate) mend: &'static str,
+    /// How to fix a violation.
+    pub(crate) fix: &'static str,
     pub(crate) find: fn(&Tree) -> Vec<Place>,
-    /// Each is a tree with at least one violation. A rule without one is refused.
+    /// Each is a tree with at least one violation. Every rule must have one.
     pub(crate) caught: &'static [Sample],
-    /// Each is a tree that comes close and is right.
+    /// Each is a tree that is close to a violation and valid.
     pub(crate) passes: &'static [Sample],
 }
 

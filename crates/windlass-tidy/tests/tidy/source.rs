@@ -1,6 +1,6 @@
-//! Just enough Rust to tell code from comments and strings, and tests from the rest.
+//! A minimal Rust lexer: separates code from comments and strings, and tests from other code.
 
-/// One Rust file, taken apart. The texts have the length of the original, so offsets mean the same in each.
+/// One Rust file, split up. The texts have the length of the original, so that offsets are the same in each.
 pub(crate) struct Source {
     /// The code, with comments and the insides of strings blanked out.
     pub(crate) code: String,
@@ -61,7 +61,7 @@ pub(crate) fn occurrences<'a>(text: &'a str, needle: &'a str) -> impl Iterator<I
     text.match_indices(needle).map(|(offset, _)| offset)
 }
 
-/// Every offset of the needle where no identifier goes on to its left.
+/// Every offset of the needle that does not continue an identifier.
 pub(crate) fn starts<'a>(text: &'a str, needle: &'a str) -> impl Iterator<Item = usize> + 'a {
     occurrences(text, needle).filter(|&offset| !text[..offset].ends_with(is_name))
 }
@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_test_module_ends_with_its_brace() {
         let source = Source::read("fn a() {}\n#[cfg(test)]\nmod tests { fn b() {} }\nfn c() {}\n");
-        let at = |name| source.is_test(source.code.find(name).expect("the name is there"));
+        let at = |name| source.is_test(source.code.find(name).expect("the name exists"));
         assert!(!at("fn a") && at("fn b") && !at("fn c"));
     }
 

@@ -1,4 +1,4 @@
-//! The files that the rules look at.
+//! The files that the rules check.
 
 use std::path::Path;
 use std::process::Command;
@@ -25,10 +25,10 @@ pub(crate) struct File {
 }
 
 impl Tree {
-    /// Every file that git tracks, and those it would if they were added; what is not text is there without its content.
+    /// Every file that is tracked by git or not ignored; files that are not text have no content.
     pub(crate) fn of_this_repository() -> Tree {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
-        // The machine that runs the tests need not own the files.
+        // The user that runs the tests need not own the files.
         let listed = Command::new("git")
             .args(["-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"])
             .current_dir(root)
@@ -38,7 +38,7 @@ impl Tree {
 
         let paths = String::from_utf8(listed.stdout).expect("paths are UTF-8");
         let files = paths.split_terminator('\0').filter_map(|path| {
-            // A file may be deleted and not yet committed. Of what is not text only the path counts: a document may show it.
+            // A deleted file may not be committed yet. Of files that are not text only the path matters: a document may link it.
             let bytes = std::fs::read(root.join(path)).ok()?;
             Some(File::new(path, String::from_utf8(bytes).unwrap_or_default()))
         });
@@ -57,7 +57,7 @@ impl Tree {
         self.files.iter().filter(move |file| file.path.ends_with(end))
     }
 
-    /// Whether there is a file or a folder of that path.
+    /// Whether a file or a folder with that path exists.
     pub(crate) fn has(&self, path: &str) -> bool {
         self.files.iter().any(|file| {
             file.path.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -18,7 +18,7 @@ const SERVER: &str = "crates/windlass-server/src/";
 
 const PURE: Rule = Rule {
     name: "a pure module takes its inputs as arguments and touches nothing",
-    mend: "let the caller await, log, read the clock or spawn, and pass the value in",
+    fix: "let the caller await, log, read the clock or spawn, and pass the value in",
     find: |tree| {
         let effects = [".await", "tokio", "tracing", "metrics::", "deadpool_postgres", "::now", "spawn("];
         let pure = tree.rust().filter(|(file, _)| is_in(file, LIBRARY, PURE_MODULES) && !file.is_test());
@@ -62,8 +62,8 @@ const PURE: Rule = Rule {
 };
 
 const NO_SQL_ABOVE_THE_STORE: Rule = Rule {
-    name: "only the store speaks SQL",
-    mend: "put the statement into src/store/sql/<noun>/<verb>.sql and call it through the store",
+    name: "only the store contains SQL",
+    fix: "put the statement into src/store/sql/<noun>/<verb>.sql and call it through the store",
     find: |tree| {
         tree.rust()
             .filter(|(file, _)| {
@@ -96,7 +96,7 @@ const NO_SQL_ABOVE_THE_STORE: Rule = Rule {
 
 const API_AND_PAGES_STAND_APART: Rule = Rule {
     name: "the API and the pages do not call each other",
-    mend: "move what both need into auth or http",
+    fix: "move what both need into auth or http",
     find: |tree| {
         let mut places = uses_in(tree, SERVER, &["api"], &["web"]);
         places.extend(uses_in(tree, SERVER, &["web"], &["api"]));
@@ -123,7 +123,7 @@ fn uses_in(tree: &Tree, within: &str, modules: &[&str], forbidden: &[&str]) -> V
         for (offset, path) in source.crate_paths() {
             let first = path.split("::").next().unwrap_or_default();
             if forbidden.contains(&first) {
-                places.push(file.place_at(offset, format!("`crate::{path}` is not to be known here")));
+                places.push(file.place_at(offset, format!("`crate::{path}` must not be used here")));
             }
         }
     }

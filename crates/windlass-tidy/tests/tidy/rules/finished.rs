@@ -1,4 +1,4 @@
-//! What lands is finished.
+//! Only finished work is merged.
 //!
 //! The samples are put together with `concat!`, so that a plain search for these marks finds none here.
 
@@ -8,8 +8,8 @@ use crate::source::starts;
 pub(crate) const RULES: &[&Rule] = &[&NO_MARKS, &NO_UNWRAP];
 
 const NO_MARKS: Rule = Rule {
-    name: "nothing unfinished lands, and no test is switched off",
-    mend: "finish it; for a known wrong behaviour, assert it as it is today and say why it is wrong",
+    name: "no unfinished code is merged, and no test is disabled",
+    fix: "finish it; for a known defect, assert the current behavior and explain why it is wrong",
     find: |tree| {
         let in_code = [concat!("#[", "ignore"), concat!("to", "do!("), concat!("unimple", "mented!(")];
         let in_prose = [concat!("FIX", "ME"), concat!("XX", "X")];
@@ -38,7 +38,7 @@ const NO_MARKS: Rule = Rule {
 
 const NO_UNWRAP: Rule = Rule {
     name: "only tests unwrap",
-    mend: "return the error, or use `expect` to state why it cannot happen",
+    fix: "return the error, or use `expect` to state why it cannot happen",
     find: |tree| {
         let product = tree.rust().filter(|(file, _)| !file.is_test());
         product

@@ -1,4 +1,4 @@
-//! A file that no longer fits in a head holds more than one idea.
+//! A file that is too long contains more than one idea.
 
 use crate::rule::Rule;
 use crate::tree::Tree;
@@ -10,15 +10,15 @@ const SQL_LINES: usize = 200;
 
 const RUST: Rule = Rule {
     name: "a Rust file has at most 400 lines",
-    mend: "find the second idea in it and give that a file",
+    fix: "move the second idea into its own file",
     find: |tree| longer(tree, ".rs", RUST_LINES),
     caught: &[&[("crates/windlass/src/job.rs", LINES_401)]],
     passes: &[&[("crates/windlass/src/job.rs", LINES_201)]],
 };
 
 const SQL: Rule = Rule {
-    name: "a SQL file has at most 200 lines, migrations apart",
-    mend: "find the second statement in it and give that a file",
+    name: "a SQL file has at most 200 lines, except migrations",
+    fix: "move the second statement into its own file",
     find: |tree| {
         let mut places = longer(tree, ".sql", SQL_LINES);
         places.retain(|place| !place.path.contains("/migrations/"));

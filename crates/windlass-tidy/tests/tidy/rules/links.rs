@@ -8,7 +8,7 @@ pub(crate) const RULES: &[&Rule] = &[&LINKS, &INDEX];
 
 const LINKS: Rule = Rule {
     name: "every link within the repository resolves",
-    mend: "correct the path or the heading after `#`",
+    fix: "correct the path or the heading after `#`",
     find: |tree| {
         let mut places = Vec::new();
         for file in tree.ending(".md") {
@@ -16,7 +16,7 @@ const LINKS: Rule = Rule {
             places.extend(
                 inner
                     .filter(|(_, target)| !resolves(tree, &file.path, target))
-                    .map(|(line, target)| file.place(line, format!("`{target}` is not there"))),
+                    .map(|(line, target)| file.place(line, format!("`{target}` does not exist"))),
             );
         }
         places
@@ -38,7 +38,7 @@ const LINKS: Rule = Rule {
 
 const INDEX: Rule = Rule {
     name: "every page of docs is in its index",
-    mend: "link it from docs/README.md, or a decision from docs/decisions/README.md",
+    fix: "link it from docs/README.md, or a decision from docs/decisions/README.md",
     find: |tree| {
         let indices: Vec<_> = tree
             .files

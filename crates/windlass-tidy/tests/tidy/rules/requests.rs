@@ -1,4 +1,4 @@
-//! How handlers of the server take what a request says.
+//! How the handlers of the server read requests.
 
 use crate::rule::Rule;
 use crate::source::{occurrences, words};
@@ -8,7 +8,7 @@ pub(crate) const RULES: &[&Rule] = &[&OWN_EXTRACTORS];
 const API: &str = "crates/windlass-server/src/api/";
 const WEB: &str = "crates/windlass-server/src/web/";
 
-/// Those of axum that refuse in words of their own, and let through what no text in the database can hold.
+/// Extractors of axum that have their own error messages and accept text that the database cannot store.
 const BARE: &[&str] = &[
     "Query",
     "RawQuery",
@@ -24,7 +24,7 @@ const BARE: &[&str] = &[
 
 const OWN_EXTRACTORS: Rule = Rule {
     name: "the API and the pages take queries, paths, forms and bodies with our own extractors",
-    mend: "use crate::http's Query, Segment, Id and Body, or web::asked's Query, Segment and Id, and Posted",
+    fix: "use crate::http's Query, Segment, Id and Body, or web::asked's Query, Segment and Id, and Posted",
     find: |tree| {
         let handlers =
             tree.rust().filter(|(file, _)| file.path.starts_with(API) || file.path.starts_with(WEB));
@@ -36,7 +36,7 @@ const OWN_EXTRACTORS: Rule = Rule {
                     let found = BARE.iter().filter(|name| words(statement, name).next().is_some());
                     found.map(move |name| (at, format!("axum's `{name}`"))).collect::<Vec<_>>()
                 });
-                // axum's Json is for answers only; its Form for nothing.
+                // axum's Json is for responses only; its Form is not used.
                 let taken = ["Json(", "Form("].into_iter().flat_map(|name| {
                     let patterns = occurrences(&source.code, name).filter(|at| {
                         let after = source.code[*at..].find(')').map_or("", |end| &source.code[at + end..]);

@@ -8,7 +8,7 @@ pub(crate) const RULES: &[&Rule] = &[&USED_ONCE, &EXPLAINED, &LOADED_BY_THE_STOR
 
 const USED_ONCE: Rule = Rule {
     name: "every statement is loaded exactly once",
-    mend: "load it with include_str! in the store function of its name, or delete it",
+    fix: "load it with include_str! in the store function of its name, or delete it",
     find: |tree| {
         let loads: Vec<String> = loaded(tree).map(|(_, _, path)| path).collect();
         let statements = tree.ending(".sql").filter(|file| file.path.starts_with(STATEMENTS));
@@ -18,7 +18,7 @@ const USED_ONCE: Rule = Rule {
         });
         let missing = loaded(tree)
             .filter(|(_, _, path)| !tree.has(path))
-            .map(|(file, offset, path)| file.place_at(offset, format!("loads {path}, which is not there")));
+            .map(|(file, offset, path)| file.place_at(offset, format!("loads {path}, which does not exist")));
         unused.chain(missing).collect()
     },
     caught: &[
@@ -39,7 +39,7 @@ const USED_ONCE: Rule = Rule {
 
 const EXPLAINED: Rule = Rule {
     name: "every statement opens with a comment",
-    mend: "begin the file with `--` lines: purpose, index, lock order, trap",
+    fix: "begin the file with `--` lines: purpose, index, lock order, trap",
     find: |tree| {
         let statements = tree.ending(".sql").filter(|file| file.path.starts_with(STATEMENTS));
         let bare = statements.filter(|file| !file.text.starts_with("--"));
@@ -54,7 +54,7 @@ const EXPLAINED: Rule = Rule {
 
 const LOADED_BY_THE_STORE: Rule = Rule {
     name: "only the store loads SQL files",
-    mend: "move the load into src/store and call the store",
+    fix: "move the load into src/store and call the store",
     find: |tree| {
         let product = |file: &File| {
             let of_library = file.path.starts_with("crates/windlass/src/");

@@ -1,13 +1,13 @@
-//! What others wrote and we build: locked, from the registry, with its checksum, and not older than what is known to be mended.
+//! The dependencies: locked, from the registry, with a checksum, and not older than the fix of a known vulnerability.
 //!
-//! A list of advisories is not looked at here, because no machine of ours reaches one; `cargo audit` and `cargo deny` do, where they can.
+//! Advisory databases are not read here, because the tests run offline; `cargo audit` and `cargo deny` read them.
 
 use crate::rule::{Place, Rule};
 use crate::tree::File;
 
 pub(crate) const RULES: &[&Rule] = &[&FROM_THE_REGISTRY, &NOT_BELOW_THE_FLOOR, &LOCKED];
 
-/// The oldest version of each that has the mend, per line of versions that may be in use.
+/// The oldest version of each that has the fix.
 const FLOORS: &[(&str, [u64; 3], &str)] = &[
     ("sqlx-core", [0, 8, 1], "RUSTSEC-2024-0363: lengths beyond 4 GiB smuggle statements"),
     ("jsonwebtoken", [10, 3, 0], "claims of the wrong type pass unchecked"),
@@ -48,7 +48,7 @@ fn each(tree: &crate::tree::Tree, wrong: impl Fn(&Package<'_>) -> Option<String>
 
 const FROM_THE_REGISTRY: Rule = Rule {
     name: "every dependency comes from the registry, with its checksum",
-    mend: "use a published version; a repository or a mirror may change under us",
+    fix: "use a published version; a repository or a mirror can change",
     find: |tree| {
         each(tree, |package| {
             let name = package.get("name").unwrap_or_default();
@@ -76,13 +76,13 @@ const FROM_THE_REGISTRY: Rule = Rule {
 };
 
 const NOT_BELOW_THE_FLOOR: Rule = Rule {
-    name: "no dependency is older than the mend of a known weakness",
-    mend: "update it in Cargo.lock",
+    name: "no dependency is older than the fix of a known vulnerability",
+    fix: "update it in Cargo.lock",
     find: |tree| {
         each(tree, |package| {
             let (_, floor, why) = FLOORS.iter().find(|(name, ..)| package.get("name") == Some(name))?;
             let version = version(package.get("version")?);
-            (version < *floor).then(|| format!("{floor:?} is the least: {why}"))
+            (version < *floor).then(|| format!("must be at least {floor:?}: {why}"))
         })
     },
     caught: &[
@@ -99,7 +99,7 @@ fn version(text: &str) -> [u64; 3] {
 
 const LOCKED: Rule = Rule {
     name: "the versions are locked",
-    mend: "commit Cargo.lock",
+    fix: "commit Cargo.lock",
     find: |tree| {
         let has_workspace = tree.files.iter().find(|file| file.path == "Cargo.toml");
         has_workspace

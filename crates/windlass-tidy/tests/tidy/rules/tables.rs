@@ -1,6 +1,5 @@
-//! Tables that are promises: a comment `<!-- checked: NAME -->` above a table says that a check holds it, and here
-//! is the check. A table that is compared with code by a test of another crate is registered with [`names_tests`] or
-//! a check of its own that asserts that the test is there.
+//! Tables of the documents that a comment `<!-- checked: NAME -->` marks as checked, and their checks. A table that a test of
+//! another crate compares with code is only registered here.
 
 use crate::markdown::{Table, checked_tables};
 use crate::rule::{Place, Rule};
@@ -47,7 +46,7 @@ const CHECKED: &[&str] = &[
 
 const REGISTERED: Rule = Rule {
     name: "every table marked as checked has a check",
-    mend: "write the check and add the table's name to CHECKED in crates/windlass-tidy/tests/tidy/rules/tables.rs",
+    fix: "write the check and add the table's name to CHECKED in crates/windlass-tidy/tests/tidy/rules/tables.rs",
     find: |tree| {
         let unknown = tables(tree).filter(|table| !CHECKED.contains(&table.name.as_str()));
         let unknown =
@@ -67,8 +66,8 @@ const STATES: &[&str] =
     &["scheduled", "blocked", "queued", "running", "succeeded", "failed", "dead_letter", "canceled"];
 
 const TRANSITIONS: Rule = Rule {
-    name: "the table of transitions can be read by a machine",
-    mend: "one row per move: columns from, to, by, guard; one state per cell, `-` for a job that is not there yet",
+    name: "the table of transitions is machine-readable",
+    fix: "one row per move: columns from, to, by, guard; one state per cell, `-` for a job that does not exist yet",
     find: |tree| {
         let mut places = Vec::new();
         for table in tables(tree).filter(|table| table.name == "transitions") {
@@ -84,7 +83,7 @@ const TRANSITIONS: Rule = Rule {
                 let known = (from == "-" || STATES.contains(&from.as_str())) && STATES.contains(&to.as_str());
                 let again = table.rows[..index].iter().any(|other| other.cells[..3] == row.cells[..3]);
                 if !known || again {
-                    let why = if again { "stands twice" } else { "names an unknown state" };
+                    let why = if again { "is a duplicate" } else { "names an unknown state" };
                     places.push(place(&table, row.line, format!("{from} → {to} by {by} {why}")));
                 }
             }
@@ -113,8 +112,8 @@ const TRANSITIONS: Rule = Rule {
 };
 
 const MISSION: Rule = Rule {
-    name: "the mission counts on without a gap and names tests that exist",
-    mend: "keep every number; write the test's function name in backticks under `proved by`, or link the decision that answers it",
+    name: "the mission is numbered without gaps and names existing tests",
+    fix: "keep every number; write the test's function name in backticks under `proved by`, or link the decision that answers it",
     find: |tree| {
         let mut places = Vec::new();
         let mut next = 1;
@@ -129,7 +128,7 @@ const MISSION: Rule = Rule {
                     continue;
                 };
                 if *number != next.to_string() {
-                    places.push(place(&table, row.line, format!("{number} where {next} comes next")));
+                    places.push(place(&table, row.line, format!("{number} instead of {next}")));
                 }
                 next += 1;
                 places.extend(names_tests(tree, proof).into_iter().map(|why| place(&table, row.line, why)));
@@ -168,14 +167,14 @@ const MISSION: Rule = Rule {
 };
 
 const CLOSED_MISSION: Rule = Rule {
-    name: "no line of the mission is open",
-    mend: "name the test that proves it, or link the decision that answers it",
+    name: "every line of the mission has a proof",
+    fix: "name the test that proves it, or link the decision that answers it",
     find: |tree| {
         let tables = tables(tree).filter(|table| table.name == "mission");
         tables
             .flat_map(|table| {
                 let open = table.rows.iter().filter(|row| row.cells.last().is_some_and(|proof| proof == "–"));
-                open.map(|row| place(&table, row.line, "nothing proves it")).collect::<Vec<_>>()
+                open.map(|row| place(&table, row.line, "no proof")).collect::<Vec<_>>()
             })
             .collect()
     },
@@ -190,8 +189,8 @@ const CLOSED_MISSION: Rule = Rule {
 };
 
 const INVARIANTS: Rule = Rule {
-    name: "every promise of the engine names tests that exist",
-    mend: "write the test's function name in backticks under `proved by`, or `–` while it is open",
+    name: "every invariant names existing tests",
+    fix: "write the test's function name in backticks under `proved by`, or `–` while it is open",
     find: |tree| {
         let mut places = Vec::new();
         for table in tables(tree).filter(|table| table.name == "invariants") {
@@ -225,8 +224,8 @@ const INVARIANTS: Rule = Rule {
 };
 
 const THREATS: Rule = Rule {
-    name: "every threat names tests that exist",
-    mend: "write the test's function name in backticks under `proved by`, or `–` while it is open",
+    name: "every threat names existing tests",
+    fix: "write the test's function name in backticks under `proved by`, or `–` while it is open",
     find: |tree| {
         let mut places = Vec::new();
         for table in tables(tree).filter(|table| table.name == "threats") {
@@ -264,8 +263,7 @@ fn place(table: &Table, line: usize, what: impl Into<String>) -> Place {
     Place { path: table.path.clone(), line, what: what.into() }
 }
 
-/// What is wrong with a cell that names its proofs: `–`, names of tests in backticks, or a link to the design that
-/// answers it (which the rule on links follows).
+/// Checks a cell with proofs: `–`, names of tests in backticks, or a link to a design document (which the rule on links checks).
 fn names_tests(tree: &Tree, cell: &str) -> Vec<String> {
     if cell == "–" || cell.starts_with('[') {
         return Vec::new();
@@ -278,5 +276,5 @@ fn names_tests(tree: &Tree, cell: &str) -> Vec<String> {
         let function = format!("fn {name}");
         !tree.rust().any(|(_, source)| words(&source.code, &function).next().is_some())
     });
-    missing.map(|name| format!("there is no test `{name}`")).collect()
+    missing.map(|name| format!("test `{name}` not found")).collect()
 }

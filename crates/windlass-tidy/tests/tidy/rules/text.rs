@@ -1,4 +1,4 @@
-//! What holds for text of any kind.
+//! Rules for all text files.
 
 use crate::rule::Rule;
 
@@ -6,7 +6,7 @@ pub(crate) const RULES: &[&Rule] = &[&LAST_NEWLINE];
 
 const LAST_NEWLINE: Rule = Rule {
     name: "every file ends with a newline",
-    mend: "end its last line",
+    fix: "end its last line",
     find: |tree| {
         let open = tree.files.iter().filter(|file| !file.text.is_empty() && !file.text.ends_with('\n'));
         open.map(|file| file.place(file.text.lines().count(), "no newline at the end")).collect()
