@@ -1,5 +1,4 @@
-//! The HTTP API: what programs ask for. It holds no rules and no SQL; it reads a request, calls the library, and writes down
-//! what it answered.
+//! The HTTP API. It contains no rules and no SQL: it parses a request, calls the library, and writes the response.
 pub(crate) mod admin;
 pub(crate) mod definitions;
 pub(crate) mod events;

@@ -1,6 +1,6 @@
-//! Who is asking, and what they may do. Three ways in, one [`Caller`] out: an API token, a JWT of somebody the installation
-//! trusts, or the session of a signed-in browser. The tenant comes from the credential and from nowhere else; only a
-//! super-admin may name another.
+//! Authentication and permissions. Three kinds of credentials result in one [`Caller`]: an API token, a JWT of the configured
+//! issuer, or the session of a signed-in browser. The tenant comes only from the credential; only a super-admin can choose
+//! another.
 
 pub(crate) mod accounts;
 mod attempts;
@@ -11,15 +11,15 @@ mod counts;
 mod grant;
 mod jwks;
 mod jwt;
-mod line;
 mod link;
+mod lookups;
 mod member;
 mod network;
 mod password;
+mod password_queue;
 mod role;
 mod secret;
 pub mod session;
-mod strangers;
 mod token;
 
 pub(crate) use attempts::Attempts;

@@ -1,6 +1,6 @@
-//! The command line. One command per file; each is a few lines between the arguments and the API or the library.
+//! The command line. One command per file; each is a thin layer between the arguments and the API or the library.
 //!
-//! Standard output carries the answer and nothing else; what is meant for the person at the terminal goes to standard error.
+//! Standard output carries only the result. Notes for the person at the terminal go to standard error.
 
 mod audit;
 mod client;
@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
-use crate::config::{Mistake, Sourced, Sources};
+use crate::config::{ConfigError, Sourced, Sources};
 use client::Client;
 use exit::{Exit, Failure};
 
@@ -47,8 +47,8 @@ use exit::{Exit, Failure};
     arg_required_else_help = true,
     max_term_width = 110,
     long_about = "A durable, multi-tenant job queue on Postgres.\n\n\
-        Start with `windlass up`: it brings a Postgres of its own, runs everything in one process and shows it at work. \
-        The commands that look at jobs talk to a server (--server), or with --database-url to the database itself."
+        Start with `windlass up`: it starts its own Postgres, runs everything in one process and shows a demo. \
+        The commands that read or change jobs call a server (--server), or use the database directly (--database-url)."
 )]
 pub struct Cli {
     #[command(flatten)]
@@ -57,19 +57,19 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// What every command understands.
+/// The options of every command.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Everywhere")]
+#[command(next_help_heading = "Global options")]
 pub struct Global {
     /// The configuration file; see `windlass config example`
     #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_CONFIG")]
     pub config: Option<PathBuf>,
 
-    /// Works on this database directly instead of asking a server
+    /// Use this database directly instead of a server
     #[arg(long, global = true, value_name = "URL")]
     pub database_url: Option<String>,
 
-    /// The server to ask
+    /// The server to call
     #[arg(
         long,
         global = true,
@@ -79,75 +79,67 @@ pub struct Global {
     )]
     pub server: String,
 
-    /// The API token; better in WINDLASS_TOKEN or a file, since others on the machine can read a command line
+    /// The API token; prefer WINDLASS_TOKEN or a file, because other users of the machine can read the command line
     #[arg(long, global = true, value_name = "TOKEN", env = "WINDLASS_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
 
-    /// A file that holds the API token; .windlass/admin-token is tried if nothing is given
+    /// A file that contains the API token [default: .windlass/admin-token, if it exists]
     #[arg(long, global = true, value_name = "FILE", env = "WINDLASS_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// The tenant to act for, by slug or id; a tenant's own token needs none
+    /// The tenant, by slug or id; not needed with a token that belongs to a tenant
     #[arg(long, global = true, value_name = "TENANT", env = "WINDLASS_TENANT")]
     pub tenant: Option<String>,
 
-    /// Prints JSON instead of a table
+    /// Print JSON instead of a table
     #[arg(long, global = true)]
     pub json: bool,
 }
 
+/// A command without a description here is described at its own type, where the help has room for details.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Runs everything in one process, with a Postgres of its own and a demo at work
     Up(up::Up),
-    /// Serves the API and the pages
     Serve(serve::Serve),
-    /// Runs jobs: commands and HTTP calls of its own file
     Worker(worker::Worker),
-    /// Does the housekeeping: promotes, reaps, expires, schedules, prunes
     Keeper(keeper::Keeper),
-    /// Brings the database's schema to this release
     Migrate(migrate::Migrate),
-    /// Examines the database and says what is wrong and what to do
     Doctor(doctor::Doctor),
-    /// Enqueues, shows, cancels, retries and follows jobs
+    /// Enqueue, show, cancel, retry and follow jobs
     Jobs(jobs::Jobs),
-    /// Counts jobs by status
     Summary(summary::Summary),
-    /// Shows queues, running jobs and workers, live
     Top(top::Top),
-    /// Lists, applies and compares job definitions
+    /// List, apply and compare job definitions
     Definitions(definitions::Definitions),
-    /// Creates, changes and deletes tenants
+    /// Create, change and delete tenants
     Tenants(tenants::Tenants),
-    /// Creates, rotates and revokes API tokens
+    /// Create, rotate and revoke API tokens
     Tokens(tokens::Tokens),
-    /// Lists queues, pauses and resumes them
+    /// List, pause and resume queues
     Queues(queues::Queues),
-    /// Lists workers, with a warning for those that fell silent
+    /// List, drain and resume workers
     Workers(workers::Workers),
-    /// Says how long what is finished is kept, and how far pruning has come
+    /// Show and set how long finished jobs and events are kept
     Retention(retention::Retention),
-    /// Lists, places and releases legal holds
+    /// List, place and release legal holds
     Holds(holds::Holds),
-    /// Lists the audit trail and verifies its chain
+    /// List the audit trail and verify its hash chain
     Audit(audit::Audit),
-    /// Prints an example configuration, or checks one
+    /// Print an example configuration, or check one
     Config(config::Config),
-    /// Prints the OpenAPI description of the HTTP API
     Openapi(openapi::Openapi),
-    /// Prints a completion script for a shell
+    /// Print a shell completion script
     Completions(completions::Completions),
 }
 
-/// Reads the arguments, does what they say, and says on standard error why it could not.
+/// Parses the arguments, runs the command, and reports a failure on standard error.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let matches = tree().try_get_matches_from(arguments);
     let cli = match matches.and_then(|matches| <Cli as clap::FromArgMatches>::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(Exit::Usage.code());
-            // Help and mistakes alike; there is nowhere to say that printing failed.
+            // Prints help as well as errors. A failure to print cannot be reported anywhere.
             let _ = error.print();
             return ExitCode::from(code);
         }
@@ -168,7 +160,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// The whole tree, with the exit codes at the end of the help.
+/// The complete command tree, with the exit codes at the end of the help.
 #[must_use]
 pub fn tree() -> clap::Command {
     let codes: Vec<String> =
@@ -203,7 +195,7 @@ async fn run(cli: Cli) -> Result<Exit, Failure> {
 }
 
 impl Global {
-    /// The settings, with flags of this command on top.
+    /// Loads the configuration; flags of the command take precedence.
     fn load(&self, flags: &[(&'static str, &'static str, Option<String>)]) -> Result<Sourced, Failure> {
         let url = [("database.url", "--database-url", self.database_url.clone())];
         let flags =
@@ -213,15 +205,16 @@ impl Global {
             variables: Sources::environment(),
             file: self.config.as_deref(),
         };
-        crate::config::load(&sources).map_err(|mistakes| mistaken(&mistakes))
+        crate::config::load(&sources).map_err(|errors| invalid_configuration(&errors))
     }
 
-    /// The database that a command works on by itself, such as `migrate`.
+    /// The database for commands that connect to it themselves, such as `migrate`.
     fn database(&self, configuration: &crate::config::Configuration) -> Result<windlass::Settings, Failure> {
         let database = &configuration.database;
         let url = database.url.as_ref().ok_or_else(|| {
-            Failure::usage("no database is named")
-                .advise("--database-url URL, DATABASE_URL, or `url` under [database] in the file")
+            Failure::usage("no database is configured").advise(
+                "set --database-url URL, DATABASE_URL, or `url` under [database] in the configuration file",
+            )
         })?;
         let settings = windlass::Settings::new(url.expose())?
             .connections(database.connections)
@@ -232,7 +225,7 @@ impl Global {
         })
     }
 
-    /// The API, through the door that the flags name.
+    /// The API client: of the database if `--database-url` is given, else of the server.
     async fn client(&self) -> Result<Client, Failure> {
         let client = if self.database_url.is_some() {
             let configuration = self.load(&[])?.configuration;
@@ -246,9 +239,9 @@ impl Global {
     }
 }
 
-fn mistaken(mistakes: &[Mistake]) -> Failure {
-    let list: Vec<String> = mistakes.iter().map(|mistake| format!("  {mistake}")).collect();
-    let count = if list.len() == 1 { "a mistake".to_owned() } else { format!("{} mistakes", list.len()) };
+fn invalid_configuration(errors: &[ConfigError]) -> Failure {
+    let list: Vec<String> = errors.iter().map(|error| format!("  {error}")).collect();
+    let count = if list.len() == 1 { "an error".to_owned() } else { format!("{} errors", list.len()) };
     Failure::usage(format!("the configuration has {count}:\n{}", list.join("\n")))
         .advise("`windlass config example` shows every setting")
 }

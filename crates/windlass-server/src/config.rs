@@ -1,5 +1,5 @@
-//! The settings of a windlass process: one structure, filled from flags, environment, file and defaults, in that order of
-//! precedence. Its doc comments are the example file and the reference, so they are written for operators.
+//! The configuration of a windlass process: one structure, filled from flags, environment, file and defaults, in that order of
+//! precedence. Its doc comments become the example file and the reference, so they are written for operators.
 
 mod check;
 mod layers;
@@ -11,9 +11,9 @@ use confique::Config;
 
 use crate::auth::Secret;
 
-pub use layers::{Mistake, Place, Sourced, Sources, load};
+pub use layers::{ConfigError, Location, Sourced, Sources, load};
 
-/// Settings of a windlass process. Each can also be given as a variable of the environment; a flag of the command wins over
+/// Settings of a windlass process. Each can also be set as an environment variable. A command-line flag takes precedence over
 /// the variable, the variable over this file, and this file over the default. Times are in seconds.
 #[derive(Debug, Config)]
 pub struct Configuration {
@@ -39,48 +39,48 @@ pub struct Configuration {
 
 #[derive(Debug, Config)]
 pub struct Database {
-    /// The Postgres to use, as a postgresql:// URL. Several hosts may be named; the writable one is used. May be a pooler.
+    /// The Postgres database, as a postgresql:// URL. If it has several hosts, the writable one is used. Can be a pooler.
     #[config(env = "DATABASE_URL")]
     pub url: Option<Secret>,
 
-    /// The server itself, where `url` is a pooler's: for migrations and wake-ups, which need a session of their own.
+    /// A direct connection, if `url` is a pooler: for migrations and notifications, which need their own session.
     #[config(env = "DIRECT_URL")]
     pub direct_url: Option<Secret>,
 
-    /// Connections that this process may hold for its own calls.
+    /// The maximum number of database connections of this process.
     #[config(env = "WINDLASS_DATABASE_CONNECTIONS", default = 8)]
     pub connections: usize,
 }
 
 #[derive(Debug, Config)]
 pub struct Http {
-    /// Where the API and the pages are served.
+    /// The address on which the API and the web UI are served.
     #[config(env = "WINDLASS_LISTEN", default = "127.0.0.1:8080")]
     pub listen: SocketAddr,
 
-    /// The address under which people reach it, for links. Without it, links are made only for requests to an IP address or localhost.
+    /// The public URL of the server, for links. Without it, links are created only for requests to an IP address or localhost.
     #[config(env = "WINDLASS_PUBLIC_URL")]
     pub public_url: Option<String>,
 
-    /// A PEM file with the certificate chain; with `tls_key` the server speaks TLS.
+    /// A PEM file with the certificate chain. Together with `tls_key` it enables TLS.
     #[config(env = "WINDLASS_TLS_CERTIFICATE")]
     pub tls_certificate: Option<PathBuf>,
 
-    /// A PEM file with the certificate's private key.
+    /// A PEM file with the private key of the certificate.
     #[config(env = "WINDLASS_TLS_KEY")]
     pub tls_key: Option<PathBuf>,
 
-    /// The proxies in front of it, as addresses or networks separated by commas (10.0.0.0/8, ::1). Only from these it believes
-    /// X-Forwarded-For, X-Forwarded-Proto and Forwarded: which client a request came from, and whether over TLS. With X-Forwarded-For,
-    /// Forwarded is passed over; so a proxy that writes Forwarded has to remove the other.
+    /// The proxies in front of the server, as addresses or networks separated by commas (10.0.0.0/8, ::1). Only they are trusted
+    /// to report the client address and TLS with X-Forwarded-For, X-Forwarded-Proto and Forwarded. If X-Forwarded-For is present,
+    /// Forwarded is ignored; so a proxy that sets Forwarded must remove the other.
     #[config(env = "WINDLASS_TRUSTED_PROXIES")]
     pub trusted_proxies: Option<String>,
 
-    /// How long requests under way may take to finish when the server stops.
+    /// How long requests in progress may take to finish when the server stops.
     #[config(env = "WINDLASS_STOP_SECONDS", default = 20)]
     pub stop_seconds: u64,
 
-    /// Serves /ui/components, every part of the pages on one: for those who work on them.
+    /// Serves /ui/components, a page with every component of the web UI: for development.
     #[config(env = "WINDLASS_COMPONENT_PAGE", default = false)]
     pub component_page: bool,
 }
@@ -91,58 +91,58 @@ pub struct Auth {
     #[config(env = "WINDLASS_JWT_SECRET")]
     pub jwt_secret: Option<Secret>,
 
-    /// Where the public keys of RS256, ES256 or EdDSA tokens are fetched.
+    /// The URL of the public keys (JWKS) of RS256, ES256 or EdDSA tokens.
     #[config(env = "WINDLASS_JWKS_URL")]
     pub jwks_url: Option<String>,
 
-    /// The issuer that a JWT must name.
+    /// The issuer (`iss`) that a JWT must have.
     #[config(env = "WINDLASS_JWT_ISSUER")]
     pub jwt_issuer: Option<String>,
 
-    /// The audience that a JWT must name.
+    /// The audience (`aud`) that a JWT must have.
     #[config(env = "WINDLASS_JWT_AUDIENCE")]
     pub jwt_audience: Option<String>,
 
-    /// The claim that holds the tenant, with dots into nested claims.
+    /// The claim with the tenant; dots select nested claims.
     #[config(env = "WINDLASS_JWT_TENANT_CLAIM", default = "app_metadata.tenant_id")]
     pub jwt_tenant_claim: String,
 
-    /// The claim that holds the role, with dots into nested claims.
+    /// The claim with the role; dots select nested claims.
     #[config(env = "WINDLASS_JWT_ROLE_CLAIM", default = "app_metadata.role")]
     pub jwt_role_claim: String,
 }
 
 #[derive(Debug, Config)]
 pub struct Events {
-    /// The file with the signed hooks through which other services may emit events.
+    /// The file with the signed webhooks through which other services can emit events.
     #[config(env = "WINDLASS_HOOKS_FILE")]
     pub hooks: Option<PathBuf>,
 }
 
 #[derive(Debug, Config)]
 pub struct Limits {
-    /// The largest request body, in bytes.
+    /// The maximum size of a request body, in bytes.
     #[config(env = "WINDLASS_BODY_BYTES", default = 4194304)]
     pub body_bytes: usize,
 
-    /// Bytes of request bodies that the server holds at once, four times `body_bytes` or more. Nobody gets more than what is
-    /// still free, and senders without a credential a quarter between them; beyond it the answer is 503 with Retry-After.
+    /// The maximum total size of the request bodies in memory, in bytes; at least four times `body_bytes`. No tenant gets more
+    /// than is still free, and requests without a credential share a quarter; beyond that the response is 503 with Retry-After.
     #[config(env = "WINDLASS_BODY_BYTES_AT_ONCE", default = 134217728)]
     pub body_bytes_at_once: usize,
 
-    /// Requests per minute of one credential. A tenant can have a limit of its own.
+    /// The maximum number of requests per minute of one credential. A tenant can have its own limit.
     #[config(env = "WINDLASS_REQUESTS_PER_MINUTE", default = 60000)]
     pub requests_per_minute: u32,
 
-    /// How long one request may take, streams excepted.
+    /// The timeout of a request, except for streams.
     #[config(env = "WINDLASS_REQUEST_SECONDS", default = 30)]
     pub request_seconds: u64,
 
-    /// How long a client may take to send a request's head.
+    /// How long a client may take to send the head of a request.
     #[config(env = "WINDLASS_HEADER_SECONDS", default = 10)]
     pub header_seconds: u64,
 
-    /// How long a client may take to send a request's body.
+    /// How long a client may take to send the body of a request.
     #[config(env = "WINDLASS_BODY_SECONDS", default = 30)]
     pub body_seconds: u64,
 
@@ -150,35 +150,35 @@ pub struct Limits {
     #[config(env = "WINDLASS_IDLE_SECONDS", default = 60)]
     pub idle_seconds: u64,
 
-    /// How long one statement of a request may take in the database.
+    /// The timeout of one database statement of a request.
     #[config(env = "WINDLASS_STATEMENT_SECONDS", default = 15)]
     pub statement_seconds: u64,
 
-    /// Open connections at once.
+    /// The maximum number of open connections.
     #[config(env = "WINDLASS_HTTP_CONNECTIONS", default = 10000)]
     pub connections: usize,
 
-    /// Open connections of one address at once; of one network of 64 bits with IPv6. Trusted proxies and this machine have no such limit.
+    /// The maximum number of open connections of one address (with IPv6, of one /64 network). Trusted proxies and localhost are not limited.
     #[config(env = "WINDLASS_ADDRESS_CONNECTIONS", default = 1000)]
     pub address_connections: usize,
 
-    /// Requests of one tenant that are worked on at once if they read or have more than 32 KiB of body; others wait a while, and are then
-    /// answered 429. If not given: two for each processor.
+    /// The maximum number of concurrent reads, and of requests with a body over 32 KiB, of one tenant. Further ones wait for a
+    /// while and are then rejected with 429. Default: two per processor.
     #[config(env = "WINDLASS_TENANT_REQUESTS")]
     pub tenant_requests: Option<usize>,
 
-    /// Streams (the counts, a job's log, a page that refreshes itself) of one tenant that may be open at once. One more is answered 429.
+    /// The maximum number of open streams (counts, job logs, live pages) of one tenant. Further ones are rejected with 429.
     #[config(env = "WINDLASS_TENANT_STREAMS", default = 100)]
     pub tenant_streams: usize,
 }
 
 #[derive(Debug, Config)]
 pub struct Worker {
-    /// The file with this worker's commands and HTTP jobs.
+    /// The worker file: the commands and HTTP calls of this worker.
     #[config(env = "WINDLASS_WORKER_FILE")]
     pub file: Option<PathBuf>,
 
-    /// How many jobs a worker runs at once.
+    /// The maximum number of jobs that a worker runs at the same time.
     #[config(env = "WINDLASS_CONCURRENCY", default = 10)]
     pub concurrency: usize,
 
@@ -193,11 +193,11 @@ pub struct Metrics {
     #[config(env = "WINDLASS_METRICS", default = true)]
     pub enabled: bool,
 
-    /// A second address for /metrics alone, answered without a token: for workers and keepers, or a private network.
+    /// A separate address that serves only /metrics, without a token: for workers and keepers, or a private network.
     #[config(env = "WINDLASS_METRICS_LISTEN")]
     pub listen: Option<SocketAddr>,
 
-    /// How many tenants have depth series of their own, largest first; the others are summed as `other`. 0 leaves tenants out.
+    /// The number of tenants with their own series of job counts, largest first; the rest are summed as `other`. 0 disables them.
     #[config(env = "WINDLASS_METRICS_TENANTS", default = 0)]
     pub tenants: usize,
 }
@@ -208,18 +208,18 @@ pub struct Logs {
     #[config(env = "WINDLASS_LOG_FORMAT", default = "auto")]
     pub format: LogFormat,
 
-    /// What is logged: a level, or directives such as `windlass=debug,hyper=warn`.
+    /// The log filter: a level, or directives such as `windlass=debug,hyper=warn`.
     #[config(env = "WINDLASS_LOG", default = "info")]
     pub filter: String,
 
-    /// One line for every move of a job. If not given: yes in json, no in pretty.
+    /// Log every state change of a job. Default: true for json, false for pretty.
     #[config(env = "WINDLASS_LOG_JOBS")]
     pub jobs: Option<bool>,
 }
 
 #[derive(Debug, Config)]
 pub struct Traces {
-    /// Where spans are sent (OTLP over HTTP, JSON), such as http://localhost:4318. Needs a build with the feature `otel`.
+    /// The collector of traces (OTLP over HTTP, JSON), such as http://localhost:4318. Requires a build with the feature `otel`.
     #[config(env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub endpoint: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! The hooks through which other services may emit events: each has a name, a secret, a tenant and the event it emits. They
-//! stand in a file of the server's, because a secret that signs must be readable and the database should hold none.
+//! The webhooks through which other services emit events: each has a name, a secret, a tenant and an event name. They are
+//! configured in a file, because a signing secret must be readable and the database should not contain any.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub struct Hooks(BTreeMap<String, Hook>);
 pub(crate) struct Hook {
     pub(crate) tenant: Uuid,
     pub(crate) event: String,
-    /// Several while a secret is being changed.
+    /// Several while a secret is being rotated.
     keys: Vec<Key>,
 }
 
@@ -38,7 +38,7 @@ struct Entry {
     secret_file: Option<PathBuf>,
 }
 
-/// Untagged also because a value of the wrong type is then refused without being told.
+/// Untagged also so that the error for a value of the wrong type does not print the value.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Secrets {
@@ -56,25 +56,25 @@ impl Secrets {
 }
 
 impl Hooks {
-    /// Reads the file; what is wrong is said with the hook's name and never with its secret.
+    /// Reads the file; errors contain the name of the hook and never its secret.
     pub fn load(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+            .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
         Self::parse(&text, path.parent().unwrap_or(Path::new(".")))
             .map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    /// `beside`: where files are that are named by a path of their own.
-    pub fn parse(text: &str, beside: &Path) -> Result<Self, String> {
-        // The whole message of the parser shows the line, and the line may be the secret's.
+    /// `directory`: the directory of relative paths.
+    pub fn parse(text: &str, directory: &Path) -> Result<Self, String> {
+        // The full message of the parser shows the line, and the line may contain a secret.
         let file: File = toml::from_str(text).map_err(|error| error.message().trim().to_owned())?;
         let mut hooks = BTreeMap::new();
         for (name, entry) in file.hooks {
             let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
             if name.is_empty() || name.len() > 50 || !name.chars().all(is_name) {
-                return Err(format!("hooks.{name:?}: a name has up to 50 letters, digits, _ and -"));
+                return Err(format!("hooks.{name:?}: the name must have 1 to 50 letters, digits, _ and -"));
             }
-            let hook = entry.hook(beside).map_err(|error| format!("hooks.{name}: {error}"))?;
+            let hook = entry.hook(directory).map_err(|error| format!("hooks.{name}: {error}"))?;
             hooks.insert(name, hook);
         }
         Ok(Self(hooks))
@@ -86,17 +86,18 @@ impl Hooks {
 }
 
 impl Entry {
-    fn hook(self, beside: &Path) -> Result<Hook, String> {
+    fn hook(self, directory: &Path) -> Result<Hook, String> {
         let mut secrets = self.secrets.as_ref().map(Secrets::texts).unwrap_or_default();
         if let Some(file) = &self.secret_file {
-            let path = beside.join(file);
+            let path = directory.join(file);
             let text = std::fs::read_to_string(&path)
-                .map_err(|error| format!("secret_file {} cannot be read: {error}", path.display()))?;
+                .map_err(|error| format!("cannot read secret_file {}: {error}", path.display()))?;
             secrets.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
         }
         if secrets.is_empty() {
-            return Err("needs `secrets` or a `secret_file`: a hook without one would take everybody's word"
-                .to_owned());
+            return Err(
+                "requires `secrets` or `secret_file`: without a secret anyone could emit events".to_owned()
+            );
         }
         windlass::NewEvent::new(&self.event).check().map_err(|error| format!("event: {error}"))?;
         let keys = secrets.iter().map(|secret| Key::new(secret)).collect::<Result<_, _>>();
@@ -106,12 +107,12 @@ impl Entry {
 }
 
 impl Hook {
-    pub(crate) fn knows(&self, message: &Signed<'_>) -> bool {
+    pub(crate) fn verifies(&self, message: &Signed<'_>) -> bool {
         self.keys.iter().fold(false, |known, key| known | message.is_signed_by(key))
     }
 }
 
-/// What a sender signed.
+/// A signed message.
 pub(crate) struct Signed<'a> {
     pub(crate) id: &'a str,
     pub(crate) timestamp: &'a str,
@@ -124,8 +125,8 @@ impl Signed<'_> {
         key.verify(self.id, self.timestamp, self.body, self.signatures)
     }
 
-    /// As much work as for a hook that exists: which names there are is nobody's business.
-    pub(crate) fn against_nobody(&self) -> bool {
+    /// The same work as for an existing hook, so that the response time does not reveal which names exist.
+    pub(crate) fn verify_unknown(&self) -> bool {
         let secret = Uuid::new_v4().to_string();
         Key::new(&secret).is_ok_and(|key| self.is_signed_by(&key))
     }
@@ -137,12 +138,12 @@ mod tests {
 
     use super::Hooks;
 
-    fn mistake(text: &str) -> String {
-        Hooks::parse(text, Path::new("/nowhere")).expect_err("it is wrong")
+    fn error_of(text: &str) -> String {
+        Hooks::parse(text, Path::new("/nowhere")).expect_err("invalid")
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_no_secret_is_told() {
+    fn errors_name_the_hook_and_never_print_a_secret() {
         let hook = |more: &str| {
             format!(
                 "[hooks.dropbox]\ntenant = \"00000000-0000-7000-8000-000000000001\"\nevent = \"a.b\"\n{more}\n"
@@ -153,18 +154,18 @@ mod tests {
             assert!(Hooks::parse(&hook(&format!("secrets = {secrets}")), Path::new(".")).is_ok());
         }
         for (text, expected) in [
-            (hook(""), "hooks.dropbox: needs `secrets`"),
+            (hook(""), "hooks.dropbox: requires `secrets`"),
             (hook("secrets = [\"hunter2\"]"), "hooks.dropbox: a secret must have at least 16 bytes"),
-            (hook("secret_file = \"missing\""), "hooks.dropbox: secret_file /nowhere/missing cannot be read"),
+            (hook("secret_file = \"missing\""), "hooks.dropbox: cannot read secret_file /nowhere/missing"),
             (hook(&format!("secrets = [\"{secret}\"]")).replace("a.b", "a b"), "hooks.dropbox: event: "),
             (hook("secrets = 7"), "did not match"),
             (hook(&format!("secrets = {{ first = \"{secret}\" }}")), "did not match"),
             (hook(&format!("colour = \"{secret}\"")), "unknown field `colour`"),
             ("[hooks.\"a b\"]\ntenant = 1".to_owned(), "UUID"),
         ] {
-            let said = mistake(&text);
-            assert!(said.contains(expected), "{said}");
-            assert!(!said.contains("hunter2"), "{said}");
+            let message = error_of(&text);
+            assert!(message.contains(expected), "{message}");
+            assert!(!message.contains("hunter2"), "{message}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Every route of the server, on one page: method, path, the permission it requires, and its handler. A line without a
-//! permission does not compile. The router, the OpenAPI document and the matrix of permissions in the tests are all made
-//! from this table.
+//! Every route of the server: method, path, required permission, and handler. A line without a permission does not compile. The
+//! router, the OpenAPI document and the permission matrix of the tests are all built from this table.
 
 mod app;
 mod bodies;
 mod changes;
+mod denials;
 mod docs;
 mod everyone;
 mod extract;
@@ -17,9 +17,9 @@ mod idempotent;
 mod limits;
 mod openapi;
 mod page;
+mod permits;
 mod prebuilt;
 mod problem;
-mod refusals;
 mod searches;
 mod standing;
 mod time;
@@ -37,21 +37,21 @@ use crate::web;
 pub use app::{App, Options};
 pub(crate) use bodies::read;
 pub(crate) use changes::{Change, changes};
+pub(crate) use denials::Denial;
 pub(crate) use extract::{BaseUrl, LinkUrl, Raw, RawBody, Segment, expected_version, object, parse, query};
 pub use extract::{Body, Id, IdempotencyKey, Query};
 pub(crate) use follow::{Follower, More};
 pub(crate) use heavy::usual_heavy;
-pub(crate) use idempotent::{keep, replay};
+pub(crate) use idempotent::{replay, store_response};
 pub use limits::{LONGEST_WAIT, around};
 pub use openapi::{SIGNED, document};
 pub(crate) use page::{PageQuery, page_limit, page_offset};
 pub use problem::{Fault, Problem, ProblemKind};
-pub(crate) use refusals::Refusal;
 pub(crate) use standing::{Standing, revoked};
 pub use time::Time;
 
 routes! {
-    // Documented in OpenAPI; answers are JSON, failures problems.
+    // Documented in OpenAPI; responses are JSON, failures are problems.
     api {
         get    "/health/live"      Anyone    health::live;
         get    "/health/ready"     Anyone    health::ready;
@@ -90,10 +90,10 @@ routes! {
         get    "/api/v1/events"                               ReadEvents     api::events::list;
         get    "/api/v1/events/{event_id}"                    ReadEvents     api::events::read;
         post   "/api/v1/events/{event_id}/retry"              WriteTriggers  api::events::retry;
-        // Guards itself: its callers have no credential but the signature of what they send.
+        // Authenticates by itself: callers sign the body instead of sending a credential.
         post   "/api/v1/hooks/{hook}"                         Anyone         api::hooks::receive;
 
-        // What is kept, how long, and how far pruning has come.
+        // Retention rules, their progress, and legal holds.
         get    "/api/v1/retention"                  ReadJobs         api::retention::read;
         post   "/api/v1/retention/rules"            ManageRetention  api::retention::set;
         delete "/api/v1/retention/rules"            ManageRetention  api::retention::clear;
@@ -142,11 +142,11 @@ routes! {
         post   "/api/v1/worker/jobs/{job_id}/snooze"    Work  api::worker::snooze;
         post   "/api/v1/worker/jobs/{job_id}/release"   Work  api::worker::release;
     }
-    // For people: not in OpenAPI, and whoever has not signed in is sent to where they can.
+    // For people: not in OpenAPI; callers without a session are redirected to the sign-in page.
     pages {
         get    "/api/openapi.json" Anyone    openapi::json;
         get    "/docs"             Anyone    docs::page;
-        // Guards itself: its callers are programs, which are not sent to sign in.
+        // Authenticates by itself: its callers are programs, which are not redirected.
         get    "/metrics"          Anyone    metrics::page;
         // The UI: see web.rs.
         get    "/"                                Anyone      web::preferences::home;
@@ -156,7 +156,7 @@ routes! {
         get    "/ui/sign-in"                      Anyone      web::sign_in::form;
         post   "/ui/sign-in"                      Anyone      web::sign_in::enter;
         post   "/ui/sign-out"                     Anyone      web::sign_in::leave;
-        // Guard themselves: whoever has lost a tenant chooses another here, and a link's holder may have no account yet.
+        // Authenticate by themselves: the current tenant may be gone, and the holder of a link may have no account yet.
         get    "/ui/tenant"                       Anyone      web::tenant_choice::show;
         post   "/ui/tenant"                       Anyone      web::tenant_choice::choose;
         get    "/ui/invitations/{secret}"         Anyone      web::invitation::show;
@@ -216,14 +216,14 @@ routes! {
 #[derive(Debug, Clone)]
 pub struct Route {
     pub method: Method,
-    /// With `{name}` for parameters.
+    /// Parameters are written `{name}`.
     pub path: &'static str,
     pub permission: Permission,
     pub audience: Audience,
     handler: fn() -> MethodRouter<App>,
 }
 
-/// Who reads the answers.
+/// Who reads the responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Audience {
     Programs,
@@ -240,22 +240,22 @@ pub fn router(app: &App) -> Router {
         ));
         router = router.route(route.path, guarded);
     }
-    let router = router.fallback(nothing_there).method_not_allowed_fallback(|| async {
-        Problem::of(ProblemKind::MethodNotAllowed, "this address does not take that method")
+    let router = router.fallback(not_found).method_not_allowed_fallback(|| async {
+        Problem::of(ProblemKind::MethodNotAllowed, "this path does not support that method")
     });
     limits::around(router, app).with_state(app.clone())
 }
 
-/// For people below the UI's address, for programs everywhere else.
-async fn nothing_there(uri: axum::http::Uri) -> axum::response::Response {
-    let problem = Problem::of(ProblemKind::NotFound, "there is nothing at this address");
+/// A page below `/ui/`, a problem everywhere else.
+async fn not_found(uri: axum::http::Uri) -> axum::response::Response {
+    let problem = Problem::of(ProblemKind::NotFound, "there is no route at this path");
     if uri.path().starts_with("/ui/") {
         return web::PageProblem(problem).into_response();
     }
     problem.into_response()
 }
 
-/// The same service for a caller within this process, who needs no credential: whoever can call this has the database.
+/// The same service for a caller within this process, which needs no credential: it has access to the database anyway.
 pub fn in_process(app: &App, caller: Caller) -> Router {
     router(app).layer(axum::Extension(guard::InProcess(caller)))
 }

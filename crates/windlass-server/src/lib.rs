@@ -1,4 +1,4 @@
-//! Everything the `windlass` binary is made of.
+//! The server, the web UI and the command line of the `windlass` binary.
 
 #![allow(unused_qualifications, reason = "the expansion of utoipa's macros trips it at our own types")]
 
@@ -11,6 +11,7 @@ pub mod http;
 mod logs;
 pub mod metrics;
 pub mod server;
+mod slots;
 #[cfg(feature = "otel")]
 pub mod traces;
 mod web;

@@ -1,4 +1,4 @@
-//! What the process says of itself, on standard error: for a person when one is looking, as JSON when a machine is.
+//! The log of the process, on standard error: readable text on a terminal, JSON elsewhere.
 
 use std::io::{self, IsTerminal};
 
@@ -14,7 +14,7 @@ pub(crate) fn start(logs: &Logs) {
         LogFormat::Auto => !io::stderr().is_terminal(),
     };
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter(logs, is_json)).with_writer(io::stderr);
-    // Somebody else may have installed one: a test, or whoever embeds this crate.
+    // Another subscriber may be installed: by a test, or by an application that embeds this crate.
     let _ = if is_json {
         subscriber.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
     } else {
@@ -22,7 +22,7 @@ pub(crate) fn start(logs: &Logs) {
     };
 }
 
-/// Moves of jobs are told by one module at debug, whatever the level of everything else.
+/// State changes of jobs are logged by one module at debug, independent of the level of the rest.
 fn filter(logs: &Logs, is_json: bool) -> EnvFilter {
     let filter = EnvFilter::try_new(&logs.filter).unwrap_or_else(|_| EnvFilter::new("info"));
     if !logs.jobs.unwrap_or(is_json) {
@@ -40,7 +40,7 @@ mod tests {
     use crate::config::{LogFormat, Logs};
 
     #[test]
-    fn moves_of_jobs_are_told_to_machines_unless_somebody_says_otherwise() {
+    fn state_changes_are_logged_as_json_by_default() {
         let logs = |jobs| Logs { format: LogFormat::Auto, filter: "warn".to_owned(), jobs };
         assert!(filter(&logs(None), true).to_string().contains("windlass::telemetry=debug"));
         assert!(!filter(&logs(None), false).to_string().contains("telemetry"));

@@ -1,8 +1,7 @@
-//! `/metrics`: what this process counted, and how deep the queues are, in Prometheus' text format.
+//! `/metrics`: the metrics of this process and the job counts of the queues, in the Prometheus text format.
 //!
-//! Depths are read from the database's counters at the moment of the scrape and written out here instead of being kept as
-//! gauges: a queue that is gone leaves no series behind, and the number of tenants with series of their own is held to a cap
-//! however many there are.
+//! Job counts are read from the database at each scrape instead of being kept as gauges: a deleted queue leaves no series behind,
+//! and the number of tenants with their own series is limited.
 
 mod depth;
 
@@ -17,11 +16,11 @@ use tokio_util::sync::CancellationToken;
 use windlass::{Queue, Reach};
 
 use crate::auth::Permission;
-use crate::http::{App, Problem, ProblemKind, Refusal};
+use crate::http::{App, Denial, Problem, ProblemKind};
 
 pub use depth::{METRICS, depths};
 
-/// Without this the exporter keeps every sample between two scrapes, and for ever if nobody scrapes.
+/// Without this the exporter keeps every sample between two scrapes, and forever without scrapes.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -43,7 +42,7 @@ pub fn recorder() -> &'static PrometheusHandle {
         let handle = recorder.handle();
         if metrics::set_global_recorder(recorder).is_err() {
             tracing::warn!(
-                "another metrics recorder is installed; /metrics will not show what this process counts"
+                "another metrics recorder is installed; /metrics does not show the metrics of this process"
             );
         }
         for (name, meaning) in windlass::METRICS {
@@ -53,7 +52,7 @@ pub fn recorder() -> &'static PrometheusHandle {
     })
 }
 
-/// The facade asks for the kind; a name says it.
+/// The kind of a metric follows from its name.
 fn describe(name: &'static str, meaning: &'static str) {
     if name.ends_with("_total") {
         metrics::describe_counter!(name, meaning);
@@ -64,7 +63,7 @@ fn describe(name: &'static str, meaning: &'static str) {
     }
 }
 
-/// Keeps the recorder small until told to stop.
+/// Keeps the recorder small until stopped.
 pub async fn upkeep(stop: CancellationToken) {
     loop {
         tokio::select! {
@@ -74,7 +73,7 @@ pub async fn upkeep(stop: CancellationToken) {
     }
 }
 
-/// Everything, as text. `tenants` is how many of them have depth series of their own.
+/// All metrics as text. `tenants` is the number of tenants with their own series.
 pub async fn text(queue: &Queue, tenants: usize) -> windlass::Result<String> {
     let looking = queue.look(Reach::Everything).await?;
     let overview = looking.overview().await?;
@@ -84,25 +83,25 @@ pub async fn text(queue: &Queue, tenants: usize) -> windlass::Result<String> {
     Ok(text)
 }
 
-/// The handler of `/metrics`: for credentials that may read metrics. That a request comes from this machine proves nothing: so does
-/// everything that a proxy on it passes on. Who wants none needs an address of its own for it ([`routes`]).
+/// The handler of `/metrics`: for credentials with the permission. A request from localhost is not trusted, because a local proxy
+/// forwards all requests. To serve metrics without a credential, use a separate address ([`routes`]).
 pub async fn page(State(app): State<App>, request: Request) -> Result<Response, Problem> {
     let options = app.options();
     if !options.metrics {
-        return Err(Problem::of(ProblemKind::NotFound, "metrics are switched off here"));
+        return Err(Problem::of(ProblemKind::NotFound, "metrics are disabled"));
     }
     let target = "GET /metrics";
-    // Apart, because a body cannot be looked at from two threads and a head can.
+    // Split, because the head can be shared between threads and the body cannot.
     let (head, _) = request.into_parts();
     match app.authenticator().authenticate(&head).await {
         Ok(known) if known.caller.may(Permission::ReadMetrics) => {}
         Ok(known) => {
-            app.refused(Refusal::of(&known.caller, target)).await;
-            return Err(Problem::of(ProblemKind::Forbidden, "it needs the permission metrics:read"));
+            app.record_denial(Denial::of(&known.caller, target)).await;
+            return Err(Problem::of(ProblemKind::Forbidden, "requires the permission metrics:read"));
         }
         Err(problem) => {
             if problem.kind == ProblemKind::Unauthorized {
-                app.refused(Refusal::of_nobody(&head.headers, &head.extensions, target)).await;
+                app.record_denial(Denial::of_anonymous(&head.headers, &head.extensions, target)).await;
             }
             return Err(problem);
         }
@@ -111,13 +110,13 @@ pub async fn page(State(app): State<App>, request: Request) -> Result<Response, 
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }
 
-/// `/metrics` alone, for an address that only those who may see it can reach.
+/// Only `/metrics`, for a private address.
 pub fn routes(queue: Queue, tenants: usize) -> axum::Router {
     let answer = move || async move {
         match text(&queue, tenants).await {
             Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
             Err(error) => {
-                tracing::warn!(%error, "metrics could not be read");
+                tracing::warn!(%error, "cannot read the metrics");
                 axum::http::StatusCode::SERVICE_UNAVAILABLE.into_response()
             }
         }

@@ -1,10 +1,10 @@
 //! Binds and serves: HTTP/1.1 and HTTP/2, with or without TLS.
 //!
-//! How it stops: [`Running::stop`] takes no more connections, lets the requests under way finish, and waits for them as long
-//! as it is told to; what is left then is cut. Streams end when the app is told to stop.
+//! How it stops: [`Running::stop`] accepts no more connections and waits for the requests in progress, up to a given time; the
+//! rest is aborted. Streams end at once.
 
+mod idle;
 mod origin;
-mod silence;
 mod unread;
 
 use std::io;
@@ -22,16 +22,16 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
-use windlass::Places;
+use windlass::Slots;
 
+use idle::{Activity, Response, Timeouts};
 pub(crate) use origin::client_of;
 pub use origin::{OverTls, Proxies};
-use silence::{Activity, Answer, Patience};
 use unread::Noted;
 
 use crate::http::{App, LONGEST_WAIT, router};
 
-/// How to start.
+/// Starts servers.
 #[derive(Debug)]
 pub struct Server;
 
@@ -67,12 +67,12 @@ impl Running {
         self.address
     }
 
-    /// Stops, giving the requests under way this long.
+    /// Stops; waits at most this long for the requests in progress.
     pub async fn stop(self, grace: Duration) {
         self.stop.cancel();
         let mut task = self.task;
         if tokio::time::timeout(grace, &mut task).await.is_err() {
-            tracing::warn!("requests were still under way after {grace:?} and were cut");
+            tracing::warn!("requests in progress were aborted after {grace:?}");
             task.abort();
         }
     }
@@ -85,8 +85,8 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
     server
         .http1()
         .timer(TokioTimer::new())
-        // It counts from the end of the answer before, so it cannot be shorter than the time between two requests. The first head
-        // has less: see `patience`.
+        // It counts from the end of the previous response, so it cannot be shorter than the idle timeout. The first request has a
+        // shorter one: see `timeouts`.
         .header_read_timeout(app.options().header_timeout.max(app.options().idle_timeout))
         .max_buf_size(64 * 1024)
         .http2()
@@ -94,23 +94,23 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
         .keep_alive_interval(Duration::from_secs(20))
         .max_header_list_size(64 * 1024)
         .max_concurrent_streams(100);
-    let patience = patience(&app);
+    let timeouts = timeouts(&app);
     let proxies = app.options().proxies.clone();
-    let places = Arc::new(Semaphore::new(app.options().max_connections));
-    let of_an_address = Places::new(app.options().max_connections_per_address);
+    let slots = Arc::new(Semaphore::new(app.options().max_connections));
+    let per_address = Slots::new(app.options().max_connections_per_address);
     let mut connections = tokio::task::JoinSet::new();
     loop {
-        let place = tokio::select! {
-            place = places.clone().acquire_owned() => place,
+        let slot = tokio::select! {
+            slot = slots.clone().acquire_owned() => slot,
             () = stop.cancelled() => break,
         };
-        let Ok(place) = place else { break };
+        let Ok(slot) = slot else { break };
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Out of descriptors, most likely: the next try must wait for one to come free.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    // Most likely out of file descriptors: wait until one is free.
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -118,26 +118,26 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
             () = stop.cancelled() => break,
         };
         while connections.try_join_next().is_some() {}
-        // A proxy brings everybody's connections, and whoever is on this machine has other ways to harm it.
+        // A proxy has the connections of all clients, and local processes are trusted.
         let is_counted = !proxies.contains(from.ip()) && !from.ip().to_canonical().is_loopback();
-        let place_of_address = of_an_address.take(network_of(from.ip()), 1);
-        if is_counted && place_of_address.is_none() {
-            tracing::debug!(%from, "an address has as many connections as it may have");
+        let slot_of_address = per_address.take(network_of(from.ip()), 1);
+        if is_counted && slot_of_address.is_none() {
+            tracing::debug!(%from, "connection limit of the address reached");
             continue;
         }
         let (server, router, watcher, tls, proxies) =
             (server.clone(), router.clone(), graceful.watcher(), tls.clone(), proxies.clone());
         connections.spawn(async move {
-            let _places = (place, place_of_address);
+            let _slots = (slot, slot_of_address);
             let _ = stream.set_nodelay(true);
             let is_tls = tls.is_some();
-            let Some(stream) = shake_hands(stream, tls, patience.first).await else { return };
+            let Some(stream) = handshake(stream, tls, timeouts.first).await else { return };
             let activity = Activity::default();
             let requests = activity.clone();
             let service =
                 hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
                     let router = router.clone();
-                    let under_way = requests.begin();
+                    let in_progress = requests.begin();
                     let (client, over_tls) = proxies.origin(from.ip(), is_tls, request.headers());
                     async move {
                         let (head, body) = request.into_parts();
@@ -145,16 +145,16 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
                         let mut request = hyper::Request::from_parts(head, axum::body::Body::new(body));
                         request.extensions_mut().insert(ConnectInfo(SocketAddr::new(client, from.port())));
                         request.extensions_mut().insert(over_tls);
-                        let mut answer = router.oneshot(request).await?;
-                        reading.finish(answer.headers_mut());
-                        Ok::<_, std::convert::Infallible>(answer.map(|body| Answer { body, under_way }))
+                        let mut response = router.oneshot(request).await?;
+                        reading.finish(response.headers_mut());
+                        Ok::<_, std::convert::Infallible>(response.map(|body| Response { body, in_progress }))
                     }
                 });
             let serving = server.serve_connection_with_upgrades(stream, service).into_owned();
             let ended = tokio::select! {
                 ended = watcher.watch(serving) => ended,
-                () = activity.silence(patience) => {
-                    tracing::debug!(%from, "a silent connection was closed");
+                () = activity.timed_out(timeouts) => {
+                    tracing::debug!(%from, "closed an idle connection");
                     return;
                 }
             };
@@ -169,7 +169,7 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
     app.end().await;
 }
 
-/// One client usually has a whole /64 of IPv6.
+/// One IPv6 client usually has a whole /64.
 pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(six) => IpAddr::V6(Ipv6Addr::from_bits(six.to_bits() & (!0 << 64))),
@@ -177,23 +177,23 @@ pub(crate) fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A request may wait for work and then take its time; what is under way is looked at only when it must have ended.
-fn patience(app: &App) -> Patience {
+/// A long poll may wait and then take the time of a request; requests in progress are checked only after that.
+fn timeouts(app: &App) -> Timeouts {
     let options = app.options();
-    Patience {
+    Timeouts {
         first: options.header_timeout,
         between: options.idle_timeout,
-        under_way: options.request_timeout + options.body_timeout + LONGEST_WAIT,
+        in_progress: options.request_timeout + options.body_timeout + LONGEST_WAIT,
     }
 }
 
-type Stream = TokioIo<Box<dyn Both>>;
+type Stream = TokioIo<Box<dyn ReadWrite>>;
 
 /// A socket, with or without TLS.
-trait Both: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
-impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> Both for T {}
+trait ReadWrite: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send {}
+impl<T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send> ReadWrite for T {}
 
-async fn shake_hands(stream: TcpStream, tls: Option<TlsAcceptor>, within: Duration) -> Option<Stream> {
+async fn handshake(stream: TcpStream, tls: Option<TlsAcceptor>, within: Duration) -> Option<Stream> {
     let Some(tls) = tls else { return Some(TokioIo::new(Box::new(stream))) };
     match tokio::time::timeout(within, tls.accept(stream)).await {
         Ok(Ok(stream)) => Some(TokioIo::new(Box::new(stream))),
@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_network_of_64_bits_is_one_client() {
+    fn an_ipv6_network_of_64_bits_is_one_client() {
         let of = |text: &str| network_of(text.parse().unwrap());
         assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));

@@ -1,8 +1,8 @@
-//! Sends what a worker's jobs did as OpenTelemetry spans: OTLP over HTTP, in JSON. One span for the whole job, from its enqueue
-//! to its end, and below it one for each attempt; both by ids that follow from the job (see [`windlass::Trace`]), so nothing
-//! has to be carried from the one who enqueues to the one who runs.
+//! Exports the jobs of a worker as OpenTelemetry spans: OTLP over HTTP, in JSON. One span covers the whole job, from its enqueue
+//! to its end; its children are the attempts. The ids are derived from the job (see [`windlass::Trace`]), so no context has to
+//! be passed from the enqueuer to the worker.
 //!
-//! How it stops: on its token, after sending what it has. A collector that is away costs spans, never jobs.
+//! How it stops: on its token, after it has sent the spans it has. If the collector is unavailable, spans are lost, never jobs.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,16 +11,16 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio_util::sync::CancellationToken;
 use windlass::{AttemptOutcome, Transition};
 
-/// Spans of one request, and how long the first waits for company.
-const MOST: usize = 500;
+/// The maximum number of spans of one request, and how long the first waits for more.
+const MAX_SPANS: usize = 500;
 const LINGER: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Exports the transitions of one worker until told to stop.
+/// Exports the transitions of one worker until stopped.
 pub async fn export(endpoint: String, mut transitions: Receiver<Transition>, stop: CancellationToken) {
     let url = format!("{}/v1/traces", endpoint.trim_end_matches('/'));
-    let Ok(http) = reqwest::Client::builder().timeout(PATIENCE).build() else {
-        tracing::error!("no HTTP client for traces; none are sent");
+    let Ok(http) = reqwest::Client::builder().timeout(REQUEST_TIMEOUT).build() else {
+        tracing::error!("cannot create an HTTP client; no spans are sent");
         return;
     };
     let mut is_failing = false;
@@ -36,10 +36,10 @@ pub async fn export(endpoint: String, mut transitions: Receiver<Transition>, sto
                 .and_then(reqwest::Response::error_for_status);
             match sent {
                 Ok(_) => is_failing = false,
-                // Once per outage: the collector's absence is one fact, not one per second.
+                // Logged once per outage, not once per request.
                 Err(error) if !is_failing => {
                     is_failing = true;
-                    tracing::warn!(%error, spans = spans.len(), "spans could not be sent and are dropped");
+                    tracing::warn!(%error, spans = spans.len(), "cannot send spans; they are dropped");
                 }
                 Err(_) => {}
             }
@@ -50,25 +50,25 @@ pub async fn export(endpoint: String, mut transitions: Receiver<Transition>, sto
     }
 }
 
-/// Fills a request; answers whether there will be no more.
+/// Collects the spans of one request; returns true if there will be no more.
 async fn gather(
     transitions: &mut Receiver<Transition>,
     stop: &CancellationToken,
     spans: &mut Vec<Value>,
 ) -> bool {
     let mut until = None;
-    while spans.len() < MOST {
+    while spans.len() < MAX_SPANS {
         let deadline = until.unwrap_or_else(|| tokio::time::Instant::now() + Duration::from_secs(3600));
-        let heard = tokio::select! {
+        let received = tokio::select! {
             biased;
-            heard = transitions.recv() => heard,
+            received = transitions.recv() => received,
             () = stop.cancelled() => return true,
             () = tokio::time::sleep_until(deadline) => return false,
         };
-        match heard {
+        match received {
             Ok(transition) => spans.extend(spans_of(&transition, SystemTime::now())),
             Err(RecvError::Lagged(missed)) => {
-                tracing::warn!(missed, "spans were missed: jobs end faster than they are told");
+                tracing::warn!(missed, "spans were lost: jobs end faster than spans are exported");
             }
             Err(RecvError::Closed) => return true,
         }
@@ -80,55 +80,55 @@ async fn gather(
 }
 
 /// The span of the attempt that ended, and of the job if it ended with it.
-fn spans_of(told: &Transition, now: SystemTime) -> Vec<Value> {
-    let (Some(outcome), Some(ran)) = (told.outcome, told.ran) else { return Vec::new() };
+fn spans_of(transition: &Transition, now: SystemTime) -> Vec<Value> {
+    let (Some(outcome), Some(ran)) = (transition.outcome, transition.ran) else { return Vec::new() };
     let started = now - ran;
     let attempt = json!({
-        "traceId": told.trace.id(),
-        "spanId": told.trace.attempt_span(told.attempt_no),
-        "parentSpanId": told.trace.job_span(),
-        "name": format!("run {}", told.definition_key),
+        "traceId": transition.trace.id(),
+        "spanId": transition.trace.attempt_span(transition.attempt_no),
+        "parentSpanId": transition.trace.job_span(),
+        "name": format!("run {}", transition.definition_key),
         "kind": 5,
         "startTimeUnixNano": nanos(started),
         "endTimeUnixNano": nanos(now),
-        "attributes": attributes(told, &[
-            ("attempt_no", json!({"intValue": told.attempt_no.to_string()})),
-            ("worker_id", text(&told.worker_id)),
+        "attributes": attributes(transition, &[
+            ("attempt_no", json!({"intValue": transition.attempt_no.to_string()})),
+            ("worker_id", text(&transition.worker_id)),
             ("outcome", text(outcome.as_str())),
-            ("queue_ms", json!({"intValue": told.queued.as_millis().to_string()})),
+            ("queue_ms", json!({"intValue": transition.queued.as_millis().to_string()})),
         ]),
         "status": status(outcome == AttemptOutcome::Succeeded || outcome == AttemptOutcome::Snoozed),
     });
-    if !told.to.is_terminal() {
+    if !transition.to.is_terminal() {
         return vec![attempt];
     }
     let mut job = json!({
-        "traceId": told.trace.id(),
-        "spanId": told.trace.job_span(),
-        "name": format!("job {}", told.definition_key),
+        "traceId": transition.trace.id(),
+        "spanId": transition.trace.job_span(),
+        "name": format!("job {}", transition.definition_key),
         "kind": 4,
-        "startTimeUnixNano": nanos(made_at(told).filter(|made| *made <= started).unwrap_or(started - told.queued)),
+        "startTimeUnixNano": nanos(created_at(transition).filter(|created| *created <= started).unwrap_or(started - transition.queued)),
         "endTimeUnixNano": nanos(now),
-        "attributes": attributes(told, &[("status", text(told.to.as_str()))]),
-        "status": status(told.to == windlass::State::Succeeded),
+        "attributes": attributes(transition, &[("status", text(transition.to.as_str()))]),
+        "status": status(transition.to == windlass::State::Succeeded),
     });
-    if let Some(parent) = told.trace.parent_span() {
+    if let Some(parent) = transition.trace.parent_span() {
         job["parentSpanId"] = json!(parent);
     }
     vec![attempt, job]
 }
 
-/// A job's id begins with the time at which it was made.
-fn made_at(told: &Transition) -> Option<SystemTime> {
-    let (seconds, nanos) = told.job_id.get_timestamp()?.to_unix();
+/// A job's id begins with the time at which it was created.
+fn created_at(transition: &Transition) -> Option<SystemTime> {
+    let (seconds, nanos) = transition.job_id.get_timestamp()?.to_unix();
     Some(UNIX_EPOCH + Duration::new(seconds, nanos))
 }
 
-fn attributes(told: &Transition, more: &[(&str, Value)]) -> Value {
+fn attributes(transition: &Transition, more: &[(&str, Value)]) -> Value {
     let common = [
-        ("job_id", text(&told.job_id.to_string())),
-        ("tenant_id", text(&told.tenant_id.to_string())),
-        ("definition_key", text(&told.definition_key)),
+        ("job_id", text(&transition.job_id.to_string())),
+        ("tenant_id", text(&transition.tenant_id.to_string())),
+        ("definition_key", text(&transition.definition_key)),
     ];
     let all = common.iter().chain(more);
     all.map(|(key, value)| json!({"key": format!("windlass.{key}"), "value": value})).collect()

@@ -81,7 +81,7 @@ pub use model::{instant, job};
 pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, PulledJob, Puller, Registered};
 pub use queue::Queue;
 #[doc(hidden)]
-pub use queue::places::{Place, Places};
+pub use queue::slots::{SlotGuard, Slots};
 pub use setup::doctor::examine;
 pub use setup::embedded;
 pub use setup::migrate::{Migrated, migrate, print_sql};
@@ -90,7 +90,7 @@ pub use store::database::Settings;
 pub use store::statements;
 pub use store::supported::{NEWEST_SCHEMA, OLDEST_SCHEMA};
 #[doc(hidden)]
-pub use store::turns::{Turn, Turns};
+pub use store::permits::{Permit, Permits};
 pub use telemetry::{METRICS, Transition};
 pub use text::{json, redact};
 #[cfg(feature = "http-jobs")]

@@ -40,7 +40,7 @@ use crate::listen;
 use crate::model::job::claimed::Fence;
 use crate::model::job::state::State;
 use crate::queue::Queue;
-use crate::queue::places::Places;
+use crate::queue::slots::Slots;
 use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::Meters;
@@ -120,7 +120,7 @@ struct Service {
     waiters: mpsc::UnboundedSender<Waiter>,
     names: WorkerNumbers,
     /// Claims that wait, and the names that they ask for, of each tenant.
-    waiting: [Places; 2],
+    waiting: [Slots; 2],
     definitions: Arc<Definitions>,
     stop: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -154,7 +154,7 @@ impl Pull {
                 drop(wakes);
             }));
         }
-        let waiting = [Places::new(MOST_WAITING), Places::new(MOST_NAMED)];
+        let waiting = [Slots::new(MOST_WAITING), Slots::new(MOST_NAMED)];
         let inner =
             Service { database, waiters, names, waiting, definitions, stop, tasks: Mutex::new(tasks) };
         Ok(Self { inner: Arc::new(inner) })

@@ -1,7 +1,7 @@
 //! The handle that applications hold: connections, a short memory of routes, and a clock for ids.
 
 pub(crate) mod identity;
-pub(crate) mod places;
+pub(crate) mod slots;
 pub(crate) mod waiting;
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ use crate::store::database::{Database, Settings};
 use crate::store::enqueue::Route;
 use crate::store::{connect, supported};
 
-use places::Places;
+use slots::Slots;
 use waiting::WaitingList;
 
 /// How long a route is believed: a definition that is deactivated, or a tenant that is suspended, is honoured within this.
@@ -44,7 +44,7 @@ struct Inner {
     ids: Mutex<ContextV7>,
     waiting: WaitingList,
     /// Each tenant tries out one event at a time.
-    dry_runs: Places,
+    dry_runs: Slots,
 }
 
 pub(crate) type CheckedRoute = Arc<(Route, Option<jsonschema::Validator>)>;
@@ -81,7 +81,7 @@ impl Queue {
             clock_offset: AtomicI64::new(offset),
             ids: Mutex::new(ContextV7::new()),
             waiting: WaitingList::default(),
-            dry_runs: Places::new(1),
+            dry_runs: Slots::new(1),
         };
         Ok(Self { inner: Arc::new(inner), database, is_callers: false })
     }
@@ -145,7 +145,7 @@ impl Queue {
         &self.inner.waiting
     }
 
-    pub(crate) fn dry_runs(&self) -> Places {
+    pub(crate) fn dry_runs(&self) -> Slots {
         self.inner.dry_runs.clone()
     }
 

@@ -40,7 +40,7 @@ pub(crate) mod tenant;
 pub(crate) mod token;
 pub(crate) mod trigger;
 pub(crate) mod trouble;
-pub(crate) mod turns;
+pub(crate) mod permits;
 pub(crate) mod worker;
 
 use database::Statement;

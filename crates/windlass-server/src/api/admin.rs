@@ -1,4 +1,4 @@
-//! What operators manage: `/api/v1/admin`. Tokens, members and the audit trail are a tenant admin's too, for their own tenant.
+//! Administration: `/api/v1/admin`. Tokens, members and the audit trail are also open to tenant admins, for their own tenant.
 
 pub(crate) mod audit;
 pub(crate) mod invitations;

@@ -1,4 +1,4 @@
-//! Definitions: super-admins manage them, everyone who may enqueue sees those that are active.
+//! Definitions: super-admins manage them; callers that can read jobs see the active ones.
 
 use axum::Json;
 use axum::extract::State;
@@ -13,12 +13,12 @@ use windlass::{Act, Fields};
 use crate::api::admin::tenants::given;
 use crate::auth::Caller;
 use crate::http::{
-    App, Body, Id, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, keep, object, replay,
+    App, Body, Id, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, object, replay, store_response,
 };
 
-/// What a kind of job is.
+/// A job definition.
 #[derive(Debug, Serialize, ToSchema)]
-#[allow(dead_code, reason = "answers are the library's own JSON; this is its description")]
+#[allow(dead_code, reason = "responses are the JSON of the library; this describes it")]
 pub(crate) struct Definition {
     id: Uuid,
     #[schema(example = "sync-dropbox")]
@@ -35,28 +35,28 @@ pub(crate) struct Definition {
     max_priority: i32,
     max_lost: i32,
     max_snoozes: i32,
-    /// The most of its jobs that run at the same time; none is no limit.
+    /// The maximum number of its jobs that run at the same time; null for no limit.
     max_running: Option<i32>,
     start_deadline_seconds: Option<i32>,
     on_timeout: String,
     on_lost: String,
     backoff: Value,
     uniqueness: Value,
-    /// Seconds that a job of each final status is kept.
+    /// How long jobs of each final status are kept, in seconds.
     retention: Value,
-    /// The definition whose job removes the artifact of a job that is about to be purged.
+    /// The definition whose job deletes the artifact of a job before the job is purged.
     on_purge: Option<String>,
-    /// What is hidden of its jobs, beside what is hidden of all: `{expressions, keys}`.
+    /// What is redacted in its jobs, in addition to the defaults: `{expressions, keys}`.
     redaction: Value,
     #[schema(format = DateTime)]
     created_at: String,
     #[schema(format = DateTime)]
     updated_at: String,
-    /// Changes with every change; the ETag.
+    /// Changes with every edit; the ETag.
     version: String,
 }
 
-/// Fields of a definition. What is not given keeps its value, or has the default.
+/// Fields of a definition. Omitted fields keep their value, or get the default.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct DefinitionFields {
@@ -93,7 +93,7 @@ pub(crate) struct DefinitionFields {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 32000)]
     max_snoozes: Option<u16>,
-    /// The most of its jobs that run at the same time, over all tenants; null takes the limit away.
+    /// The maximum number of its jobs that run at the same time, over all tenants; null removes the limit.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 1_000_000, value_type = Option<u32>)]
     max_running: Option<Option<u32>>,
@@ -116,7 +116,7 @@ pub(crate) struct DefinitionFields {
     uniqueness: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     retention: Option<Retention>,
-    /// The definition whose job removes the artifact of a job that is about to be purged.
+    /// The definition whose job deletes the artifact of a job before the job is purged.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9][A-Za-z0-9._:/-]*$")]
     on_purge: Option<String>,
@@ -124,21 +124,21 @@ pub(crate) struct DefinitionFields {
     redaction: Option<RedactionFields>,
 }
 
-/// What is hidden of a definition's jobs, beside what is hidden of all.
+/// What is redacted in the jobs of a definition, in addition to the defaults.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schema(as = Redaction)]
 pub(crate) struct RedactionFields {
-    /// Regular expressions, each applied to one line at a time: what they match is replaced in output, errors, results,
-    /// progress and logs, and in the payload where it is shown.
+    /// Regular expressions, applied to each line: matches are replaced in output, errors, results, progress and logs, and in the
+    /// payload where it is shown.
     #[schema(max_items = 32, example = json!(["\\bsl\\.[A-Za-z0-9_-]{20,}"]))]
     expressions: Vec<String>,
-    /// Parts of names of payload members: their texts are hidden where the payload is shown, and wherever a run says them.
+    /// Parts of names of payload fields: their values are redacted where the payload is shown, and in the output of the job.
     #[schema(max_items = 32, example = json!(["iban"]))]
     keys: Vec<String>,
 }
 
-/// What to do with a job that ran too long, or whose worker died.
+/// What to do with a job that timed out, or whose worker was lost.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum RetryOrFail {
@@ -146,7 +146,7 @@ pub(crate) enum RetryOrFail {
     Fail,
 }
 
-/// Seconds that a job of each final status is kept; for ever, if not given.
+/// How long jobs of each final status are kept, in seconds; forever if omitted.
 #[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Retention {
@@ -164,7 +164,7 @@ pub(crate) struct Retention {
     canceled: Option<u32>,
 }
 
-/// A definition to be: its key, and fields.
+/// A new definition: its key and its fields.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(example = json!({"key": "sync-dropbox", "description": "Sync provider updates for tenant",
     "arg_schema": {"type": "object", "properties": {"provider_id": {"type": "string", "format": "uuid"}}, "required": ["provider_id"], "additionalProperties": false},
@@ -181,7 +181,7 @@ pub(crate) struct NewDefinition {
 pub(crate) struct Definitions {
     #[schema(value_type = Vec<Definition>)]
     definitions: Vec<Value>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -208,7 +208,7 @@ fn page_of(page: &PageQuery, all: Vec<Value>) -> Result<Json<Definitions>, Probl
     Ok(Json(Definitions { definitions, next_cursor }))
 }
 
-/// List the definitions that jobs can be enqueued of
+/// List active definitions
 #[utoipa::path(get, path = "/api/v1/jobs/definitions", tag = "definitions", params(PageQuery), responses((status = 200, body = Definitions)))]
 pub(crate) async fn list_active(
     State(app): State<App>,
@@ -223,17 +223,17 @@ pub(crate) async fn list_active(
 /// Read a definition
 #[utoipa::path(get, path = "/api/v1/admin/jobs/definitions/{definition_id}", tag = "definitions",
     params(("definition_id" = Uuid, Path)),
-    responses((status = 200, body = Definition, headers(("ETag" = String, description = "The definition's version")))))]
+    responses((status = 200, body = Definition, headers(("ETag" = String, description = "The version of the definition")))))]
 pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
     let definition = looking.definition(id).await?;
     looking.end().await?;
-    Ok(answer(StatusCode::OK, &definition))
+    Ok(respond(StatusCode::OK, &definition))
 }
 
 /// Create a definition
 #[utoipa::path(post, path = "/api/v1/admin/jobs/definitions", tag = "definitions", request_body = NewDefinition,
-    responses((status = 201, body = Definition, headers(("ETag" = String, description = "The definition's version")))))]
+    responses((status = 201, body = Definition, headers(("ETag" = String, description = "The version of the definition")))))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -248,18 +248,18 @@ pub(crate) async fn create(
         return Ok(again);
     }
     let made = acting.create_definition(&fields).await?;
-    keep(&acting, &key, StatusCode::CREATED, &made).await?;
+    store_response(&acting, &key, StatusCode::CREATED, &made).await?;
     acting.commit(&Act::new("definition.create", &new.key).after(&made)).await?;
-    Ok(answer(StatusCode::CREATED, &made))
+    Ok(respond(StatusCode::CREATED, &made))
 }
 
 /// Change a definition
 ///
-/// With `If-Match`, only if nobody changed it since: 412 otherwise.
+/// With `If-Match`, only if the version has not changed; otherwise the response is 412.
 #[utoipa::path(patch, path = "/api/v1/admin/jobs/definitions/{definition_id}", tag = "definitions", request_body = DefinitionFields,
-    params(("definition_id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The version that was seen")),
-    responses((status = 200, body = Definition, headers(("ETag" = String, description = "The definition's version"))),
-              (status = 412, description = "It was changed in the meantime")))]
+    params(("definition_id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The expected version")),
+    responses((status = 200, body = Definition, headers(("ETag" = String, description = "The version of the definition"))),
+              (status = 412, description = "The definition has changed")))]
 pub(crate) async fn change(
     State(app): State<App>,
     caller: Caller,
@@ -276,10 +276,10 @@ pub(crate) async fn change(
         .before(&before)
         .after(&changed);
     acting.commit(&act).await?;
-    Ok(answer(StatusCode::OK, &changed))
+    Ok(respond(StatusCode::OK, &changed))
 }
 
-/// `flatten` and `deny_unknown_fields` do not go together, so the key is taken out first.
+/// `flatten` and `deny_unknown_fields` cannot be combined, so the key is removed first.
 pub(crate) struct NewDefinitionStrict(NewDefinition);
 
 impl<'de> Deserialize<'de> for NewDefinitionStrict {
@@ -287,7 +287,7 @@ impl<'de> Deserialize<'de> for NewDefinitionStrict {
         use serde::de::Error as _;
         let mut fields = Fields::deserialize(from)?;
         let key = fields.remove("key").ok_or_else(|| D::Error::missing_field("key"))?;
-        let key = key.as_str().ok_or_else(|| D::Error::custom("key must be text"))?.to_owned();
+        let key = key.as_str().ok_or_else(|| D::Error::custom("key must be a string"))?.to_owned();
         let fields = DefinitionFields::deserialize(Value::from(fields)).map_err(D::Error::custom)?;
         Ok(Self(NewDefinition { key, fields }))
     }
@@ -296,7 +296,7 @@ impl<'de> Deserialize<'de> for NewDefinitionStrict {
 fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
     let invalid = |field: &str, message: &str| Err(Problem::invalid(format!("/{field}"), message));
     if given.description.as_ref().is_some_and(|text| text.chars().count() > 2000) {
-        return invalid("description", "has at most 2000 characters");
+        return invalid("description", "must have at most 2000 characters");
     }
     for (field, given) in [
         ("priority", given.priority),
@@ -319,20 +319,17 @@ fn fields(given: &DefinitionFields) -> Result<Fields, Problem> {
         ];
         for (status, seconds) in all {
             if seconds.is_some_and(|seconds| seconds > 315_360_000) {
-                return invalid(
-                    &format!("retention/{status}"),
-                    "must be at most 315360000 seconds, which is ten years",
-                );
+                return invalid(&format!("retention/{status}"), "must be at most 315360000 (ten years)");
             }
         }
     }
     match serde_json::to_value(given) {
         Ok(Value::Object(fields)) => Ok(fields),
-        _ => Err(Problem::of(ProblemKind::BadRequest, "the fields cannot be read")),
+        _ => Err(Problem::of(ProblemKind::BadRequest, "the fields are invalid")),
     }
 }
 
-fn answer(status: StatusCode, definition: &Value) -> Response {
+fn respond(status: StatusCode, definition: &Value) -> Response {
     let version = definition["version"].as_str().unwrap_or_default();
     let mut response = (status, Json(definition)).into_response();
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{version}\"")) {

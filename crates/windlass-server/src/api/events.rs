@@ -1,4 +1,4 @@
-//! Events: saying that something happened, and what it caused.
+//! Events: emitting them, and reading what they triggered.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,23 +11,25 @@ use uuid::Uuid;
 use windlass::{Act, Emitted, Event, EventFilter, EventTrigger, NewEvent};
 
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, keep, page_limit, page_offset, replay};
+use crate::http::{
+    App, Body, Id, IdempotencyKey, Problem, Query, page_limit, page_offset, replay, store_response,
+};
 
-/// An event to be.
+/// A new event.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"name": "provider.folder.updated", "payload": {"provider_id": "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09", "folder_path": "/photos"}}))]
 pub(crate) struct NewEventBody {
-    /// Words with dots between.
+    /// The name: words separated by dots.
     #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$")]
     name: String,
     #[serde(default)]
     #[schema(value_type = Option<Value>)]
     payload: Option<Value>,
-    /// The same id again is the same event: it is answered with the first one and causes nothing.
+    /// An event with the same id is a duplicate: the response is the first event, and no trigger fires.
     #[schema(min_length = 1, max_length = 500)]
     dedupe_id: Option<String>,
-    /// Handed to the jobs; the event's id, if not given.
+    /// The correlation id of the jobs (default: the id of the event).
     #[schema(min_length = 1, max_length = 500)]
     correlation_id: Option<String>,
     /// A W3C traceparent.
@@ -35,7 +37,7 @@ pub(crate) struct NewEventBody {
     trace: Option<String>,
 }
 
-/// An event that is there now, or was there before.
+/// The created or existing event.
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "the value is the library's own")]
 pub(crate) struct EventCreated {
@@ -43,11 +45,11 @@ pub(crate) struct EventCreated {
     is_duplicate: bool,
 }
 
-/// Say that something happened
+/// Emit an event
 ///
-/// The triggers that match start their jobs soon after, each exactly once.
+/// Each matching trigger enqueues its job soon after, exactly once.
 #[utoipa::path(post, path = "/api/v1/events", tag = "events", request_body = NewEventBody,
-    responses((status = 201, body = EventCreated), (status = 200, body = EventCreated, description = "This dedupe_id was there before")))]
+    responses((status = 201, body = EventCreated), (status = 200, body = EventCreated, description = "An event with this dedupe_id exists")))]
 pub(crate) async fn emit(
     State(app): State<App>,
     caller: Caller,
@@ -66,7 +68,7 @@ pub(crate) async fn emit(
     }
     let emitted: Emitted = acting.emit(&event).await?;
     let status = if emitted.is_duplicate { StatusCode::OK } else { StatusCode::CREATED };
-    keep(&acting, &key, status, &json!(emitted)).await?;
+    store_response(&acting, &key, status, &json!(emitted)).await?;
     acting.commit(&Act::new("event.emit", emitted.id)).await?;
     Ok((status, Json(emitted)).into_response())
 }
@@ -83,26 +85,26 @@ fn set<T>(event: NewEvent, value: Option<T>, with: impl FnOnce(NewEvent, T) -> N
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsQuery {
     name: Option<String>,
-    /// Only events at which a trigger failed.
+    /// Only events for which a trigger failed.
     failed: Option<bool>,
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u16>,
     #[param(minimum = 0, maximum = 10000)]
     offset: Option<u16>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<Uuid>,
 }
 
-/// Some events, newest first, with what they caused.
+/// A page of events, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Events {
     #[schema(value_type = Vec<EventShown>)]
     events: Vec<Event>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<Uuid>,
 }
 
-/// An event with what it caused.
+/// An event and the outcome at each trigger.
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "the value is the library's own")]
 pub(crate) struct EventShown {
@@ -115,14 +117,14 @@ pub(crate) struct EventShown {
     dedupe_id: Option<String>,
     correlation_id: Option<String>,
     created_by: Option<Uuid>,
-    /// Nobody has dispatched it yet, or not at all of its triggers.
+    /// Not dispatched yet, or not to all of its triggers.
     is_pending: bool,
-    /// Why it could not be dispatched; it is tried again by itself.
+    /// Why it could not be dispatched; it is retried automatically.
     problem: Option<String>,
     triggers: Vec<EventTriggerShown>,
 }
 
-/// What became of an event at one trigger.
+/// The outcome of an event at one trigger.
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "the value is the library's own")]
 pub(crate) struct EventTriggerShown {
@@ -133,9 +135,9 @@ pub(crate) struct EventTriggerShown {
     job_id: Option<Uuid>,
 }
 
-/// List events, newest first, with what they caused
+/// List events, newest first
 ///
-/// A page ends after `limit` events or about 4 MiB, whichever comes first; `next_cursor` goes on from there.
+/// A page ends after `limit` events or about 4 MiB, whichever comes first; `next_cursor` continues there.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventsQuery), responses((status = 200, body = Events)))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -157,7 +159,7 @@ pub(crate) async fn list(
     Ok(Json(Events { events, next_cursor }))
 }
 
-/// Read an event with what it caused
+/// Read an event
 #[utoipa::path(get, path = "/api/v1/events/{event_id}", tag = "events", params(("event_id" = Uuid, Path)), responses((status = 200, body = EventShown)))]
 pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Json<Event>, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
@@ -166,18 +168,18 @@ pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> 
     event.map(Json).ok_or_else(|| Problem::not_found("event"))
 }
 
-/// At which trigger.
+/// The trigger to retry.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RetryBody {
     trigger_id: Uuid,
 }
 
-/// Try an event once more at a trigger that failed
+/// Retry an event at a failed trigger
 ///
-/// As the trigger is now. 409 if it had not failed.
+/// Uses the current version of the trigger. The response is 409 if the event has not failed at this trigger.
 #[utoipa::path(post, path = "/api/v1/events/{event_id}/retry", tag = "events", request_body = RetryBody,
-    params(("event_id" = Uuid, Path)), responses((status = 200, body = EventTriggerShown), (status = 409, description = "It had not failed")))]
+    params(("event_id" = Uuid, Path)), responses((status = 200, body = EventTriggerShown), (status = 409, description = "The event has not failed at this trigger")))]
 pub(crate) async fn retry(
     State(app): State<App>,
     caller: Caller,

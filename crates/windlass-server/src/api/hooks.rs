@@ -1,7 +1,7 @@
-//! Signed hooks: a service that can call a URL but holds no token emits an event, in the form of Standard Webhooks.
+//! Signed webhooks: a service that can call a URL but has no token emits an event, as specified by Standard Webhooks.
 //!
-//! In this order: the signature, which says that the message is whole and whose it is; its time, by the database's clock; and
-//! its id, which is kept as an idempotency key is, so that the same message again is answered and does nothing.
+//! Checked in this order: the signature, which authenticates the message; its timestamp, by the clock of the database; and its id,
+//! which is stored like an idempotency key, so that a repeated message has no effect.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,25 +15,27 @@ use windlass::{Act, NewEvent};
 
 use crate::auth::{Caller, Permission, Role, Who};
 use crate::hooks::{Hook, Signed};
-use crate::http::{App, IdempotencyKey, Problem, ProblemKind, Raw, RawBody, Refusal, Segment, keep, replay};
+use crate::http::{
+    App, Denial, IdempotencyKey, Problem, ProblemKind, Raw, RawBody, Segment, replay, store_response,
+};
 
-/// How far a message's time may be from ours. Ids are kept for seven days, so that within it none is forgotten.
+/// The allowed difference between the timestamp and the clock. Ids are kept for seven days, which is longer.
 const TOLERANCE: SignedDuration = SignedDuration::from_mins(5);
-const LONGEST_ID: usize = 100;
-/// Lines about refused messages that are logged per minute: anybody can cause them. The audit trail counts them all.
-const MOST_LINES: u32 = 60;
+const MAX_ID_LENGTH: usize = 100;
+/// The maximum number of log lines per minute about rejected messages, which anybody can send. The audit trail counts all of them.
+const MAX_LINES: u32 = 60;
 
 /// Receive a signed event
 ///
-/// For services that hold no token: the message is known by its signature (Standard Webhooks: HMAC-SHA256 over
-/// `id.timestamp.body`). The body becomes the payload of the hook's event. The same `webhook-id` again is answered the same and
-/// does nothing; a time that is more than five minutes off is refused.
+/// For services without a token: the message is authenticated by its signature (Standard Webhooks: HMAC-SHA256 over
+/// `id.timestamp.body`). The body becomes the payload of the event. A repeated `webhook-id` gets the same response and has no
+/// effect; a timestamp that differs by more than five minutes is rejected.
 #[utoipa::path(post, path = "/api/v1/hooks/{hook}", tag = "events", request_body = Value,
-    params(("hook" = String, Path, description = "The hook's name in the server's file"),
-           ("webhook-id" = String, Header, description = "Of the message; the same again is a repetition"),
-           ("webhook-timestamp" = String, Header, description = "When it was sent, in seconds of the Unix epoch"),
-           ("webhook-signature" = String, Header, description = "`v1,` and base64; several with spaces between")),
-    responses((status = 201, body = crate::api::events::EventCreated), (status = 401, description = "The signature or the time does not fit")))]
+    params(("hook" = String, Path, description = "The name of the hook in the hooks file"),
+           ("webhook-id" = String, Header, description = "The id of the message"),
+           ("webhook-timestamp" = String, Header, description = "When it was sent, in seconds since the Unix epoch"),
+           ("webhook-signature" = String, Header, description = "`v1,` and base64; several are separated by spaces")),
+    responses((status = 201, body = crate::api::events::EventCreated), (status = 401, description = "The signature or the timestamp is invalid")))]
 pub(crate) async fn receive(
     State(app): State<App>,
     Segment(name): Segment,
@@ -44,22 +46,22 @@ pub(crate) async fn receive(
     if let Err(problem) = &answer
         && problem.kind == ProblemKind::Unauthorized
     {
-        if app.rates().has_room(MOST_LINES, "hook refused") {
+        if app.rates().has_room(MAX_LINES, "hook refused") {
             let hook = windlass::text::storable(name.as_bytes(), 100);
-            tracing::warn!(?hook, why = problem.detail, "a signed event was refused");
+            tracing::warn!(?hook, reason = problem.detail, "a signed event was rejected");
         }
-        app.refused(Refusal::at_hook(from.0, from.1, &name)).await;
+        app.record_denial(Denial::at_hook(from.0, from.1, &name)).await;
     }
     answer
 }
 
 async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
-    // What is not signed at all is not read. What is, is: whether there is such a hook must not be told by how much is read.
+    // The body of an unsigned message is not read. A signed one is always read, so that this does not reveal whether the hook exists.
     if !["webhook-id", "webhook-timestamp", "webhook-signature"]
         .iter()
         .all(|name| raw.headers().contains_key(*name))
     {
-        return Err(refused(NOT_KNOWN));
+        return Err(rejected(INVALID_SIGNATURE));
     }
     let (from_address, request_id) = (raw.from_address.clone(), raw.request_id.clone());
     let raw = raw.read(app).await?;
@@ -77,20 +79,20 @@ async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
     let payload = payload(&raw.bytes, app.options().max_body_bytes)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if acting.now().await?.duration_since(sent_at).abs() > TOLERANCE {
-        return Err(refused("the message's time is more than five minutes off"));
+        return Err(rejected("the timestamp differs by more than five minutes"));
     }
-    // With spaces, which no Idempotency-Key of a caller has: nobody else can take the key of a message.
+    // With spaces, which an Idempotency-Key header cannot have, so that no caller can use the key of a message.
     let key = IdempotencyKey { key: Some(format!("hook {name} {id}")), tenant: None };
     if let Some(again) = replay(&acting, &key, &Sha256::digest(&raw.bytes)).await? {
         return Ok(again);
     }
     let emitted = acting.emit(&NewEvent::new(&hook.event).payload(&payload)).await?;
-    keep(&acting, &key, StatusCode::CREATED, &json!(emitted)).await?;
+    store_response(&acting, &key, StatusCode::CREATED, &json!(emitted)).await?;
     acting.commit(&Act::new("event.emit", emitted.id)).await?;
     Ok((StatusCode::CREATED, Json(emitted)).into_response())
 }
 
-/// The hook whose message this is. Whether there is no such hook or the signature is wrong cannot be told from outside.
+/// The hook of this message. An unknown hook and an invalid signature have the same response.
 fn known<'a>(app: &'a App, name: &str, raw: &'a RawBody) -> Result<(&'a Hook, &'a str, Timestamp), Problem> {
     let signed = Signed {
         id: text(&raw.headers, "webhook-id"),
@@ -99,31 +101,31 @@ fn known<'a>(app: &'a App, name: &str, raw: &'a RawBody) -> Result<(&'a Hook, &'
         signatures: text(&raw.headers, "webhook-signature"),
     };
     let hook = app.options().hooks.get(name);
-    let is_known = hook.map_or_else(|| signed.against_nobody(), |hook| hook.knows(&signed));
+    let is_known = hook.map_or_else(|| signed.verify_unknown(), |hook| hook.verifies(&signed));
     let at = signed.timestamp.parse().ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    let is_id = (1..=LONGEST_ID).contains(&signed.id.len());
+    let is_id = (1..=MAX_ID_LENGTH).contains(&signed.id.len());
     match (hook, at) {
         (Some(hook), Some(at)) if is_known && is_id => Ok((hook, signed.id, at)),
-        _ => Err(refused(NOT_KNOWN)),
+        _ => Err(rejected(INVALID_SIGNATURE)),
     }
 }
 
-const NOT_KNOWN: &str = "the signature does not fit the message, or there is no such hook";
+const INVALID_SIGNATURE: &str = "the signature is invalid, or the hook does not exist";
 
-fn refused(why: &str) -> Problem {
-    Problem::of(ProblemKind::Unauthorized, why)
+fn rejected(reason: &str) -> Problem {
+    Problem::of(ProblemKind::Unauthorized, reason)
 }
 
-/// A header as text, empty if there is none.
+/// A header as text; empty if it is missing.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Any JSON that an event may have; read only after its sender is known.
+/// The payload of the event; parsed only after the sender is authenticated.
 fn payload(bytes: &[u8], most: usize) -> Result<Value, Problem> {
     let text = std::str::from_utf8(bytes)
-        .map_err(|_| Problem::of(ProblemKind::BadRequest, "the body is not UTF-8"))?;
+        .map_err(|_| Problem::of(ProblemKind::BadRequest, "the body must be UTF-8"))?;
     json::check(text, &JsonLimits { max_bytes: most, ..JsonLimits::default() })
-        .map_err(|refused| Problem::invalid(refused.pointer, refused.problem.to_string()))?;
+        .map_err(|error| Problem::invalid(error.pointer, error.problem.to_string()))?;
     serde_json::from_str(text).map_err(|error| Problem::of(ProblemKind::BadRequest, error.to_string()))
 }

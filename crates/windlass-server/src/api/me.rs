@@ -1,4 +1,4 @@
-//! Who am I: for people who hold a token and wonder.
+//! The current caller and its permissions.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,20 +11,20 @@ use crate::auth::session::{Secure, session_hash};
 use crate::auth::{Caller, Permission, Role, Secret, accounts};
 use crate::http::{App, Body, Problem};
 
-/// The caller as the server sees them.
+/// The current caller.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Me {
-    /// What and which: `token:…`, `user:…` or `jwt:…`.
+    /// The kind and the id: `token:…`, `user:…` or `jwt:…`.
     #[schema(example = "token:4f0c9be1a7d2e853")]
     name: String,
     role: Role,
-    /// The tenant that is acted for.
+    /// The current tenant.
     tenant_id: Uuid,
-    /// What may be done.
+    /// The permissions of the caller.
     permissions: Vec<&'static str>,
 }
 
-/// Who am I, and what may I do
+/// Read the current caller and its permissions
 #[utoipa::path(get, path = "/api/v1/me", tag = "me", responses((status = 200, body = Me)))]
 pub(crate) async fn read(caller: Caller) -> Json<Me> {
     let scopes = Permission::ALL.into_iter().skip(2);
@@ -32,7 +32,7 @@ pub(crate) async fn read(caller: Caller) -> Json<Me> {
     Json(Me { name: caller.name(), role: caller.role, tenant_id: caller.tenant(), permissions })
 }
 
-/// A new password for oneself.
+/// A password change.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PasswordChange {
@@ -44,7 +44,7 @@ pub(crate) struct PasswordChange {
 
 /// Change your password
 ///
-/// For people who signed in with one. It ends every other session of the account.
+/// For users who signed in with a password. It ends all other sessions of the account.
 #[utoipa::path(post, path = "/api/v1/me/password", tag = "me", request_body = PasswordChange, responses((status = 204)))]
 pub(crate) async fn change_password(
     State(app): State<App>,

@@ -1,4 +1,4 @@
-//! How long what is finished is kept: a tenant's own rules, how far pruning has come, and what waits for its artifact.
+//! Retention: the rules of a tenant, the progress of deletion, and jobs whose artifacts must be deleted first.
 
 pub(crate) mod holds;
 
@@ -15,22 +15,22 @@ use windlass::{Act, PurgeWait, RetentionProgress, RetentionRule};
 use crate::auth::Caller;
 use crate::http::{App, Body, Problem, Query};
 
-/// What is kept, and how far pruning has come. Definitions have a schema `Retention`, which is another.
+/// The retention rules and the progress of deletion. Not the schema `Retention` of definitions.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RetentionReport)]
 pub(crate) struct Retention {
-    /// The tenant's own rules, which come before its definitions'.
+    /// The rules of the tenant, which take precedence over those of the definitions.
     #[schema(value_type = Vec<RetentionRuleShown>)]
     rules: Vec<RetentionRule>,
-    /// Every rule that concerns the tenant, with how far it has come.
+    /// The progress of every rule that applies to the tenant.
     #[schema(value_type = Vec<RetentionProgressShown>)]
     progress: Vec<RetentionProgress>,
-    /// Jobs past their retention whose artifact is to be removed first, longest waiting first, at most 500.
+    /// Expired jobs whose artifact must be deleted first, oldest first, at most 500.
     #[schema(value_type = Vec<PurgeWaitShown>)]
     waits: Vec<PurgeWait>,
 }
 
-/// A rule of the tenant's own.
+/// A retention rule of the tenant.
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "the value is the library's own")]
 #[schema(as = RetentionRule)]
@@ -39,24 +39,24 @@ pub(crate) struct RetentionRuleShown {
     definition_key: String,
     /// succeeded, failed, dead_letter, canceled or event
     status: String,
-    /// null is for ever
+    /// null means forever
     keep_seconds: Option<i64>,
 }
 
-/// How far one rule has come.
+/// The progress of one rule.
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "the value is the library's own")]
 #[schema(as = RetentionProgress)]
 pub(crate) struct RetentionProgressShown {
-    /// None for a definition's own rule.
+    /// Null for the rule of a definition.
     tenant_id: Option<Uuid>,
     definition_key: String,
     status: String,
     keep_seconds: i64,
-    /// Everything that ended before this instant has been looked at.
+    /// Everything that ended before this instant has been checked.
     #[schema(format = DateTime)]
     reached: Option<String>,
-    /// How much of the time that is past retention is still to be looked at.
+    /// How far deletion is behind, in seconds.
     behind_seconds: Option<i64>,
     /// Jobs deleted so far.
     purged: i64,
@@ -64,20 +64,20 @@ pub(crate) struct RetentionProgressShown {
     looked_at: Option<String>,
 }
 
-/// A job past its retention that waits until its artifact is removed.
+/// An expired job that waits until its artifact is deleted.
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "the value is the library's own")]
 #[schema(as = PurgeWait)]
 pub(crate) struct PurgeWaitShown {
     job_id: Uuid,
     cleanup_job_id: Uuid,
-    /// Of the job that removes it; dead_letter or failed needs somebody to look.
+    /// The status of the job that deletes the artifact; dead_letter and failed need attention.
     cleanup_status: Option<String>,
     #[schema(format = DateTime)]
     since: String,
 }
 
-/// What is kept, and how far pruning has come
+/// Read retention rules and their progress
 #[utoipa::path(get, path = "/api/v1/retention", tag = "retention", responses((status = 200, body = Retention)))]
 pub(crate) async fn read(State(app): State<App>, caller: Caller) -> Result<Json<Retention>, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
@@ -88,22 +88,22 @@ pub(crate) async fn read(State(app): State<App>, caller: Caller) -> Result<Json<
     Ok(Json(Retention { rules, progress, waits }))
 }
 
-/// A rule to be.
+/// A new rule.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"definition_key": "sync-dropbox", "status": "succeeded", "keep_seconds": 604800}))]
 pub(crate) struct RuleBody {
-    /// Which definition's jobs; all of them, if left out.
+    /// The definition (default: all).
     #[schema(min_length = 1, max_length = 200)]
     definition_key: Option<String>,
     status: KeptStatus,
-    /// null keeps for ever
+    /// null keeps forever
     #[serde(deserialize_with = "given")]
     #[schema(required, minimum = 0, maximum = 3_162_240_000_u64)]
     keep_seconds: Option<u64>,
 }
 
-/// What a rule is about: jobs that ended so, or events.
+/// The status of the jobs, or events.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum KeptStatus {
@@ -126,14 +126,14 @@ impl KeptStatus {
     }
 }
 
-/// For ever is said, not left out: a rule that deletes nothing must not come about by forgetting a field.
+/// Null must be given explicitly: omitting a field by mistake must not create a rule that keeps data forever.
 fn given<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     Option::deserialize(from)
 }
 
-/// Set a rule of the tenant's own
+/// Set a retention rule of the tenant
 ///
-/// It comes before what the definitions say, and counts at once, also for what was passed over before.
+/// It takes precedence over the rules of the definitions, and applies immediately, also to jobs that were already checked.
 #[utoipa::path(post, path = "/api/v1/retention/rules", tag = "retention", request_body = RuleBody,
     responses((status = 200, body = RetentionRuleShown)))]
 pub(crate) async fn set(
@@ -153,18 +153,18 @@ pub(crate) async fn set(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RuleQuery {
-    /// Of which definition; the rule for all of them, if left out.
+    /// The definition (default: the rule for all).
     #[param(min_length = 1, max_length = 200)]
     definition_key: Option<String>,
     #[param(inline)]
     status: KeptStatus,
 }
 
-/// Take a rule of the tenant's own away
+/// Remove a retention rule of the tenant
 ///
-/// What the definitions say holds again.
+/// The rules of the definitions apply again.
 #[utoipa::path(delete, path = "/api/v1/retention/rules", tag = "retention", params(RuleQuery),
-    responses((status = 204, description = "It is gone"), (status = 404, description = "The tenant has no such rule")))]
+    responses((status = 204, description = "Removed"), (status = 404, description = "Rule not found")))]
 pub(crate) async fn clear(
     State(app): State<App>,
     caller: Caller,

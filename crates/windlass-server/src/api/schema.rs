@@ -1,13 +1,13 @@
-//! The library's values as the OpenAPI document describes them. The library knows no OpenAPI; a test compares these fields with
-//! what is really answered.
+//! The types of the library as the OpenAPI document describes them. The library does not depend on OpenAPI; a test compares these
+//! fields with real responses.
 
-#![allow(dead_code, reason = "read by the document's generator alone")]
+#![allow(dead_code, reason = "only the OpenAPI generator reads them")]
 
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// A job with the status it has now.
+/// A job with its current status.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Job {
     id: Uuid,
@@ -41,7 +41,7 @@ pub(crate) struct Job {
     max_attempts: i32,
     #[schema(format = DateTime)]
     lease_expires_at: Option<String>,
-    /// The worker that runs it, or that ended it.
+    /// The worker that runs it, or that ran it last.
     claimed_by_worker: Option<String>,
     last_error: Option<String>,
     created_by: Option<Uuid>,
@@ -62,7 +62,7 @@ pub(crate) struct Job {
     deadline: Option<String>,
     #[schema(format = DateTime)]
     cancel_requested_at: Option<String>,
-    /// Why it ended as it did, where that is not plain: poison, expired, dependency, …
+    /// Why it ended, if the status alone does not show it: poison, expired, dependency, …
     reason: Option<String>,
 }
 
@@ -82,9 +82,9 @@ pub(crate) struct Attempt {
     exit_code: Option<i32>,
     /// The signal that ended it, if one did.
     signal: Option<i32>,
-    /// The most memory it held, in kilobytes.
+    /// The peak memory, in kilobytes.
     max_rss_kb: Option<i64>,
-    /// The last that it said of how far it was.
+    /// The last reported progress.
     progress_percent: Option<f32>,
     progress_message: Option<String>,
     /// running, succeeded, failed, timeout, canceled, lost, snoozed or released
@@ -104,15 +104,15 @@ pub(crate) struct Why {
     reasons: Vec<Reason>,
 }
 
-/// One thing that keeps a job from running, or says that nothing does.
+/// One reason why a job is not running, or that it is.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Reason {
     /// Stable, such as not_due, waits_for_job, queue_paused, no_worker_knows_key, behind_others_in_line, running, finished.
     #[schema(example = "no_worker_knows_key")]
     code: String,
-    #[schema(example = "no live worker knows \"sync-dropbox\"")]
+    #[schema(example = "no live worker has a handler for \"sync-dropbox\"")]
     message: String,
-    /// What would change it.
+    /// How to resolve it.
     #[schema(example = "start a worker with a handler or a command for \"sync-dropbox\"")]
     remedy: String,
 }
@@ -130,7 +130,7 @@ pub(crate) struct StatusCounts {
     canceled: i64,
 }
 
-/// Jobs by status, and how long the oldest has waited.
+/// Jobs by status, and the age of the oldest queued one.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Summary {
     queued: i64,
@@ -144,19 +144,19 @@ pub(crate) struct Summary {
     oldest_queued_age_seconds: Option<f64>,
 }
 
-/// How a tenant's jobs stand.
+/// The job counts of a tenant.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct TenantSummary {
     tenant_id: Uuid,
     counts: StatusCounts,
     running: i64,
-    /// None, if none is queued.
+    /// Null if no job is queued.
     oldest_queued_age_seconds: Option<f64>,
     queues: std::collections::BTreeMap<String, Summary>,
     definitions: std::collections::BTreeMap<String, Summary>,
 }
 
-/// How all tenants' jobs stand.
+/// The job counts of all tenants.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Overview {
     all: Summary,
@@ -178,18 +178,18 @@ pub(crate) struct Tenant {
     weight: i32,
     timezone: String,
     max_queued: Option<i64>,
-    /// The most of its jobs that run at the same time; none is no limit.
+    /// The maximum number of jobs that run at the same time; null for no limit.
     max_running: Option<i32>,
     requests_per_minute: Option<i32>,
-    /// The most combinations of definition, queue and priority that its jobs may use.
+    /// The maximum number of lanes: combinations of definition, queue and priority.
     max_lanes: i32,
-    /// The most queue names that its jobs may use.
+    /// The maximum number of queue names.
     max_queue_names: i32,
-    /// The most triggers that it may have.
+    /// The maximum number of triggers.
     max_triggers: i32,
-    /// How many of its jobs are gone, while it is being deleted.
+    /// The number of deleted jobs, while the tenant is being deleted.
     purged_jobs: i64,
-    /// Why its deletion cannot go on, if so.
+    /// What blocks the deletion, if anything.
     #[schema(example = "something of it is under legal hold")]
     purge_blocked: Option<String>,
     #[schema(format = DateTime)]
@@ -201,7 +201,7 @@ pub(crate) struct Tenant {
 /// An API token, without its secret.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Token {
-    /// All zeroes for the installation's own.
+    /// All zeros for tokens of the installation.
     tenant_id: Uuid,
     id: String,
     /// api, worker or admin
@@ -248,10 +248,10 @@ pub(crate) struct Invitation {
     expires_at: String,
 }
 
-/// The last link of one chain of the audit trail.
+/// The last entry of one hash chain of the audit trail.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AuditHead {
-    /// Nil for the installation's own chain.
+    /// All zeros for the chain of the installation.
     tenant_id: Uuid,
     #[schema(minimum = 1)]
     position: i64,
@@ -262,11 +262,11 @@ pub(crate) struct AuditHead {
     sealed_at: String,
 }
 
-/// Something that is wrong with the audit trail.
+/// A fault in the audit trail.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AuditFault {
     tenant_id: Uuid,
-    /// Where in the tenant's chain.
+    /// The position in the chain of the tenant.
     position: Option<i64>,
     audit_id: Option<i64>,
     problem: String,
@@ -278,7 +278,7 @@ pub(crate) struct Worker {
     worker_id: String,
     hostname: String,
     version: String,
-    /// None named means all.
+    /// Empty means all.
     queues: Vec<String>,
     definition_keys: Vec<String>,
     #[schema(format = DateTime)]
@@ -294,14 +294,14 @@ pub(crate) struct Worker {
     stopped_at: Option<String>,
     #[schema(value_type = Value)]
     metadata: serde_json::Value,
-    /// alive, quiet, stale (its lease has run out), lost (and others were given its jobs) or stopped
+    /// alive, quiet (draining), stale (its lease has expired), lost (its jobs were given to other workers) or stopped
     status: String,
-    /// It fell silent without a goodbye: it is stale or lost.
+    /// It has missed heartbeats without having stopped: it is stale or lost.
     is_stale: bool,
     seen_seconds_ago: f64,
 }
 
-/// One row of the audit trail.
+/// One entry of the audit trail.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct AuditEntry {
     id: i64,

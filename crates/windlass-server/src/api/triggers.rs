@@ -1,4 +1,4 @@
-//! A tenant's triggers: schedules, and what waits for events.
+//! The triggers of a tenant: schedules and event triggers.
 
 pub(crate) mod schema;
 pub(crate) mod verbs;
@@ -15,7 +15,8 @@ use windlass::{Act, Cron, NewTrigger, Trigger, TriggerType};
 
 use crate::auth::Caller;
 use crate::http::{
-    App, Body, Id, IdempotencyKey, Problem, Query, expected_version, keep, page_limit, page_offset, replay,
+    App, Body, Id, IdempotencyKey, Problem, Query, expected_version, page_limit, page_offset, replay,
+    store_response,
 };
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -29,16 +30,16 @@ pub(crate) struct ListQuery {
     limit: Option<u16>,
     #[param(minimum = 0, maximum = 10000)]
     offset: Option<u16>,
-    /// The `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<Uuid>,
 }
 
-/// Some triggers, newest first.
+/// A page of triggers, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Triggers {
     #[schema(value_type = Vec<schema::Trigger>)]
     triggers: Vec<Value>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<Uuid>,
 }
 
@@ -60,7 +61,7 @@ pub(crate) async fn list(
 
 /// Create a trigger
 #[utoipa::path(post, path = "/api/v1/jobs/triggers", tag = "triggers", request_body = schema::NewTrigger,
-    responses((status = 201, body = schema::Trigger, headers(("ETag" = String, description = "The trigger's generation")))))]
+    responses((status = 201, body = schema::Trigger, headers(("ETag" = String, description = "The generation of the trigger")))))]
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
@@ -73,9 +74,9 @@ pub(crate) async fn create(
         return Ok(again);
     }
     let trigger = acting.create_trigger(&new).await?;
-    keep(&acting, &key, StatusCode::CREATED, &shown(&trigger)).await?;
+    store_response(&acting, &key, StatusCode::CREATED, &shown(&trigger)).await?;
     acting.commit(&Act::new("trigger.create", trigger.id).after(&trigger)).await?;
-    let mut response = answer(StatusCode::CREATED, &trigger);
+    let mut response = respond(StatusCode::CREATED, &trigger);
     if let Ok(place) = HeaderValue::from_str(&format!("/api/v1/jobs/triggers/{}", trigger.id)) {
         response.headers_mut().insert(header::LOCATION, place);
     }
@@ -84,22 +85,22 @@ pub(crate) async fn create(
 
 /// Read a trigger
 #[utoipa::path(get, path = "/api/v1/jobs/triggers/{trigger_id}", tag = "triggers", params(("trigger_id" = Uuid, Path)),
-    responses((status = 200, body = schema::Trigger, headers(("ETag" = String, description = "The trigger's generation")))))]
+    responses((status = 200, body = schema::Trigger, headers(("ETag" = String, description = "The generation of the trigger")))))]
 pub(crate) async fn read(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
     let trigger = looking.trigger(id).await?;
     looking.end().await?;
-    trigger.map(|trigger| answer(StatusCode::OK, &trigger)).ok_or_else(|| Problem::not_found("trigger"))
+    trigger.map(|trigger| respond(StatusCode::OK, &trigger)).ok_or_else(|| Problem::not_found("trigger"))
 }
 
 /// Change a trigger
 ///
-/// What is given is merged over what is there; null takes the default. Nothing of what it was before fires after this. With
-/// `If-Match`, only if nobody changed it since: 412 otherwise.
+/// The given fields replace the current ones; null resets a field to its default. The previous version does not fire any more.
+/// With `If-Match`, only if the generation has not changed; otherwise the response is 412.
 #[utoipa::path(patch, path = "/api/v1/jobs/triggers/{trigger_id}", tag = "triggers", request_body = schema::TriggerFields,
-    params(("trigger_id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The generation that was seen")),
-    responses((status = 200, body = schema::Trigger, headers(("ETag" = String, description = "The trigger's generation"))),
-              (status = 412, description = "It was changed in the meantime")))]
+    params(("trigger_id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The expected generation")),
+    responses((status = 200, body = schema::Trigger, headers(("ETag" = String, description = "The generation of the trigger"))),
+              (status = 412, description = "The trigger has changed")))]
 pub(crate) async fn change(
     State(app): State<App>,
     caller: Caller,
@@ -108,22 +109,22 @@ pub(crate) async fn change(
     body: Body<Map<String, Value>>,
 ) -> Result<Response, Problem> {
     if body.value.contains_key("created_by") {
-        return Err(Problem::invalid("/created_by", "is not yours to change"));
+        return Err(Problem::invalid("/created_by", "cannot be changed"));
     }
     let seen = generation(&headers)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let before = acting.trigger(id).await?;
     let trigger = acting.update_trigger(id, seen, &body.value).await?;
     acting.commit(&Act::new("trigger.update", id).before(&before).after(&trigger)).await?;
-    Ok(answer(StatusCode::OK, &trigger))
+    Ok(respond(StatusCode::OK, &trigger))
 }
 
 /// Delete a trigger
 ///
-/// What it did stays to be seen. With `If-Match`, only if nobody changed it since.
+/// Its history stays visible. With `If-Match`, only if the generation has not changed.
 #[utoipa::path(delete, path = "/api/v1/jobs/triggers/{trigger_id}", tag = "triggers",
-    params(("trigger_id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The generation that was seen")),
-    responses((status = 204, description = "It is gone"), (status = 412, description = "It was changed in the meantime")))]
+    params(("trigger_id" = Uuid, Path), ("If-Match" = Option<String>, Header, description = "The expected generation")),
+    responses((status = 204, description = "Deleted"), (status = 412, description = "The trigger has changed")))]
 pub(crate) async fn delete(
     State(app): State<App>,
     caller: Caller,
@@ -138,7 +139,7 @@ pub(crate) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What is no generation of ours is one that nobody has.
+/// An invalid generation is treated like one that never matches.
 fn generation(headers: &HeaderMap) -> Result<Option<i32>, Problem> {
     Ok(expected_version(headers)?.map(|version| version.parse().unwrap_or(-1)))
 }
@@ -151,7 +152,7 @@ fn shown(trigger: &Trigger) -> Value {
     value
 }
 
-fn answer(status: StatusCode, trigger: &Trigger) -> Response {
+fn respond(status: StatusCode, trigger: &Trigger) -> Response {
     let mut response = (status, Json(shown(trigger))).into_response();
     if let Ok(tag) = HeaderValue::from_str(&format!("\"{}\"", trigger.generation)) {
         response.headers_mut().insert(header::ETAG, tag);

@@ -1,7 +1,7 @@
-//! What happens to accounts, for the API and for pages alike: a tenant invites an address, whoever holds the link accepts for
-//! the account of that address, people change their password, administrators make links that reset one.
+//! Account operations, for the API and for the pages: a tenant invites an email address, the holder of the link accepts with the
+//! account of that address, users change their password, administrators create password reset links.
 //!
-//! A link's secret is shown once, to whoever made the link. They pass it on by their own means.
+//! The secret of a link is shown once, to the person who created it, who passes it on.
 
 use uuid::Uuid;
 use windlass::{
@@ -16,13 +16,13 @@ use super::password::{hash_password, verify_password};
 use super::role::Role;
 use super::secret::Secret;
 use super::session::{self, Begun, From};
-use crate::http::{App, Problem, ProblemKind, Refusal};
+use crate::http::{App, Denial, Problem, ProblemKind};
 
 pub(crate) const INVITATION_SECONDS: u32 = 7 * 24 * 3600;
-pub(crate) const LONGEST_INVITATION_SECONDS: u32 = 30 * 24 * 3600;
+pub(crate) const MAX_INVITATION_SECONDS: u32 = 30 * 24 * 3600;
 const RESET_SECONDS: u32 = 24 * 3600;
 
-/// Offers an address a membership of the caller's tenant, within the caller's transaction.
+/// Invites an email address to the caller's tenant, within the caller's transaction.
 pub(crate) async fn invite(
     acting: &Acting,
     caller: &Caller,
@@ -30,8 +30,8 @@ pub(crate) async fn invite(
     role: MemberRole,
     seconds: u32,
 ) -> Result<(Invitation, LinkSecret), Problem> {
-    if !(60..=LONGEST_INVITATION_SECONDS).contains(&seconds) {
-        let message = format!("must be between 60 and {LONGEST_INVITATION_SECONDS}, which is thirty days");
+    if !(60..=MAX_INVITATION_SECONDS).contains(&seconds) {
+        let message = format!("must be between 60 and {MAX_INVITATION_SECONDS} (30 days)");
         return Err(Problem::invalid("/expires_in_seconds", message));
     }
     let email = email_address(email)?;
@@ -50,10 +50,9 @@ pub(crate) async fn invitation(app: &App, secret: &str) -> Result<(LinkSecret, I
     found.map(|found| (secret, found)).ok_or_else(gone)
 }
 
-const GONE: &str =
-    "this invitation is not valid: it was used, replaced or revoked, or it has expired; ask for a new one";
+const GONE: &str = "the invitation is no longer valid: it was used, replaced or revoked, or it has expired; ask for a new one";
 
-/// Accepts as the person of a session, and makes the session look at the new tenant.
+/// Accepts as the user of a session, and switches the session to the new tenant.
 pub(crate) async fn accept(
     app: &App,
     (secret, invited): (&LinkSecret, &InvitedTo),
@@ -68,7 +67,7 @@ pub(crate) async fn accept(
     Ok(member)
 }
 
-/// Makes the account of the invited address, accepts for it and signs it in.
+/// Creates the account of the invited address, accepts for it and signs it in.
 pub(crate) async fn accept_as_new(
     app: &App,
     (secret, invited): (&LinkSecret, &InvitedTo),
@@ -77,17 +76,17 @@ pub(crate) async fn accept_as_new(
     from: &From,
 ) -> Result<Begun, Problem> {
     let name = person_name(name)?;
-    // Counted as an attempt: whoever holds a link must not be able to ask without end whether an address has an account.
-    let (attempt, place) = app.attempts().begin(from.address.as_deref(), &invited.email)?.place()?;
+    // Counted as an attempt: the holder of a link must not be able to find out without limit which addresses have accounts.
+    let (attempt, slot) = app.attempts().begin(from.address.as_deref(), &invited.email)?.slot()?;
     let account = NewAccount { id: Uuid::new_v4(), name, password_hash: hash_password(password).await? };
-    drop(place);
+    drop(slot);
     let acting = app.queue().act(Reach::Tenant(invited.tenant_id), &actor(account.id, from)).await?;
     let made = acting.accept_invitation_as_new(invited.tenant_id, &secret.hash(), &account).await?;
     let Some(member) = made else {
         drop(acting);
-        // In the installation's trail: a tenant that learns by its own invitations who has an account is seen there.
-        app.refused(Refusal::at_invitation(from.address.clone(), invited.id)).await;
-        let detail = "no account was made: this address has one already, with which you can sign in, or the invitation is not valid any more";
+        // Recorded for the installation, so that a tenant that probes accounts with invitations is noticed.
+        app.record_denial(Denial::at_invitation(from.address.clone(), invited.id)).await;
+        let detail = "no account was created: this address already has one, with which you can sign in, or the invitation is no longer valid";
         return Err(Problem::of(ProblemKind::Conflict, detail));
     };
     acting.commit(&Act::new("invitation.accept", invited.id).after(&member)).await?;
@@ -96,7 +95,7 @@ pub(crate) async fn accept_as_new(
     session::begin(app, of, &format!("user:{}", account.id), from).await
 }
 
-/// Gives a member of the caller's tenant another role.
+/// Changes the role of a member of the caller's tenant.
 pub(crate) async fn set_role(
     app: &App,
     caller: &Caller,
@@ -117,13 +116,13 @@ pub(crate) async fn remove(app: &App, caller: &Caller, user: Uuid) -> Result<Mem
     Ok(removed)
 }
 
-/// A member whom this caller may change: one who may do nothing that the caller may not. Their role stays until the end.
+/// A member whom the caller can change: one without more permissions than the caller. The role is locked until the commit.
 async fn managed(app: &App, caller: &Caller, user: Uuid) -> Result<(Acting, Member), Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let member = acting.lock_member(caller.tenant(), user).await?;
     let role: Option<Role> = member.role.parse().ok();
     if role.is_none_or(|role| caller.check_grant(role, None).is_err()) {
-        let detail = "this member may do more than you may, and is not yours to change";
+        let detail = "this member has more permissions than you";
         return Err(Problem::of(ProblemKind::Forbidden, detail));
     }
     Ok((acting, member))
@@ -138,21 +137,21 @@ pub(crate) async fn change_password(
     new: Secret,
 ) -> Result<(), Problem> {
     let Who::User { id, email } = &caller.who else {
-        let detail = "only people who sign in with a password have one to change";
+        let detail = "only users who sign in with a password can change it";
         return Err(Problem::of(ProblemKind::Forbidden, detail));
     };
     let attempt = app.attempts().begin(caller.from_address.as_deref(), email)?;
-    let wrong = || Problem::invalid("/current_password", "is not your password");
+    let wrong = || Problem::invalid("/current_password", "is not correct");
     let account = app.queue().account(email).await?.filter(|account| account.id == *id);
     let old_hash = account.and_then(|account| account.password_hash).ok_or_else(wrong)?;
-    let (attempt, place) = attempt.place()?;
+    let (attempt, slot) = attempt.slot()?;
     if !verify_password(current, Some(old_hash.clone())).await? {
-        app.refused(Refusal::of_act(caller, "password.change", id.to_string())).await;
+        app.record_denial(Denial::of_action(caller, "password.change", id.to_string())).await;
         return Err(wrong());
     }
     attempt.succeeded();
     let new_hash = hash_new(new).await?;
-    drop(place);
+    drop(slot);
     let acting = app.queue().act(caller.wide_reach(), &caller.actor()).await?;
     let hashes = (old_hash.as_str(), new_hash.as_str());
     if !acting.change_password(*id, hashes, session.as_ref().map(<[u8; 32]>::as_slice)).await? {
@@ -162,7 +161,7 @@ pub(crate) async fn change_password(
     Ok(())
 }
 
-/// The fields of both forms are called so.
+/// Both forms call the field `new_password`.
 async fn hash_new(password: Secret) -> Result<String, Problem> {
     hash_password(password).await.map_err(|problem| match problem.errors.first() {
         Some(fault) => Problem::invalid("/new_password", fault.message.clone()),
@@ -170,8 +169,8 @@ async fn hash_new(password: Secret) -> Result<String, Problem> {
     })
 }
 
-/// Makes a link with which the person of this address sets a new password. A super-admin may for every account; a tenant's
-/// administrator for a member of theirs that is no member elsewhere and may not do more than they.
+/// Creates a password reset link for the account of this address. A super-admin can do it for every account; a tenant admin for a
+/// member of the tenant who is not a member of another one and has no more permissions than the admin.
 pub(crate) async fn create_reset(
     app: &App,
     caller: &Caller,
@@ -194,7 +193,7 @@ pub(crate) async fn create_reset(
     Ok((made, secret))
 }
 
-/// A member of the caller's tenant who may do nothing that the caller may not.
+/// A member of the caller's tenant without more permissions than the caller.
 async fn member_within(app: &App, caller: &Caller, email: &str) -> Result<Uuid, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
     let members = looking.members(caller.tenant()).await?;
@@ -205,41 +204,41 @@ async fn member_within(app: &App, caller: &Caller, email: &str) -> Result<Uuid, 
     Ok(member.user_id)
 }
 
-/// One answer for every reason, so that nobody learns of other tenants' members.
+/// The same response for every reason, so that the members of other tenants are not revealed.
 fn not_possible() -> Problem {
-    let detail = "not possible for this account; ask the installation's administrator";
+    let detail = "not possible for this account; ask a super-admin";
     Problem::of(ProblemKind::Forbidden, detail)
 }
 
-/// Whose password a link sets.
+/// The account of a password reset link.
 pub(crate) async fn reset(app: &App, secret: &str) -> Result<(LinkSecret, ResetOf), Problem> {
-    let secret = LinkSecret::parse(secret).ok_or_else(reset_gone)?;
+    let secret = LinkSecret::parse(secret).ok_or_else(invalid_reset)?;
     let found = app.queue().find_password_reset(&secret.hash()).await?;
-    found.map(|found| (secret, found)).ok_or_else(reset_gone)
+    found.map(|found| (secret, found)).ok_or_else(invalid_reset)
 }
 
-fn reset_gone() -> Problem {
-    let detail = "this link is not valid: it was used or replaced, or it has expired; ask for a new one";
+fn invalid_reset() -> Problem {
+    let detail = "the link is no longer valid: it was used or replaced, or it has expired; ask for a new one";
     Problem::of(ProblemKind::NotFound, detail)
 }
 
-/// Uses such a link: sets the password and ends every session of the account.
+/// Uses such a link: sets the password and ends all sessions of the account.
 pub(crate) async fn use_reset(
     app: &App,
     (secret, of): (&LinkSecret, &ResetOf),
     new: Secret,
     from: &From,
 ) -> Result<(), Problem> {
-    let place = app.attempts().place(from.address.as_deref())?;
+    let slot = app.attempts().slot(from.address.as_deref())?;
     let new_hash = hash_new(new).await?;
-    drop(place);
+    drop(slot);
     let acting = app.queue().act(Reach::Everything, &actor(of.user_id, from)).await?;
-    let user = acting.reset_password(&secret.hash(), &new_hash).await?.ok_or_else(reset_gone)?;
+    let user = acting.reset_password(&secret.hash(), &new_hash).await?.ok_or_else(invalid_reset)?;
     acting.commit(&Act::new("password.reset", user)).await?;
     Ok(())
 }
 
-/// The person behind a link, as the audit trail names them.
+/// The user of a link, for the audit trail.
 fn actor(user: Uuid, from: &From) -> Actor {
     Actor { name: format!("user:{user}"), from_address: from.address.clone(), ..Actor::default() }
 }

@@ -1,29 +1,29 @@
-//! How often somebody may try a password or a token. Guessing must take years, and a stranger must not be able to keep
-//! the owner of an account out.
+//! Limits failed attempts to use a password or a token. Guessing must take years, and an attacker must not be able to lock out the
+//! owner of an account.
 //!
-//! Failures are counted by source network, and by source network and account. Those of one network never stop another
-//! one. An account that fails often from everywhere is being guessed at: then each network has one failure for it, and a
-//! network without any is still let through. An attempt counts from its beginning, so that many at once are held to the same
-//! number; one that succeeds is taken back.
+//! Failures are counted by source network, and by source network and account. Those of one network never block another one. An
+//! account with many failures from many networks is under attack: then each network may fail once for it, and a network without a
+//! failure is still let through. An attempt counts from its start, so that concurrent attempts have the same limit; a successful
+//! one is subtracted.
 
 use super::counts::Counts;
-use super::line::{Line, Place, Standing};
 use super::network::{networks, whole_network};
+use super::password_queue::{PasswordQueue, Slot, Trust};
 use crate::http::{Problem, ProblemKind};
 
-/// Of an IPv4 address or an IPv6 /64, of a /56, and of a /48.
+/// Failures of an IPv4 address or an IPv6 /64, of a /56, and of a /48.
 const OF_A_NETWORK: [u32; 3] = [30, 60, 120];
 const OF_A_NETWORK_AT_AN_ACCOUNT: u32 = 10;
-/// From here on an account is being guessed at.
+/// With more failures an account is under attack.
 const OF_AN_ACCOUNT: u32 = 100;
 
 #[derive(Debug, Default)]
 pub(crate) struct Attempts {
     counts: Counts,
-    line: Line,
+    passwords: PasswordQueue,
 }
 
-/// One attempt under way. It counts as a failure unless it is told that it succeeded.
+/// One attempt in progress. It counts as a failure unless `succeeded` is called.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Attempt<'a> {
@@ -34,7 +34,7 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempts {
-    /// Begins an attempt at an account (an e-mail address or a token's id), or refuses it.
+    /// Begins an attempt for an account (an email address or the id of a token), or rejects it.
     pub(crate) fn begin(&self, address: Option<&str>, account: &str) -> Result<Attempt<'_>, Problem> {
         let networks = networks(address);
         let mut keys: Vec<u64> =
@@ -53,30 +53,30 @@ impl Attempts {
         match begun {
             Ok(()) => Ok(Attempt { attempts: self, keys, network: whole_network(address), has_failed }),
             Err(wait) => {
-                let detail = "too many failed attempts from your network address; wait and try again";
+                let detail = "too many failed attempts from your network address; try again later";
                 Err(Problem::of(ProblemKind::TooManyRequests, detail).retry_after(wait))
             }
         }
     }
 
-    /// A place in the line of passwords that are compared or hashed, for whoever holds a link.
-    pub(crate) fn place(&self, address: Option<&str>) -> Result<Place<'_>, Problem> {
-        self.line.take(&whole_network(address), Standing::Unknown)
+    /// A slot in the queue of password hashes, for the holder of a link.
+    pub(crate) fn slot(&self, address: Option<&str>) -> Result<Slot<'_>, Problem> {
+        self.passwords.take(&whole_network(address), Trust::Unknown)
     }
 }
 
 impl<'a> Attempt<'a> {
-    /// It was the right password: it does not count, and its network is known from now on.
+    /// The password was correct: the attempt does not count, and its network is now known.
     pub(crate) fn succeeded(self) {
-        self.attempts.line.welcome(&self.network);
+        self.attempts.passwords.trust(&self.network);
         self.attempts.counts.take_back(&self.keys);
     }
 
-    /// A place in the line of passwords that are compared. If there is none, nothing is compared, and the attempt does not count.
-    pub(crate) fn place(self) -> Result<(Self, Place<'a>), Problem> {
-        let standing = if self.has_failed { Standing::HasFailed } else { Standing::Unknown };
-        match self.attempts.line.take(&self.network, standing) {
-            Ok(place) => Ok((self, place)),
+    /// A slot in the queue of password hashes. If there is none, nothing is compared, and the attempt does not count.
+    pub(crate) fn slot(self) -> Result<(Self, Slot<'a>), Problem> {
+        let trust = if self.has_failed { Trust::HasFailed } else { Trust::Unknown };
+        match self.attempts.passwords.take(&self.network, trust) {
+            Ok(slot) => Ok((self, slot)),
             Err(problem) => {
                 self.attempts.counts.take_back(&self.keys);
                 Err(problem)
@@ -94,16 +94,16 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_one_address_do_not_stop_another_one() {
+    fn failures_of_one_address_do_not_block_another() {
         let attempts = Attempts::default();
         let tried = (0..50).filter(|_| fail(&attempts, "203.0.113.9", "ada@a.test")).count();
         assert_eq!(tried as u32, OF_A_NETWORK_AT_AN_ACCOUNT);
         assert!(fail(&attempts, "203.0.113.9", "grace@a.test"), "another account from there");
-        assert!(fail(&attempts, "198.51.100.1", "ada@a.test"), "the same account from elsewhere");
+        assert!(fail(&attempts, "198.51.100.1", "ada@a.test"), "the same account from another network");
     }
 
     #[test]
-    fn an_address_that_tries_many_accounts_is_stopped() {
+    fn an_address_that_tries_many_accounts_is_blocked() {
         let attempts = Attempts::default();
         let tried = (0..200).filter(|n| fail(&attempts, "203.0.113.9", &format!("p{n}@a.test"))).count();
         assert_eq!(tried as u32, OF_A_NETWORK[0]);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_that_is_guessed_at_from_everywhere_still_lets_a_clean_address_in() {
+    fn an_account_under_attack_still_accepts_a_network_without_failures() {
         let attempts = Attempts::default();
         for n in 0..OF_AN_ACCOUNT {
             assert!(fail(&attempts, &format!("10.0.{}.{}", n / 200, n % 200), "ada@a.test"));
@@ -130,45 +130,45 @@ mod tests {
     }
 
     #[test]
-    fn what_succeeds_does_not_count() {
+    fn successful_attempts_do_not_count() {
         let attempts = Attempts::default();
         for _ in 0..1000 {
             attempts.begin(Some("203.0.113.9"), "ada@a.test").unwrap().succeeded();
         }
     }
 
-    /// M1: strangers with many networks kept the line full, and nobody could sign in.
+    /// Attackers with many networks must not fill the queue, so that nobody else can sign in.
     #[test]
-    fn networks_that_fail_leave_places_to_those_that_do_not() {
+    fn failing_networks_leave_slots_to_others() {
         let attempts = Attempts::default();
         let begin = |address: &str, account: usize| {
             attempts.begin(Some(address), &format!("p{account}@a.test")).unwrap()
         };
         begin("198.51.100.1", 0).succeeded();
-        let strangers: Vec<String> = (0..200).map(|n| format!("10.1.0.{n}")).collect();
-        strangers.iter().for_each(|address| drop(begin(address, 1)));
-        let tries: Vec<_> = strangers.iter().map(|address| begin(address, 2)).collect();
-        let held: Vec<_> = tries.into_iter().filter_map(|attempt| attempt.place().ok()).collect();
+        let attackers: Vec<String> = (0..200).map(|n| format!("10.1.0.{n}")).collect();
+        attackers.iter().for_each(|address| drop(begin(address, 1)));
+        let tries: Vec<_> = attackers.iter().map(|address| begin(address, 2)).collect();
+        let held: Vec<_> = tries.into_iter().filter_map(|attempt| attempt.slot().ok()).collect();
         assert!(!held.is_empty() && held.len() < 200);
         let clean: Vec<_> = (0..200).map(|n| begin(&format!("10.2.0.{n}"), 3)).collect();
-        let more: Vec<_> = clean.into_iter().filter_map(|attempt| attempt.place().ok()).collect();
-        assert!(!more.is_empty() && more.len() < 200, "networks without a failure still find places");
-        assert!(begin("198.51.100.1", 4).place().is_ok(), "and so does one from which somebody signed in");
+        let more: Vec<_> = clean.into_iter().filter_map(|attempt| attempt.slot().ok()).collect();
+        assert!(!more.is_empty() && more.len() < 200, "networks without a failure still get slots");
+        assert!(begin("198.51.100.1", 4).slot().is_ok(), "and so does one with a successful sign-in");
         drop((held, more));
         let one: Vec<_> = (0..8).map(|n| begin(&format!("2001:db8:1:{n:x}00::1"), 5)).collect();
-        let places: Vec<_> = one.into_iter().filter_map(|attempt| attempt.place().ok()).collect();
-        assert_eq!(places.len(), 4, "a network has so many at once");
+        let slots: Vec<_> = one.into_iter().filter_map(|attempt| attempt.slot().ok()).collect();
+        assert_eq!(slots.len(), 4, "the limit of one network");
     }
 
     #[test]
-    fn an_attempt_that_finds_no_place_does_not_count() {
+    fn an_attempt_that_gets_no_slot_does_not_count() {
         let attempts = Attempts::default();
         let begin = || attempts.begin(Some("203.0.113.9"), "ada@a.test").unwrap();
-        let held: Vec<_> = (0..4).map(|_| begin().place().unwrap()).collect();
+        let held: Vec<_> = (0..4).map(|_| begin().slot().unwrap()).collect();
         for _ in 0..OF_A_NETWORK[0] {
-            assert!(begin().place().is_err(), "nothing is compared");
+            assert!(begin().slot().is_err(), "nothing is compared");
         }
         drop(held);
-        assert!(begin().place().is_ok());
+        assert!(begin().slot().is_ok());
     }
 }

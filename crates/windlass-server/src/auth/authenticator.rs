@@ -1,5 +1,5 @@
-//! From a request's headers to a caller. What the database said of a token is believed for a few seconds, so that a busy
-//! token costs no query per request and a revoked one ends within five.
+//! Authenticates a request. Tokens are cached for a few seconds, so that a busy token does not need a query per request and a
+//! revoked one is rejected within five.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -12,16 +12,16 @@ use windlass::{KnownToken, Queue, Reach, SignedIn, Tenant};
 
 use super::caller::{Caller, Who};
 use super::jwt::{JwtSettings, JwtVerifier};
+use super::lookups::Lookups;
 use super::role::{Permission, Role};
 use super::session::{Secure, session_hash};
-use super::strangers::Strangers;
 use super::token::TokenSecret;
 use crate::http::{Problem, ProblemKind};
 use crate::server::{OverTls, client_of};
 
-/// How long an answer of the database is believed. Revocation promises five seconds; this leaves two for the way.
-const BELIEVED_FOR: Duration = Duration::from_secs(3);
-const MOST_REMEMBERED: usize = 50_000;
+/// How long a token is cached. Revocation takes effect within five seconds; this leaves two for the query.
+const CACHED_FOR: Duration = Duration::from_secs(3);
+const MAX_CACHED: usize = 50_000;
 
 /// Verifies credentials.
 #[derive(Debug)]
@@ -31,19 +31,19 @@ pub struct Authenticator {
     is_secure: bool,
     tokens: Mutex<HashMap<String, Remembered>>,
     tenants: Mutex<HashMap<Uuid, (Instant, Option<Tenant>)>>,
-    /// Sessions that were there when they were last looked for.
+    /// Sessions that existed when they were last read.
     sessions: Mutex<HashSet<[u8; 32]>>,
-    strangers: Strangers,
+    lookups: Lookups,
 }
 
 #[derive(Debug, Clone)]
 struct Remembered {
     since: Instant,
-    /// None: there is no such token. Remembered too, so that guessing costs the database nothing.
+    /// `None`: the token does not exist. Cached too, so that guessing does not cost queries.
     token: Option<KnownToken>,
 }
 
-/// A caller, and how many requests their tenant may make.
+/// A caller, and the request rate of its tenant.
 #[derive(Debug)]
 pub struct Authenticated {
     pub caller: Caller,
@@ -51,7 +51,7 @@ pub struct Authenticated {
 }
 
 impl Authenticator {
-    /// `is_secure`: cookies go over TLS only, also on connections without it.
+    /// `is_secure`: cookies are sent over TLS only, even for connections without TLS.
     pub fn new(queue: Queue, jwt: Option<JwtSettings>, is_secure: bool) -> Self {
         Self {
             queue,
@@ -60,16 +60,16 @@ impl Authenticator {
             tokens: Mutex::default(),
             tenants: Mutex::default(),
             sessions: Mutex::default(),
-            strangers: Strangers::default(),
+            lookups: Lookups::default(),
         }
     }
 
-    /// For lookups of what a stranger may have made up.
-    pub(crate) fn strangers(&self) -> &Strangers {
-        &self.strangers
+    /// The limiter of lookups of unknown credentials.
+    pub(crate) fn lookups(&self) -> &Lookups {
+        &self.lookups
     }
 
-    /// Who sent this request. Every failure looks the same from outside.
+    /// The caller of this request. Every failure has the same response.
     pub async fn authenticate(&self, request: &Parts) -> Result<Authenticated, Problem> {
         let Some(bearer) = bearer(&request.headers)? else { return self.by_session(request).await };
         match TokenSecret::parse(bearer) {
@@ -125,7 +125,7 @@ impl Authenticator {
         let (role, tenant, requests_per_minute) = if session.is_super_admin {
             (Role::SuperAdmin, session.chosen_tenant, None)
         } else {
-            // No other one instead: what was meant for one tenant must not happen to another.
+            // No fallback to another tenant: a request for one tenant must not be applied to another.
             let chosen = session.members.iter().find(|member| Some(member.tenant_id) == wanted);
             let member = chosen.ok_or_else(no_tenant)?;
             let role = member.role.parse().map_err(|()| Problem::unauthorized())?;
@@ -144,17 +144,17 @@ impl Authenticator {
         Ok(Authenticated { caller, requests_per_minute })
     }
 
-    /// Whether there is such a tenant, as of a few seconds ago.
-    pub(crate) async fn knows_tenant(&self, id: Uuid) -> Result<bool, Problem> {
+    /// Whether the tenant exists, cached for a few seconds.
+    pub(crate) async fn tenant_exists(&self, id: Uuid) -> Result<bool, Problem> {
         Ok(self.tenant(id).await?.is_some())
     }
 
-    /// A tenant by its id, believed for a few seconds.
+    /// A tenant by its id, cached for a few seconds.
     async fn tenant(&self, id: Uuid) -> Result<Option<Tenant>, Problem> {
         {
             let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some((since, tenant)) = tenants.get(&id)
-                && since.elapsed() < BELIEVED_FOR
+                && since.elapsed() < CACHED_FOR
             {
                 return Ok(tenant.clone());
             }
@@ -163,19 +163,19 @@ impl Authenticator {
         let tenant = looking.tenants().await?.pop();
         looking.end().await?;
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
-        if tenants.len() >= MOST_REMEMBERED {
+        if tenants.len() >= MAX_CACHED {
             tenants.clear();
         }
         tenants.insert(id, (Instant::now(), tenant.clone()));
         Ok(tenant)
     }
 
-    /// Asks the database again the next time: for what this process itself has just revoked.
+    /// Removes a token from the cache: for tokens that this process has just revoked.
     pub fn forget(&self, token_id: &str) {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(token_id);
     }
 
-    /// Whoever holds a token. One that was valid a moment ago is looked up again at once; any other is a stranger's until it is found.
+    /// The caller with this token. A recently valid one is looked up directly; any other counts as unknown until it is found.
     pub(crate) async fn by_token(
         &self,
         token: &TokenSecret,
@@ -183,12 +183,12 @@ impl Authenticator {
     ) -> Result<Authenticated, Problem> {
         let known = match self.remembered(token.id()) {
             Some(known) if known.is_fresh() => known.token,
-            // What has ended never begins again.
+            // A revoked or expired token never becomes valid again.
             Some(Remembered { token: Some(known), .. }) if token.matches(&known.secret_hash) => {
                 if known.is_valid { self.look_up(token.id(), Some(token)).await? } else { Some(known) }
             }
             _ => {
-                let lookup = self.strangers.begin(from).await?;
+                let lookup = self.lookups.begin(from).await?;
                 let known = self.look_up(token.id(), Some(token)).await?;
                 if known.as_ref().is_some_and(|known| known.is_valid && token.matches(&known.secret_hash)) {
                     lookup.found();
@@ -196,7 +196,7 @@ impl Authenticator {
                 known
             }
         };
-        // Compared also when there is none, so that both take the same time.
+        // Compared even if the token does not exist, so that both take the same time.
         let stored = known.as_ref().map_or("", |known| known.secret_hash.as_str());
         let is_right = token.matches(stored);
         let known = known.filter(|known| is_right && known.is_valid && known.kind == token.kind().as_str());
@@ -208,14 +208,14 @@ impl Authenticator {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    /// Asks the database for a token, of which a secret was shown or a session exists.
+    /// Reads a token from the database, for a given secret or for a session.
     async fn look_up(&self, id: &str, shown: Option<&TokenSecret>) -> Result<Option<KnownToken>, Problem> {
         let hash = shown.map(TokenSecret::hash);
         let token = self.queue.find_token(id, hash.as_ref().map(<[u8; 32]>::as_slice)).await?;
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        if tokens.len() >= MOST_REMEMBERED {
+        if tokens.len() >= MAX_CACHED {
             tokens.retain(|_, known| known.is_fresh());
-            if tokens.len() >= MOST_REMEMBERED {
+            if tokens.len() >= MAX_CACHED {
                 tokens.clear();
             }
         }
@@ -223,14 +223,14 @@ impl Authenticator {
         Ok(token)
     }
 
-    /// The session with this hash, if there is one.
+    /// The session with this hash, if it exists.
     pub(crate) async fn session(
         &self,
         hash: &[u8; 32],
         from: Option<&str>,
     ) -> Result<Option<SignedIn>, Problem> {
         let is_known = self.sessions.lock().unwrap_or_else(PoisonError::into_inner).contains(hash);
-        let lookup = if is_known { None } else { Some(self.strangers.begin(from).await?) };
+        let lookup = if is_known { None } else { Some(self.lookups.begin(from).await?) };
         let session = self.queue.session_of(hash).await?;
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if session.is_none() {
@@ -239,7 +239,7 @@ impl Authenticator {
         }
         if let Some(lookup) = lookup {
             lookup.found();
-            if sessions.len() >= MOST_REMEMBERED {
+            if sessions.len() >= MAX_CACHED {
                 sessions.clear();
             }
             sessions.insert(*hash);
@@ -255,19 +255,17 @@ fn address_of(request: &Parts) -> Option<String> {
 impl Remembered {
     fn is_fresh(&self) -> bool {
         let expires = self.token.as_ref().and_then(|token| token.expires_in_ms);
-        let until = expires.map_or(BELIEVED_FOR, |ms| {
-            BELIEVED_FOR.min(Duration::from_millis(u64::try_from(ms).unwrap_or(0)))
-        });
-        // One that had expired when it was read stays so.
+        let until = expires
+            .map_or(CACHED_FOR, |ms| CACHED_FOR.min(Duration::from_millis(u64::try_from(ms).unwrap_or(0))));
+        // An expired token stays expired.
         let is_over = self.token.as_ref().is_some_and(|token| !token.is_valid);
-        self.since.elapsed() < if is_over { BELIEVED_FOR } else { until }
+        self.since.elapsed() < if is_over { CACHED_FOR } else { until }
     }
 }
 
-/// For a person whose session looks at no tenant of theirs: none was chosen, or the membership has ended.
+/// For a user whose session has no valid tenant: none was chosen, or the membership has ended.
 fn no_tenant() -> Problem {
-    let detail =
-        "you are not a member of the tenant that this session looks at; nothing was changed; choose a tenant";
+    let detail = "you are not a member of the current tenant; nothing was changed; choose a tenant";
     Problem::of(ProblemKind::Forbidden, detail).solved_at("/ui/tenant")
 }
 
@@ -287,7 +285,7 @@ fn of_token(known: KnownToken) -> Result<Authenticated, Problem> {
     Ok(Authenticated { caller, requests_per_minute: known.requests_per_minute })
 }
 
-/// The bearer of an Authorization header, if there is one. Two of them are nobody.
+/// The bearer token of the Authorization header, if present. Two such headers are an error.
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let mut given = headers.get_all(header::AUTHORIZATION).iter();
     let Some(first) = given.next() else { return Ok(None) };

@@ -1,11 +1,11 @@
-//! The first way in: a super-admin's token, made by whoever can reach the database.
+//! The first credential: a super-admin token, created with direct access to the database.
 
 use windlass::{Act, Actor, INSTALLATION, NewToken, Queue, Reach};
 
 use super::token::{Kind, TokenSecret};
 
-/// Makes a super-admin token. For `windlass up`, for `windlass tokens create --database-url`, and for tests; over HTTP a
-/// super-admin makes further ones.
+/// Creates a super-admin token. For `windlass up`, for `windlass tokens create --database-url`, and for tests; over HTTP a
+/// super-admin creates further ones.
 pub async fn create_admin_token(queue: &Queue, name: &str) -> windlass::Result<TokenSecret> {
     let secret = TokenSecret::generate(Kind::Admin);
     let actor =

@@ -1,4 +1,4 @@
-//! The one who asks, as every handler gets them.
+//! The authenticated caller of a request.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -9,22 +9,22 @@ use windlass::{Actor, DEFAULT_TENANT, Reach};
 use super::role::{Permission, Role};
 use crate::http::Problem;
 
-/// A verified caller. A handler that takes it can only be reached with a credential.
+/// An authenticated caller. A handler with this parameter can only be reached with a credential.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub who: Who,
     pub role: Role,
-    /// The tenant they act for; none for the installation's own credentials that named none.
+    /// The tenant; none for a credential of the installation without `X-Tenant-Id`.
     pub tenant: Option<Uuid>,
-    /// What they may do of what their role may; everything, if not held to less.
+    /// Restricts the permissions of the role; `None` for no restriction.
     pub scopes: Option<Vec<Permission>>,
-    /// When the token or JWT that was shown expires, if it does.
+    /// When the token or JWT expires, if it does.
     pub expires_at: Option<Timestamp>,
     pub from_address: Option<String>,
     pub request_id: Option<String>,
 }
 
-/// By which credential.
+/// The credential of the caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Who {
     Token {
@@ -39,11 +39,11 @@ pub enum Who {
         issuer: String,
         subject: String,
     },
-    /// Another service, by the signature of one hook.
+    /// Another service, authenticated by the signature of a webhook.
     Hook {
         name: String,
     },
-    /// Somebody at a command line who has the database's address.
+    /// A user of the command line with access to the database.
     Local {
         user: String,
     },
@@ -56,17 +56,17 @@ impl Caller {
             && (free || self.scopes.as_ref().is_none_or(|scopes| scopes.contains(&permission)))
     }
 
-    /// The tenant whose jobs are meant: an installation with one tenant never has to name it.
+    /// The tenant, or the default one: an installation with one tenant never has to give it.
     pub fn tenant(&self) -> Uuid {
         self.tenant.unwrap_or(DEFAULT_TENANT)
     }
 
-    /// For what concerns the caller's tenant.
+    /// For operations within the tenant of the caller.
     pub fn reach(&self) -> Reach {
         Reach::Tenant(self.tenant())
     }
 
-    /// For what only a super-admin may: the tenant they named, or everything.
+    /// For operations of super-admins: the chosen tenant, or all.
     pub fn wide_reach(&self) -> Reach {
         match (self.role, self.tenant) {
             (Role::SuperAdmin, None) => Reach::Everything,
@@ -74,13 +74,13 @@ impl Caller {
         }
     }
 
-    /// For what belongs to no tenant if a super-admin does it: definitions, queues, tenants themselves, tokens. Everybody else has
-    /// their own tenant in force, whatever they ask for, and the database refuses them the installation's rows.
+    /// For objects of the installation if a super-admin manages them: definitions, queues, tenants, tokens. All other callers are
+    /// limited to their own tenant, and the database denies them the rows of the installation.
     pub fn global_reach(&self) -> Reach {
         if self.role == Role::SuperAdmin { Reach::Everything } else { self.reach() }
     }
 
-    /// As the audit trail names them.
+    /// The caller in the audit trail.
     pub fn actor(&self) -> Actor {
         Actor {
             name: self.name(),
@@ -90,7 +90,7 @@ impl Caller {
         }
     }
 
-    /// What and which: the key of request limits, and the name in the audit trail.
+    /// The kind and the id: the key of request rates, and the name in the audit trail.
     pub fn name(&self) -> String {
         match &self.who {
             Who::Token { id, .. } => format!("token:{id}"),
@@ -103,7 +103,7 @@ impl Caller {
         }
     }
 
-    /// The user behind it, if it is a person known here.
+    /// The id of the user, if the caller is one.
     pub fn user_id(&self) -> Option<Uuid> {
         match &self.who {
             Who::User { id, .. } => Some(*id),
@@ -117,7 +117,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        // Put there by the guard of every route whose permission needs a caller.
+        // Set by the guard of every route that requires a caller.
         parts.extensions.get::<Self>().cloned().ok_or_else(Problem::unauthorized)
     }
 }

@@ -1,5 +1,5 @@
-//! Counts of what failed lately, by hashes of whatever was typed or came from where: there is room for a fixed number of them. Every
-//! server process counts for itself.
+//! Counts recent failures by hashed keys, such as addresses and accounts, in a fixed amount of memory. Every server process counts
+//! separately.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_secs(60);
-const MOST_KEYS: usize = 50_000;
+const MAX_KEYS: usize = 50_000;
 
 #[derive(Debug)]
 pub(super) struct Counts {
@@ -16,7 +16,7 @@ pub(super) struct Counts {
     windows: Mutex<Windows>,
 }
 
-/// The window under way and the one before it: what was counted is remembered for one to two of them.
+/// The current window and the previous one: a failure is counted for one to two windows.
 #[derive(Debug)]
 struct Windows {
     since: Instant,
@@ -36,10 +36,10 @@ impl Counts {
         self.hasher.hash_one(of)
     }
 
-    /// Counts one more of each key, if what was counted so far permits it; else says after how many seconds to come back.
+    /// Counts one more of each key if the current counts permit it; else returns the seconds to wait.
     pub(super) fn begin(&self, keys: &[u64], permits: impl FnOnce(&[u32]) -> bool) -> Result<(), u64> {
         let mut windows = self.lock();
-        windows.turn(keys.len());
+        windows.rotate(keys.len());
         let counted: Vec<u32> = keys.iter().map(|key| windows.of(*key)).collect();
         if !permits(&counted) {
             return Err((WINDOW * 2).saturating_sub(windows.since.elapsed()).as_secs().max(1));
@@ -50,7 +50,7 @@ impl Counts {
         Ok(())
     }
 
-    /// It did not fail.
+    /// The attempt did not fail: subtracts it.
     pub(super) fn take_back(&self, keys: &[u64]) {
         let mut windows = self.lock();
         for key in keys {
@@ -71,11 +71,11 @@ impl Windows {
     }
 
     /// Begins the next window when this one is over or full.
-    fn turn(&mut self, more: usize) {
+    fn rotate(&mut self, more: usize) {
         if self.since.elapsed() >= WINDOW * 2 {
             self.now.clear();
         }
-        if self.since.elapsed() >= WINDOW || self.now.len() + more > MOST_KEYS {
+        if self.since.elapsed() >= WINDOW || self.now.len() + more > MAX_KEYS {
             self.before = std::mem::take(&mut self.now);
             self.since = Instant::now();
         }
@@ -84,15 +84,15 @@ impl Windows {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, MOST_KEYS};
+    use super::{Counts, MAX_KEYS};
 
     #[test]
-    fn there_is_room_for_so_many_keys_and_no_more() {
+    fn the_number_of_keys_is_limited() {
         let counts = Counts::default();
-        for n in 0..MOST_KEYS {
+        for n in 0..MAX_KEYS {
             counts.begin(&[counts.key(n), counts.key("all")], |_| true).unwrap();
         }
         let windows = counts.lock();
-        assert!(windows.now.len() <= MOST_KEYS && windows.before.len() <= MOST_KEYS);
+        assert!(windows.now.len() <= MAX_KEYS && windows.before.len() <= MAX_KEYS);
     }
 }

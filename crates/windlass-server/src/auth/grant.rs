@@ -1,5 +1,5 @@
-//! Nobody gives away what they do not have. Every way to make or change a credential or a role asks here: tokens and their
-//! rotation, invitations, roles of members, password resets.
+//! A caller cannot grant permissions it does not have. Everything that creates or changes a credential or a role checks this:
+//! tokens and their rotation, invitations, roles of members, password resets.
 
 use jiff::Timestamp;
 
@@ -8,11 +8,11 @@ use super::role::{Permission, Role};
 use crate::http::{Problem, ProblemKind};
 
 impl Caller {
-    /// Whether this caller may give somebody this role, held to these scopes. Refuses a role that is above tenants to whoever is
-    /// not, whatever its scopes; else by the first permission that the caller does not have.
+    /// Checks that the caller can grant this role, restricted to these scopes. Only a super-admin can grant super_admin, with any
+    /// scopes; otherwise the error names the first permission that the caller does not have.
     pub(crate) fn check_grant(&self, role: Role, scopes: Option<&[String]>) -> Result<(), Problem> {
         if role == Role::SuperAdmin && self.role != Role::SuperAdmin {
-            let detail = "only a super-admin may grant the role super_admin, which reaches every tenant";
+            let detail = "only a super-admin can grant the role super_admin";
             return Err(Problem::of(ProblemKind::Forbidden, detail));
         }
         let is_granted = |permission: &Permission| {
@@ -23,19 +23,20 @@ impl Caller {
         match granted.into_iter().find(|permission| !self.may_grant(*permission)) {
             None => Ok(()),
             Some(missing) => {
-                let detail = format!("you may not grant {}, which you do not have", missing.as_str());
+                let detail =
+                    format!("you cannot grant the permission {}, which you do not have", missing.as_str());
                 Err(Problem::of(ProblemKind::Forbidden, detail))
             }
         }
     }
 
-    /// A tenant's administrator makes tokens for workers without being one.
+    /// A tenant admin can create tokens of workers without being one.
     fn may_grant(&self, permission: Permission) -> bool {
         self.may(permission)
             || (permission == Permission::Work && self.role == Role::TenantAdmin && self.scopes.is_none())
     }
 
-    /// When a token that this caller makes ends: as asked for, but never after the caller's own token or JWT.
+    /// Checks the expiry of a new token: it must not outlive the caller's own token or JWT.
     pub(crate) fn check_expiry(&self, asked: Option<Timestamp>) -> Result<(), Problem> {
         let Some(own) = self.expires_at else { return Ok(()) };
         if asked.is_some_and(|asked| asked <= own) {
@@ -63,7 +64,7 @@ mod tests {
         }
     }
 
-    /// Every caller × every role × every scope: what is granted is part of what the caller has, permissions and tenants both.
+    /// For every caller, role and scope: a grant is a subset of the permissions and tenants of the caller.
     #[test]
     fn no_grant_is_more_than_the_caller_has() {
         for role in Role::ALL {
@@ -88,10 +89,10 @@ mod tests {
                     assert_eq!(
                         caller.check_grant(given, None).is_ok(),
                         is_whole,
-                        "{role} {held:?} gives {given}"
+                        "{role} {held:?} grants {given}"
                     );
                     let is_granted = caller.check_grant(given, Some(&[])).is_ok();
-                    assert_eq!(is_granted, is_in_reach, "{role} {held:?} gives {given} without a scope");
+                    assert_eq!(is_granted, is_in_reach, "{role} {held:?} grants {given} without a scope");
                     for scope in Permission::ALL.into_iter().skip(2).filter(|scope| given.may(*scope)) {
                         let is_granted =
                             caller.check_grant(given, Some(&[scope.as_str().to_owned()])).is_ok();
@@ -100,7 +101,7 @@ mod tests {
                         assert_eq!(
                             is_granted,
                             is_in_reach && (caller.may(scope) || is_worker),
-                            "{role} {held:?} gives {given} with {scope:?}"
+                            "{role} {held:?} grants {given} with {scope:?}"
                         );
                     }
                 }
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_ends_makes_none_that_outlives_it() {
+    fn a_token_cannot_create_one_that_outlives_it() {
         let at = |second| jiff::Timestamp::from_second(second).unwrap();
         let mut caller = caller(Role::TenantAdmin, None);
         assert!(caller.check_expiry(None).is_ok());

@@ -1,8 +1,8 @@
 //! The public keys that an issuer publishes.
 //!
-//! Nothing is locked while they are fetched, and one fetch is under way at a time. Keys that are known serve meanwhile, also when
-//! the issuer does not answer; only a token whose key is not known waits, and not for long. A token may name any key it likes, so
-//! an unknown one makes us ask once in a while and no oftener.
+//! No lock is held during a fetch, and only one fetch runs at a time. Known keys are used meanwhile, even if the issuer is
+//! unavailable; only a token with an unknown key waits, for a short time. A token can name any key, so unknown keys cause a fetch
+//! only at a limited rate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,17 +13,17 @@ use tokio::sync::watch;
 
 use super::jwt::algorithm_of;
 
-const LARGEST_SET: usize = 256 * 1024;
-/// How long one fetch may take, and so how long anybody waits for it.
-const FETCH_WITHIN: Duration = Duration::from_secs(5);
+const MAX_SET_BYTES: usize = 256 * 1024;
+/// The timeout of a fetch, and so the longest wait for it.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// When to ask the issuer.
+/// When to fetch the keys again.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     at_most_every: Duration,
-    /// Keys of this age are asked for again, and serve meanwhile.
+    /// Keys of this age are fetched again, and used meanwhile.
     renew_after: Duration,
-    /// Keys of this age serve only if the issuer does not answer.
+    /// Keys of this age are used only if the issuer is unavailable.
     wait_after: Duration,
 }
 
@@ -33,7 +33,7 @@ const PACE: Pace = Pace {
     wait_after: Duration::from_secs(3600),
 };
 
-/// The keys at one address.
+/// The keys of one URL.
 #[derive(Debug, Clone)]
 pub(super) struct Jwks(Arc<Inner>);
 
@@ -43,7 +43,7 @@ struct Inner {
     http: reqwest::Client,
     pace: Pace,
     known: Mutex<Known>,
-    /// Counts the fetches that have ended.
+    /// The number of finished fetches.
     fetched: watch::Sender<u64>,
 }
 
@@ -62,7 +62,7 @@ impl Jwks {
 
     fn with_pace(address: String, pace: Pace) -> Self {
         let http = reqwest::Client::builder()
-            .timeout(FETCH_WITHIN)
+            .timeout(FETCH_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .unwrap_or_default();
@@ -72,19 +72,19 @@ impl Jwks {
 
     /// The key with this id, if the issuer publishes it.
     pub(super) async fn key(&self, id: &str) -> Option<Jwk> {
-        // Before the look, so that no fetch ends unnoticed in between.
+        // Subscribed before the lookup, so that no fetch ends unnoticed in between.
         let mut fetched = self.0.fetched.subscribe();
-        let (key, waits) = self.look(id);
+        let (key, waits) = self.find(id);
         if waits {
-            // Whatever became of it, what is known then is the answer.
-            let _ = tokio::time::timeout(FETCH_WITHIN, fetched.changed()).await;
+            // Whether it succeeded or not, the keys known then decide.
+            let _ = tokio::time::timeout(FETCH_TIMEOUT, fetched.changed()).await;
             return self.lock().keys.get(id).cloned();
         }
         key
     }
 
-    /// The key as far as it is known, and whether it is worth waiting for a fetch.
-    fn look(&self, id: &str) -> (Option<Jwk>, bool) {
+    /// The key if it is known, and whether to wait for a fetch.
+    fn find(&self, id: &str) -> (Option<Jwk>, bool) {
         let pace = self.0.pace;
         let mut known = self.lock();
         let key = known.keys.get(id).cloned();
@@ -95,7 +95,7 @@ impl Jwks {
         if wants && may_ask && !known.is_asking {
             known.is_asking = true;
             known.asked = Some(Instant::now());
-            // It ends by itself: a fetch has its time.
+            // It ends by itself, because a fetch has a timeout.
             tokio::spawn(self.clone().renew());
         }
         (key, waits && known.is_asking)
@@ -108,7 +108,7 @@ impl Jwks {
             known.is_asking = false;
             match keys {
                 Some(keys) => (known.keys, known.read) = (keys, Some(Instant::now())),
-                None => tracing::warn!("the published keys cannot be read; those known before stay in force"),
+                None => tracing::warn!("cannot fetch the JWKS; the previous keys are still used"),
             }
         }
         self.0.fetched.send_modify(|fetched| *fetched += 1);
@@ -120,7 +120,7 @@ impl Jwks {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.ok()? {
             body.extend_from_slice(&chunk);
-            if body.len() > LARGEST_SET {
+            if body.len() > MAX_SET_BYTES {
                 return None;
             }
         }
@@ -146,15 +146,15 @@ mod tests {
 
     const KEY: &str = r#"{"kty": "OKP", "crv": "Ed25519", "x": "znxRqnZd6ZEaLf0f6G8Y9VzqkwumrMHHOklUiMmEhZY", "kid": "one"}"#;
 
-    async fn answer(mut stream: TcpStream, body: &str) {
+    async fn respond(mut stream: TcpStream, body: &str) {
         let _ = stream.read(&mut [0; 4096]).await.unwrap();
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
         stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
     }
 
-    /// The issuer answers once, and then takes the connection and says nothing.
+    /// The issuer responds once, and then accepts a connection without a response.
     #[tokio::test]
-    async fn known_keys_serve_while_the_issuer_is_silent() {
+    async fn known_keys_are_used_while_the_issuer_does_not_respond() {
         let issuer = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/keys", issuer.local_addr().unwrap());
         let hour = Duration::from_secs(3600);
@@ -165,32 +165,32 @@ mod tests {
             let jwks = jwks.clone();
             async move { jwks.key("one").await }
         });
-        answer(issuer.accept().await.unwrap().0, &published).await;
+        respond(issuer.accept().await.unwrap().0, &published).await;
         assert!(first.await.unwrap().is_some());
 
-        assert!(jwks.key("one").await.is_some(), "it is asked for again, and serves meanwhile");
+        assert!(jwks.key("one").await.is_some(), "it is fetched again, and used meanwhile");
         let (silent, _) = issuer.accept().await.unwrap();
         let unknown = tokio::spawn({
             let jwks = jwks.clone();
             async move { jwks.key("two").await }
         });
         for _ in 0..10 {
-            assert!(jwks.key("one").await.is_some(), "nothing is locked");
+            assert!(jwks.key("one").await.is_some(), "no lock is held");
         }
-        answer(silent, &published).await;
-        assert!(unknown.await.unwrap().is_none(), "whoever waits is told when the fetch has ended");
+        respond(silent, &published).await;
+        assert!(unknown.await.unwrap().is_none(), "the waiting one continues when the fetch has ended");
         assert_eq!(*jwks.0.fetched.borrow(), 2, "one fetch at a time");
     }
 
     #[tokio::test]
-    async fn unknown_keys_do_not_make_it_ask_again_and_again() {
+    async fn unknown_keys_do_not_cause_repeated_fetches() {
         let issuer = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let jwks = Jwks::new(format!("http://{}/keys", issuer.local_addr().unwrap()));
         let first = tokio::spawn({
             let jwks = jwks.clone();
             async move { jwks.key("x").await }
         });
-        answer(issuer.accept().await.unwrap().0, "no keys at all").await;
+        respond(issuer.accept().await.unwrap().0, "no keys at all").await;
         assert!(first.await.unwrap().is_none());
         for id in 0..100 {
             assert!(jwks.key(&id.to_string()).await.is_none());
@@ -198,9 +198,9 @@ mod tests {
         assert_eq!(*jwks.0.fetched.borrow(), 1);
     }
 
-    /// L18: a key for encryption verified signatures, and so did one without a name.
+    /// A key for encryption, or one without an id, must not verify signatures.
     #[tokio::test]
-    async fn only_named_keys_for_signatures_are_taken() {
+    async fn only_signature_keys_with_an_id_are_accepted() {
         let issuer = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let jwks = Jwks::new(format!("http://{}/keys", issuer.local_addr().unwrap()));
         let first = tokio::spawn({
@@ -215,7 +215,7 @@ mod tests {
             with("", ""),
         ];
         let published = format!("{{\"keys\": [{}]}}", keys.join(", "));
-        answer(issuer.accept().await.unwrap().0, &published).await;
+        respond(issuer.accept().await.unwrap().0, &published).await;
         assert!(first.await.unwrap().is_some());
         assert_eq!(jwks.lock().keys.keys().collect::<Vec<_>>(), ["one"]);
     }

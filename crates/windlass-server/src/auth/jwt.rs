@@ -1,8 +1,8 @@
-//! Tokens of somebody the installation trusts: a shared secret (HS256), or the public keys at an address (JWKS).
+//! JWTs of the configured issuer, verified with a shared secret (HS256) or with public keys (JWKS).
 //!
-//! The key decides the algorithm, never the token: a header that names another is refused, and so is one that brings or points
-//! to keys of its own. Issuer, audience, expiry and subject are required, `nbf` is honoured. The tenant and the role come from
-//! the claims that the configuration names (Supabase keeps both in `app_metadata`).
+//! The key determines the algorithm, never the token: a header with another algorithm is rejected, and so is one that contains or
+//! references keys. Issuer, audience, expiry and subject are required, `nbf` is checked. The tenant and the role come from the
+//! configured claims (Supabase has both in `app_metadata`).
 
 use jiff::Timestamp;
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, KeyOperations, PublicKeyUse};
@@ -14,7 +14,7 @@ use super::jwks::Jwks;
 use super::role::Role;
 use super::secret::Secret;
 
-/// Whom to believe, and where in their tokens to look.
+/// The issuer, its keys, and the claims of the tenant and the role.
 #[derive(Debug, Clone)]
 pub struct JwtSettings {
     pub keys: JwtKeys,
@@ -29,11 +29,11 @@ pub struct JwtSettings {
 pub enum JwtKeys {
     /// Of HS256.
     Secret(Secret),
-    /// Where the public keys are published.
+    /// The URL of the public keys.
     Jwks(String),
 }
 
-/// What a valid token says.
+/// The claims of a valid token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JwtClaims {
     pub subject: String,
@@ -46,11 +46,11 @@ pub struct JwtClaims {
 #[derive(Debug)]
 pub struct JwtVerifier {
     settings: JwtSettings,
-    /// Where keys are published.
+    /// The public keys of the issuer.
     published: Option<Jwks>,
 }
 
-const LONGEST_TOKEN: usize = 8 * 1024;
+const MAX_TOKEN_LENGTH: usize = 8 * 1024;
 const LEEWAY_SECONDS: u64 = 30;
 
 impl JwtVerifier {
@@ -66,9 +66,9 @@ impl JwtVerifier {
         &self.settings.issuer
     }
 
-    /// What the token says, if it is one of ours in every respect. Nothing else about it is told.
+    /// The claims, if the token is valid. Why it is not is not revealed.
     pub async fn verify(&self, token: &str) -> Option<JwtClaims> {
-        if token.len() > LONGEST_TOKEN {
+        if token.len() > MAX_TOKEN_LENGTH {
             return None;
         }
         let header = header_of(token)?;
@@ -83,7 +83,7 @@ impl JwtVerifier {
         validation.validate_nbf = true;
         validation.leeway = LEEWAY_SECONDS;
         let claims: Value = decode(token, &key, &validation).ok()?.claims;
-        // Numbers and nothing else: text was once taken for "no limit".
+        // Only numbers: a string must not be read as "no limit".
         let times_are_numbers = claims.get("exp").is_some_and(Value::is_number)
             && claims.get("nbf").is_none_or(Value::is_number)
             && claims.get("iss").is_some_and(Value::is_string);
@@ -98,7 +98,7 @@ impl JwtVerifier {
             Some(tenant) => Some(tenant.as_str()?.parse::<Uuid>().ok().filter(|tenant| !tenant.is_nil())?),
             None => None,
         };
-        // Only those who stand above tenants may do without one.
+        // Only a super-admin needs no tenant.
         let needs_tenant = role != Role::SuperAdmin;
         if needs_tenant && tenant.is_none() {
             return None;
@@ -125,7 +125,7 @@ impl JwtVerifier {
     }
 }
 
-/// The header, unless it brings keys, points to keys, or asks for extensions: none of that is anybody's to choose.
+/// The header, unless it contains or references keys, or requires extensions: a token must not choose any of that.
 fn header_of(token: &str) -> Option<Value> {
     use base64::Engine as _;
     let mut parts = token.split('.');
@@ -141,14 +141,14 @@ fn header_of(token: &str) -> Option<Value> {
     (header.is_object() && is_plain).then_some(header)
 }
 
-/// A number of seconds, which may have a fraction. What is later than every instant is the last one.
+/// A number of seconds, possibly with a fraction. A value beyond the range becomes the last instant.
 fn instant(seconds: &Value) -> Option<Timestamp> {
     let seconds = seconds.as_f64()?.clamp(0.0, Timestamp::MAX.as_second() as f64);
     Timestamp::from_second(seconds as i64).ok()
 }
 
-/// A published key is good for one algorithm: the one it names, or the usual one of its kind. Shared secrets are not published,
-/// and a key that is published for something else than signatures verifies none.
+/// A published key is valid for one algorithm: its `alg`, or the default of its type. Shared secrets are not accepted here, nor
+/// keys that are published for anything but signatures.
 pub(super) fn algorithm_of(key: &Jwk) -> Option<Algorithm> {
     let is_for_signatures =
         key.common.public_key_use.as_ref().is_none_or(|is_for| *is_for == PublicKeyUse::Signature)

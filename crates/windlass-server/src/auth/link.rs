@@ -1,4 +1,4 @@
-//! The secret of a link that is used once: 256 random bits. The link is shown to whoever made it, and only its hash is kept.
+//! The secret of a one-time link: 256 random bits. The link is shown to the person who created it; only its hash is stored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,14 +19,14 @@ impl LinkSecret {
         Self(Secret::new(URL_SAFE_NO_PAD.encode(secret)))
     }
 
-    /// From the address of a page. None for anything that `generate` cannot have made.
+    /// From the URL of a page. `None` for anything that `generate` cannot have created.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_shaped = text.len() == LENGTH
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
         is_shaped.then(|| Self(Secret::new(text)))
     }
 
-    /// What is stored of it.
+    /// The hash that is stored.
     pub(crate) fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.0.expose().as_bytes()).into()
     }

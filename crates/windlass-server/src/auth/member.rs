@@ -1,4 +1,4 @@
-//! What a person may be in a tenant, and what is asked of an e-mail address and a name, by the API and by pages.
+//! The roles of members, and the validation of email addresses and names, for the API and for the pages.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::role::Role;
 use crate::http::Problem;
 
-/// What a person may be in a tenant.
+/// The role of a member.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MemberRole {
@@ -34,20 +34,20 @@ impl MemberRole {
     }
 }
 
-/// Bytes of the longest address.
-const LONGEST_ADDRESS: usize = 320;
+/// The maximum length of an address, in bytes.
+const MAX_ADDRESS_LENGTH: usize = 320;
 
-/// An e-mail address as it is stored, or what is wrong with it.
+/// Validates an email address and normalizes it for storage.
 pub(crate) fn email_address(text: &str) -> Result<String, Problem> {
     let wrong = || {
         Problem::invalid(
             "/email",
-            format!("must be an e-mail address of at most {LONGEST_ADDRESS} characters"),
+            format!("must be an email address of at most {MAX_ADDRESS_LENGTH} characters"),
         )
     };
     let text = text.trim();
-    // Before anything is copied: whoever types here may not be known.
-    if text.len() > LONGEST_ADDRESS
+    // Before anything is copied: the caller may be anonymous.
+    if text.len() > MAX_ADDRESS_LENGTH
         || text.chars().any(|letter| letter.is_whitespace() || letter.is_control())
     {
         return Err(wrong());
@@ -58,7 +58,7 @@ pub(crate) fn email_address(text: &str) -> Result<String, Problem> {
     }
 }
 
-/// The name of a person as it is stored.
+/// Validates the name of a person.
 pub(crate) fn person_name(text: &str) -> Result<String, Problem> {
     if text.chars().count() > 200 {
         return Err(Problem::invalid("/name", "must have at most 200 characters"));

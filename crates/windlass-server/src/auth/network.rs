@@ -1,5 +1,5 @@
-//! The networks that an address belongs to. Whoever has an IPv6 address has a whole /64 of them, a customer often a /56, and an
-//! organisation a /48: what is counted for one address alone is not counted at all.
+//! The networks that an address belongs to. A host with IPv6 has a whole /64, a customer often a /56, and an organization a /48: a
+//! limit per address would be no limit.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Roles, what each may do, and the scopes by which a token is held to less than its role.
+//! Roles, their permissions, and the scopes that restrict a token.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,11 +6,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a caller is.
+/// The role of a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Sees a tenant's jobs and triggers.
+    /// Reads the jobs and triggers of a tenant.
     Viewer,
     /// Also enqueues, cancels, retries and emits events.
     Operator,
@@ -22,12 +22,12 @@ pub enum Role {
     SuperAdmin,
 }
 
-/// What a route requires. The names are those of the scopes.
+/// The permission that a route requires. The names are those of the scopes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
-    /// No credential at all: health, documents, signing in.
+    /// No credential: health, documentation, sign-in.
     Anyone,
-    /// Any valid credential: to see oneself.
+    /// Any valid credential: to read one's own account.
     SignedIn,
     ReadJobs,
     WriteJobs,
@@ -38,7 +38,7 @@ pub enum Permission {
     EmitEvents,
     ManageTokens,
     ManageMembers,
-    /// How long what is finished is kept, and what must be kept.
+    /// Retention rules and legal holds.
     ManageRetention,
     ReadAudit,
     /// The worker protocol.
@@ -138,7 +138,7 @@ impl Permission {
         }
     }
 
-    /// A scope by its name. What needs no permission is no scope.
+    /// A scope by its name. `anyone` and `signed-in` are not scopes.
     pub fn from_scope(name: &str) -> Option<Self> {
         Self::ALL.into_iter().skip(2).find(|permission| permission.as_str() == name)
     }

@@ -1,4 +1,4 @@
-//! Text that must not be printed: it has no `Display`, and its `Debug` says only that it is there.
+//! Text that must not be printed: it has no `Display`, and its `Debug` shows only a placeholder.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The one place where it comes out; every use can be found by this name.
+    /// The only way to read it; every use can be found by this name.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -24,12 +24,12 @@ impl fmt::Debug for Secret {
 
 impl<'de> serde::Deserialize<'de> for Secret {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // Not deserialize_string: serde_json names what came before it asks the visitor.
+        // Not deserialize_string: its error in serde_json contains the value.
         from.deserialize_any(Text)
     }
 }
 
-/// Takes text and nothing else. The errors of serde name what came instead; these do not.
+/// Accepts only strings. The errors of serde contain the invalid value; these do not.
 struct Text;
 
 impl serde::de::Visitor<'_> for Text {
@@ -65,7 +65,7 @@ mod tests {
     use super::Secret;
 
     #[test]
-    fn what_is_no_text_is_refused_without_being_named() {
+    fn a_value_that_is_not_a_string_is_rejected_without_being_printed() {
         for wrong in ["123456789", "-123456789", "1234.56789", "true", "[123456789]", "{\"a\": 123456789}"] {
             let error = serde_json::from_str::<Secret>(wrong).unwrap_err().to_string();
             assert!(

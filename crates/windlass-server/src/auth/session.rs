@@ -1,8 +1,8 @@
-//! Sessions of signed-in browsers: who has one, how one begins and ends, and what keeps other sites from using it.
+//! Sessions of signed-in browsers: how they begin and end, and how they are protected from other sites.
 //!
-//! The cookie holds 256 random bits and nothing else; the database their hash. It is HttpOnly and SameSite=Lax, and over TLS bound
-//! to this host (`__Host-`). A request that changes something must come from our own pages, by what the browser itself says
-//! (`Sec-Fetch-Site`, or `Origin` from browsers that do not say it). Tokens are never taken from cookies.
+//! The cookie contains only 256 random bits; the database has their hash. It is HttpOnly and SameSite=Lax, and with TLS bound to
+//! this host (`__Host-`). A request that changes something must come from our own pages, as reported by the browser in
+//! `Sec-Fetch-Site` or `Origin`. Tokens are never read from cookies.
 
 use std::convert::Infallible;
 
@@ -20,11 +20,11 @@ use super::member::email_address;
 use super::password::verify_password;
 use super::secret::Secret;
 use super::token::TokenSecret;
-use crate::http::{App, Problem, ProblemKind, Refusal};
+use crate::http::{App, Denial, Problem, ProblemKind};
 use crate::server::{OverTls, client_of};
 
-/// Whether the cookies of a request go over TLS only: they do if the request came over it, and always where the server is known to be
-/// reached by it.
+/// Whether the cookies of a request are sent over TLS only: if the request came over TLS, and always if the server is configured
+/// for TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Secure(pub bool);
 
@@ -45,17 +45,17 @@ impl Secure {
 /// How long a session lasts.
 const LASTS_SECONDS: u32 = 12 * 3600;
 
-/// How often a minute one person or token begins a session or chooses a tenant: each leaves a row in the audit trail.
+/// How often per minute a user or token can begin a session or choose a tenant: each is an entry in the audit trail.
 const CHANGES_PER_MINUTE: u32 = 60;
 
-/// Where a request to sign in, or one with a link's secret, came from.
+/// The origin of a sign-in request, or of one with the secret of a link.
 #[derive(Debug, Clone, Default)]
 pub struct From {
     pub address: Option<String>,
     pub user_agent: Option<String>,
     pub secure: Secure,
-    /// The session that the browser had, which ends when another begins.
-    pub had: Option<[u8; 32]>,
+    /// The previous session of the browser, which ends when another begins.
+    pub previous: Option<[u8; 32]>,
 }
 
 impl FromRequestParts<App> for From {
@@ -65,37 +65,37 @@ impl FromRequestParts<App> for From {
         let agent = request.headers.get(header::USER_AGENT).and_then(|agent| agent.to_str().ok());
         let address = client_of(&request.extensions).map(|address| address.to_string());
         let secure = Secure::of(app, &request.extensions);
-        let had = session_hash(&request.headers, secure);
-        Ok(Self { address, user_agent: agent.map(str::to_owned), secure, had })
+        let previous = session_hash(&request.headers, secure);
+        Ok(Self { address, user_agent: agent.map(str::to_owned), secure, previous })
     }
 }
 
-/// A session that has just begun: the header that sets its cookie, and what the cookie hashes to.
+/// A new session: the header that sets its cookie, and the hash of the cookie.
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) cookie: HeaderValue,
     pub(crate) hash: [u8; 32],
 }
 
-/// Signs a person in. Answers the header that sets the cookie. Every failure looks the same and takes as long.
+/// Signs a user in. Returns the header that sets the cookie. Every failure has the same response and takes the same time.
 pub async fn sign_in(app: &App, email: &str, password: Secret, from: &From) -> Result<HeaderValue, Problem> {
     enter(app, email, password, from).await.map(|begun| begun.cookie)
 }
 
 pub(crate) async fn enter(app: &App, email: &str, password: Secret, from: &From) -> Result<Begun, Problem> {
-    // What is no address is nobody's, and is not looked for.
+    // An invalid address has no account and is not looked up.
     let email = email_address(email).ok();
     let attempt = app.attempts().begin(from.address.as_deref(), email.as_deref().unwrap_or_default())?;
-    // Before anything is looked up: whoever is told to come back costs nothing.
-    let (attempt, place) = attempt.place()?;
+    // Before any query: a rejected request should cost nothing.
+    let (attempt, slot) = attempt.slot()?;
     let account = match &email {
         Some(email) => app.queue().account(email).await?,
         None => None,
     };
     let hash = account.as_ref().and_then(|account| account.password_hash.clone());
     let is_right = verify_password(password, hash).await?;
-    drop(place);
-    // An address that is nobody's is not written down: people type their password there by mistake.
+    drop(slot);
+    // An address without an account is not recorded: users enter their password there by mistake.
     let who = account.as_ref().map_or_else(|| "nobody".to_owned(), |account| format!("user:{}", account.id));
     if let Some(windlass::Account { id, password_hash: Some(compared), .. }) =
         account.filter(|account| is_right && account.is_active)
@@ -107,18 +107,18 @@ pub(crate) async fn enter(app: &App, email: &str, password: Secret, from: &From)
         }
         return begun;
     }
-    app.refused(Refusal::at_sign_in(from.address.clone(), who, "password")).await;
-    Err(refused())
+    app.record_denial(Denial::at_sign_in(from.address.clone(), who, "password")).await;
+    Err(incorrect_credential())
 }
 
-/// Signs in whoever holds a token: the session ends with the token.
+/// Signs in with a token: the session ends with the token.
 pub async fn sign_in_with_token(app: &App, token: &Secret, from: &From) -> Result<HeaderValue, Problem> {
     let secret = TokenSecret::parse(token.expose().trim());
     let id = secret.as_ref().map(TokenSecret::id).unwrap_or_default();
     let attempt = app.attempts().begin(from.address.as_deref(), id)?;
     let Some(secret) = secret else {
-        app.refused(Refusal::at_sign_in(from.address.clone(), "nobody", "unreadable")).await;
-        return Err(refused());
+        app.record_denial(Denial::at_sign_in(from.address.clone(), "nobody", "unreadable")).await;
+        return Err(incorrect_credential());
     };
     let who = format!("token:{}", secret.id());
     match app.authenticator().by_token(&secret, from.address.as_deref()).await {
@@ -128,14 +128,14 @@ pub async fn sign_in_with_token(app: &App, token: &Secret, from: &From) -> Resul
             begin(app, SessionOf::Token(secret.id()), &who, from).await.map(|begun| begun.cookie)
         }
         Err(problem) if problem.kind == ProblemKind::Unauthorized => {
-            app.refused(Refusal::at_sign_in(from.address.clone(), who, "token")).await;
-            Err(refused())
+            app.record_denial(Denial::at_sign_in(from.address.clone(), who, "token")).await;
+            Err(incorrect_credential())
         }
         Err(problem) => Err(problem),
     }
 }
 
-/// Ends the session of this request, if it has one. Answers the header that takes the cookie away.
+/// Ends the session of this request, if it has one. Returns the header that removes the cookie.
 pub async fn sign_out(app: &App, from: &From) -> Result<HeaderValue, Problem> {
     if let Some((session, hash)) = signed_in(app, from).await? {
         let who = name_of(&session);
@@ -147,14 +147,14 @@ pub async fn sign_out(app: &App, from: &From) -> Result<HeaderValue, Problem> {
     cookie(from.secure, "", 0)
 }
 
-/// The session of a request, and the hash by which it is known.
+/// The session of a request, and its hash.
 pub(crate) async fn signed_in(app: &App, from: &From) -> Result<Option<(SignedIn, [u8; 32])>, Problem> {
-    let Some(hash) = from.had else { return Ok(None) };
+    let Some(hash) = from.previous else { return Ok(None) };
     let session = app.authenticator().session(&hash, from.address.as_deref()).await?;
     Ok(session.map(|session| (session, hash)))
 }
 
-/// Makes a session look at another tenant. Whether it may is the caller's to check, and checked again with every request.
+/// Switches a session to another tenant. The caller must check the membership; it is also checked with every request.
 pub(crate) async fn choose_tenant(
     app: &App,
     (session, hash): (&SignedIn, &[u8; 32]),
@@ -168,7 +168,7 @@ pub(crate) async fn choose_tenant(
     Ok(acting.commit(&Act::new("session.tenant", tenant)).await?)
 }
 
-/// Whoever a session is, as the audit trail names them.
+/// The user or token of a session, for the audit trail.
 fn name_of(session: &SignedIn) -> String {
     match (&session.user_id, &session.token_id) {
         (Some(user), _) => format!("user:{user}"),
@@ -186,7 +186,7 @@ fn check_rate(app: &App, who: &str) -> Result<(), Problem> {
     app.rates().take(CHANGES_PER_MINUTE, &format!("sessions:{who}"))
 }
 
-/// What the cookie of a request hashes to.
+/// The hash of the session cookie of a request.
 pub(crate) fn session_hash(headers: &HeaderMap, secure: Secure) -> Option<[u8; 32]> {
     let name = cookie_name(secure);
     let mut cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -196,7 +196,7 @@ pub(crate) fn session_hash(headers: &HeaderMap, secure: Secure) -> Option<[u8; 3
     (value.len() == 43).then(|| Sha256::digest(value.as_bytes()).into())
 }
 
-/// Begins a session and ends the one that the browser had. Refuses if the password that was compared is not the account's any more.
+/// Begins a session and ends the previous one of the browser. Fails if the password was changed since it was compared.
 pub(crate) async fn begin(app: &App, of: SessionOf<'_>, who: &str, from: &From) -> Result<Begun, Problem> {
     check_rate(app, who)?;
     let mut secret = [0; 32];
@@ -210,25 +210,25 @@ pub(crate) async fn begin(app: &App, of: SessionOf<'_>, who: &str, from: &From) 
         hash: &hash,
         of,
         seconds: LASTS_SECONDS,
-        replaces: from.had.as_ref().map(<[u8; 32]>::as_slice),
+        replaces: from.previous.as_ref().map(<[u8; 32]>::as_slice),
         from_address: address.as_deref(),
         user_agent: agent.as_deref(),
     };
     let acting = app.queue().act(Reach::Everything, &actor(who, from)).await?;
     if !acting.create_session(&new).await? {
         drop(acting);
-        app.refused(Refusal::at_sign_in(address, who, "ended")).await;
-        return Err(refused());
+        app.record_denial(Denial::at_sign_in(address, who, "ended")).await;
+        return Err(incorrect_credential());
     }
     acting.commit(&Act::new("session.begin", who)).await?;
     Ok(Begun { cookie: cookie(from.secure, &secret, LASTS_SECONDS)?, hash })
 }
 
-/// Where `secure` says so, `Secure` is added to it as to every other cookie, when the answer leaves.
+/// `Secure` is added later, as for every other cookie, when the response is sent.
 fn cookie(secure: Secure, value: &str, seconds: u32) -> Result<HeaderValue, Problem> {
     let name = cookie_name(secure);
     let text = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}");
-    let mut header = HeaderValue::from_str(&text).map_err(|_| refused())?;
+    let mut header = HeaderValue::from_str(&text).map_err(|_| incorrect_credential())?;
     header.set_sensitive(true);
     Ok(header)
 }
@@ -237,6 +237,6 @@ const fn cookie_name(secure: Secure) -> &'static str {
     if secure.0 { "__Host-windlass" } else { "windlass" }
 }
 
-fn refused() -> Problem {
-    Problem::of(ProblemKind::Unauthorized, "the address, the password or the token is not right")
+fn incorrect_credential() -> Problem {
+    Problem::of(ProblemKind::Unauthorized, "the email address, the password or the token is not correct")
 }

@@ -1,6 +1,6 @@
-//! What a token looks like: `wl_<kind>_<id>_<secret>`, where the secret is 256 random bits in 43 characters and a checksum in
-//! six more. The checksum keeps mistyped tokens, and guesses of people who did not read this, away from the database, and lets
-//! secret scanners tell a token from something that looks like one. Only the SHA-256 of the secret is stored.
+//! The format of a token: `wl_<kind>_<id>_<secret>`, where the secret is 256 random bits in 43 characters and a checksum in six
+//! more. With the checksum, mistyped and guessed tokens are rejected without a query, and secret scanners have no false matches.
+//! Only the SHA-256 of the secret is stored.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use subtle::ConstantTimeEq;
 
 use super::secret::Secret;
 
-/// What a token is for, readable in the token itself.
+/// The kind of a token, readable in the token itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Api,
@@ -32,7 +32,7 @@ impl Kind {
     }
 }
 
-/// A whole token, as its holder has it.
+/// A complete token, with its secret.
 #[derive(Clone)]
 pub struct TokenSecret {
     kind: Kind,
@@ -45,7 +45,7 @@ const CHECK_LENGTH: usize = 6;
 const ID_LENGTH: usize = 16;
 
 impl TokenSecret {
-    /// A new one, from the system's randomness.
+    /// A new random token.
     pub fn generate(kind: Kind) -> Self {
         let (mut id, mut secret) = ([0; ID_LENGTH / 2], [0; 32]);
         let mut random = rand::rng();
@@ -56,7 +56,7 @@ impl TokenSecret {
         Self { kind, id, secret: Secret::new(format!("{secret}{check}")) }
     }
 
-    /// From the text of an Authorization header. None for anything that no `generate` has made.
+    /// From the text of an Authorization header. `None` for anything that `generate` cannot have created.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("wl_")?.splitn(3, '_');
         let kind = Kind::parse(parts.next()?)?;
@@ -83,17 +83,17 @@ impl TokenSecret {
         &self.id
     }
 
-    /// What is stored of it.
+    /// The hash that is stored.
     pub fn hash(&self) -> [u8; 32] {
         Sha256::digest(self.secret.expose().as_bytes()).into()
     }
 
-    /// Whether this is the secret with that stored hash (in hex), in time that does not tell how much of it is right.
+    /// Whether the secret matches the stored hash (in hex), compared in constant time.
     pub fn matches(&self, stored: &str) -> bool {
         windlass::text::hex(&self.hash()).as_bytes().ct_eq(stored.as_bytes()).into()
     }
 
-    /// The whole text, to be shown to its holder once.
+    /// The complete text, shown only once.
     pub fn expose(&self) -> String {
         format!("wl_{}_{}_{}", self.kind.as_str(), self.id, self.secret.expose())
     }
@@ -139,7 +139,7 @@ mod tests {
     use super::{Kind, TokenSecret};
 
     #[test]
-    fn a_token_is_read_back_as_it_was_made() {
+    fn a_token_parses_to_itself() {
         for kind in [Kind::Api, Kind::Worker, Kind::Admin] {
             let made = TokenSecret::generate(kind);
             let read = TokenSecret::parse(&made.expose()).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_character_anywhere_is_noticed_without_asking_the_database() {
+    fn a_changed_character_is_detected_by_the_checksum() {
         let token = TokenSecret::generate(Kind::Api).expose();
         for at in 0..token.len() {
             let mut changed = token.clone().into_bytes();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn printing_a_token_shows_no_secret() {
+    fn printing_a_token_does_not_show_its_secret() {
         let token = TokenSecret::generate(Kind::Admin);
         let whole = token.expose();
         let secret = whole.rsplit('_').next().unwrap();

@@ -17,34 +17,34 @@ pub struct Audit {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists who did what, newest first
+    /// List recorded actions, newest first
     #[command(alias = "ls")]
     List {
-        /// At most this many
+        /// The maximum number of entries
         #[arg(long, default_value_t = 50)]
         limit: u16,
         /// Only this action, such as job.cancel
         #[arg(long)]
         action: Option<String>,
-        /// Only what this caller did, such as token:4f0c9be1a7d2e853
+        /// Only by this caller, such as token:4f0c9be1a7d2e853
         #[arg(long)]
         actor: Option<String>,
-        /// Only what was refused
+        /// Only denied actions
         #[arg(long)]
         denied: bool,
     },
-    /// Follows the chain of hashes in the database from the first entry to the last; code 1 if one was changed or removed
+    /// Verify the hash chain in the database; exit code 1 if an entry was changed or removed
     #[command(
-        after_help = "Example:\n  windlass audit verify --database-url postgresql://app@db/app --checkpoint kept.txt"
+        after_help = "Example:\n  windlass audit verify --database-url postgresql://app@db/app --checkpoint checkpoint.txt"
     )]
     Verify {
-        /// What `windlass audit head` printed earlier, or a file that holds it: the chain must still contain it
+        /// Output of an earlier `windlass audit head`, or a file with it: the chain must still contain it
         #[arg(long, value_name = "FILE_OR_TEXT")]
         checkpoint: Option<String>,
     },
-    /// Prints the end of each chain in the database; kept elsewhere, it shows later whether entries were removed
+    /// Print the end of each hash chain; store it outside the database as a checkpoint for `verify`
     #[command(
-        after_help = "Example:\n  windlass audit head --database-url postgresql://app@db/app > kept.txt"
+        after_help = "Example:\n  windlass audit head --database-url postgresql://app@db/app > checkpoint.txt"
     )]
     Head,
 }
@@ -60,7 +60,7 @@ impl Audit {
                 query.extend(actor.clone().map(|actor| ("actor", actor)));
                 query.extend(denied.then(|| ("outcome", "denied".to_owned())));
                 let page = global.client().await?.get(PATH, &query).await?;
-                print::answer(global.json, &page, |page| show(&list_of(page)))
+                print::response(global.json, &page, |page| show(&list_of(page)))
             }
             Verb::Verify { checkpoint } => verify(global, checkpoint.as_deref()).await,
             Verb::Head => head(global).await,
@@ -68,7 +68,7 @@ impl Audit {
     }
 }
 
-/// On the database itself: whoever doubts the trail should not have to trust the server that wrote it.
+/// On the database directly: a verification should not have to trust the server that wrote the entries.
 async fn verify(global: &Global, checkpoint: Option<&str>) -> Result<Exit, Failure> {
     let checkpoint = checkpoint.map(read_checkpoint).transpose()?.unwrap_or_default();
     let configuration = global.load(&[])?.configuration;
@@ -77,7 +77,7 @@ async fn verify(global: &Global, checkpoint: Option<&str>) -> Result<Exit, Failu
     if global.json {
         print::json(&json!({"is_whole": faults.is_empty(), "faults": faults}))?;
     } else if faults.is_empty() {
-        print::line("the chain is whole")?;
+        print::line("the hash chain is intact")?;
     } else {
         let rows: Vec<Value> = faults.iter().map(|fault| json!(fault)).collect();
         let columns = [
@@ -91,7 +91,7 @@ async fn verify(global: &Global, checkpoint: Option<&str>) -> Result<Exit, Failu
     Ok(if faults.is_empty() { Exit::Success } else { Exit::Negative })
 }
 
-/// The text itself, or the name of a file that holds it.
+/// The checkpoint text, or the name of a file that contains it.
 fn read_checkpoint(given: &str) -> Result<Vec<AuditHead>, Failure> {
     if let Ok(heads) = AuditHead::parse_lines(given) {
         return Ok(heads);
@@ -101,7 +101,7 @@ fn read_checkpoint(given: &str) -> Result<Vec<AuditHead>, Failure> {
             Exit::Usage,
             format!("--checkpoint: {given} is neither a checkpoint nor a file: {error}"),
         )
-        .advise("give what `windlass audit head` printed, or the name of a file that holds it")
+        .advise("give the output of `windlass audit head`, or the name of a file that contains it")
     })?;
     AuditHead::parse_lines(&text).map_err(|error| Failure::new(Exit::Usage, format!("--checkpoint: {error}")))
 }
@@ -131,6 +131,6 @@ fn show(entries: &[Value]) -> Result<(), Failure> {
             ("OUTCOME", Show::Plain("outcome")),
             ("TENANT", Show::Plain("tenant_id")),
         ],
-        "nothing was done yet",
+        "no entries",
     )
 }

@@ -1,5 +1,5 @@
-//! The API as the commands use it: over HTTP to a server, or to the same routes within this process on a database that was
-//! named directly. One road for both, so that a command cannot behave differently by the door it takes.
+//! The API client of the commands: over HTTP to a server, or through the same routes within this process on a database given by
+//! its URL. Both use the same code, so that a command behaves the same either way.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -15,29 +15,29 @@ use tower::ServiceExt;
 use super::exit::{Exit, Failure};
 use super::print;
 
-/// How long the server may take to answer a call that is no stream.
-const PATIENCE: Duration = Duration::from_secs(60);
-const MOST_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// The timeout of a call that is not a stream.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Where a token is looked for when none is named: `windlass up` writes it there.
+/// The token file that is read if none is given: `windlass up` writes it there.
 pub(crate) const DEFAULT_TOKEN_FILE: &str = ".windlass/admin-token";
 
 type Chunks = Pin<Box<dyn Stream<Item = Result<Bytes, Failure>> + Send>>;
 
 #[derive(Clone)]
 pub(crate) struct Client {
-    door: Door,
+    target: Target,
     tenant: Option<String>,
 }
 
 #[derive(Clone)]
-enum Door {
+enum Target {
     Server { http: reqwest::Client, url: String, token: Option<String> },
     Database(Box<axum::Router>),
 }
 
-/// An answer before its body.
-struct Answer {
+/// A response whose body has not been read.
+struct Response {
     status: StatusCode,
     chunks: Chunks,
 }
@@ -48,20 +48,20 @@ impl Client {
             .user_agent(concat!("windlass/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(Duration::from_secs(5))
             .build()
-            .map_err(|error| Failure::usage(format!("cannot speak HTTP: {error}")))?;
+            .map_err(|error| Failure::usage(format!("cannot create an HTTP client: {error}")))?;
         let url = url.trim_end_matches('/').to_owned();
         if !url.starts_with("http://") && !url.starts_with("https://") {
             return Err(Failure::usage(format!("--server {url}: must be an http:// or https:// URL")));
         }
-        Ok(Self { door: Door::Server { http, url, token }, tenant: None })
+        Ok(Self { target: Target::Server { http, url, token }, tenant: None })
     }
 
-    /// The routes of this program on a database, with every right: whoever has the database's password has them anyway.
+    /// The routes of this program on a database, with all permissions: the database password grants them anyway.
     pub(crate) fn to_database(routes: axum::Router) -> Self {
-        Self { door: Door::Database(Box::new(routes)), tenant: None }
+        Self { target: Target::Database(Box::new(routes)), tenant: None }
     }
 
-    /// Names the tenant by its id or its slug.
+    /// Sets the tenant, by id or slug.
     pub(crate) async fn for_tenant(mut self, name: Option<&str>) -> Result<Self, Failure> {
         if let Some(name) = name {
             self.tenant = Some(self.tenant_id(name).await?);
@@ -69,7 +69,7 @@ impl Client {
         Ok(self)
     }
 
-    /// The id of a tenant that was named by its id or its slug.
+    /// The id of a tenant given by id or slug.
     pub(crate) async fn tenant_id(&self, name: &str) -> Result<String, Failure> {
         if name.parse::<uuid::Uuid>().is_ok() {
             return Ok(name.to_owned());
@@ -77,8 +77,8 @@ impl Client {
         let tenants = self.all("/api/v1/admin/tenants", &[]).await?;
         let found = tenants.iter().find(|tenant| print::at(tenant, "slug") == name);
         found.map(|tenant| print::text(print::at(tenant, "id"))).ok_or_else(|| {
-            Failure::new(Exit::Missing, format!("there is no tenant {name:?}"))
-                .advise("`windlass tenants list` shows those there are")
+            Failure::new(Exit::Missing, format!("tenant {name:?} not found"))
+                .advise("`windlass tenants list` lists the tenants")
         })
     }
 
@@ -94,7 +94,7 @@ impl Client {
         self.call(Method::PATCH, path, Some(body)).await
     }
 
-    /// Only if nobody changed it since this version was seen.
+    /// Only if the version has not changed since it was read.
     pub(crate) async fn patch_if(&self, path: &str, version: &str, body: Value) -> Result<Value, Failure> {
         self.exchange(Method::PATCH, path, Some(body), (!version.is_empty()).then_some(version)).await
     }
@@ -121,10 +121,9 @@ impl Client {
 
     /// Server-sent events, as they come: name and data.
     pub(crate) async fn events(&self, path: &str) -> Result<Events, Failure> {
-        let answer = self.send(Method::GET, path, None, None).await?;
-        let Answer { status, chunks } = answer;
+        let Response { status, chunks } = self.send(Method::GET, path, None, None).await?;
         if !status.is_success() {
-            return Err(refusal(status, &whole(chunks).await?));
+            return Err(problem_failure(status, &whole(chunks).await?));
         }
         Ok(Events { chunks, text: BytesMut::new() })
     }
@@ -141,20 +140,20 @@ impl Client {
         version: Option<&str>,
     ) -> Result<Value, Failure> {
         let exchange = async {
-            let Answer { status, chunks } = self.send(method, path, body, version).await?;
+            let Response { status, chunks } = self.send(method, path, body, version).await?;
             Ok::<_, Failure>((status, whole(chunks).await?))
         };
-        let (status, text) = tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| {
-            Failure::new(Exit::Unreachable, format!("no answer within {} s", PATIENCE.as_secs()))
+        let (status, text) = tokio::time::timeout(CALL_TIMEOUT, exchange).await.map_err(|_| {
+            Failure::new(Exit::Unreachable, format!("no response within {} s", CALL_TIMEOUT.as_secs()))
         })??;
         if !status.is_success() {
-            return Err(refusal(status, &text));
+            return Err(problem_failure(status, &text));
         }
         if text.is_empty() {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&text).map_err(|error| {
-            Failure::new(Exit::Internal, format!("the server's answer to {path} is no JSON: {error}"))
+            Failure::new(Exit::Internal, format!("the server's response to {path} is not JSON: {error}"))
         })
     }
 
@@ -164,7 +163,7 @@ impl Client {
         path: &str,
         body: Option<Value>,
         version: Option<&str>,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Response, Failure> {
         let mut request = Request::builder().method(method);
         if let Some(version) = version {
             request = request.header(header::IF_MATCH, format!("\"{version}\""));
@@ -176,15 +175,15 @@ impl Client {
             request = request.header(header::CONTENT_TYPE, "application/json");
         }
         let body = body.map(|body| body.to_string()).unwrap_or_default();
-        match &self.door {
-            Door::Database(routes) => {
+        match &self.target {
+            Target::Database(routes) => {
                 let request = request.uri(path).body(Body::from(body)).map_err(unsendable)?;
                 let Ok(response) = routes.as_ref().clone().oneshot(request).await;
                 let status = response.status();
                 let chunks = response.into_body().into_data_stream();
-                Ok(Answer { status, chunks: Box::pin(chunks.map(|chunk| chunk.map_err(broken))) })
+                Ok(Response { status, chunks: Box::pin(chunks.map(|chunk| chunk.map_err(broken))) })
             }
-            Door::Server { http, url, token } => {
+            Target::Server { http, url, token } => {
                 if let Some(token) = token {
                     request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
                 }
@@ -192,7 +191,7 @@ impl Client {
                 let request = reqwest::Request::try_from(request).map_err(unsendable)?;
                 let response = http.execute(request).await.map_err(|error| unreachable(url, &error))?;
                 let status = response.status();
-                Ok(Answer {
+                Ok(Response {
                     status,
                     chunks: Box::pin(response.bytes_stream().map(|chunk| chunk.map_err(broken))),
                 })
@@ -201,7 +200,7 @@ impl Client {
     }
 }
 
-/// The items of a list's answer: the array itself, or the one array in the object.
+/// The items of a list response: the array itself, or the only array in the object.
 pub(crate) fn list_of(page: &Value) -> Vec<Value> {
     match page {
         Value::Array(items) => items.clone(),
@@ -210,7 +209,7 @@ pub(crate) fn list_of(page: &Value) -> Vec<Value> {
     }
 }
 
-/// The token of the flag, of a file that was named, or of the file that `windlass up` wrote here.
+/// The token from the flag, from the given file, or from the file that `windlass up` wrote here.
 pub(crate) fn token(given: Option<&str>, file: Option<&Path>) -> Result<Option<String>, Failure> {
     if let Some(token) = given {
         return Ok(Some(token.trim().to_owned()));
@@ -219,7 +218,7 @@ pub(crate) fn token(given: Option<&str>, file: Option<&Path>) -> Result<Option<S
     match std::fs::read_to_string(&path) {
         Ok(text) => Ok(Some(text.trim().to_owned())),
         Err(_) if file.is_none() => Ok(None),
-        Err(error) => Err(Failure::usage(format!("cannot read the token in {}: {error}", path.display()))),
+        Err(error) => Err(Failure::usage(format!("cannot read the token file {}: {error}", path.display()))),
     }
 }
 
@@ -247,7 +246,7 @@ impl Events {
     }
 }
 
-/// Comments and bare retries are no events.
+/// Comments and `retry` fields alone are not events.
 fn parse_event(block: &str) -> Option<(String, String)> {
     let field = |name: &'static str| {
         block
@@ -264,8 +263,8 @@ async fn whole(mut chunks: Chunks) -> Result<BytesMut, Failure> {
     let mut text = BytesMut::new();
     while let Some(chunk) = chunks.next().await {
         text.extend_from_slice(&chunk?);
-        if text.len() > MOST_ANSWER_BYTES {
-            return Err(Failure::new(Exit::Internal, "the answer is too large; narrow the question"));
+        if text.len() > MAX_RESPONSE_BYTES {
+            return Err(Failure::new(Exit::Internal, "the response is too large; use a narrower filter"));
         }
     }
     Ok(text)
@@ -280,21 +279,21 @@ pub(crate) fn with_query(path: &str, query: &[(&str, String)]) -> String {
     format!("{path}?{}", url.query().unwrap_or_default())
 }
 
-/// A name as one part of a path, whatever is in it.
+/// A name encoded as one segment of a path.
 pub(crate) fn segment(name: &str) -> String {
     let mut url = reqwest::Url::parse("http://x/").expect("a constant URL parses");
     if let Ok(mut parts) = url.path_segments_mut() {
         parts.pop_if_empty().push(name);
     }
-    // A dot or two would be a step in the path; as text they are no name of anything.
+    // `.` and `..` would change the path; no object has such a name.
     url.path().trim_start_matches('/').to_owned()
 }
 
-/// What a problem+json answer says, with what to do about it.
-fn refusal(status: StatusCode, body: &[u8]) -> Failure {
+/// The message of a problem+json response, with advice.
+fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
     let problem: Value = serde_json::from_slice(body).unwrap_or_default();
-    let said = ["detail", "title"].iter().find_map(|key| problem.get(*key).and_then(Value::as_str));
-    let mut message = said.map_or_else(|| format!("the server answered {status}"), str::to_owned);
+    let text = ["detail", "title"].iter().find_map(|key| problem.get(*key).and_then(Value::as_str));
+    let mut message = text.map_or_else(|| format!("the server returned {status}"), str::to_owned);
     for error in problem.get("errors").and_then(Value::as_array).into_iter().flatten() {
         let (pointer, what) =
             (print::text(print::at(error, "pointer")), print::text(print::at(error, "message")));
@@ -307,13 +306,14 @@ fn refusal(status: StatusCode, body: &[u8]) -> Failure {
                 "give a token: --token-file FILE or WINDLASS_TOKEN (`windlass up` writes one to its directory)",
             ),
         ),
-        403 => {
-            (Exit::Denied, Some("use a token whose role may do this (`windlass tokens list` shows roles)"))
-        }
+        403 => (
+            Exit::Denied,
+            Some("use a token with a role that allows this (`windlass tokens list` shows roles)"),
+        ),
         404 => (Exit::Missing, None),
         409 | 412 => (Exit::Conflict, None),
         400 | 413 | 415 | 422 => (Exit::Usage, None),
-        429 => (Exit::Unreachable, Some("wait a moment: this token sends more than its rate")),
+        429 => (Exit::Unreachable, Some("wait a moment: this token has reached its request rate")),
         _ => (Exit::Internal, None),
     };
     let failure = Failure::new(exit, message);
@@ -329,15 +329,15 @@ fn unreachable(url: &str, error: &reqwest::Error) -> Failure {
         cause = source;
     }
     Failure::new(Exit::Unreachable, format!("cannot reach {url}: {cause}"))
-        .advise("start one with `windlass up`, or name it with --server URL or WINDLASS_SERVER")
+        .advise("start a server with `windlass up`, or set --server URL or WINDLASS_SERVER")
 }
 
 fn unsendable(error: impl std::fmt::Display) -> Failure {
-    Failure::usage(format!("this cannot be sent: {error}"))
+    Failure::usage(format!("cannot build the request: {error}"))
 }
 
 fn broken(error: impl std::fmt::Display) -> Failure {
-    Failure::new(Exit::Unreachable, format!("the answer broke off: {error}"))
+    Failure::new(Exit::Unreachable, format!("the response was interrupted: {error}"))
 }
 
 #[cfg(test)]
@@ -345,34 +345,34 @@ mod tests {
     use axum::http::StatusCode;
     use serde_json::json;
 
-    use super::{Exit, list_of, parse_event, refusal, segment, with_query};
+    use super::{Exit, list_of, parse_event, problem_failure, segment, with_query};
 
     #[test]
-    fn a_refusal_keeps_what_the_server_said_of_each_field() {
+    fn a_problem_keeps_the_message_of_each_field() {
         let body = json!({"type": "/problems/invalid", "detail": "the job is refused",
             "errors": [{"pointer": "/payload/model", "message": "is required"}]});
-        let failure = refusal(StatusCode::UNPROCESSABLE_ENTITY, body.to_string().as_bytes());
+        let failure = problem_failure(StatusCode::UNPROCESSABLE_ENTITY, body.to_string().as_bytes());
         assert_eq!(failure.exit, Exit::Usage);
         assert_eq!(failure.message, "the job is refused\n  /payload/model: is required");
-        let plain = refusal(StatusCode::BAD_GATEWAY, b"<html>");
+        let plain = problem_failure(StatusCode::BAD_GATEWAY, b"<html>");
         assert_eq!((plain.exit, plain.message.contains("502")), (Exit::Internal, true));
     }
 
     #[test]
-    fn events_have_a_name_and_data_and_comments_are_none() {
+    fn events_have_a_name_and_data_and_comments_are_not_events() {
         assert_eq!(parse_event("event: log\ndata: a\ndata: b\n\n"), Some(("log".into(), "a\nb".into())));
         assert_eq!(parse_event(": still here\n\n"), None);
     }
 
     #[test]
-    fn a_name_cannot_leave_its_place_in_a_path() {
+    fn a_name_stays_within_its_path_segment() {
         assert_eq!(segment("a/b c?d#e"), "a%2Fb%20c%3Fd%23e");
         assert_eq!(segment("0199-ä"), "0199-%C3%A4");
         assert_eq!((segment(".."), segment(".")), (String::new(), String::new()));
     }
 
     #[test]
-    fn queries_are_encoded_and_lists_found() {
+    fn queries_are_encoded_and_lists_are_found() {
         assert_eq!(with_query("/a", &[("q", "x y&z".into())]), "/a?q=x+y%26z");
         assert_eq!(list_of(&json!({"items": [1], "next_cursor": null})), [json!(1)]);
     }

@@ -11,7 +11,7 @@ use super::exit::{Exit, Failure};
 #[command(after_help = "Examples:\n  windlass completions bash > /etc/bash_completion.d/windlass\n  \
     windlass completions fish > ~/.config/fish/completions/windlass.fish")]
 pub struct Completions {
-    /// The shell to make it for
+    /// The shell
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! `windlass config`: the example file, and a check of yours.
+//! `windlass config`: prints an example file, and checks a configuration.
 
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Global;
 use super::exit::{Exit, Failure};
 use super::print;
-use crate::config::{Place, Sources};
+use crate::config::{Location, Sources};
 
 #[derive(Debug, Args)]
 pub struct Config {
@@ -16,10 +16,10 @@ pub struct Config {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Prints a commented configuration file with every setting and its default
+    /// Print a commented configuration file with every setting and its default
     #[command(after_help = "Example:\n  windlass config example > windlass.toml")]
     Example,
-    /// Checks the configuration that this environment and --config make, and names every mistake with its place
+    /// Check the configuration from --config and the environment; report every error with its location
     #[command(
         after_help = "Examples:\n  windlass config check --config windlass.toml\n  windlass config check --json"
     )]
@@ -42,41 +42,41 @@ fn check(global: &Global) -> Result<Exit, Failure> {
     let sources = Sources { flags, variables: Sources::environment(), file: global.config.as_deref() };
     match crate::config::load(&sources) {
         Ok(sourced) => {
-            let mut places: Vec<(&String, String)> =
-                sourced.places.iter().map(|(key, place)| (key, spell(place))).collect();
-            places.sort();
+            let mut locations: Vec<(&String, String)> =
+                sourced.locations.iter().map(|(key, location)| (key, location_text(location))).collect();
+            locations.sort();
             if global.json {
                 let set: Map<String, Value> =
-                    places.into_iter().map(|(key, place)| (key.clone(), json!(place))).collect();
+                    locations.into_iter().map(|(key, location)| (key.clone(), json!(location))).collect();
                 print::json(&json!({"ok": true, "set": set}))?;
             } else {
-                for (key, place) in &places {
-                    print::line(format!("{key} from {place}"))?;
+                for (key, location) in &locations {
+                    print::line(format!("{key} from {location}"))?;
                 }
                 print::line(format!(
-                    "no mistakes; {} settings given, the others have their defaults",
-                    places.len()
+                    "valid; {} settings given, the others have their defaults",
+                    locations.len()
                 ))?;
             }
             Ok(Exit::Success)
         }
-        Err(mistakes) if global.json => {
-            let mistakes: Vec<Value> = mistakes
+        Err(errors) if global.json => {
+            let errors: Vec<Value> = errors
                 .iter()
-                .map(|mistake| json!({"place": spell(&mistake.place), "key": mistake.key, "message": mistake.message}))
+                .map(|error| json!({"place": location_text(&error.location), "key": error.key, "message": error.message}))
                 .collect();
-            print::json(&json!({"ok": false, "mistakes": mistakes}))?;
+            print::json(&json!({"ok": false, "mistakes": errors}))?;
             Ok(Exit::Usage)
         }
-        Err(mistakes) => Err(super::mistaken(&mistakes)),
+        Err(errors) => Err(super::invalid_configuration(&errors)),
     }
 }
 
-fn spell(place: &Place) -> String {
-    match place {
-        Place::File { path, line } => format!("{}:{line}", path.display()),
-        Place::Variable(name) => name.clone(),
-        Place::Flag(flag) => (*flag).to_owned(),
-        Place::Nowhere => String::new(),
+fn location_text(location: &Location) -> String {
+    match location {
+        Location::File { path, line } => format!("{}:{line}", path.display()),
+        Location::Variable(name) => name.clone(),
+        Location::Flag(flag) => (*flag).to_owned(),
+        Location::Nowhere => String::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! `windlass definitions`: what the queue may run, kept in a file beside the code and applied like a migration.
+//! `windlass definitions`: job definitions, kept in a file next to the code and applied like a migration.
 
 use std::path::{Path, PathBuf};
 
@@ -18,19 +18,19 @@ pub struct Definitions {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists definitions
+    /// List definitions
     #[command(alias = "ls")]
     List,
-    /// Creates and updates definitions to match a file; what the file leaves out stays as it is
+    /// Create and update definitions to match a file; fields and definitions not in the file do not change
     #[command(after_help = FILE_HELP)]
     Apply {
         /// A TOML or JSON file
         file: PathBuf,
-        /// Only says what it would do
+        /// Only show the changes
         #[arg(long)]
         dry_run: bool,
     },
-    /// Compares a file with what is there; code 1 if they differ
+    /// Compare a file with the current definitions; exit code 1 if they differ
     #[command(after_help = FILE_HELP)]
     Diff {
         /// A TOML or JSON file
@@ -44,12 +44,12 @@ const FILE_HELP: &str = "The file, in TOML:\n  [[definitions]]\n  key = \"sync-d
 
 const PATH: &str = "/api/v1/admin/jobs/definitions";
 
-/// What applying a file means for one definition.
+/// The change of one definition.
 struct Step {
     key: String,
     wanted: Map<String, Value>,
-    /// The id and version of the one that is there, and what differs: field, there, wanted.
-    there: Option<(String, String)>,
+    /// The id and version of the existing definition, and the differences: field, current value, new value.
+    existing: Option<(String, String)>,
     differences: Vec<(String, Value, Value)>,
 }
 
@@ -69,7 +69,7 @@ impl Definitions {
                 let wanted = read(file)?;
                 let steps = plan(&global.client().await?, wanted).await?;
                 report(global, &steps)?;
-                Ok(if steps.iter().all(Step::is_nothing) { Exit::Success } else { Exit::Negative })
+                Ok(if steps.iter().all(Step::is_unchanged) { Exit::Success } else { Exit::Negative })
             }
             Verb::Apply { file, dry_run } => {
                 let wanted = read(file)?;
@@ -88,14 +88,14 @@ impl Definitions {
 }
 
 impl Step {
-    fn is_nothing(&self) -> bool {
-        self.there.is_some() && self.differences.is_empty()
+    fn is_unchanged(&self) -> bool {
+        self.existing.is_some() && self.differences.is_empty()
     }
 
     async fn apply(&self, client: &Client) -> Result<(), Failure> {
         let context =
             |failure: Failure| Failure { message: format!("{}: {}", self.key, failure.message), ..failure };
-        match &self.there {
+        match &self.existing {
             None => {
                 client.post(PATH, Value::Object(self.wanted.clone())).await.map_err(context)?;
             }
@@ -105,7 +105,7 @@ impl Step {
                     .iter()
                     .map(|(field, _, wanted)| (field.clone(), wanted.clone()))
                     .collect();
-                // Only what was compared is changed: an edit by somebody else in between is a conflict.
+                // Only the compared version is changed: a concurrent edit is a conflict.
                 let path = format!("{PATH}/{id}");
                 client.patch_if(&path, version, Value::Object(changes)).await.map_err(context)?;
             }
@@ -116,14 +116,14 @@ impl Step {
 }
 
 async fn plan(client: &Client, wanted: Vec<Map<String, Value>>) -> Result<Vec<Step>, Failure> {
-    let there = client.all(PATH, &[]).await?;
+    let existing = client.all(PATH, &[]).await?;
     let step = |wanted: Map<String, Value>| {
         let key = wanted.get("key").map(text).unwrap_or_default();
-        let same = there.iter().find(|known| text(at(known, "key")) == key);
+        let same = existing.iter().find(|known| text(at(known, "key")) == key);
         let differences = same.map_or_else(Vec::new, |known| differences(known, &wanted));
         Step {
             key,
-            there: same.map(|known| (text(at(known, "id")), text(at(known, "version")))),
+            existing: same.map(|known| (text(at(known, "id")), text(at(known, "version")))),
             differences,
             wanted,
         }
@@ -131,11 +131,11 @@ async fn plan(client: &Client, wanted: Vec<Map<String, Value>>) -> Result<Vec<St
     Ok(wanted.into_iter().map(step).collect())
 }
 
-/// Fields that the file names and that are not so.
+/// The fields of the file whose current value differs.
 fn differences(known: &Value, wanted: &Map<String, Value>) -> Vec<(String, Value, Value)> {
     let differs = |(field, value): (&String, &Value)| {
-        let there = at(known, field);
-        (there != value).then(|| (field.clone(), there.clone(), value.clone()))
+        let existing = at(known, field);
+        (existing != value).then(|| (field.clone(), existing.clone(), value.clone()))
     };
     wanted.iter().filter_map(differs).collect()
 }
@@ -150,18 +150,18 @@ fn read(path: &Path) -> Result<Vec<Map<String, Value>>, Failure> {
     };
     let listed = document.as_array().or_else(|| document.get("definitions")?.as_array()).cloned();
     let listed = listed.ok_or_else(|| {
-        bad("has no list `definitions`".to_owned()).advise("see `windlass definitions apply --help`")
+        bad("must have a list `definitions`".to_owned()).advise("see `windlass definitions apply --help`")
     })?;
     let mut all: Vec<Map<String, Value>> = Vec::new();
     for (number, definition) in listed.into_iter().enumerate() {
         let Value::Object(fields) = definition else {
-            return Err(bad(format!("definition {} is no object", number + 1)));
+            return Err(bad(format!("definition {} must be an object", number + 1)));
         };
         let Some(key) = fields.get("key").and_then(Value::as_str) else {
             return Err(bad(format!("definition {} has no `key`", number + 1)));
         };
         if all.iter().any(|other| other.get("key").and_then(Value::as_str) == Some(key)) {
-            return Err(bad(format!("`{key}` stands twice")));
+            return Err(bad(format!("`{key}` is defined twice")));
         }
         all.push(fields);
     }
@@ -169,7 +169,7 @@ fn read(path: &Path) -> Result<Vec<Map<String, Value>>, Failure> {
 }
 
 fn report(global: &Global, steps: &[Step]) -> Result<(), Failure> {
-    let word = |step: &Step| match (&step.there, step.differences.is_empty()) {
+    let action = |step: &Step| match (&step.existing, step.differences.is_empty()) {
         (None, _) => "create",
         (Some(_), true) => "same",
         (Some(_), false) => "update",
@@ -181,17 +181,17 @@ fn report(global: &Global, steps: &[Step]) -> Result<(), Failure> {
                 let changes: Map<String, Value> = step
                     .differences
                     .iter()
-                    .map(|(field, there, wanted)| (field.clone(), json!({"from": there, "to": wanted})))
+                    .map(|(field, existing, wanted)| (field.clone(), json!({"from": existing, "to": wanted})))
                     .collect();
-                json!({"key": step.key, "action": word(step), "changes": changes})
+                json!({"key": step.key, "action": action(step), "changes": changes})
             })
             .collect();
         return print::json(&Value::Array(steps));
     }
     for step in steps {
-        print::line(format!("{:<7} {}", word(step), step.key))?;
-        for (field, there, wanted) in &step.differences {
-            print::line(format!("        {field}: {there} → {wanted}"))?;
+        print::line(format!("{:<7} {}", action(step), step.key))?;
+        for (field, existing, wanted) in &step.differences {
+            print::line(format!("        {field}: {existing} → {wanted}"))?;
         }
     }
     Ok(())
@@ -209,7 +209,7 @@ fn show(definitions: &[Value]) -> Result<(), Failure> {
                     at(definition, "timeout_seconds").as_i64().map(print::span).unwrap_or_default()
                 }),
             ),
-            ("TRIES", Show::Plain("max_attempts")),
+            ("ATTEMPTS", Show::Plain("max_attempts")),
             (
                 "ACTIVE",
                 Show::With(
@@ -220,6 +220,6 @@ fn show(definitions: &[Value]) -> Result<(), Failure> {
             ),
             ("DESCRIPTION", Show::Cut("description", 60)),
         ],
-        "no definitions; `windlass definitions apply FILE` makes some",
+        "no definitions; `windlass definitions apply FILE` creates them",
     )
 }

@@ -8,19 +8,19 @@ use super::Global;
 use super::exit::{Exit, Failure};
 use super::print::{self, Show};
 
-/// Examines the database and says what is wrong and what to do.
+/// Check the database and report problems with advice.
 ///
-/// It looks at the server's version and the settings durability rests on, schema drift, the oldest transaction and who holds
-/// it, bloat, silent workers, stuck jobs and lost notifications. It changes nothing. Exit code 1 means that it found a danger.
+/// It checks the server version, the settings that durability depends on, schema drift, the oldest transaction and its owner,
+/// bloat, stale workers, stuck jobs and lost notifications. It changes nothing. Exit code 1 means that it found a danger.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass doctor --database-url postgresql://app@db/app\n  \
     windlass doctor --strict --json   # in a cron job: warnings count too")]
 pub struct Doctor {
-    /// Ends with code 1 on warnings too
+    /// Exit with code 1 on warnings too
     #[arg(long)]
     strict: bool,
 
-    /// Leaves out what is fine
+    /// Show only problems
     #[arg(long)]
     quiet: bool,
 }

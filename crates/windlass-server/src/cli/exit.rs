@@ -6,21 +6,21 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     Success,
-    /// The answer is no: a job did not succeed, the doctor found a danger, a chain does not verify, two things differ.
+    /// The result is negative: a job did not succeed, the doctor found a danger, a chain does not verify, two things differ.
     Negative,
     /// The command line, the configuration or the input is wrong.
     Usage,
     /// The server or the database cannot be reached or started.
     Unreachable,
-    /// The credential is missing, unknown, or may not do this.
+    /// The credential is missing, invalid, or lacks permission.
     Denied,
-    /// What was named is not there.
+    /// The named object does not exist.
     Missing,
-    /// It clashes with what is there: a duplicate, a job that has not ended, an edit by somebody else.
+    /// The request conflicts with the current state: a duplicate, a job that has not ended, a concurrent edit.
     Conflict,
-    /// The server failed to do it.
+    /// An internal error of the server.
     Internal,
-    /// Stopped by ctrl-C before it was done.
+    /// Interrupted by ctrl-C before it finished.
     Interrupted,
 }
 
@@ -55,22 +55,22 @@ impl Exit {
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
-            Self::Success => "done",
+            Self::Success => "success",
             Self::Negative => {
-                "the answer is no: a job did not succeed, the doctor found a danger, two things differ"
+                "negative result: a job did not succeed, the doctor found a danger, two things differ"
             }
-            Self::Usage => "the command line, the configuration or the input is wrong",
+            Self::Usage => "invalid command line, configuration or input",
             Self::Unreachable => "the server or the database cannot be reached or started",
-            Self::Denied => "the credential is missing, unknown, or may not do this",
-            Self::Missing => "what was named is not there",
-            Self::Conflict => "it clashes with what is there",
-            Self::Internal => "the server failed to do it",
-            Self::Interrupted => "stopped by ctrl-C before it was done",
+            Self::Denied => "access denied: the credential is missing, invalid, or lacks permission",
+            Self::Missing => "not found",
+            Self::Conflict => "conflict",
+            Self::Internal => "internal error",
+            Self::Interrupted => "interrupted by ctrl-C",
         }
     }
 }
 
-/// Why a command did not succeed, for a person: what happened, and what to try.
+/// Why a command did not succeed: a message, and advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub exit: Exit,
@@ -104,7 +104,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error of the library, met on a database that was named directly.
+/// An error of the library, on a database given by its URL.
 impl From<windlass::Error> for Failure {
     fn from(error: windlass::Error) -> Self {
         let exit = match &error {
@@ -118,13 +118,13 @@ impl From<windlass::Error> for Failure {
         let failure = Self::new(exit, error.to_string());
         match &error {
             windlass::Error::SchemaVersion { .. } => {
-                failure.advise("`windlass migrate`, or `windlass doctor` to see what is there")
+                failure.advise("`windlass migrate`, or `windlass doctor` to see the state of the schema")
             }
             windlass::Error::MissingRole { roles, .. } if roles == "windlass_migrator" => failure.advise(
-                "or, where windlass was never installed, a login with CREATEROLE that may create a schema in the database",
+                "or, if windlass was never installed, a role with CREATEROLE that can create a schema in the database",
             ),
             _ if exit == Exit::Unreachable => failure.advise(
-                "check that the server runs and that the URL names it (--database-url, DATABASE_URL)",
+                "check that the database server is running and that the URL is correct (--database-url, DATABASE_URL)",
             ),
             _ => failure,
         }
@@ -139,7 +139,7 @@ impl From<windlass::embedded::EmbeddedError> for Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
-        // Whoever read our output has read enough.
+        // The reader of our output has closed it, such as `head`.
         let exit =
             if error.kind() == std::io::ErrorKind::BrokenPipe { Exit::Success } else { Exit::Internal };
         Self::new(exit, error.to_string())
@@ -151,7 +151,7 @@ mod tests {
     use super::Exit;
 
     #[test]
-    fn no_two_ends_share_a_code() {
+    fn exit_codes_are_unique() {
         let mut codes: Vec<u8> = Exit::ALL.iter().map(|exit| exit.code()).collect();
         codes.dedup();
         assert_eq!(codes.len(), Exit::ALL.len());

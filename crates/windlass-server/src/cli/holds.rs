@@ -15,31 +15,31 @@ pub struct Holds {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists what must not be deleted
+    /// List legal holds
     #[command(alias = "ls")]
     List,
-    /// Keeps a job, the jobs of a subject, or everything of the tenant, and prints the hold's id
+    /// Protect a job, the jobs of a subject, or all data of the tenant from deletion; print the id of the hold
     #[command(
         after_help = "Examples:\n  windlass holds place --subject user:7 --reason 'case 12' --tenant acme\n  \
         windlass holds place --everything --reason audit --tenant acme"
     )]
     Place {
-        /// Why it is kept
+        /// The reason of the hold
         #[arg(long)]
         reason: String,
-        /// One job
+        /// The id of one job
         #[arg(long, value_name = "ID")]
         job: Option<String>,
-        /// The jobs of a subject, those to come included
+        /// The jobs of a subject, including future ones
         #[arg(long, value_name = "TYPE:ID")]
         subject: Option<String>,
-        /// Everything of the tenant
+        /// All data of the tenant
         #[arg(long)]
         everything: bool,
     },
-    /// Ends a hold; what it kept goes as the rules of retention say
+    /// Release a hold; the retention rules apply again
     Release {
-        /// The hold's id
+        /// The id of the hold
         id: String,
     },
 }
@@ -54,17 +54,17 @@ impl Holds {
                 if global.json { print::json(&Value::Array(holds))? } else { show(&holds)? }
             }
             Verb::Place { reason, job, subject, everything } => {
-                // Never by leaving something out: a hold on everything is asked for by its name.
+                // A hold on everything must be requested explicitly, not by omitting the other options.
                 if [job.is_some(), subject.is_some(), *everything].iter().filter(|given| **given).count() != 1
                 {
-                    return Err(Failure::usage("say what to keep")
-                        .advise("one of --job ID, --subject TYPE:ID and --everything"));
+                    return Err(Failure::usage("nothing to hold is given")
+                        .advise("give one of --job ID, --subject TYPE:ID and --everything"));
                 }
                 let mut body = Map::from_iter([("reason".to_owned(), json!(reason))]);
                 body.extend(job.as_ref().map(|job| ("job_id".to_owned(), json!(job))));
                 if let Some(subject) = subject {
                     let (kind, id) = subject.split_once(':').ok_or_else(|| {
-                        Failure::usage("--subject needs a type and an id").advise("write it as user:7")
+                        Failure::usage("--subject must be TYPE:ID").advise("for example user:7")
                     })?;
                     body.insert("subject_type".to_owned(), json!(kind));
                     body.insert("subject_id".to_owned(), json!(id));
@@ -74,7 +74,7 @@ impl Holds {
             }
             Verb::Release { id } => {
                 let hold = global.client().await?.delete(&format!("{PATH}/{id}")).await?;
-                if global.json { print::json(&hold)? } else { print::line(format!("{id} is released"))? }
+                if global.json { print::json(&hold)? } else { print::line(format!("{id} released"))? }
             }
         }
         Ok(Exit::Success)
@@ -86,16 +86,16 @@ fn show(holds: &[Value]) -> Result<(), Failure> {
         holds,
         &[
             ("ID", Show::Plain("id")),
-            ("KEEPS", Show::With(keeps)),
+            ("HOLDS", Show::With(held)),
             ("REASON", Show::Cut("reason", 60)),
-            ("BY", Show::Plain("created_by")),
+            ("PLACED BY", Show::Plain("created_by")),
             ("PLACED", Show::Age("created_at")),
         ],
-        "no holds: everything goes as the rules of retention say",
+        "no holds: data is deleted by the retention rules",
     )
 }
 
-fn keeps(hold: &Value) -> String {
+fn held(hold: &Value) -> String {
     match (at(hold, "job_id").as_str(), at(hold, "subject_type").as_str(), at(hold, "subject_id").as_str()) {
         (Some(job), _, _) => format!("job {job}"),
         (None, Some(kind), Some(id)) => format!("{kind}:{id}"),

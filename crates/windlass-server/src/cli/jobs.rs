@@ -18,22 +18,16 @@ pub struct Jobs {
     verb: Verb,
 }
 
+/// Each is described at its own type.
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Enqueues a job
     Enqueue(enqueue::Enqueue),
-    /// Lists jobs, newest first
     #[command(alias = "ls")]
     List(list::List),
-    /// Shows one job with its attempts, and why it waits if it does
     Show(show::Show),
-    /// Cancels jobs: at once if they wait, by request if they run
     Cancel(act::Cancel),
-    /// Runs finished jobs once more
     Retry(act::Retry),
-    /// Follows what a job prints
     Tail(tail::Tail),
-    /// Waits until jobs have ended; code 1 if one did not succeed
     Wait(wait::Wait),
 }
 

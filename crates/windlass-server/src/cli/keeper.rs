@@ -7,18 +7,18 @@ use windlass::{Duty, KeeperSettings, Queue};
 use super::Global;
 use super::exit::{Exit, Failure};
 use super::print;
-use super::process::{Beside, Signals};
+use super::process::{Background, Signals};
 
-/// Does the housekeeping of the queue until it is stopped.
+/// Run the keeper: promote due jobs, recover lost ones, fire schedules, delete old data.
 ///
-/// Every worker does it too unless told not to; a process of its own is for installations whose workers only pull over HTTP. As many as
-/// you like may run at once: each duty takes only what nobody else holds.
+/// Every `windlass worker` runs the keeper too, unless started with --no-keeper; a separate keeper is needed if all workers pull
+/// over HTTP. Several keepers can run at the same time: each duty skips what another one is working on.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass keeper --database-url postgresql://app@db/app\n  windlass keeper --once reap"
 )]
 pub struct Keeper {
-    /// Does one duty once, says what it did, and ends: promote, reap, expire, unblock, fold, prune, partition, …
+    /// Run one duty once, report what it did, and exit: promote, reap, expire, unblock, fold, prune, partition, …
     #[arg(long, value_name = "DUTY")]
     once: Option<String>,
 }
@@ -32,11 +32,11 @@ impl Keeper {
         if let Some(name) = &self.once {
             return once(global, &queue, name).await;
         }
-        let mut beside = Beside::start(&configuration, &queue).await?;
-        beside.keep(&queue);
-        print::note("keeping house; ctrl-C ends it");
+        let mut background = Background::start(&configuration, &queue).await?;
+        background.run_keeper(&queue);
+        print::note("keeper running; press ctrl-C to stop");
         signals.next().await;
-        beside.stop().await;
+        background.stop().await;
         Ok(Exit::Success)
     }
 }
@@ -51,7 +51,7 @@ async fn once(global: &Global, queue: &Queue, name: &str) -> Result<Exit, Failur
         print::json(&json!({"duty": name, "moved": round.moved, "is_full": round.is_full}))?;
     } else {
         print::line(format!(
-            "{name}: moved {}{}",
+            "{name}: {} changed{}",
             round.moved,
             if round.is_full { ", and there may be more" } else { "" }
         ))?;

@@ -7,14 +7,14 @@ use super::Global;
 use super::exit::{Exit, Failure};
 use super::print;
 
-/// Brings the database's schema to this release.
+/// Install or upgrade the database schema.
 ///
-/// Safe to run by ten machines at once and as often as you like; workers of the previous release go on meanwhile.
+/// It can be run repeatedly and by several machines at the same time. Workers of the previous release keep running.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass migrate --database-url postgresql://app@db/app\n  \
-    windlass migrate --print-sql | psql   # where a person must see it first")]
+    windlass migrate --print-sql | psql   # to review it first")]
 pub struct Migrate {
-    /// Prints what an empty database needs and touches none
+    /// Print the SQL for an empty database and change nothing
     #[arg(long)]
     print_sql: bool,
 }
@@ -36,15 +36,15 @@ impl Migrate {
             }))?;
         } else if migrated.is_newer {
             print::line(
-                "nothing was changed: a newer release of windlass has installed this schema; this one can go on using it",
+                "no changes: the schema was installed by a newer release of windlass; this release can use it",
             )?;
         } else if migrated.applied.is_empty() && !migrated.functions_installed {
-            print::line(format!("nothing to do: the schema is at version {}", windlass::NEWEST_SCHEMA))?;
+            print::line(format!("up to date: the schema is at version {}", windlass::NEWEST_SCHEMA))?;
         } else {
             let applied: Vec<String> = migrated.applied.iter().map(ToString::to_string).collect();
             let list = if applied.is_empty() { "none".to_owned() } else { applied.join(", ") };
             let functions =
-                if migrated.functions_installed { "functions installed" } else { "functions as they were" };
+                if migrated.functions_installed { "functions installed" } else { "functions unchanged" };
             print::line(format!(
                 "migrations applied: {list}; {functions}; the schema is at version {}",
                 windlass::NEWEST_SCHEMA

@@ -5,7 +5,7 @@ use clap::Args;
 use super::exit::{Exit, Failure};
 use super::print;
 
-/// Prints the OpenAPI 3.1 description of the HTTP API.
+/// Print the OpenAPI description of the HTTP API.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  windlass openapi > openapi.json")]
 pub struct Openapi {}

@@ -1,4 +1,4 @@
-//! What people and scripts read: tables without ornament, JSON as the API gave it, ages instead of instants.
+//! The output for people and scripts: plain tables, JSON as the API returned it, ages instead of instants.
 
 use std::io::{self, Write};
 
@@ -14,9 +14,9 @@ pub(crate) fn line(text: impl AsRef<str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// One line for the person at the terminal, beside the output.
+/// One line on standard error, for the person at the terminal.
 pub(crate) fn note(text: impl AsRef<str>) {
-    // Nothing depends on it, and there is nowhere to say that it failed.
+    // Nothing depends on it, and a failure cannot be reported anywhere.
     let _ = writeln!(io::stderr(), "{}", text.as_ref());
 }
 
@@ -25,16 +25,16 @@ pub(crate) fn json(value: &Value) -> Result<(), Failure> {
     line("")
 }
 
-/// An answer: as the API gave it for scripts, else in words.
-pub(crate) fn answer(
+/// A response: as JSON for scripts, else as text.
+pub(crate) fn response(
     is_json: bool,
-    answer: &Value,
-    in_words: impl FnOnce(&Value) -> Result<(), Failure>,
+    body: &Value,
+    as_text: impl FnOnce(&Value) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
     if is_json {
-        json(answer)?;
+        json(body)?;
     } else {
-        in_words(answer)?;
+        as_text(body)?;
     }
     Ok(Exit::Success)
 }
@@ -45,22 +45,22 @@ pub(crate) fn list(
     rows: Vec<Value>,
     as_table: fn(&[Value]) -> Result<(), Failure>,
 ) -> Result<Exit, Failure> {
-    answer(is_json, &Value::Array(rows), |rows| as_table(rows.as_array().map_or(&[], Vec::as_slice)))
+    response(is_json, &Value::Array(rows), |rows| as_table(rows.as_array().map_or(&[], Vec::as_slice)))
 }
 
 /// How a column gets its text from a row.
 pub(crate) enum Show {
     /// The value as it is.
     Plain(&'static str),
-    /// How long ago an instant was, or how long until it comes.
+    /// The time since an instant, or until it.
     Age(&'static str),
     /// The first line, cut to this many characters.
     Cut(&'static str, usize),
-    /// Whatever else.
+    /// Computed from the row.
     With(fn(&Value) -> String),
 }
 
-/// A table of JSON objects; a sentence where there is none.
+/// A table of JSON objects; a note if there are none.
 pub(crate) fn table(rows: &[Value], columns: &[(&str, Show)], if_empty: &str) -> Result<(), Failure> {
     if rows.is_empty() {
         note(if_empty);
@@ -81,7 +81,7 @@ pub(crate) fn table(rows: &[Value], columns: &[(&str, Show)], if_empty: &str) ->
     Ok(())
 }
 
-/// `name  value` lines, for one thing.
+/// `name  value` lines, for one object.
 pub(crate) fn facts(facts: &[(&str, String)]) -> Result<(), Failure> {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
@@ -110,7 +110,7 @@ pub(crate) fn at<'a>(row: &'a Value, key: &str) -> &'a Value {
     key.split('.').fold(row, |value, part| value.get(part).unwrap_or(&Value::Null))
 }
 
-/// A value as a person writes it.
+/// A value as plain text.
 pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -120,7 +120,7 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
-/// `3 min ago`, `in 12 s`; nothing for nothing.
+/// `3 min ago`, `in 12 s`; empty for null.
 pub(crate) fn age(value: &Value) -> String {
     let instant = value.as_str().and_then(|text| text.parse::<Timestamp>().ok());
     instant.map_or_else(String::new, |instant| since(instant, Timestamp::now()))
@@ -158,7 +158,7 @@ mod tests {
     use super::{Show, at, cut, since, text};
 
     #[test]
-    fn ages_tell_past_from_future_in_one_unit() {
+    fn ages_show_past_and_future_in_one_unit() {
         let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         let of = |text: &str| since(text.parse().unwrap(), now);
         assert_eq!(of("2026-03-01T11:58:30Z"), "90 s ago");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_reads_into_objects_and_shows_nothing_for_nothing() {
+    fn a_column_reads_into_objects_and_is_empty_for_null() {
         let row = json!({"a": {"b": 3}, "tags": ["x", "y"], "none": null});
         assert_eq!(text(at(&row, "a.b")), "3");
         assert_eq!(Show::Plain("tags").text(&row), "x, y");

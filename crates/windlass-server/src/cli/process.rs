@@ -1,4 +1,4 @@
-//! The parts that `up`, `serve` and `keeper` are put together from.
+//! The parts that `up`, `serve` and `keeper` are built from.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::hooks::Hooks;
 use crate::http::{self, App};
 use crate::server::{Proxies, Running, Server};
 
-/// Ctrl-C and SIGTERM mean the same here.
+/// Ctrl-C and SIGTERM; both are treated the same.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -51,12 +51,12 @@ pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Re
     Ok(App::new(queue, options(configuration)?))
 }
 
-/// The same within a process that serves.
+/// The same, of an app that exists already.
 pub(crate) fn routes_of(app: &App) -> axum::Router {
     http::in_process(app, local_caller())
 }
 
-/// Every right: whoever has the database's password has them anyway.
+/// All permissions: the database password grants them anyway.
 fn local_caller() -> Caller {
     let user =
         std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
@@ -72,7 +72,7 @@ fn local_caller() -> Caller {
     }
 }
 
-/// Whose JWTs are taken. The configuration's own check has seen to it that what belongs together is there.
+/// The issuer whose JWTs are accepted. The check of the configuration guarantees that related settings are set together.
 fn jwt(configuration: &Configuration) -> Option<JwtSettings> {
     let auth = &configuration.auth;
     let keys = match (&auth.jwt_secret, &auth.jwks_url) {
@@ -118,7 +118,7 @@ fn options(configuration: &Configuration) -> Result<http::Options, Failure> {
 
 fn proxies(configuration: &Configuration) -> Result<Proxies, Failure> {
     let given = configuration.http.trusted_proxies.as_deref().unwrap_or_default();
-    given.parse().map_err(|wrong: String| Failure::usage(format!("http.trusted_proxies: {wrong}")))
+    given.parse().map_err(|error: String| Failure::usage(format!("http.trusted_proxies: {error}")))
 }
 
 /// By its own certificate, or by that of a proxy in front of it.
@@ -133,9 +133,8 @@ pub(crate) async fn serve(app: App, configuration: &Configuration) -> Result<Run
     let listener = TcpListener::bind(listen).await.map_err(|error| {
         let failure = Failure::new(Exit::Unreachable, format!("cannot listen on {listen}: {error}"));
         match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                failure.advise("something else listens there: choose another with --listen 127.0.0.1:0")
-            }
+            io::ErrorKind::AddrInUse => failure
+                .advise("the address is in use: choose another, or a free port with --listen 127.0.0.1:0"),
             _ => failure.advise("choose an address of this machine with --listen"),
         }
     })?;
@@ -163,14 +162,14 @@ fn tls(configuration: &Configuration) -> Result<Option<Arc<rustls::ServerConfig>
     Ok(Some(Arc::new(tls)))
 }
 
-/// Tasks that run beside the rest, all ended by one token.
-pub(crate) struct Beside {
+/// Background tasks, all stopped by one token.
+pub(crate) struct Background {
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Beside {
-    /// With the upkeep of the metrics, and their own address if one is configured.
+impl Background {
+    /// Starts the background task of the metrics, and their own listener if one is configured.
     pub(crate) async fn start(configuration: &Configuration, queue: &Queue) -> Result<Self, Failure> {
         crate::metrics::recorder();
         let stop = CancellationToken::new();
@@ -185,19 +184,19 @@ impl Beside {
                 let served =
                     axum::serve(listener, routes).with_graceful_shutdown(until.cancelled_owned()).await;
                 if let Err(error) = served {
-                    tracing::error!(%error, "metrics are served no more");
+                    tracing::error!(%error, "the metrics endpoint stopped");
                 }
             }));
         }
         Ok(Self { stop, tasks })
     }
 
-    pub(crate) fn keep(&mut self, queue: &Queue) {
+    pub(crate) fn run_keeper(&mut self, queue: &Queue) {
         let keeper = Keeper::new(queue.clone(), KeeperSettings::default());
         self.tasks.push(tokio::spawn(keeper.run(self.stop.clone())));
     }
 
-    /// Sends what this worker's jobs do to the collector, if one is configured.
+    /// Sends the spans of this worker's jobs to the collector, if one is configured.
     #[cfg(feature = "otel")]
     pub(crate) fn trace(&mut self, configuration: &Configuration, worker: &windlass::Worker) {
         if let Some(endpoint) = &configuration.traces.endpoint {
@@ -206,7 +205,7 @@ impl Beside {
         }
     }
 
-    /// This build has no traces, and the configuration's check refuses an endpoint.
+    /// This build has no traces; the check of the configuration rejects an endpoint.
     #[cfg(not(feature = "otel"))]
     #[expect(clippy::unused_self, reason = "the same call in every build")]
     pub(crate) fn trace(&mut self, _: &Configuration, _: &windlass::Worker) {}
@@ -222,13 +221,13 @@ impl Beside {
     pub(crate) async fn stop(self) {
         self.stop.cancel();
         for task in self.tasks {
-            // A task that panicked has said so itself.
+            // A panicked task has already been reported.
             let _ = task.await;
         }
     }
 }
 
-/// The address as a person types it.
+/// The address as a URL.
 pub(crate) fn address(configuration: &Configuration, bound: std::net::SocketAddr) -> String {
     let scheme = if configuration.http.tls_certificate.is_some() { "https" } else { "http" };
     format!("{scheme}://{bound}")

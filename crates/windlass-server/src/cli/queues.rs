@@ -16,17 +16,17 @@ pub struct Queues {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists queues with their depth
+    /// List queues and their job counts
     #[command(alias = "ls")]
     List,
-    /// Lets workers start no more jobs of a queue; those that run go on
+    /// Stop workers from starting jobs of a queue; running jobs continue
     Pause {
-        /// The queue's name
+        /// The name of the queue
         queue: String,
     },
-    /// Lets workers start jobs of a queue again
+    /// Let workers start jobs of a queue again
     Resume {
-        /// The queue's name
+        /// The name of the queue
         queue: String,
     },
 }
@@ -41,8 +41,8 @@ impl Queues {
             Verb::Pause { queue } => (queue, "pause"),
             Verb::Resume { queue } => (queue, "resume"),
         };
-        let answer = client.post(&format!("{PATH}/{}/{verb}", segment(queue)), json!({})).await?;
-        print::answer(global.json, &answer, |_| print::line(format!("{queue}: {verb}d")))
+        let response = client.post(&format!("{PATH}/{}/{verb}", segment(queue)), json!({})).await?;
+        print::response(global.json, &response, |_| print::line(format!("{queue}: {verb}d")))
     }
 }
 
@@ -62,6 +62,6 @@ fn show(queues: &[Value]) -> Result<(), Failure> {
             ("SCHEDULED", Show::Plain("summary.scheduled")),
             ("DEAD LETTERS", Show::Plain("summary.dead_letter")),
         ],
-        "no queues yet; the first job of a definition makes its queue",
+        "no queues; the first job of a queue creates it",
     )
 }

@@ -16,10 +16,10 @@ pub struct Retention {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists every rule with how far pruning has come, and jobs that wait for their artifact
+    /// List the retention rules with the progress of deletion, and jobs whose artifacts are still being deleted
     #[command(alias = "ls")]
     List,
-    /// Sets a rule of the tenant's own
+    /// Set a retention rule of the tenant
     #[command(
         after_help = "Examples:\n  windlass retention set succeeded 7d --definition sync-dropbox --tenant acme\n  \
         windlass retention set dead_letter forever --tenant acme\n  windlass retention set event 90d --tenant acme"
@@ -27,17 +27,17 @@ enum Verb {
     Set {
         /// succeeded, failed, dead_letter, canceled or event
         status: String,
-        /// How long: 90s, 15m, 12h, 30d, or forever
+        /// How long to keep: 90s, 15m, 12h, 30d, or forever
         keep: String,
-        /// Of one definition; of all, if not given
+        /// The definition [default: all]
         #[arg(long, value_name = "KEY")]
         definition: Option<String>,
     },
-    /// Takes a rule of the tenant's own away; what the definitions say holds again
+    /// Remove a retention rule of the tenant; the rule of the definition applies again
     Clear {
         /// succeeded, failed, dead_letter, canceled or event
         status: String,
-        /// Of one definition; the rule for all, if not given
+        /// The definition [default: the rule for all]
         #[arg(long, value_name = "KEY")]
         definition: Option<String>,
     },
@@ -69,15 +69,12 @@ impl Retention {
             Verb::Clear { status, definition } => {
                 let mut query = vec![("status", status.clone())];
                 query.extend(definition.clone().map(|key| ("definition_key", key)));
-                let answer =
+                let response =
                     global.client().await?.delete(&with_query(&format!("{PATH}/rules"), &query)).await?;
                 if global.json {
-                    print::json(&answer)?;
+                    print::json(&response)?;
                 } else {
-                    print::line(format!(
-                        "{} {status}: no rule of its own",
-                        definition.as_deref().unwrap_or("*")
-                    ))?;
+                    print::line(format!("{} {status}: rule removed", definition.as_deref().unwrap_or("*")))?;
                 }
             }
         }
@@ -85,23 +82,24 @@ impl Retention {
     }
 }
 
-/// None is for ever.
-fn seconds(words: &str) -> Result<Option<u64>, Failure> {
-    if matches!(words, "forever" | "ever") {
+/// `None` means forever.
+fn seconds(text: &str) -> Result<Option<u64>, Failure> {
+    if matches!(text, "forever" | "ever") {
         return Ok(None);
     }
     let units = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400)];
     let read = units
         .iter()
-        .find_map(|(unit, seconds)| words.strip_suffix(*unit)?.parse::<u64>().ok()?.checked_mul(*seconds));
+        .find_map(|(unit, seconds)| text.strip_suffix(*unit)?.parse::<u64>().ok()?.checked_mul(*seconds));
     read.map(Some).ok_or_else(|| {
-        Failure::usage(format!("KEEP cannot be {words:?}")).advise("write 90s, 15m, 12h, 30d or forever")
+        Failure::usage(format!("KEEP: {text:?} is not a duration"))
+            .advise("use 90s, 15m, 12h, 30d or forever")
     })
 }
 
-/// A rule's time in the largest unit that is whole.
+/// The duration of a rule, in the largest unit that divides it.
 fn kept(rule: &Value) -> String {
-    let Some(seconds) = at(rule, "keep_seconds").as_u64() else { return "for ever".to_owned() };
+    let Some(seconds) = at(rule, "keep_seconds").as_u64() else { return "forever".to_owned() };
     let units = [(86_400, 'd'), (3600, 'h'), (60, 'm')];
     let whole = units.iter().find(|(unit, _)| seconds > 0 && seconds % unit == 0);
     whole.map_or_else(|| format!("{seconds}s"), |(unit, name)| format!("{}{name}", seconds / unit))
@@ -109,33 +107,33 @@ fn kept(rule: &Value) -> String {
 
 fn show(retention: &Value) -> Result<(), Failure> {
     let list = |name: &str| at(retention, name).as_array().cloned().unwrap_or_default();
-    let for_ever = list("rules").into_iter().filter(|rule| at(rule, "keep_seconds").is_null());
-    let own = for_ever.map(|mut rule| {
+    let forever = list("rules").into_iter().filter(|rule| at(rule, "keep_seconds").is_null());
+    let own = forever.map(|mut rule| {
         rule["is_own"] = json!(true);
         rule
     });
-    let reckoned = list("progress").into_iter().map(|mut rule| {
+    let measured = list("progress").into_iter().map(|mut rule| {
         rule["is_own"] = json!(!at(&rule, "tenant_id").is_null());
         rule
     });
     print::table(
-        &reckoned.chain(own).collect::<Vec<_>>(),
+        &measured.chain(own).collect::<Vec<_>>(),
         &[
             ("DEFINITION", Show::Plain("definition_key")),
             ("STATUS", Show::Plain("status")),
             ("KEPT", Show::With(kept)),
             (
-                "RULE OF",
+                "RULE",
                 Show::With(
                     |rule| if at(rule, "is_own") == true { "tenant".into() } else { "definition".into() },
                 ),
             ),
-            ("LOOKED AT", Show::Age("looked_at")),
-            ("REACHED", Show::Age("reached")),
-            ("BEHIND S", Show::Plain("behind_seconds")),
-            ("DELETED", Show::Plain("purged")),
+            ("CHECKED", Show::Age("looked_at")),
+            ("DELETED UNTIL", Show::Age("reached")),
+            ("BEHIND (S)", Show::Plain("behind_seconds")),
+            ("JOBS DELETED", Show::Plain("purged")),
         ],
-        "no rules: what is finished is kept for ever, events for 30 days",
+        "no rules: finished jobs are kept forever, events for 30 days",
     )?;
     let waits = list("waits");
     if waits.is_empty() {
@@ -145,9 +143,9 @@ fn show(retention: &Value) -> Result<(), Failure> {
     print::table(
         &waits,
         &[
-            ("JOB PAST ITS TIME", Show::Plain("job_id")),
-            ("WAITS FOR", Show::Plain("cleanup_job_id")),
-            ("WHICH IS", Show::Plain("cleanup_status")),
+            ("EXPIRED JOB", Show::Plain("job_id")),
+            ("WAITS FOR JOB", Show::Plain("cleanup_job_id")),
+            ("STATUS", Show::Plain("cleanup_status")),
             ("SINCE", Show::Age("since")),
         ],
         "",
@@ -161,20 +159,20 @@ mod tests {
     use super::{kept, seconds};
 
     #[test]
-    fn times_are_read_and_written_in_the_same_words() {
-        for (words, expected) in [
+    fn durations_are_parsed_and_printed_the_same() {
+        for (text, expected) in [
             ("90s", Some(90)),
             ("15m", Some(900)),
             ("12h", Some(43_200)),
             ("30d", Some(2_592_000)),
             ("forever", None),
         ] {
-            assert_eq!(seconds(words).ok(), Some(expected), "{words}");
+            assert_eq!(seconds(text).ok(), Some(expected), "{text}");
         }
         assert_eq!(kept(&json!({"keep_seconds": 2_592_000})), "30d");
         assert_eq!(kept(&json!({"keep_seconds": 90})), "90s");
         assert_eq!(kept(&json!({"keep_seconds": 0})), "0s");
-        assert_eq!(kept(&json!({"keep_seconds": null})), "for ever");
+        assert_eq!(kept(&json!({"keep_seconds": null})), "forever");
         for wrong in ["", "7", "d", "-1d", "7w", "99999999999999999999d"] {
             assert!(seconds(wrong).is_err(), "{wrong}");
         }

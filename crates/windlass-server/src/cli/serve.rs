@@ -7,29 +7,29 @@ use clap::Args;
 use super::Global;
 use super::exit::{Exit, Failure};
 use super::print;
-use super::process::{self, Beside, Signals};
+use super::process::{self, Background, Signals};
 
-/// Serves the API and the pages until it is stopped.
+/// Serve the HTTP API and the web UI.
 ///
-/// It needs a migrated database and keeps nothing itself: run as many as you like behind one address. Jobs are run by
-/// `windlass worker`, or by applications that embed a worker.
+/// It needs a migrated database (or --migrate) and has no state of its own: several servers can run behind one address. It
+/// runs no jobs: start `windlass worker`, or embed a worker in your application.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass serve --database-url postgresql://app@db/app --listen 0.0.0.0:8080\n  \
-    windlass serve --config /etc/windlass.toml --migrate --keep"
+    windlass serve --config /etc/windlass.toml --migrate --with-keeper"
 )]
 pub struct Serve {
-    /// Where to serve, such as 0.0.0.0:8080; port 0 takes a free one
+    /// The address to listen on, such as 0.0.0.0:8080; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
 
-    /// Migrates the database first
+    /// Install or upgrade the database schema first
     #[arg(long)]
     migrate: bool,
 
-    /// Does the keeper's housekeeping in this process, too
-    #[arg(long)]
-    keep: bool,
+    /// Run the keeper in this process too
+    #[arg(long, alias = "keep")]
+    with_keeper: bool,
 }
 
 impl Serve {
@@ -42,19 +42,19 @@ impl Serve {
             windlass::migrate(&settings).await?;
         }
         let app = process::app(&configuration, settings).await?;
-        let mut beside = Beside::start(&configuration, app.queue()).await?;
-        if self.keep {
-            beside.keep(app.queue());
+        let mut background = Background::start(&configuration, app.queue()).await?;
+        if self.with_keeper {
+            background.run_keeper(app.queue());
         }
         let running = process::serve(app, &configuration).await?;
         print::line(format!("ready: {}", process::address(&configuration, running.address())))?;
         signals.next().await;
-        tracing::info!("stopping: letting requests finish");
+        tracing::info!("stopping: waiting for requests to finish");
         tokio::select! {
             () = running.stop(Duration::from_secs(configuration.http.stop_seconds)) => {}
             () = signals.next() => return Ok(Exit::Interrupted),
         }
-        beside.stop().await;
+        background.stop().await;
         Ok(Exit::Success)
     }
 }

@@ -7,12 +7,14 @@ use super::Global;
 use super::exit::{Exit, Failure};
 use super::print::{self, Show, at};
 
-/// Counts jobs by status, with the age of the oldest that waits.
+/// Count jobs by status.
+///
+/// Shows one line per queue and the total, with the age of the oldest queued job.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass summary --tenant acme\n  windlass summary --all\n  \
     windlass summary --json | jq .running")]
 pub struct Summary {
-    /// Across all tenants (super-admin)
+    /// Count the jobs of all tenants (super-admin only)
     #[arg(long)]
     all: bool,
 }
@@ -20,11 +22,11 @@ pub struct Summary {
 impl Summary {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let summary = global.client().await?.get(path(self.all), &[]).await?;
-        let exit = print::answer(global.json, &summary, show)?;
-        // A super-admin who names nobody looks at the default tenant, where there may never have been anything.
+        let exit = print::response(global.json, &summary, show)?;
+        // Without --tenant, a super-admin gets the default tenant, which may never have had a job.
         if !self.all && global.tenant.is_none() && is_nothing(at(&summary, "counts")) {
             print::note(
-                "nothing is counted for this tenant; --tenant SLUG shows another, --all every tenant",
+                "this tenant has no jobs; use --tenant SLUG for another tenant, or --all for all tenants",
             );
         }
         Ok(exit)
@@ -39,7 +41,7 @@ fn is_nothing(counts: &Value) -> bool {
     counts.as_object().is_some_and(|counts| counts.values().all(|count| count.as_i64().unwrap_or(0) == 0))
 }
 
-/// One line per queue, and one for all of them. A tenant's summary and everyone's differ a little in their form.
+/// One line per queue, and one for the total. The summary of one tenant and that of all have slightly different shapes.
 pub(super) fn show(summary: &Value) -> Result<(), Failure> {
     let mut all = summary.get("all").unwrap_or_else(|| at(summary, "counts")).clone();
     if let Value::Object(fields) = &mut all {
@@ -54,7 +56,7 @@ pub(super) fn show(summary: &Value) -> Result<(), Failure> {
         }
         row
     });
-    print::table(&queues.chain([all]).collect::<Vec<Value>>(), &COLUMNS, "nothing is counted")
+    print::table(&queues.chain([all]).collect::<Vec<Value>>(), &COLUMNS, "no jobs")
 }
 
 const COLUMNS: [(&str, Show); 10] = [

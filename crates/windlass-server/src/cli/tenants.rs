@@ -15,44 +15,44 @@ pub struct Tenants {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists tenants
+    /// List tenants
     #[command(alias = "ls")]
     List,
-    /// Creates a tenant and prints its id
+    /// Create a tenant and print its id
     #[command(after_help = "Example:\n  windlass tenants create acme --name 'Acme Ltd' --weight 3")]
     Create {
-        /// Its short name: lower-case letters, digits and dashes
+        /// The short name: lowercase letters, digits and dashes
         slug: String,
-        /// Its name for people; the slug if not given
+        /// The display name [default: the slug]
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
         settings: Settings,
     },
-    /// Changes a tenant
+    /// Change a tenant
     #[command(after_help = "Examples:\n  windlass tenants set acme --weight 5 --max-queued 10000\n  \
         windlass tenants set acme --suspend")]
     Set {
-        /// The tenant's slug or id
+        /// The slug or id of the tenant
         tenant: String,
-        /// Renames it
+        /// The new display name
         #[arg(long)]
         name: Option<String>,
         #[command(flatten)]
         settings: Settings,
-        /// Takes no new jobs and runs none
+        /// Suspend the tenant: new jobs are rejected and no jobs start
         #[arg(long, conflicts_with = "resume")]
         suspend: bool,
-        /// Ends a suspension
+        /// End the suspension
         #[arg(long)]
         resume: bool,
     },
-    /// Deletes a tenant and everything of it, in batches
+    /// Delete a tenant and all its data, in batches
     #[command(after_help = "Example:\n  windlass tenants delete acme --yes")]
     Delete {
-        /// The tenant's slug or id
+        /// The slug or id of the tenant
         tenant: String,
-        /// Deletes without asking
+        /// Confirm the deletion
         #[arg(long)]
         yes: bool,
     },
@@ -60,25 +60,25 @@ enum Verb {
 
 #[derive(Debug, Args)]
 struct Settings {
-    /// Its share of the workers beside other tenants
+    /// The share of the workers, relative to other tenants
     #[arg(long)]
     weight: Option<u16>,
-    /// The most jobs it may have waiting
+    /// The maximum number of waiting jobs
     #[arg(long, value_name = "JOBS")]
     max_queued: Option<u64>,
-    /// The most of its jobs that run at the same time
+    /// The maximum number of jobs that run at the same time
     #[arg(long, value_name = "JOBS")]
     max_running: Option<u32>,
-    /// The most requests per minute of all its tokens together
+    /// The maximum number of requests per minute, over all its tokens
     #[arg(long, value_name = "REQUESTS")]
     requests_per_minute: Option<u32>,
-    /// The most combinations of definition, queue and priority that its jobs may use (default 1000)
+    /// The maximum number of lanes: combinations of definition, queue and priority (default 1000)
     #[arg(long, value_name = "LANES")]
     max_lanes: Option<u32>,
-    /// The most queue names that its jobs may use (default 200)
+    /// The maximum number of queue names (default 200)
     #[arg(long, value_name = "NAMES")]
     max_queue_names: Option<u32>,
-    /// The most triggers that it may have (default 1000)
+    /// The maximum number of triggers (default 1000)
     #[arg(long, value_name = "TRIGGERS")]
     max_triggers: Option<u32>,
 }
@@ -103,7 +103,7 @@ const PATH: &str = "/api/v1/admin/tenants";
 impl Tenants {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
-        let answer = match &self.verb {
+        let response = match &self.verb {
             Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
             Verb::Create { slug, name, settings } => {
                 let mut body = settings.fields();
@@ -119,8 +119,8 @@ impl Tenants {
                     body.insert("status".to_owned(), json!(status));
                 }
                 if body.is_empty() {
-                    return Err(Failure::usage("what should change?")
-                        .advise("`windlass tenants set --help` lists what can"));
+                    return Err(Failure::usage("no changes given")
+                        .advise("`windlass tenants set --help` lists the settings"));
                 }
                 let id = client.tenant_id(tenant).await?;
                 client.patch(&format!("{PATH}/{id}"), Value::Object(body)).await?
@@ -128,18 +128,18 @@ impl Tenants {
             Verb::Delete { tenant, yes } => {
                 if !yes {
                     return Err(Failure::usage(format!(
-                        "this deletes {tenant} with all its jobs and history for good"
+                        "this permanently deletes {tenant} with all its jobs and history"
                     ))
-                    .advise("the same with --yes"));
+                    .advise("add --yes to confirm"));
                 }
                 let id = client.tenant_id(tenant).await?;
                 client.delete(&format!("{PATH}/{id}")).await?
             }
         };
-        print::answer(global.json, &answer, |answer| match &self.verb {
-            Verb::Create { .. } => print::line(text(at(answer, "id"))),
+        print::response(global.json, &response, |response| match &self.verb {
+            Verb::Create { .. } => print::line(text(at(response, "id"))),
             Verb::Delete { tenant, .. } => print::line(format!("{tenant} is being deleted")),
-            Verb::List | Verb::Set { .. } => show(std::slice::from_ref(answer)),
+            Verb::List | Verb::Set { .. } => show(std::slice::from_ref(response)),
         })
     }
 }
@@ -157,19 +157,19 @@ fn show(tenants: &[Value]) -> Result<(), Failure> {
             ("STATE", Show::With(state)),
             ("CREATED", Show::Age("created_at")),
         ],
-        "no tenants; `windlass tenants create SLUG` makes one",
+        "no tenants; `windlass tenants create SLUG` creates one",
     )
 }
 
-/// One that is being deleted says how far that has come, and why it stopped if it did.
+/// The status; for a tenant that is being deleted, also the progress and what blocks it.
 fn state(tenant: &Value) -> String {
     let status = text(at(tenant, "status"));
     if status != "deleting" {
         return status;
     }
-    let gone = text(at(tenant, "purged_jobs"));
+    let deleted = text(at(tenant, "purged_jobs"));
     match tenant["purge_blocked"].as_str() {
-        Some(why) => format!("deleting ({gone} jobs gone; stopped: {why})"),
-        None => format!("deleting ({gone} jobs gone)"),
+        Some(reason) => format!("deleting ({deleted} jobs deleted; blocked: {reason})"),
+        None => format!("deleting ({deleted} jobs deleted)"),
     }
 }

@@ -16,37 +16,37 @@ pub struct Tokens {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists tokens; the secrets are not stored and cannot be shown again
+    /// List tokens; their secrets are not stored and cannot be shown
     #[command(alias = "ls")]
     List,
-    /// Creates a token and prints it, this once
+    /// Create a token and print it; it is shown only once
     #[command(after_help = "Examples:\n  windlass tokens create ci --tenant acme --role operator\n  \
         windlass tokens create reports --tenant acme --role viewer --scope jobs:read --expires-in-days 90")]
     Create {
-        /// What it is for
+        /// The name, such as the purpose of the token
         name: String,
-        /// viewer, operator, tenant_admin, worker or super_admin
+        /// The role: viewer, operator, tenant_admin, worker or super_admin
         #[arg(long, default_value = "operator")]
         role: String,
-        /// Holds it to less than its role; may be given several times
+        /// Restrict the token to this scope; can be repeated
         #[arg(long)]
         scope: Vec<String>,
-        /// Ends after this many days
+        /// The token expires after this many days
         #[arg(long, value_name = "DAYS")]
         expires_in_days: Option<u32>,
     },
-    /// Makes a new secret and prints it; the old one works until the overlap is over
+    /// Create a new secret and print it; the old one stays valid for the overlap
     #[command(after_help = "Example:\n  windlass tokens rotate 4f1c… --overlap-seconds 3600")]
     Rotate {
-        /// The token's id
+        /// The id of the token
         id: String,
-        /// How long the old secret goes on working
+        /// How long the old secret stays valid
         #[arg(long, value_name = "SECONDS")]
         overlap_seconds: Option<u64>,
     },
-    /// Ends a token; every server refuses it within five seconds
+    /// Revoke a token; every server rejects it within five seconds
     Revoke {
-        /// The token's id
+        /// The id of the token
         id: String,
     },
 }
@@ -78,18 +78,18 @@ impl Tokens {
                 reveal(global, &client.post(&format!("{PATH}/{}/rotate", segment(id)), body).await?)
             }
             Verb::Revoke { id } => {
-                let answer = client.delete(&format!("{PATH}/{}", segment(id))).await?;
-                print::answer(global.json, &answer, |_| print::line(format!("{id} is revoked")))
+                let response = client.delete(&format!("{PATH}/{}", segment(id))).await?;
+                print::response(global.json, &response, |_| print::line(format!("{id} revoked")))
             }
         }
     }
 }
 
-/// The token alone on standard output, so that it can go straight into a file.
-fn reveal(global: &Global, answer: &Value) -> Result<Exit, Failure> {
-    print::answer(global.json, answer, |answer| {
-        print::note("keep it now: it is not stored and cannot be shown again");
-        print::line(text(at(answer, "token")))
+/// Only the token on standard output, so that it can be redirected to a file.
+fn reveal(global: &Global, response: &Value) -> Result<Exit, Failure> {
+    print::response(global.json, response, |response| {
+        print::note("save the token now: it is not stored and cannot be shown again");
+        print::line(text(at(response, "token")))
     })
 }
 
@@ -106,6 +106,6 @@ fn show(tokens: &[Value]) -> Result<(), Failure> {
             ("EXPIRES", Show::Age("expires_at")),
             ("REVOKED", Show::Age("revoked_at")),
         ],
-        "no tokens; `windlass tokens create NAME --role ROLE` makes one",
+        "no tokens; `windlass tokens create NAME --role ROLE` creates one",
     )
 }

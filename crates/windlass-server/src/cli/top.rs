@@ -13,20 +13,22 @@ use super::print::{self, Show, at};
 use super::process::Signals;
 use super::summary;
 
-/// Shows queues, running jobs and workers, again and again, until ctrl-C.
+/// Show queues, running jobs and workers, live.
+///
+/// Refreshes the screen until ctrl-C is pressed. Running jobs are shown if a tenant is given.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass top\n  windlass top --tenant acme --every 5")]
 pub struct Top {
-    /// Seconds between two looks
+    /// The refresh interval in seconds
     #[arg(long, default_value_t = 2, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     every: u64,
 
-    /// Looks once and ends
+    /// Print once and exit
     #[arg(long)]
     once: bool,
 }
 
-/// On the terminal's other screen, so that what was there before comes back.
+/// The alternate screen of the terminal; leaving it restores the previous content.
 struct Screen;
 
 impl Screen {
@@ -42,7 +44,7 @@ impl Screen {
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // The program ends; there is nobody left to tell.
+        // The program is ending; a failure cannot be reported.
         let _ = io::stdout().write_all(b"\x1b[?25h\x1b[?1049l");
         let _ = io::stdout().flush();
     }
@@ -53,20 +55,20 @@ impl Top {
         let client = global.client().await?;
         let is_for_all = global.tenant.is_none();
         if self.once || global.json || !io::stdout().is_terminal() {
-            let seen = look(&client, is_for_all).await?;
+            let snapshot = fetch(&client, is_for_all).await?;
             if global.json {
-                print::json(&seen)?;
+                print::json(&snapshot)?;
             } else {
-                paint(&seen)?;
+                draw(&snapshot)?;
             }
             return Ok(Exit::Success);
         }
         let mut signals = Signals::new()?;
         let screen = Screen::open()?;
         loop {
-            let seen = look(&client, is_for_all).await?;
+            let snapshot = fetch(&client, is_for_all).await?;
             screen.clear()?;
-            paint(&seen)?;
+            draw(&snapshot)?;
             tokio::select! {
                 () = signals.next() => return Ok(Exit::Success),
                 () = tokio::time::sleep(Duration::from_secs(self.every)) => {}
@@ -75,9 +77,9 @@ impl Top {
     }
 }
 
-async fn look(client: &Client, is_for_all: bool) -> Result<Value, Failure> {
+async fn fetch(client: &Client, is_for_all: bool) -> Result<Value, Failure> {
     let summary = client.get(summary::path(is_for_all), &[]).await?;
-    // A tenant's own credential sees its jobs and no workers; a super-admin who names no tenant sees all but the jobs.
+    // A credential of a tenant sees its jobs and no workers; a super-admin without --tenant sees everything except jobs.
     let running = match is_for_all {
         true => Vec::new(),
         false => list_of(
@@ -90,17 +92,17 @@ async fn look(client: &Client, is_for_all: bool) -> Result<Value, Failure> {
     Ok(json!({"summary": summary, "running": running, "workers": alive}))
 }
 
-fn paint(seen: &Value) -> Result<(), Failure> {
-    summary::show(at(seen, "summary"))?;
-    let rows = |key: &str| at(seen, key).as_array().cloned().unwrap_or_default();
+fn draw(snapshot: &Value) -> Result<(), Failure> {
+    summary::show(at(snapshot, "summary"))?;
+    let rows = |key: &str| at(snapshot, key).as_array().cloned().unwrap_or_default();
     if !rows("running").is_empty() {
         print::line("")?;
         let columns = [
             ("RUNNING", Show::Plain("id")),
-            ("COMMAND", Show::Plain("definition_key")),
+            ("DEFINITION", Show::Plain("definition_key")),
             ("SINCE", Show::Age("last_started_at")),
             (
-                "DONE",
+                "PROGRESS",
                 Show::With(|job| {
                     at(job, "progress_percent")
                         .as_f64()
@@ -108,7 +110,7 @@ fn paint(seen: &Value) -> Result<(), Failure> {
                         .unwrap_or_default()
                 }),
             ),
-            ("", Show::Cut("progress_message", 40)),
+            ("MESSAGE", Show::Cut("progress_message", 40)),
         ];
         print::table(&rows("running"), &columns, "")?;
     }

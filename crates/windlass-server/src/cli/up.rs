@@ -1,8 +1,8 @@
-//! `windlass up`: everything in one process, from nothing to jobs at work.
+//! `windlass up`: everything in one process, from an empty directory to running jobs.
 //!
-//! How it stops: on ctrl-C or SIGTERM an example's programs and the demo's producer end first, then the server takes no more
-//! requests, the worker lets its runs finish, the keeper ends, and the Postgres it started is shut down. A second signal skips
-//! the waiting.
+//! How it stops: on ctrl-C or SIGTERM the programs of an example and the producer of the demo end first, then the server accepts
+//! no more requests, the worker lets its running jobs finish, the keeper ends, and the Postgres it started is shut down. A second
+//! signal skips the waiting.
 
 mod demo;
 mod examples;
@@ -19,44 +19,44 @@ use windlass::{Settings, Worker};
 use super::Global;
 use super::exit::{Exit, Failure};
 use super::print;
-use super::process::{self, Beside, Signals};
+use super::process::{self, Background, Signals};
 use crate::auth::Secret;
 use crate::config::Configuration;
 use crate::server::Running;
 
-/// Runs everything in one process: the API, the pages, the keeper and a worker, on a Postgres of its own.
+/// Run everything in one process, with its own Postgres and a demo.
 ///
-/// The first time it makes its directory, two tenants and jobs that visibly run; later it goes on where it was. With a
-/// database named (--database-url, DATABASE_URL or the file) it uses that and starts none. The super-admin's token is
-/// written to DIR/admin-token, readable by you alone; the other commands find it there.
+/// It runs the API, the web UI, the keeper and a worker. The first start creates the data directory, two demo tenants and demo jobs; later starts continue with the same data. If a
+/// database is configured (--database-url, DATABASE_URL or the configuration file), it uses that and starts no Postgres. The
+/// token of the super-admin is written to DIR/admin-token, readable only by you; the other commands find it there.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass up\n  windlass up --example ai-tagging\n  windlass up --data-dir /var/lib/windlass --listen 0.0.0.0:8080 --no-demo"
 )]
 pub struct Up {
-    /// Where its Postgres, and the admin's token, are kept
+    /// The directory of the Postgres data and of the admin token
     #[arg(long, value_name = "DIR", default_value = ".windlass")]
     data_dir: PathBuf,
 
-    /// Where to serve, such as 127.0.0.1:8080; port 0 takes a free one
+    /// The address to listen on, such as 127.0.0.1:8080; port 0 chooses a free port
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
 
-    /// Without demo tenants and jobs
+    /// Do not create demo tenants and jobs
     #[arg(long)]
     no_demo: bool,
 
-    /// Runs an example of the repository instead of the demo: ai-tagging, tts, clipnest, call-transcription or zoltag
+    /// Run an example instead of the demo: ai-tagging, tts, clipnest, call-transcription or zoltag
     #[arg(long, value_name = "NAME", conflicts_with = "no_demo")]
     example: Option<String>,
 }
 
-/// What was started, in the order in which it is stopped.
+/// Everything that was started, in the order in which it is stopped.
 struct Everything {
     example: Option<examples::Running>,
     running: Running,
     workers: Vec<Worker>,
-    beside: Beside,
+    background: Background,
     postgres: Option<Postgres>,
 }
 
@@ -66,11 +66,11 @@ impl Up {
         example.map_or(Ok(()), examples::Example::check_needs)?;
         let mut configuration =
             global.load(&[("http.listen", "--listen", self.listen.clone())])?.configuration;
-        quieten(&mut configuration);
+        reduce_logging(&mut configuration);
         crate::logs::start(&configuration.logs);
         let mut signals = Signals::new()?;
         std::fs::create_dir_all(&self.data_dir)
-            .map_err(|error| Failure::usage(format!("cannot make {}: {error}", self.data_dir.display())))?;
+            .map_err(|error| Failure::usage(format!("cannot create {}: {error}", self.data_dir.display())))?;
 
         let mut everything = tokio::select! {
             started = self.start(global, &configuration, example) => started?,
@@ -78,12 +78,12 @@ impl Up {
         };
         tokio::select! {
             () = signals.next() => {}
-            status = everything.example_broke() => {
-                print::note(format!("the example ended ({status}); what it said is above, the rest goes on"));
+            status = everything.example_failure() => {
+                print::note(format!("the example failed ({status}); its output is above, the rest keeps running"));
                 signals.next().await;
             }
         }
-        print::note("stopping: letting running jobs finish (ctrl-C again to leave them to the reaper)");
+        print::note("stopping: waiting for running jobs to finish (press ctrl-C again to exit immediately)");
         everything.stop(&configuration, &mut signals).await
     }
 
@@ -99,22 +99,22 @@ impl Up {
         let queue = app.queue().clone();
         let token_file = token::ensure(&app, &self.data_dir).await?;
 
-        let mut beside = Beside::start(configuration, &queue).await?;
-        beside.keep(&queue);
+        let mut background = Background::start(configuration, &queue).await?;
+        background.run_keeper(&queue);
         let mut workers = Vec::new();
         if !self.is_bare() {
             let tenants = demo::prepare(&queue).await?;
             let worker = demo::worker(&queue, configuration).await?;
-            beside.trace(configuration, &worker);
-            beside.spawn(demo::produce(queue.clone(), tenants, beside.token()));
+            background.trace(configuration, &worker);
+            background.spawn(demo::produce(queue.clone(), tenants, background.token()));
             workers.push(worker);
         }
         if let Some(file) = &configuration.worker.file {
-            workers.push(super::worker::beside(&queue, configuration, file).await?);
+            workers.push(super::worker::from_configuration(&queue, configuration, file).await?);
         }
         let running = process::serve(app, configuration).await?;
         let address = process::address(configuration, running.address());
-        let example_at_work = match example {
+        let running_example = match example {
             None => None,
             Some(example) => {
                 let given = || configuration.database.url.as_ref().map_or("", Secret::expose).to_owned();
@@ -129,7 +129,7 @@ impl Up {
         };
         print::line(format!("ready: {address}"))?;
         self.explain(&address, &token_file, postgres.as_ref(), example);
-        Ok(Everything { example: example_at_work, running, workers, beside, postgres })
+        Ok(Everything { example: running_example, running, workers, background, postgres })
     }
 
     /// Without the demo.
@@ -137,7 +137,7 @@ impl Up {
         self.no_demo || self.example.is_some()
     }
 
-    /// The database that was named, or one of our own.
+    /// The configured database, or a Postgres of our own.
     async fn database(
         &self,
         global: &Global,
@@ -147,9 +147,9 @@ impl Up {
             return Ok((global.database(configuration)?, None));
         }
         let directory = std::path::absolute(&self.data_dir)?.join("postgres");
-        print::note(format!("starting a Postgres of its own in {} …", directory.display()));
+        print::note(format!("starting Postgres in {} …", directory.display()));
         let postgres = Postgres::start(&Options::new(directory)?).await.map_err(|error| {
-            Failure::from(error).advise("or name a Postgres that runs: --database-url URL or DATABASE_URL")
+            Failure::from(error).advise("or use a running Postgres: --database-url URL or DATABASE_URL")
         })?;
         let settings = Settings::new(&postgres.url())?.connections(configuration.database.connections);
         Ok((settings, Some(postgres)))
@@ -172,11 +172,11 @@ impl Up {
         };
         let ours = if self.is_bare() { "default" } else { "acme" };
         let tenant = example.map_or(ours, |example| example.tenant);
-        print::note(format!("the admin's token is in {}", token_file.display()));
+        print::note(format!("the admin token is in {}", token_file.display()));
         if let Some(postgres) = postgres {
             print::note(format!("the database is {}", postgres.url()));
         }
-        print::note("three things to try, here in a second terminal:");
+        print::note("three things to try, in a second terminal in this directory:");
         print::note(format!("  1  open {address} and sign in with the token"));
         if let Some(example) = example {
             let database = postgres.map(Postgres::url);
@@ -191,15 +191,15 @@ impl Up {
             ));
         }
         print::note(format!("  3  windlass jobs list --tenant {tenant}{server}{token}"));
-        print::note("ctrl-C stops all of it");
+        print::note("press ctrl-C to stop");
     }
 }
 
 impl Everything {
     /// Resolves if there is an example and its script has failed.
-    async fn example_broke(&mut self) -> std::process::ExitStatus {
+    async fn example_failure(&mut self) -> std::process::ExitStatus {
         match &mut self.example {
-            Some(example) => example.broke().await,
+            Some(example) => example.failure().await,
             None => std::future::pending().await,
         }
     }
@@ -213,10 +213,10 @@ impl Everything {
             let stopping = self.workers.into_iter().map(Worker::stop);
             let workers = futures_util::future::try_join_all(stopping);
             let ((), stopped) = tokio::join!(self.running.stop(grace), workers);
-            self.beside.stop().await;
+            self.background.stop().await;
             stopped.map(drop)
         };
-        // Dropping the rest ends it at once; the jobs it held come back when their lease has run out.
+        // Dropping the rest ends it immediately; its jobs are recovered when their lease expires.
         let exit = tokio::select! {
             stopped = gracefully => {
                 stopped?;
@@ -230,13 +230,13 @@ impl Everything {
                 () = signals.next() => return Ok(Exit::Interrupted),
             }
         }
-        print::note("stopped; what is left waits in the database and goes on with the next start");
+        print::note("stopped; unfinished jobs stay in the database and continue with the next start");
         Ok(exit)
     }
 }
 
-/// On a terminal `up` shows its own words; what the parts say is for when something is wrong, or when asked for.
-fn quieten(configuration: &mut Configuration) {
+/// On a terminal `up` prints its own messages; the log of the parts is reduced to warnings unless a filter is set.
+fn reduce_logging(configuration: &mut Configuration) {
     use std::io::IsTerminal;
     if configuration.logs.filter == "info" && std::io::stderr().is_terminal() {
         configuration.logs.filter = "warn".to_owned();

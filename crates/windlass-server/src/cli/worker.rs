@@ -1,8 +1,8 @@
 //! `windlass worker`.
 //!
-//! How it stops: ctrl-C or SIGTERM lets what runs finish for the grace time and gives the rest back; a second one ends it at
-//! once. SIGUSR1 takes nothing new. SIGHUP reads the file again: a new worker takes over with it, and the old one finishes
-//! what it has, in slots that both share; a file with a mistake changes nothing.
+//! How it stops: on ctrl-C or SIGTERM it lets running jobs finish for the grace time and releases the rest; a second signal ends
+//! it immediately. SIGUSR1 drains it. SIGHUP reads the file again: a new worker takes over, and the old one finishes its jobs in
+//! slots that both share; an invalid file changes nothing.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -20,31 +20,32 @@ use windlass::{AttemptOutcome, Queue, Transition};
 use super::Global;
 use super::exit::{Exit, Failure};
 use super::print;
-use super::process::{Beside, Signals};
+use super::process::{Background, Signals};
 use crate::config::{Configuration, Sources};
 
-/// Runs jobs: commands and HTTP calls, as its own file describes them.
+/// Run jobs as programs and HTTP calls, as described in a worker file.
 ///
-/// The file given with --config holds [commands.KEY] and [http.KEY]; a settings file of the whole process may name it as `file`
-/// under [worker] instead. SIGUSR1 makes it quiet, SIGHUP reads the file again.
+/// The worker file has one [commands.KEY] or [http.KEY] section per job definition. Give it with --config, or as `file` under
+/// [worker] in the configuration file. SIGUSR1 drains the worker; SIGHUP reloads the file; SIGTERM or ctrl-C stops it after
+/// its running jobs have finished.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass worker --config worker.toml --concurrency 20 --queues default,media\n  windlass worker --config worker.toml --check"
 )]
 pub struct Worker {
-    /// How many jobs it runs at once
+    /// The maximum number of jobs to run at the same time
     #[arg(long, value_name = "N")]
     concurrency: Option<usize>,
 
-    /// The queues it serves, all if none is named
+    /// The queues to claim jobs from [default: all]
     #[arg(long, value_name = "QUEUE,…", value_delimiter = ',')]
     queues: Option<Vec<String>>,
 
-    /// Leaves the housekeeping to others
+    /// Do not run the keeper in this process
     #[arg(long)]
     no_keeper: bool,
 
-    /// Reads the file, says what it can run, and ends
+    /// Validate the worker file, print its definitions, and exit
     #[arg(long)]
     check: bool,
 }
@@ -54,48 +55,47 @@ impl Worker {
         let (path, settings_file) = files(global)?;
         let configuration = settings(global, settings_file.as_deref())?;
         let path = path.or_else(|| configuration.worker.file.clone()).ok_or_else(|| {
-            Failure::usage("no file says what this worker can run")
-                .advise("--config FILE; docs/commands.md shows one")
+            Failure::usage("no worker file is given").advise("--config FILE; docs/commands.md has an example")
         })?;
         let file = read(&path)?;
         if self.check {
-            print::line(format!("{}: good; it runs {}", path.display(), file.keys().join(", ")))?;
+            print::line(format!("{}: valid; handles {}", path.display(), file.keys().join(", ")))?;
             return Ok(Exit::Success);
         }
         crate::logs::start(&configuration.logs);
         let mut signals = Signals::new()?;
-        let (mut quiet, mut hang_up) = (signal(SignalKind::user_defined1())?, signal(SignalKind::hangup())?);
+        let (mut drain, mut hang_up) = (signal(SignalKind::user_defined1())?, signal(SignalKind::hangup())?);
         let queue = self.connect(database(global, &configuration, &file)?).await?;
-        let beside = Beside::start(&configuration, &queue).await?;
+        let background = Background::start(&configuration, &queue).await?;
 
         let mut worker = self.start(&queue, &configuration, file, None).await?;
         print::line(format!("ready: {}", worker.id()))?;
         let mut view = View::new();
-        let mut moves = worker.subscribe();
+        let mut transitions = worker.subscribe();
         let mut retiring = JoinSet::new();
         loop {
             tokio::select! {
                 () = signals.next() => break,
-                _ = quiet.recv() => {
+                _ = drain.recv() => {
                     worker.quiet();
-                    tracing::info!(held_jobs = worker.held_jobs(), "quiet: taking nothing new");
+                    tracing::info!(held_jobs = worker.held_jobs(), "draining: no new jobs are claimed");
                 }
                 _ = hang_up.recv() => match self.reload(&queue, &configuration, &path, &worker).await {
                     Ok(new) => {
-                        tracing::info!(worker_id = new.id(), file = %path.display(), "the file was read again");
-                        moves = new.subscribe();
+                        tracing::info!(worker_id = new.id(), file = %path.display(), "reloaded the worker file");
+                        transitions = new.subscribe();
                         retiring.spawn(retire(std::mem::replace(&mut worker, new)));
                     }
-                    Err(failure) => tracing::error!(%failure, "the file was not taken over; going on as before"),
+                    Err(failure) => tracing::error!(%failure, "cannot reload the worker file; continuing with the previous one"),
                 },
-                told = next(&mut moves) => view.tell(&worker, &told),
+                transition = next(&mut transitions) => view.update(&worker, transition.as_ref()),
                 Some(_) = retiring.join_next(), if !retiring.is_empty() => {}
             }
         }
         view.finish();
         tracing::info!(
             held_jobs = worker.held_jobs(),
-            "stopping: letting running jobs finish; a second signal ends at once"
+            "stopping: waiting for running jobs to finish; a second signal exits immediately"
         );
         let gracefully = async {
             let stopped = worker.stop().await;
@@ -106,7 +106,7 @@ impl Worker {
             stopped = gracefully => stopped?,
             () = signals.next() => return Ok(Exit::Interrupted),
         }
-        beside.stop().await;
+        background.stop().await;
         Ok(Exit::Success)
     }
 
@@ -125,7 +125,7 @@ impl Worker {
         let roles = if self.no_keeper { &roles[..1] } else { &roles };
         Queue::connect_as(settings, roles).await.map_err(|error| match &error {
             windlass::Error::MissingRole { roles, .. } if roles == "windlass_keeper" => {
-                Failure::from(error).advise("or `--no-keeper`, where another process does the housekeeping")
+                Failure::from(error).advise("or `--no-keeper`, if another process runs the keeper")
             }
             _ => Failure::from(error),
         })
@@ -159,8 +159,8 @@ impl Worker {
     }
 }
 
-/// A worker with the file that the settings name, for processes that run more than a worker.
-pub(super) async fn beside(
+/// A worker with the worker file of the configuration, for processes that run more than a worker.
+pub(super) async fn from_configuration(
     queue: &Queue,
     configuration: &Configuration,
     path: &Path,
@@ -170,15 +170,15 @@ pub(super) async fn beside(
 }
 
 fn read(path: &Path) -> Result<WorkerFile, Failure> {
-    WorkerFile::read(path).map_err(|mistake| Failure::usage(mistake.to_string()))
+    WorkerFile::read(path).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// The worker's own file and that of the process, whichever of them --config names.
+/// The worker file and the configuration file; `--config` names one of the two.
 fn files(global: &Global) -> Result<(Option<PathBuf>, Option<PathBuf>), Failure> {
     let Some(path) = &global.config else { return Ok((None, None)) };
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("{}: cannot be read: {error}", path.display())))?;
-    // A file with a mistake is read as what it most likely is, so that the mistake is told.
+        .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
+    // An invalid file is read as the kind it most likely is, so that its error is reported.
     let is_settings = !WorkerFile::is_one(&text) && !text.contains("[commands.") && text.contains("file");
     Ok(if is_settings { (None, Some(path.clone())) } else { (Some(path.clone()), None) })
 }
@@ -186,10 +186,10 @@ fn files(global: &Global) -> Result<(Option<PathBuf>, Option<PathBuf>), Failure>
 fn settings(global: &Global, file: Option<&Path>) -> Result<Configuration, Failure> {
     let url = global.database_url.clone().map(|url| ("database.url", "--database-url", url));
     let sources = Sources { flags: url.into_iter().collect(), variables: Sources::environment(), file };
-    Ok(crate::config::load(&sources).map_err(|mistakes| super::mistaken(&mistakes))?.configuration)
+    Ok(crate::config::load(&sources).map_err(|errors| super::invalid_configuration(&errors))?.configuration)
 }
 
-/// Flags and variables go before the file, as everywhere.
+/// Flags and environment variables take precedence over the file.
 fn database(
     global: &Global,
     configuration: &Configuration,
@@ -203,28 +203,28 @@ fn database(
     }
 }
 
-/// Lets a worker that was replaced finish what it has, however long that takes.
+/// Lets a replaced worker finish its running jobs, without a time limit.
 async fn retire(worker: windlass::Worker) {
     worker.quiet();
     while worker.held_jobs() > 0 {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     if let Err(error) = worker.stop().await {
-        tracing::warn!(%error, "the worker that was replaced could not say goodbye");
+        tracing::warn!(%error, "the replaced worker did not stop cleanly");
     }
 }
 
-/// The next move, or that some were missed.
-async fn next(moves: &mut Receiver<Transition>) -> Option<Transition> {
-    match moves.recv().await {
-        Ok(told) => Some(told),
+/// The next transition; none if some were missed.
+async fn next(transitions: &mut Receiver<Transition>) -> Option<Transition> {
+    match transitions.recv().await {
+        Ok(transition) => Some(transition),
         Err(RecvError::Lagged(_)) => None,
         // The worker outlives its subscribers, so this is never the end.
         Err(RecvError::Closed) => std::future::pending().await,
     }
 }
 
-/// What a person at a terminal sees: one line that moves. Elsewhere the log tells.
+/// The status line on a terminal. Without a terminal, the log reports the same.
 struct View {
     bar: Option<ProgressBar>,
     succeeded: u64,
@@ -245,9 +245,9 @@ impl View {
         Self { bar, succeeded: 0, other: 0 }
     }
 
-    fn tell(&mut self, worker: &windlass::Worker, told: &Option<Transition>) {
-        let Some(told) = told else { return };
-        let outcome = match told.outcome {
+    fn update(&mut self, worker: &windlass::Worker, transition: Option<&Transition>) {
+        let Some(transition) = transition else { return };
+        let outcome = match transition.outcome {
             None => "started",
             Some(outcome) => {
                 let count =
@@ -258,12 +258,12 @@ impl View {
         };
         if let Some(bar) = &self.bar {
             bar.set_message(format!(
-                "{} jobs · {} succeeded · {} otherwise · {} {} {outcome}",
+                "{} jobs · {} succeeded · {} not succeeded · {} {} {outcome}",
                 worker.held_jobs(),
                 self.succeeded,
                 self.other,
-                told.definition_key,
-                told.job_id,
+                transition.definition_key,
+                transition.job_id,
             ));
         }
     }

@@ -16,17 +16,18 @@ pub struct Workers {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Lists workers; one that fell silent is STALE, and LOST once its jobs were given to others
+    /// List workers; STALE has missed heartbeats, LOST has lost its jobs to other workers
     #[command(alias = "ls")]
     List,
-    /// Lets a worker start no more jobs; those that run go on
-    Quiet {
-        /// The worker's id
+    /// Drain a worker: it starts no more jobs; running jobs continue
+    #[command(alias = "quiet")]
+    Drain {
+        /// The id of the worker
         worker: String,
     },
-    /// Lets a quiet worker start jobs again
+    /// Let a drained worker start jobs again
     Resume {
-        /// The worker's id
+        /// The id of the worker
         worker: String,
     },
 }
@@ -36,13 +37,13 @@ const PATH: &str = "/api/v1/admin/workers";
 impl Workers {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         let client = global.client().await?;
-        let (worker, verb, said) = match &self.verb {
+        let (worker, verb, state) = match &self.verb {
             Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
-            Verb::Quiet { worker } => (worker, "quiet", "will start no more jobs"),
-            Verb::Resume { worker } => (worker, "resume", "starts jobs again"),
+            Verb::Drain { worker } => (worker, "quiet", "draining"),
+            Verb::Resume { worker } => (worker, "resume", "resumed"),
         };
-        let answer = client.post(&format!("{PATH}/{}/{verb}", segment(worker)), json!({})).await?;
-        print::answer(global.json, &answer, |_| print::line(format!("{worker}: {said}")))
+        let response = client.post(&format!("{PATH}/{}/{verb}", segment(worker)), json!({})).await?;
+        print::response(global.json, &response, |_| print::line(format!("{worker}: {state}")))
     }
 }
 
@@ -52,9 +53,9 @@ pub(super) fn show(workers: &[Value]) -> Result<(), Failure> {
         &[
             ("WORKER", Show::Plain("worker_id")),
             ("STATE", Show::With(state)),
-            ("SEEN", Show::Age("last_seen_at")),
+            ("LAST SEEN", Show::Age("last_seen_at")),
             ("RUNNING", Show::Plain("running_count")),
-            ("KEYS", Show::Cut("definition_keys", 40)),
+            ("DEFINITIONS", Show::Cut("definition_keys", 40)),
             ("QUEUES", Show::Plain("queues")),
             ("VERSION", Show::Plain("version")),
         ],
@@ -62,7 +63,7 @@ pub(super) fn show(workers: &[Value]) -> Result<(), Failure> {
     )
 }
 
-/// Loud where somebody should look.
+/// In capitals if it needs attention.
 fn state(worker: &Value) -> String {
     let status = text(at(worker, "status"));
     if at(worker, "is_stale") == true { status.to_uppercase() } else { status }

@@ -1,5 +1,5 @@
-//! Puts the settings together: flags, then the environment, then the file, then defaults. Every mistake is found and named
-//! with its place before anything is refused, because nobody likes to mend a file one error at a time.
+//! Merges the settings: flags, then the environment, then the file, then defaults. All errors are collected with their location
+//! and reported together, so that a file can be fixed in one go.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,7 +13,7 @@ use super::{Configuration, check};
 
 type Partial = <Configuration as Config>::Layer;
 
-/// Where settings come from, strongest first.
+/// The sources of the settings, in order of precedence.
 #[derive(Debug, Default)]
 pub struct Sources<'a> {
     /// Key, flag and value, such as `("http.listen", "--listen", "0.0.0.0:80")`.
@@ -26,41 +26,41 @@ impl Sources<'_> {
     /// This process's environment.
     #[must_use]
     pub fn environment() -> HashMap<String, String> {
-        // A variable that is not text cannot be one of ours.
+        // A variable that is not UTF-8 cannot be one of ours.
         std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect()
     }
 }
 
-/// What is wrong, and where.
+/// An error in the configuration, and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mistake {
-    pub place: Place,
-    /// Empty where the file as a whole is meant.
+pub struct ConfigError {
+    pub location: Location,
+    /// Empty if the error concerns the whole file.
     pub key: String,
     pub message: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     File {
         path: PathBuf,
         line: usize,
     },
     Variable(String),
     Flag(&'static str),
-    /// Nobody set it, and it has to be set.
+    /// A required setting that is not set.
     Nowhere,
 }
 
-impl fmt::Display for Mistake {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Place::File { path, line } => write!(f, "{}:{line}: ", path.display())?,
-            Place::Variable(name) => write!(f, "{name}: ")?,
-            Place::Flag(flag) => write!(f, "{flag}: ")?,
-            Place::Nowhere => {}
+        match &self.location {
+            Location::File { path, line } => write!(f, "{}:{line}: ", path.display())?,
+            Location::Variable(name) => write!(f, "{name}: ")?,
+            Location::Flag(flag) => write!(f, "{flag}: ")?,
+            Location::Nowhere => {}
         }
         if !self.key.is_empty() {
             write!(f, "{}: ", self.key)?;
@@ -69,39 +69,40 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// A configuration, and where each setting that is not a default came from.
+/// A configuration, and the source of each setting that is not a default.
 #[derive(Debug)]
 pub struct Sourced {
     pub configuration: Configuration,
-    pub places: HashMap<String, Place>,
+    pub locations: HashMap<String, Location>,
 }
 
-/// Reads, lays over each other and checks; answers every mistake there is.
-pub fn load(sources: &Sources<'_>) -> Result<Sourced, Vec<Mistake>> {
+/// Reads, merges and checks the sources; returns all errors.
+pub fn load(sources: &Sources<'_>) -> Result<Sourced, Vec<ConfigError>> {
     let mut reading = Reading::default();
     for (key, flag, value) in &sources.flags {
         if let Some(leaf) = leaves().find(|leaf| leaf.key() == *key) {
-            reading.take_words(&leaf, value, Place::Flag(flag));
+            reading.take_text(&leaf, value, Location::Flag(flag));
         }
     }
     for leaf in leaves() {
         if let Some(value) = sources.variables.get(leaf.variable).filter(|value| !value.is_empty()) {
-            reading.take_words(&leaf, value, Place::Variable(leaf.variable.to_owned()));
+            reading.take_text(&leaf, value, Location::Variable(leaf.variable.to_owned()));
         }
     }
     if let Some(path) = sources.file {
         reading.take_file(path);
     }
-    let Reading { layer, places, mut mistakes } = reading;
+    let Reading { layer, locations, mut errors } = reading;
     let layer = layer.unwrap_or_else(Partial::empty).with_fallback(Partial::default_values());
     match Configuration::from_layer(layer) {
         Ok(configuration) => {
-            mistakes.extend(check::check(&configuration, &places));
-            if mistakes.is_empty() { Ok(Sourced { configuration, places }) } else { Err(mistakes) }
+            errors.extend(check::check(&configuration, &locations));
+            if errors.is_empty() { Ok(Sourced { configuration, locations }) } else { Err(errors) }
         }
         Err(error) => {
-            mistakes.push(Mistake { place: Place::Nowhere, key: String::new(), message: error.to_string() });
-            Err(mistakes)
+            let (location, message) = (Location::Nowhere, error.to_string());
+            errors.push(ConfigError { location, key: String::new(), message });
+            Err(errors)
         }
     }
 }
@@ -121,7 +122,7 @@ impl Leaf {
     }
 }
 
-/// Every setting, in order. Sections are one level deep, and every setting has a variable; a test holds both.
+/// Every setting, in order. Sections are one level deep, and every setting has a variable; a test checks both.
 pub(super) fn leaves() -> impl Iterator<Item = Leaf> {
     sections().flat_map(|(section, meta)| {
         meta.fields.iter().filter_map(move |field| match field.kind {
@@ -160,43 +161,43 @@ fn spell(value: &Expr) -> String {
 #[derive(Default)]
 struct Reading {
     layer: Option<Partial>,
-    places: HashMap<String, Place>,
-    mistakes: Vec<Mistake>,
+    locations: HashMap<String, Location>,
+    errors: Vec<ConfigError>,
 }
 
 impl Reading {
-    /// Lays a value under what is already there: whoever comes first wins.
-    fn keep(&mut self, leaf: &Leaf, value: Partial, place: Place) {
-        self.places.entry(leaf.key()).or_insert(place);
+    /// Adds a value below the existing ones: the first source wins.
+    fn add(&mut self, leaf: &Leaf, value: Partial, location: Location) {
+        self.locations.entry(leaf.key()).or_insert(location);
         self.layer = Some(match self.layer.take() {
             Some(layer) => layer.with_fallback(value),
             None => value,
         });
     }
 
-    fn mistake(&mut self, place: Place, key: impl Into<String>, message: impl Into<String>) {
-        self.mistakes.push(Mistake { place, key: key.into(), message: message.into() });
+    fn report(&mut self, location: Location, key: impl Into<String>, message: impl Into<String>) {
+        self.errors.push(ConfigError { location, key: key.into(), message: message.into() });
     }
 
-    /// A value in words, as flags and variables have it: taken as TOML where that fits the setting, else as text.
-    fn take_words(&mut self, leaf: &Leaf, words: &str, place: Place) {
-        let quoted = toml::Value::String(words.to_owned()).to_string();
-        match parse(leaf, words).or_else(|_| parse(leaf, &quoted)) {
-            Ok(value) => self.keep(leaf, value, place),
-            Err(message) => self.mistake(place, leaf.key(), message),
+    /// The text of a flag or variable: parsed as TOML if that fits the setting, else taken as a string.
+    fn take_text(&mut self, leaf: &Leaf, text: &str, location: Location) {
+        let quoted = toml::Value::String(text.to_owned()).to_string();
+        match parse(leaf, text).or_else(|_| parse(leaf, &quoted)) {
+            Ok(value) => self.add(leaf, value, location),
+            Err(message) => self.report(location, leaf.key(), message),
         }
     }
 
     fn take_file(&mut self, path: &Path) {
-        let place = |line| Place::File { path: path.to_owned(), line };
+        let location = |line| Location::File { path: path.to_owned(), line };
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
-            Err(error) => return self.mistake(place(1), "", format!("cannot be read: {error}")),
+            Err(error) => return self.report(location(1), "", format!("cannot read the file: {error}")),
         };
         let (table, errors) = DeTable::parse_recoverable(&text);
         for error in &errors {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
-            self.mistake(place(line), "", error.message().trim().to_owned());
+            self.report(location(line), "", error.message().trim().to_owned());
         }
         if !errors.is_empty() {
             return;
@@ -206,19 +207,16 @@ impl Reading {
             let known = sections().find(|(name, _)| *name == section.get_ref().as_ref());
             let Some((name, _)) = known else {
                 let all: Vec<&str> = sections().map(|(name, _)| name).collect();
-                self.mistake(
-                    place(line),
+                self.report(
+                    location(line),
                     section.get_ref().to_string(),
                     unknown("section", section.get_ref(), &all),
                 );
                 continue;
             };
             let Some(entries) = content.get_ref().as_table() else {
-                self.mistake(
-                    place(line),
-                    name,
-                    format!("is a section: write [{name}] and its settings below"),
-                );
+                let message = format!("is a section: write [{name}] and its settings below it");
+                self.report(location(line), name, message);
                 continue;
             };
             for (key, value) in entries {
@@ -228,16 +226,16 @@ impl Reading {
                 else {
                     let all: Vec<&str> =
                         leaves().filter(|leaf| leaf.section == name).map(|leaf| leaf.name).collect();
-                    self.mistake(
-                        place(line),
+                    self.report(
+                        location(line),
                         format!("{name}.{}", key.get_ref()),
                         unknown("setting", key.get_ref(), &all),
                     );
                     continue;
                 };
                 match parse(&leaf, &text[value.span()]) {
-                    Ok(value) => self.keep(&leaf, value, place(line)),
-                    Err(message) => self.mistake(place(line), leaf.key(), message),
+                    Ok(value) => self.add(&leaf, value, location(line)),
+                    Err(message) => self.report(location(line), leaf.key(), message),
                 }
             }
         }
@@ -258,8 +256,8 @@ fn line_of(text: &str, offset: usize) -> usize {
 fn unknown(what: &str, name: &str, all: &[&str]) -> String {
     let close = all.iter().find(|known| is_close(name, known));
     match close {
-        Some(close) => format!("there is no such {what}; did you mean `{close}`?"),
-        None => format!("there is no such {what}; there are {}", all.join(", ")),
+        Some(close) => format!("unknown {what}; did you mean `{close}`?"),
+        None => format!("unknown {what}; expected one of {}", all.join(", ")),
     }
 }
 
@@ -283,14 +281,14 @@ mod tests {
     use std::collections::HashMap;
     use std::path::Path;
 
-    use super::{Place, Sources, is_close, leaves, load};
+    use super::{Location, Sources, is_close, leaves, load};
     use crate::config::{LogFormat, example, settings};
 
     fn file(text: &str) -> tempfile::Written {
         tempfile::Written::new(text)
     }
 
-    /// A file that goes with its test.
+    /// A file that is deleted with its test.
     mod tempfile {
         use std::path::PathBuf;
 
@@ -312,12 +310,12 @@ mod tests {
         }
     }
 
-    fn mistakes(sources: &Sources<'_>) -> Vec<String> {
+    fn errors(sources: &Sources<'_>) -> Vec<String> {
         load(sources).unwrap_err().iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
+    fn flags_precede_the_environment_then_the_file_then_the_default() {
         let file = file("[http]\nlisten = '127.0.0.1:1'\nstop_seconds = 7\n[worker]\nconcurrency = 3\n");
         let variables = HashMap::from([
             ("WINDLASS_LISTEN".to_owned(), "127.0.0.1:2".to_owned()),
@@ -332,37 +330,37 @@ mod tests {
         assert_eq!(configuration.http.stop_seconds, 7);
         assert_eq!(configuration.database.connections, 8);
         assert_eq!(configuration.logs.format, LogFormat::Json);
-        assert_eq!(loaded.places["http.listen"], Place::Flag("--listen"));
+        assert_eq!(loaded.locations["http.listen"], Location::Flag("--listen"));
     }
 
     #[test]
-    fn every_mistake_is_named_with_file_line_and_key() {
+    fn every_error_has_its_file_line_and_key() {
         let file = file(
             "[http]\nlisten = 'nowhere'\nlisten_adress = 1\n\n[databse]\nurl = 'x'\n[worker]\nconcurrency = 'many'\n",
         );
         let variables = HashMap::from([("WINDLASS_METRICS".to_owned(), "perhaps".to_owned())]);
-        let found = mistakes(&Sources { variables, file: Some(&file.0), ..Sources::default() });
+        let found = errors(&Sources { variables, file: Some(&file.0), ..Sources::default() });
         let path = file.0.display().to_string();
         let expected = [
             "WINDLASS_METRICS: metrics.enabled: ",
             &format!("{path}:2: http.listen: "),
-            &format!("{path}:3: http.listen_adress: there is no such setting; did you mean `listen`?"),
-            &format!("{path}:5: databse: there is no such section; did you mean `database`?"),
+            &format!("{path}:3: http.listen_adress: unknown setting; did you mean `listen`?"),
+            &format!("{path}:5: databse: unknown section; did you mean `database`?"),
             &format!("{path}:8: worker.concurrency: "),
         ];
         assert_eq!(found.len(), expected.len(), "{found:#?}");
         for start in expected {
-            assert!(found.iter().any(|mistake| mistake.starts_with(start)), "{start} in {found:#?}");
+            assert!(found.iter().any(|error| error.starts_with(start)), "{start} in {found:#?}");
         }
     }
 
     #[test]
-    fn a_file_that_is_no_toml_or_not_there_is_named_with_its_line() {
+    fn an_invalid_or_missing_file_is_reported_with_its_line() {
         let file = file("[http]\nlisten = \n");
-        let found = mistakes(&Sources { file: Some(&file.0), ..Sources::default() });
+        let found = errors(&Sources { file: Some(&file.0), ..Sources::default() });
         assert!(found[0].starts_with(&format!("{}:2: ", file.0.display())), "{found:?}");
-        let found = mistakes(&Sources { file: Some(Path::new("/nowhere.toml")), ..Sources::default() });
-        assert!(found[0].contains("/nowhere.toml") && found[0].contains("cannot be read"), "{found:?}");
+        let found = errors(&Sources { file: Some(Path::new("/nowhere.toml")), ..Sources::default() });
+        assert!(found[0].contains("/nowhere.toml") && found[0].contains("cannot read the file"), "{found:?}");
     }
 
     #[test]
@@ -370,7 +368,7 @@ mod tests {
         let example = example();
         let written = file(&example);
         let loaded = load(&Sources { file: Some(&written.0), ..Sources::default() }).unwrap();
-        assert!(loaded.places.is_empty());
+        assert!(loaded.locations.is_empty());
         for setting in settings() {
             let name = setting.key.split('.').next_back().unwrap();
             assert!(example.contains(&format!("#{name} =")), "{}", setting.key);
@@ -379,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn every_setting_has_a_variable_of_its_own_and_says_what_it_means() {
+    fn every_setting_has_its_own_variable_and_a_description() {
         let mut variables: Vec<&str> = leaves().map(|leaf| leaf.variable).collect();
         assert!(leaves().all(|leaf| !leaf.variable.is_empty() && !leaf.doc.is_empty()));
         variables.sort_unstable();
@@ -388,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn close_names_are_recognised() {
+    fn similar_names_are_recognized() {
         assert!(
             is_close("databse", "database")
                 && is_close("lisetn", "listen")

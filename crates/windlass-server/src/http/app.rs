@@ -1,4 +1,4 @@
-//! What every handler shares.
+//! The state that all handlers share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,17 +6,18 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{Places, Pull, Queue};
+use windlass::{Pull, Queue, Slots};
 
 use super::bodies::Bodies;
+use super::denials::{Denial, Denials};
 use super::everyone::Everyone;
 use super::heavy::{Heavy, usual_heavy};
 use super::limits::Rates;
-use super::refusals::{Refusal, Refusals};
 use super::searches::Searches;
 use crate::auth::{Attempts, Authenticator, JwtSettings};
 use crate::hooks::Hooks;
 use crate::server::Proxies;
+use crate::slots::Slots;
 use crate::web::Pulses;
 
 /// The server's state; cheap to clone.
@@ -35,51 +36,51 @@ struct Inner {
     searches: Searches,
     heavy: Heavy,
     attempts: Attempts,
-    refusals: Refusals,
+    denials: Denials,
     pull: OnceCell<Pull>,
     pulses: Pulses,
-    streams: Places<Uuid>,
+    streams: Slots<Uuid>,
     counted: Everyone,
     stopping: CancellationToken,
 }
 
-/// How the server treats requests.
+/// The options of the server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The largest body that is read.
+    /// The maximum size of a request body.
     pub max_body_bytes: usize,
-    /// How many bytes of bodies are held at once. At least four times as many as one body may have.
+    /// The maximum total size of the request bodies in memory. At least four times the maximum of one body.
     pub body_bytes_at_once: usize,
     /// How long a client may take to send a request's head, and its body.
     pub header_timeout: Duration,
     pub body_timeout: Duration,
     /// How long a connection may stay open without a request.
     pub idle_timeout: Duration,
-    /// How long an answer may take; a stream's first bytes, a long poll beyond its own wait.
+    /// The timeout of a response: of the first bytes of a stream, and of a long poll in addition to its wait.
     pub request_timeout: Duration,
-    /// Requests per minute of one credential; of a tenant, see its own setting.
+    /// Requests per minute of one credential. The limit of a tenant is a setting of the tenant.
     pub requests_per_minute: u32,
-    /// Whose JWTs are taken; nobody's, if not given.
+    /// The issuer whose JWTs are accepted; if not given, none are.
     pub jwt: Option<JwtSettings>,
-    /// Through which other services may emit events; none, if not given.
+    /// The webhooks through which other services can emit events.
     pub hooks: Arc<Hooks>,
-    /// Cookies go over TLS only; for servers that are reached by it.
+    /// Cookies are sent over TLS only; for servers that are reached over TLS.
     pub secure_cookies: bool,
-    /// Where people reach this server, for links; what their browser says, if not given.
+    /// The public URL of this server, for links; if not given, the URL of the request.
     pub public_url: Option<String>,
-    /// Open connections at once: of all, and of one address. Those of this machine and of proxies count for all only.
+    /// The maximum number of open connections: in total, and of one address. Those of localhost and proxies count only in total.
     pub max_connections: usize,
     pub max_connections_per_address: usize,
-    /// Requests of one tenant with a large body, or that read, that are worked on at once.
+    /// The maximum number of concurrent reads, and of requests with a large body, of one tenant.
     pub heavy_per_tenant: usize,
-    /// Streams of one tenant that may be open at once.
+    /// The maximum number of open streams of one tenant.
     pub streams_per_tenant: usize,
-    /// The proxies whose word about a client is taken.
+    /// The proxies that are trusted to report the client address.
     pub proxies: Arc<Proxies>,
-    /// Whether `/metrics` is served, and how many tenants have series of their own in it.
+    /// Whether `/metrics` is served, and the number of tenants with their own series.
     pub metrics: bool,
     pub metrics_tenants: usize,
-    /// Whether `/ui/components` is served: the parts of the UI, for those who work on them.
+    /// Whether `/ui/components` is served: the components of the UI, for development.
     pub component_page: bool,
 }
 
@@ -117,7 +118,7 @@ impl App {
         Self {
             inner: Arc::new(Inner {
                 queue,
-                streams: Places::new(options.streams_per_tenant),
+                streams: Slots::new(options.streams_per_tenant),
                 heavy: Heavy::new(options.heavy_per_tenant),
                 bodies,
                 options,
@@ -125,7 +126,7 @@ impl App {
                 rates: Rates::default(),
                 searches: Searches::default(),
                 attempts: Attempts::default(),
-                refusals: Refusals::default(),
+                denials: Denials::default(),
                 pull: OnceCell::new(),
                 pulses: Pulses::default(),
                 counted: Everyone::default(),
@@ -146,12 +147,12 @@ impl App {
         &self.inner.authenticator
     }
 
-    /// The service behind the worker protocol, started when the first worker asks for it.
+    /// The service behind the worker protocol, started by the first request of a worker.
     pub async fn pull(&self) -> windlass::Result<&Pull> {
         self.inner.pull.get_or_try_init(|| Pull::start(&self.inner.queue)).await
     }
 
-    /// Told when the server stops: streams and long polls end then.
+    /// Canceled when the server stops: streams and long polls end then.
     pub fn stopping(&self) -> &CancellationToken {
         &self.inner.stopping
     }
@@ -165,7 +166,7 @@ impl App {
     }
 
     /// The open streams of each tenant.
-    pub(super) fn streams(&self) -> &Places<Uuid> {
+    pub(super) fn streams(&self) -> &Slots<Uuid> {
         &self.inner.streams
     }
 
@@ -173,14 +174,14 @@ impl App {
         &self.inner.pulses
     }
 
-    /// Writes a refused call into the audit trail.
-    pub(crate) async fn refused(&self, refusal: Refusal) {
-        self.inner.refusals.record(self, refusal).await;
+    /// Records a denied call in the audit trail.
+    pub(crate) async fn record_denial(&self, denial: Denial) {
+        self.inner.denials.record(self, denial).await;
     }
 
-    /// What is left to be written when nobody asks any more.
+    /// Writes what is left after the last request.
     pub(crate) async fn end(&self) {
-        self.inner.refusals.end(self).await;
+        self.inner.denials.end(self).await;
     }
 
     /// Failed attempts to sign in.
@@ -188,7 +189,7 @@ impl App {
         &self.inner.attempts
     }
 
-    /// The bytes of the bodies of requests under way.
+    /// The memory budget of the request bodies.
     pub(super) fn bodies(&self) -> &Bodies {
         &self.inner.bodies
     }

@@ -1,8 +1,8 @@
-//! Reads the bodies of requests, and bounds how many bytes of them this process holds at once.
+//! Reads the bodies of requests, and limits their total size in memory.
 //!
-//! The budget is shared out by one rule: nobody may hold more than what is still free. One holder alone can have half of it,
-//! two a third each, and whoever comes next always finds room for a small body. A holder is a tenant, or a credential without
-//! one, or the network of somebody who is not known; the latter have a quarter of the budget between them all.
+//! One rule divides the budget: no holder may have more than what is still free. A single holder can have half of it, two a third
+//! each, and the next one always finds room for a small body. A holder is a tenant, a credential without a tenant, or the network
+//! of an anonymous client; all anonymous clients share a quarter of the budget.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -19,7 +19,7 @@ use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
 use crate::server::{client_of, network_of};
 
-/// The bytes of bodies in this process.
+/// The memory budget of the request bodies of this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Bodies {
     most: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Bodies {
 #[derive(Debug, Default)]
 struct Shares {
     of_all: usize,
-    of_strangers: usize,
+    of_anonymous: usize,
     by_holder: HashMap<Holder, usize>,
 }
 
@@ -37,11 +37,11 @@ struct Shares {
 enum Holder {
     Tenant(Uuid),
     Credential(String),
-    /// Nothing is known of a request within this process but that it has no caller.
-    Stranger(Option<IpAddr>),
+    /// A request within this process, without a caller.
+    Anonymous(Option<IpAddr>),
 }
 
-/// Bytes that are held until this is dropped.
+/// Bytes of the budget, held until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     bodies: Bodies,
@@ -69,19 +69,19 @@ impl Bodies {
 }
 
 impl Held {
-    /// Takes more of the budget, or refuses.
+    /// Takes more of the budget, or fails.
     fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
         let mut shares = self.bodies.shares();
-        let is_stranger = matches!(self.holder, Holder::Stranger(_));
+        let is_anonymous = matches!(self.holder, Holder::Anonymous(_));
         let own = shares.by_holder.get(&self.holder).copied().unwrap_or(0) + bytes;
         let free = self.bodies.most.saturating_sub(shares.of_all + bytes);
-        if own > free || is_stranger && shares.of_strangers + bytes > self.bodies.most / 4 {
+        if own > free || is_anonymous && shares.of_anonymous + bytes > self.bodies.most / 4 {
             drop(shares);
-            let detail = "too many request bodies are being read at the moment; try again";
+            let detail = "too many request bodies are in progress; try again later";
             return Err(Problem::of(ProblemKind::Unavailable, detail).retry_after(1));
         }
         shares.of_all += bytes;
-        shares.of_strangers += if is_stranger { bytes } else { 0 };
+        shares.of_anonymous += if is_anonymous { bytes } else { 0 };
         shares.by_holder.insert(self.holder.clone(), own);
         drop(shares);
         self.bytes += bytes;
@@ -93,8 +93,8 @@ impl Drop for Held {
     fn drop(&mut self) {
         let mut shares = self.bodies.shares();
         shares.of_all -= self.bytes;
-        if matches!(self.holder, Holder::Stranger(_)) {
-            shares.of_strangers -= self.bytes;
+        if matches!(self.holder, Holder::Anonymous(_)) {
+            shares.of_anonymous -= self.bytes;
         }
         if let Some(own) = shares.by_holder.get_mut(&self.holder) {
             *own -= self.bytes;
@@ -110,12 +110,12 @@ impl Holder {
         match request.get::<Caller>() {
             Some(Caller { tenant: Some(tenant), .. }) => Self::Tenant(*tenant),
             Some(caller) => Self::Credential(caller.name()),
-            None => Self::Stranger(client_of(request).map(network_of)),
+            None => Self::Anonymous(client_of(request).map(network_of)),
         }
     }
 }
 
-/// The same request with its whole body, which is read once and counted as long as the second half is kept.
+/// The same request with its whole body, which is read once and counted until the second value is dropped.
 pub(super) async fn whole(request: Request, app: &App) -> Result<(Request, Held), Problem> {
     let (mut head, body) = request.into_parts();
     let known = Request::from_parts(head.clone(), body);
@@ -124,13 +124,14 @@ pub(super) async fn whole(request: Request, app: &App) -> Result<(Request, Held)
     Ok((Request::from_parts(head, bytes.into()), held))
 }
 
-/// Says of a request that its body is here and counted.
+/// Marks a request whose body has been read and counted.
 #[derive(Debug, Clone, Copy)]
 struct Counted;
 
-/// A whole body of at most so many bytes, within the time that a body has. The second half keeps its share of the budget.
+/// A whole body of at most `most` bytes, within the body timeout. The second value holds its share of the budget.
 pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(Bytes, Held), Problem> {
-    let too_large = || Problem::of(ProblemKind::BodyTooLarge, format!("a body has at most {most} bytes"));
+    let too_large =
+        || Problem::of(ProblemKind::BodyTooLarge, format!("the body must have at most {most} bytes"));
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     if announced.and_then(|length| length.parse::<usize>().ok()).is_some_and(|length| length > most) {
         return Err(too_large());
@@ -141,8 +142,7 @@ pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(By
     let reading = async {
         let (mut parts, mut length) = (Vec::new(), 0);
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk
-                .map_err(|_| Problem::of(ProblemKind::BadRequest, "the body ended before it was whole"))?;
+            let chunk = chunk.map_err(|_| Problem::of(ProblemKind::BadRequest, "the body is incomplete"))?;
             length += chunk.len();
             if length > most {
                 return Err(too_large());
@@ -152,7 +152,7 @@ pub(crate) async fn read(request: Request, app: &App, most: usize) -> Result<(By
             }
             parts.push(chunk);
         }
-        // One that came whole, or was read before, is not copied.
+        // A body in one chunk, or one that was read before, is not copied.
         Ok(if let [only] = parts.as_slice() { only.clone() } else { parts.concat().into() })
     };
     let bytes = tokio::time::timeout(app.options().body_timeout, reading)
@@ -166,30 +166,30 @@ mod tests {
     use super::{Bodies, Holder};
     use uuid::Uuid;
 
-    fn stranger(last: u8) -> Holder {
-        Holder::Stranger(Some([192, 0, 2, last].into()))
+    fn anonymous(last: u8) -> Holder {
+        Holder::Anonymous(Some([192, 0, 2, last].into()))
     }
 
     #[test]
-    fn nobody_holds_more_than_is_free_and_strangers_a_quarter() {
+    fn a_holder_gets_at_most_what_is_free_and_anonymous_clients_a_quarter() {
         let bodies = Bodies::new(1200);
         let tenant = |number| bodies.hold(Holder::Tenant(Uuid::from_u128(number)));
         let (mut one, mut again) = (tenant(1), tenant(1));
         one.grow(400).unwrap();
         again.grow(200).unwrap();
-        assert!(again.grow(1).is_err(), "half of it, however many requests");
+        assert!(again.grow(1).is_err(), "half of it, for any number of requests");
         let mut other = tenant(2);
         other.grow(300).unwrap();
         assert!(other.grow(1).is_err(), "half of the rest");
-        let mut unknown = bodies.hold(stranger(1));
+        let mut unknown = bodies.hold(anonymous(1));
         unknown.grow(150).unwrap();
         assert!(unknown.grow(1).is_err());
         drop((one, again, other));
         unknown.grow(150).unwrap();
-        assert!(bodies.hold(stranger(2)).grow(1).is_err(), "a quarter for all strangers together");
+        assert!(bodies.hold(anonymous(2)).grow(1).is_err(), "a quarter for all anonymous clients together");
         tenant(3).grow(400).unwrap();
         drop(unknown);
         assert_eq!(bodies.of_all(), 0);
-        assert!(bodies.shares().by_holder.is_empty(), "those that hold nothing are forgotten");
+        assert!(bodies.shares().by_holder.is_empty(), "holders without bytes are removed");
     }
 }

@@ -1,5 +1,5 @@
-//! "Something changed": a stream for pages and programs that want to look again when it is worth it. Counters are looked at
-//! once a second and told only when they differ, so that a thousand transitions are one event. Nothing is held between looks.
+//! A stream of changed job counts, for pages and programs that refresh when something has changed. The counters are read once a
+//! second and sent only when they differ, so that a thousand transitions are one event. No connection is held between two reads.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use super::problem::Problem;
 use super::standing::Standing;
 
 const EVERY: Duration = Duration::from_secs(1);
-/// A word now and then, so that whoever is gone is noticed.
+/// A keep-alive after this many unchanged reads, so that a closed connection is noticed.
 const SILENCE: u32 = 15;
 
-/// What a watcher hears.
+/// One item of the stream.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// The counts are other than they were.
+    /// The counts have changed.
     Counts(Summary),
-    /// Nothing happened for a while; the stream is alive.
+    /// A keep-alive: nothing has changed for a while.
     Nothing,
-    /// The watcher may no longer know: the last word.
+    /// The caller has lost access; the last item.
     Revoked(Problem),
 }
 
-/// The changes of one tenant, or of all, until the server stops or the watcher may no longer know them. The first one comes at once.
+/// The changes of one tenant, or of all, until the server stops or the caller loses access. The first item is sent at once.
 pub(crate) fn changes(app: App, reach: Reach, standing: Standing) -> impl Stream<Item = Change> + Send {
     let watch = Watch { app, reach, standing, last: None, quiet: 0 };
     stream::unfold(Some(watch), |watch| async move {
@@ -56,9 +56,9 @@ impl Watch {
             if let Err(problem) = self.standing.renew().await {
                 return Some(Change::Revoked(problem));
             }
-            // A database that does not answer is asked again: the page shows what it has.
-            if let Ok(mut now) = self.look().await {
-                // It grows by itself and is nothing that happened.
+            // A failed read is tried again; until then the page shows the last counts.
+            if let Ok(mut now) = self.read().await {
+                // The age grows by itself; that is not a change.
                 let age = now.oldest_queued_age_seconds.take();
                 if self.last.as_ref() != Some(&now) {
                     self.last = Some(now.clone());
@@ -77,7 +77,7 @@ impl Watch {
         }
     }
 
-    async fn look(&self) -> windlass::Result<Summary> {
+    async fn read(&self) -> windlass::Result<Summary> {
         if self.reach == Reach::Everything {
             return Ok(self.app.everyone().await?.all.clone());
         }

@@ -1,4 +1,4 @@
-//! `/docs`: the OpenAPI document for people, on one page of our own, without anything from elsewhere.
+//! `/docs`: the OpenAPI document as one HTML page, without external resources.
 
 use std::sync::LazyLock;
 
@@ -21,23 +21,23 @@ details{border:1px solid var(--line);border-radius:6px;margin:.5rem 0;padding:.4
 table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;border-top:1px solid var(--line);padding:.25rem .5rem}\
 pre{overflow:auto;padding:.6rem;border:1px solid var(--line);border-radius:6px}";
 
-/// The page and its policy, made once.
+/// The page and its policy, built once.
 static PAGE: LazyLock<(Prebuilt, String)> = LazyLock::new(|| {
     let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(STYLE.as_bytes()));
     let policy =
         format!("default-src 'none'; style-src 'sha256-{hash}'; frame-ancestors 'none'; base-uri 'none'");
     let page = render(&document()).unwrap_or_else(|error| {
-        tracing::error!(%error, "the API reference could not be rendered");
+        tracing::error!(%error, "cannot render the API reference");
         String::new()
     });
     (Prebuilt::new(page), policy)
 });
 
-/// The page. Its one style is allowed by its hash; nothing else is.
+/// The page. Only its own style is allowed, by its hash.
 pub(crate) async fn page(headers: HeaderMap) -> impl IntoResponse {
     let (page, policy) = &*PAGE;
     let policy = [(header::CONTENT_SECURITY_POLICY, policy.as_str())];
-    (policy, page.answer(&headers, "text/html; charset=utf-8"))
+    (policy, page.respond(&headers, "text/html; charset=utf-8"))
 }
 
 #[derive(Template)]

@@ -1,7 +1,8 @@
-//! How all tenants stand together, for the pages and streams of super-admins: counted at most once a second, however many look.
+//! The job counts of all tenants together, for the pages and streams of super-admins: counted at most once a second, for any
+//! number of readers.
 //!
-//! With ten thousand tenants it takes tens of milliseconds to count. So whoever looks gets the last answer if it is a few seconds old, and
-//! the next one is made meanwhile; only the first who looks after a while waits. The API counts anew each time.
+//! With ten thousand tenants the count takes tens of milliseconds. So a reader gets the last result if it is at most a few seconds
+//! old, and a new one is computed meanwhile; only the first reader after a pause waits. The API always counts again.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,14 +29,14 @@ impl Everyone {
 }
 
 impl App {
-    /// How all tenants stand, as of a moment ago.
+    /// The counts of all tenants, at most a few seconds old.
     pub(crate) async fn everyone(&self) -> windlass::Result<Arc<Overview>> {
         match self.counted().last() {
             Some((age, overview)) if age < FRESH => Ok(overview),
             Some((age, overview)) if age < STALE => {
                 if !self.counted().is_counting.swap(true, Ordering::AcqRel) {
                     let app = self.clone();
-                    // If it fails, the last answer grows old, and then whoever looks is told.
+                    // If it fails, the last result expires, and the next reader gets the error.
                     tokio::spawn(async move {
                         let _ = app.count_everyone().await;
                         app.counted().is_counting.store(false, Ordering::Release);

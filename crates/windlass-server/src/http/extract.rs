@@ -1,4 +1,4 @@
-//! What handlers take from a request, each refusing in our own words: the place, and what was expected there.
+//! The extractors of the handlers. Each rejects invalid input with a problem that names the location and the expectation.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -18,19 +18,19 @@ use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
 use crate::server::client_of;
 
-/// A JSON body. Unknown fields are refused by the types themselves (`deny_unknown_fields`).
+/// A JSON body. Unknown fields are rejected by the types themselves (`deny_unknown_fields`).
 #[derive(Debug)]
 pub struct Body<T> {
     pub value: T,
-    /// Of the route and the bytes as they came: what makes a request the same request.
+    /// A hash of the route and the body: identifies a repeated request.
     pub fingerprint: Vec<u8>,
-    /// What was read from it is kept as long as this.
+    /// The share of the memory budget, held as long as this.
     _held: Held,
 }
 
-/// What a whole request may hold; a payload inside it is held to less by the library.
-const MOST_DEPTH: usize = 40;
-const MOST_NODES: usize = 250_000;
+/// The limits of a whole request; the library has lower ones for a payload.
+const MAX_DEPTH: usize = 40;
+const MAX_NODES: usize = 250_000;
 
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     type Rejection = Problem;
@@ -41,16 +41,16 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         let options = app.options();
         let (bytes, held) = read(request, app, options.max_body_bytes).await?;
         let text = std::str::from_utf8(&bytes)
-            .map_err(|_| Problem::of(ProblemKind::BadRequest, "the body is not UTF-8"))?;
+            .map_err(|_| Problem::of(ProblemKind::BadRequest, "the body must be UTF-8"))?;
         let limits =
-            JsonLimits { max_bytes: options.max_body_bytes, max_depth: MOST_DEPTH, max_nodes: MOST_NODES };
-        json::check(text, &limits).map_err(|refused| match refused.problem {
+            JsonLimits { max_bytes: options.max_body_bytes, max_depth: MAX_DEPTH, max_nodes: MAX_NODES };
+        json::check(text, &limits).map_err(|error| match error.problem {
             json::JsonProblem::Syntax { .. } => {
-                Problem::of(ProblemKind::BadRequest, refused.problem.to_string())
+                Problem::of(ProblemKind::BadRequest, error.problem.to_string())
             }
-            problem => Problem::invalid(refused.pointer, problem.to_string()),
+            problem => Problem::invalid(error.pointer, problem.to_string()),
         })?;
-        // A list of values in the order of the fields would be read as well; nobody means that.
+        // serde would also accept an array of the fields in order, which is never intended.
         if !text.trim_start().starts_with('{') {
             return Err(Problem::invalid("", "must be an object"));
         }
@@ -62,7 +62,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
-/// A request whose body is signed as the bytes that came: its head first, so that what is not signed at all is not read.
+/// A request whose raw body is signed. The head comes first, so that the body of an unsigned request is not read.
 #[derive(Debug)]
 pub(crate) struct Raw {
     request: Request,
@@ -70,7 +70,7 @@ pub(crate) struct Raw {
     pub(crate) request_id: Option<String>,
 }
 
-/// Every value is taken that the library would take.
+/// Any JSON value that the library accepts.
 #[derive(Debug)]
 pub(crate) struct RawBody {
     pub(crate) bytes: Bytes,
@@ -110,13 +110,13 @@ fn check_content(headers: &HeaderMap) -> Result<(), Problem> {
         || (essence.len() > 5 && essence[essence.len() - 5..].eq_ignore_ascii_case("+json"));
     let encoding = headers.get(header::CONTENT_ENCODING);
     if !is_json || encoding.is_some_and(|encoding| encoding != "identity") {
-        let detail = "send application/json, without a content encoding";
+        let detail = "the content type must be application/json, without a content encoding";
         return Err(Problem::of(ProblemKind::UnsupportedMediaType, detail));
     }
     Ok(())
 }
 
-/// Reads a value, and says where it does not fit.
+/// Parses a value; an error has the pointer of the invalid part.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     let mut from = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut from).map_err(|error| {
@@ -132,7 +132,7 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     })
 }
 
-/// For a field that is an object of its own: a list in its place is refused, as for a whole body.
+/// For a field that is an object: an array in its place is rejected, as for a whole body.
 pub(crate) fn object<'de, T: DeserializeOwned, D: serde::Deserializer<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
@@ -155,7 +155,7 @@ fn pointer_part(segment: &serde_path_to_error::Segment) -> String {
     }
 }
 
-/// serde_json ends its messages with a line and a column, which the pointer says better.
+/// serde_json ends its messages with a line and a column; the pointer is more useful.
 fn without_place(message: &str) -> String {
     message.split(" at line ").next().unwrap_or(message).to_owned()
 }
@@ -164,7 +164,7 @@ fn quoted_after<'a>(message: &'a str, before: &str) -> Option<&'a str> {
     message.strip_prefix(before)?.split('`').next()
 }
 
-/// Query parameters. Unknown ones are refused by the types themselves.
+/// Query parameters. Unknown ones are rejected by the types themselves.
 #[derive(Debug)]
 pub struct Query<T>(pub T);
 
@@ -176,10 +176,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// What an address asks for.
+/// Parses the query of a URI.
 pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     if uri.query().is_some_and(|query| query.contains("%00")) {
-        return Err(Problem::invalid("?", "holds the NUL character, which cannot be stored"));
+        return Err(Problem::invalid("?", "must not contain the NUL character"));
     }
     axum::extract::Query::<T>::try_from_uri(uri).map(|query| query.0).map_err(|rejection| {
         let mut cause: &dyn std::error::Error = &rejection;
@@ -188,9 +188,9 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
         }
         let message = cause.to_string();
         if let Some(field) = quoted_after(&message, "unknown field `") {
-            return Problem::invalid(format!("?{field}"), "is no parameter of this address");
+            return Problem::invalid(format!("?{field}"), "is not a parameter of this route");
         }
-        // axum puts the parameter's name in front.
+        // axum prefixes the message with the name of the parameter.
         let whole = rejection.body_text();
         let name = whole
             .strip_prefix("Failed to deserialize query string: ")
@@ -200,7 +200,7 @@ pub(crate) fn query<T: DeserializeOwned>(uri: &Uri) -> Result<T, Problem> {
     })
 }
 
-/// The id in a path. What is no id is like one that does not exist.
+/// The id in a path. An invalid id is treated like one that does not exist.
 #[derive(Debug, Clone, Copy)]
 pub struct Id(pub Uuid);
 
@@ -213,7 +213,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Id {
     }
 }
 
-/// The name in a path. What cannot be a name, because it cannot be stored, is like one that does not exist.
+/// The name in a path. A name that cannot be stored is treated like one that does not exist.
 #[derive(Debug, Clone)]
 pub(crate) struct Segment(pub(crate) String);
 
@@ -227,24 +227,24 @@ impl<S: Send + Sync> FromRequestParts<S> for Segment {
     }
 }
 
-/// The version that If-Match names; none for no header and for `*`.
+/// The version in If-Match; none without the header and for `*`.
 pub(crate) fn expected_version(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(given) = headers.get(header::IF_MATCH) else { return Ok(None) };
     let text =
-        given.to_str().map_err(|_| Problem::of(ProblemKind::BadRequest, "If-Match is not readable"))?;
+        given.to_str().map_err(|_| Problem::of(ProblemKind::BadRequest, "If-Match must be ASCII text"))?;
     let tag = text.trim().trim_start_matches("W/").trim_matches('"');
     Ok((tag != "*").then(|| tag.to_owned()))
 }
 
-/// The Idempotency-Key of a request that creates, and the tenant whose key it is: the one the caller acts for. Without one,
-/// a super-admin's key is the installation's.
+/// The Idempotency-Key of a request that creates something, and the tenant it belongs to: that of the caller. The key of a
+/// super-admin without a tenant belongs to the installation.
 #[derive(Debug, Clone)]
 pub struct IdempotencyKey {
     pub key: Option<String>,
     pub tenant: Option<Uuid>,
 }
 
-const LONGEST_KEY: usize = 200;
+const MAX_KEY_LENGTH: usize = 200;
 
 impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
     type Rejection = Problem;
@@ -253,19 +253,19 @@ impl<S: Send + Sync> FromRequestParts<S> for IdempotencyKey {
         let tenant = parts.extensions.get::<Caller>().and_then(|caller| caller.tenant);
         let Some(given) = parts.headers.get("idempotency-key") else { return Ok(Self { key: None, tenant }) };
         let is_key = |key: &&str| {
-            (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|letter| letter.is_ascii_graphic())
+            (1..=MAX_KEY_LENGTH).contains(&key.len()) && key.bytes().all(|letter| letter.is_ascii_graphic())
         };
         let key = given.to_str().ok().filter(is_key).map(str::to_owned);
         key.map(|key| Self { key: Some(key), tenant }).ok_or_else(|| {
             let detail = format!(
-                "Idempotency-Key must have 1 to {LONGEST_KEY} printable ASCII characters and no space"
+                "Idempotency-Key must have 1 to {MAX_KEY_LENGTH} printable ASCII characters and no space"
             );
             Problem::of(ProblemKind::BadRequest, detail)
         })
     }
 }
 
-/// Where a reader reaches this server, as far as their browser says so: for examples to copy.
+/// The URL of this server as seen by the client: for examples to copy.
 #[derive(Debug, Clone)]
 pub(crate) struct BaseUrl(pub(crate) String);
 
@@ -281,8 +281,8 @@ impl FromRequestParts<App> for BaseUrl {
     }
 }
 
-/// Where people reach this server: for links that are given to somebody. A name in a request is whatever its sender, or whoever
-/// answers for a name server, says; so without a configured address only a bare address or `localhost` is taken for it.
+/// The URL of this server for links that are sent to other people. The host name of a request can be forged by its sender or by a
+/// name server; so without a configured URL only an IP address or `localhost` is accepted.
 #[derive(Debug, Clone)]
 pub(crate) struct LinkUrl(pub(crate) String);
 
@@ -291,7 +291,7 @@ impl FromRequestParts<App> for LinkUrl {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         if app.options().public_url.is_none() && !host::of(parts).is_some_and(host::is_bare) {
-            let detail = "the server does not know the address of its links: set http.public_url, or ask it by its IP address";
+            let detail = "cannot create a link: set http.public_url, or call the server by its IP address";
             return Err(Problem::of(ProblemKind::Conflict, detail));
         }
         BaseUrl::from_request_parts(parts, app).await.map(|base| Self(base.0))

@@ -1,4 +1,4 @@
-//! The log of a job for one caller, while it is written: for the API's stream and for the page's.
+//! Follows the log of a job while it is written: for the stream of the API and that of the page.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::problem::{Problem, ProblemKind};
 use super::standing::Standing;
 use crate::auth::Caller;
 
-/// How often a log is looked at.
+/// How often the log is read.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Reads a job's log for one caller. No connection is held between two looks.
+/// Reads the log of a job for one caller. No connection is held between two reads.
 pub(crate) struct Follower {
     app: App,
     caller: Caller,
@@ -23,10 +23,10 @@ pub(crate) struct Follower {
     is_over: bool,
 }
 
-/// What comes next in a log.
+/// The next part of a log.
 pub(crate) enum More {
     Chunks(Vec<LogChunk>),
-    /// The job has ended or is gone, or the server stops.
+    /// The job has ended or was deleted, or the server stops.
     Over,
     Revoked(Problem),
 }
@@ -36,7 +36,7 @@ impl Follower {
         Self { app, caller, standing, job, after, is_over: false }
     }
 
-    pub(crate) async fn look(&mut self) -> Result<Vec<LogChunk>, Problem> {
+    pub(crate) async fn read(&mut self) -> Result<Vec<LogChunk>, Problem> {
         let looking = self.app.queue().look(self.caller.reach()).await?;
         let page = looking.read_log(self.caller.tenant(), self.job, self.after).await?;
         looking.end().await?;
@@ -55,10 +55,10 @@ impl Follower {
             if let Err(problem) = self.standing.renew().await {
                 return More::Revoked(problem);
             }
-            match self.look().await {
+            match self.read().await {
                 Ok(chunks) if chunks.is_empty() => {}
                 Ok(chunks) => return More::Chunks(chunks),
-                // It passes, and the next look is a moment away.
+                // A transient error; the next read follows soon.
                 Err(problem)
                     if matches!(problem.kind, ProblemKind::Unavailable | ProblemKind::TooManyRequests) => {}
                 Err(_) => return More::Over,

@@ -1,4 +1,4 @@
-//! Is it alive, and can it work: for load balancers and supervisors, without a credential.
+//! Liveness and readiness: for load balancers and supervisors, without a credential.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use super::app::App;
 use super::problem::Problem;
 
-/// How the server is.
+/// The health of the server.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Health {
     #[schema(example = "ok")]
@@ -18,13 +18,13 @@ pub(crate) struct Health {
 
 const OK: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
-/// The process answers
+/// Check that the process is alive
 #[utoipa::path(get, path = "/health/live", tag = "health", responses((status = 200, body = Health)))]
 pub(crate) async fn live() -> Json<Health> {
     Json(OK)
 }
 
-/// The process and its database answer
+/// Check that the process and its database are ready
 #[utoipa::path(get, path = "/health/ready", tag = "health", responses((status = 200, body = Health)))]
 pub(crate) async fn ready(State(app): State<App>) -> Result<Json<Health>, Problem> {
     app.queue().ping().await?;

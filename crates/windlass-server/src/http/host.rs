@@ -1,4 +1,4 @@
-//! Which host a request asks for, and whether it was made by one of our own pages.
+//! The host of a request, and whether it was sent by one of our own pages.
 
 use std::net::IpAddr;
 
@@ -9,16 +9,16 @@ use super::app::App;
 use super::problem::{Problem, ProblemKind};
 use crate::auth::session::Secure;
 
-/// The host, with its port, that the request names: in its address (HTTP/2 and later have it there), or in its header.
+/// The host with its port: from the URI (HTTP/2 and later), or from the header.
 pub(crate) fn of(request: &Parts) -> Option<&str> {
     let in_header = || request.headers.get(header::HOST).and_then(|host| host.to_str().ok());
     let named = request.uri.authority().map(axum::http::uri::Authority::as_str).or_else(in_header)?;
-    // Nothing that a link could be made of but a name and a port.
+    // Only a name and a port, because it becomes part of links.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
     named.bytes().all(is_plain).then_some(named)
 }
 
-/// Whether a host is this machine by name, or an address that no name server can give another meaning.
+/// Whether a host is `localhost` or an IP address, which no name server can change.
 pub(super) fn is_bare(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -28,19 +28,19 @@ pub(super) fn is_bare(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
-/// How a browser reaches us: over TLS, or not.
+/// The scheme of a URL to this server: https if the client uses TLS.
 pub(crate) fn scheme(request: &Parts, app: &App) -> &'static str {
     if Secure::of(app, &request.extensions).0 { "https" } else { "http" }
 }
 
-/// Refuses what another site's page makes a browser send. For every request that changes something and is not made with a token.
-/// The browser says where it comes from; one that does not must at least name our own origin: scheme, host and port.
+/// Rejects requests that a page of another site sends. For every request that changes something and has no token. Browsers report
+/// the site in `Sec-Fetch-Site`; without it, `Origin` must be our own: scheme, host and port.
 pub(crate) fn check_same_origin(request: &Parts, app: &App) -> Result<(), Problem> {
     let own = of(request).map(|host| format!("{}://{host}", scheme(request, app)));
     if is_same_origin(&request.headers, own.as_deref(), app.options().public_url.as_deref()) {
         return Ok(());
     }
-    Err(Problem::of(ProblemKind::Forbidden, "this request did not come from a page of this server"))
+    Err(Problem::of(ProblemKind::Forbidden, "the request was not sent by a page of this server"))
 }
 
 fn is_same_origin(headers: &HeaderMap, own: Option<&str>, public_url: Option<&str>) -> bool {
@@ -54,7 +54,7 @@ fn is_same_origin(headers: &HeaderMap, own: Option<&str>, public_url: Option<&st
     own.is_some_and(is) || public_url.and_then(origin_of).is_some_and(is)
 }
 
-/// Browsers leave the usual port out.
+/// Browsers omit the default port.
 fn without_usual_port(origin: &str) -> &str {
     match origin.split_once("://") {
         Some(("http", rest)) => rest.strip_suffix(":80").map_or(origin, |host| &origin[..7 + host.len()]),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_pages_may_send_forms() {
+    fn only_our_own_pages_can_send_forms() {
         let is_ours = |pairs: &[(&'static str, &'static str)], own: &str| {
             is_same_origin(&headers(pairs), Some(own), Some("https://jobs.test/"))
         };

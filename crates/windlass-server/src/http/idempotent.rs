@@ -1,5 +1,5 @@
-//! One request, one effect: a POST with an Idempotency-Key is answered the same however often it comes. The key is taken and the
-//! answer kept in the transaction of the act itself.
+//! Idempotent requests: a repeated POST with the same Idempotency-Key gets the same response. The key and the response are stored
+//! in the transaction of the action itself.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -10,29 +10,29 @@ use windlass::Acting;
 use super::extract::IdempotencyKey;
 use super::problem::Problem;
 
-/// What this request was answered before, if it came before.
+/// The stored response, if this request was sent before.
 pub(crate) async fn replay(
     acting: &Acting,
     key: &IdempotencyKey,
     fingerprint: &[u8],
 ) -> Result<Option<Response>, Problem> {
     let Some(text) = &key.key else { return Ok(None) };
-    let known = acting.remember_request(key.tenant, text, fingerprint).await?;
-    Ok(known.map(|(status, answer)| {
+    let stored = acting.remember_request(key.tenant, text, fingerprint).await?;
+    Ok(stored.map(|(status, response)| {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-        (status, [("idempotency-replayed", "true")], Json(answer)).into_response()
+        (status, [("idempotency-replayed", "true")], Json(response)).into_response()
     }))
 }
 
-/// Keeps the answer for the next time. What is secret in it must be taken out before: `kept` is written to the database.
-pub(crate) async fn keep(
+/// Stores the response for repeated requests. Secrets must be removed before: `response` is written to the database.
+pub(crate) async fn store_response(
     acting: &Acting,
     key: &IdempotencyKey,
     status: StatusCode,
-    kept: &Value,
+    response: &Value,
 ) -> Result<(), Problem> {
     if let Some(text) = &key.key {
-        acting.answer_request(key.tenant, text, status.as_u16(), kept).await?;
+        acting.answer_request(key.tenant, text, status.as_u16(), response).await?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What stands around every route: request ids, panics, time, rates, compression, and the headers that go with every answer.
+//! The layers around every route: request ids, panics, timeouts, rates, compression, and the common response headers.
 
 use std::any::Any;
 use std::num::NonZeroU32;
@@ -23,20 +23,20 @@ use crate::auth::Caller;
 use crate::auth::session::Secure;
 use crate::server::client_of;
 
-/// The id of a request, in its log lines, its audit row and its answer.
+/// The id of a request, in its log lines, its audit entry and its response.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) String);
 
-/// Puts around any routes what stands around ours.
+/// Adds the layers of the server to any routes.
 pub fn around(router: Router<App>, app: &App) -> Router<App> {
-    // The outermost is last. Compression leaves event streams alone by itself.
+    // The outermost layer is last. Compression skips event streams by itself.
     router
         .layer(CatchPanicLayer::custom(panicked))
         .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(NotLarge)))
         .layer(from_fn_with_state(app.clone(), watch))
 }
 
-/// Compression runs on the runtime's threads, some ten milliseconds for this many bytes. What is larger goes out as it is.
+/// Compression runs on the threads of the runtime, about ten milliseconds for this size. Larger responses are not compressed.
 const LARGEST_COMPRESSED: u64 = 512 * 1024;
 
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ impl Predicate for NotLarge {
     }
 }
 
-/// Gives the request its id and its time, and the answer its headers.
+/// Sets the id and the timeout of the request, and the headers of the response.
 async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let began = Instant::now();
     let id = Uuid::now_v7().simple().to_string();
@@ -56,15 +56,15 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let is_over_tls = Secure::of(&app, request.extensions()).0;
     let wants_timing = request.headers().contains_key("x-server-timing");
     let target = format!("{} {}", request.method(), shown_path(request.uri().path()));
-    // A long poll says how long it may take; nothing else takes so long.
+    // Only a long poll may take longer than the timeout.
     let patience = app.options().request_timeout + longest_wait(&request);
     let mut response = if has_one_host(&request) {
         match tokio::time::timeout(patience, next.run(request)).await {
             Ok(response) => response,
-            Err(_) => Problem::of(ProblemKind::Timeout, "no answer was found in time").into_response(),
+            Err(_) => Problem::of(ProblemKind::Timeout, "the request took too long").into_response(),
         }
     } else {
-        Problem::of(ProblemKind::BadRequest, "a request names its host once").into_response()
+        Problem::of(ProblemKind::BadRequest, "the request must have exactly one Host").into_response()
     };
     let took = began.elapsed();
     tracing::debug!(
@@ -72,7 +72,7 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
         target,
         status = response.status().as_u16(),
         ms = took.as_millis(),
-        "answered"
+        "responded"
     );
     let headers = response.headers_mut();
     if is_over_tls {
@@ -94,10 +94,10 @@ async fn watch(State(app): State<App>, mut request: Request, next: Next) -> Resp
     response
 }
 
-/// For a year, and for this name only: what is below it may be somebody else's.
+/// One year, without subdomains, which may belong to others.
 const STAY_WITH_TLS: &str = "max-age=31536000";
 
-/// HTTP/1.1 asks for exactly one Host (RFC 9112, 3.2). A request within this process has none.
+/// HTTP/1.1 requires exactly one Host (RFC 9112, 3.2). A request within this process has none.
 fn has_one_host(request: &Request) -> bool {
     let is_from_outside = client_of(request.extensions()).is_some();
     !is_from_outside
@@ -105,7 +105,7 @@ fn has_one_host(request: &Request) -> bool {
         || request.headers().get_all(header::HOST).iter().count() == 1
 }
 
-/// Every cookie that is set in answer to a request over TLS, whatever it holds.
+/// Marks every cookie of a response over TLS as `Secure`.
 fn keep_cookies_to_tls(headers: &mut HeaderMap) {
     if let header::Entry::Occupied(mut cookies) = headers.entry(header::SET_COOKIE) {
         for cookie in cookies.iter_mut() {
@@ -117,13 +117,13 @@ fn keep_cookies_to_tls(headers: &mut HeaderMap) {
     }
 }
 
-/// The address of a page as it may be logged: what follows these is the secret of a link.
+/// The path for logs: the last part of these links is a secret.
 pub(crate) fn shown_path(path: &str) -> &str {
     let secret = ["/ui/invitations/", "/ui/password-resets/"];
     secret.into_iter().find(|start| path.starts_with(start)).unwrap_or(path)
 }
 
-/// On every answer unless the handler said otherwise.
+/// On every response unless the handler sets them.
 const ALWAYS: [(&str, &str); 4] = [
     ("x-content-type-options", "nosniff"),
     ("x-frame-options", "DENY"),
@@ -131,10 +131,10 @@ const ALWAYS: [(&str, &str); 4] = [
     ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
 ];
 
-/// The longest that any request may wait for work.
+/// The maximum wait of a long poll.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// How long this request may wait for work by what its address is.
+/// How long this route may wait for jobs.
 fn longest_wait(request: &Request) -> Duration {
     match request.uri().path() {
         "/api/v1/worker/jobs/claim" => LONGEST_WAIT,
@@ -150,14 +150,14 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
     tracing::error!(message, "a handler panicked");
-    Problem::of(ProblemKind::Internal, "the failure was logged").into_response()
+    Problem::of(ProblemKind::Internal, "the error was logged").into_response()
 }
 
-/// Keys that are remembered at one rate.
-const MOST_KEYS: usize = 20_000;
+/// The maximum number of keys of one limiter.
+const MAX_KEYS: usize = 20_000;
 
-/// How often each credential, and each tenant, has asked lately. Counted after authentication: before it, anybody could
-/// speak in another's name. Every server process counts for itself.
+/// The request rates of credentials and tenants. Counted after authentication, so that nobody can use up the rate of another
+/// caller. Every server process counts separately.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     limiters: std::sync::Mutex<std::collections::HashMap<u32, Arc<DefaultKeyedRateLimiter<String>>>>,
@@ -177,18 +177,18 @@ impl Rates {
         Ok(())
     }
 
-    /// Whether one more of this kind is allowed now.
+    /// Whether one more of this kind is allowed now; counts it.
     pub(crate) fn has_room(&self, per_minute: u32, key: &str) -> bool {
         self.take(per_minute, key).is_ok()
     }
 
-    /// Counts one more of this kind, or refuses it.
+    /// Counts one more of this kind, or rejects it.
     pub(crate) fn take(&self, per_minute: u32, key: &str) -> Result<(), Problem> {
         let limiter = self.limiter(per_minute);
-        // Keys that have not asked for a while are forgotten. If all of them have, somebody makes up keys: then all are.
-        if limiter.len() > MOST_KEYS {
+        // Idle keys are removed. If all are active, somebody is generating keys: then all are removed.
+        if limiter.len() > MAX_KEYS {
             limiter.retain_recent();
-            if limiter.len() > MOST_KEYS / 2 {
+            if limiter.len() > MAX_KEYS / 2 {
                 self.limiters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).remove(&per_minute);
             }
         }
@@ -200,7 +200,7 @@ impl Rates {
         })
     }
 
-    /// One limiter per rate; there are as many as different settings.
+    /// One limiter per rate; there are as many as distinct settings.
     fn limiter(&self, per_minute: u32) -> Arc<DefaultKeyedRateLimiter<String>> {
         let mut limiters = self.limiters.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         limiters

@@ -1,5 +1,5 @@
-//! The OpenAPI document, made from the handlers' own descriptions and the route table: what is true of every route (its
-//! credential, its problems, its headers) is added here, so that no handler can forget it.
+//! The OpenAPI document, built from the annotations of the handlers and the route table: what is common to all routes (the
+//! credential, the problems, the headers) is added here, so that no handler can forget it.
 
 mod examples;
 
@@ -15,22 +15,22 @@ use super::problem::ProblemKind;
 use super::{Audience, Documented, Route, table};
 use crate::auth::Permission;
 
-const ABOUT: &str = "A durable, multi-tenant job queue on Postgres.\n\nThe tenant comes from the credential; a super-admin may name \
-one with `X-Tenant-Id`. Failures are `application/problem+json` with a stable `type`; \
-a method that an address does not take is answered with 405 `method-not-allowed`. A POST that creates takes an `Idempotency-Key`: \
-the same request is answered the same, another one under the same key is refused with 409.";
+const ABOUT: &str = "A durable, multi-tenant job queue on Postgres.\n\nThe tenant is that of the credential; a super-admin can choose \
+one with `X-Tenant-Id`. Failures are `application/problem+json` with a stable `type`. \
+An unsupported method returns 405 `method-not-allowed`. A POST that creates an object accepts an `Idempotency-Key`: \
+repeating the request with the same key returns the same response; a different request with the same key returns 409.";
 
-/// The route whose requests are known by their signature instead of a credential.
+/// The route whose requests are authenticated by their signature instead of a credential.
 pub const SIGNED: &str = "/api/v1/hooks/{hook}";
 
-/// The whole document.
+/// The complete document.
 pub fn document() -> Value {
     let mut document = serde_json::to_value(Documented::openapi()).unwrap_or_default();
     document["info"] = json!({"title": "windlass", "version": env!("CARGO_PKG_VERSION"), "description": ABOUT,
         "license": {"name": "MIT OR Apache-2.0"}});
     document["components"]["securitySchemes"] = json!({
-        "token": {"type": "http", "scheme": "bearer", "description": "An API token `wl_…`, or a JWT of a trusted issuer"},
-        "session": {"type": "apiKey", "in": "cookie", "name": "__Host-windlass", "description": "A signed-in browser"},
+        "token": {"type": "http", "scheme": "bearer", "description": "An API token `wl_…`, or a JWT of the configured issuer"},
+        "session": {"type": "apiKey", "in": "cookie", "name": "__Host-windlass", "description": "The session of a signed-in user"},
     });
     strict_definition(&mut document["components"]["schemas"]);
     document["components"]["schemas"]["Problem"]["properties"]["type"]["enum"] =
@@ -41,7 +41,7 @@ pub fn document() -> Value {
         if let Some(operation) = document["paths"][route.path].get_mut(&method).and_then(Value::as_object_mut)
         {
             complete(route, operation);
-            show(operation, &schemas);
+            add_examples(operation, &schemas);
         }
     }
     document
@@ -50,10 +50,10 @@ pub fn document() -> Value {
 static JSON: LazyLock<Prebuilt> = LazyLock::new(|| Prebuilt::new(document().to_string()));
 
 pub(crate) async fn json(headers: HeaderMap) -> Response {
-    JSON.answer(&headers, "application/json")
+    JSON.respond(&headers, "application/json")
 }
 
-/// What the route table knows of an operation.
+/// Adds what the route table knows about an operation.
 fn complete(route: &Route, operation: &mut Map<String, Value>) {
     let words: Vec<&str> = route
         .path
@@ -72,11 +72,11 @@ fn complete(route: &Route, operation: &mut Map<String, Value>) {
     let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
     if let Some(parameters) = parameters.as_array_mut() {
         if is_guarded {
-            let about = "The tenant to act for; super-admins only";
+            let about = "The tenant; super-admins only";
             parameters.push(header("X-Tenant-Id", about, &json!({"type": "string", "format": "uuid"})));
         }
         if creates {
-            let about = "The same key with the same request is answered the same";
+            let about = "Repeating the request with the same key returns the same response";
             let form = json!({"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$"});
             parameters.push(header("Idempotency-Key", about, &form));
         }
@@ -97,12 +97,12 @@ fn complete(route: &Route, operation: &mut Map<String, Value>) {
     }
     for (_, response) in responses.iter_mut() {
         if response["description"].as_str().unwrap_or_default().is_empty() {
-            response["description"] = json!("Done");
+            response["description"] = json!("Success");
         }
     }
 }
 
-/// What can go wrong at a route, by what it is and takes.
+/// The problems that a route can return.
 fn problems(route: &Route, operation: &Map<String, Value>) -> Vec<ProblemKind> {
     use ProblemKind as P;
     let is_guarded = route.permission != Permission::Anyone;
@@ -128,7 +128,7 @@ fn problems(route: &Route, operation: &Map<String, Value>) -> Vec<ProblemKind> {
     when.into_iter().filter(|(holds, _)| *holds).flat_map(|(_, kinds)| kinds.iter().copied()).collect()
 }
 
-/// Whether it can put jobs in line, and so meet the tenant's quota.
+/// Whether it can queue jobs, and so reach the quota of the tenant.
 fn enqueues(route: &Route) -> bool {
     let enqueuing = [
         "/api/v1/jobs",
@@ -143,8 +143,8 @@ fn enqueues(route: &Route) -> bool {
     route.method == Method::POST && enqueuing.contains(&route.path)
 }
 
-/// An example for every body and every answer in JSON.
-fn show(operation: &mut Map<String, Value>, schemas: &Value) {
+/// Adds an example for every request and response body.
+fn add_examples(operation: &mut Map<String, Value>, schemas: &Value) {
     if let Some(body) = operation.get_mut("requestBody") {
         let content = &mut body["content"]["application/json"];
         content["example"] = examples::request(&content["schema"], schemas);
@@ -154,7 +154,7 @@ fn show(operation: &mut Map<String, Value>, schemas: &Value) {
         let contents = response.get_mut("content").and_then(Value::as_object_mut);
         for (kind, content) in contents.into_iter().flatten() {
             match kind.as_str() {
-                "application/json" => content["example"] = examples::answer(&content["schema"], schemas),
+                "application/json" => content["example"] = examples::response(&content["schema"], schemas),
                 "text/event-stream" => content["example"] = json!("event: counts\ndata: {\"queued\":3}\n\n"),
                 _ => {}
             }
@@ -162,7 +162,7 @@ fn show(operation: &mut Map<String, Value>, schemas: &Value) {
     }
 }
 
-/// Whether a POST takes an Idempotency-Key: all that create do, and verbs on what is there need none.
+/// Whether a POST accepts an Idempotency-Key: those that create an object do.
 fn takes_key(route: &Route) -> bool {
     let creating = [
         "/api/v1/jobs",
@@ -184,8 +184,8 @@ fn header(name: &str, about: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "description": about, "required": false, "schema": schema})
 }
 
-/// A new definition is its key and its fields in one object, which refuses what it does not know; put together from two types,
-/// the generator would describe an object that nothing fits.
+/// A new definition is its key and its fields in one object that rejects unknown fields. The generator would describe it as
+/// `allOf` of two such objects, which nothing matches.
 fn strict_definition(schemas: &mut Value) {
     let mut whole = schemas["DefinitionFields"].clone();
     let old = schemas["NewDefinition"].clone();

@@ -1,11 +1,11 @@
-//! Pages of lists: how many, after how many, and after which one.
+//! Pagination: limit, offset and cursor.
 
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::problem::Problem;
 
-/// How many of a list, within its bounds; `usual`, if not said.
+/// The limit of a page, within its bounds; `usual` if not given.
 pub(crate) fn page_limit(given: Option<u16>, usual: u16, most: u16) -> Result<u16, Problem> {
     let limit = given.unwrap_or(usual);
     if (1..=most).contains(&limit) {
@@ -14,36 +14,36 @@ pub(crate) fn page_limit(given: Option<u16>, usual: u16, most: u16) -> Result<u1
     Err(Problem::invalid("?limit", format!("must be between 1 and {most}")))
 }
 
-/// Deeper than this only a cursor goes: what an offset leaves out is read all the same.
-const DEEPEST_OFFSET: u16 = 10_000;
+/// Beyond this only a cursor works: the database reads the skipped rows anyway.
+const MAX_OFFSET: u16 = 10_000;
 
 pub(crate) fn page_offset(given: Option<u16>) -> Result<u16, Problem> {
     let offset = given.unwrap_or(0);
-    if offset <= DEEPEST_OFFSET {
+    if offset <= MAX_OFFSET {
         return Ok(offset);
     }
-    let message = format!("must be at most {DEEPEST_OFFSET}; use the cursor to go deeper");
+    let message = format!("must be at most {MAX_OFFSET}; use the cursor beyond that");
     Err(Problem::invalid("?offset", message))
 }
 
-/// Which part of a list that is short enough to be read whole: definitions, tenants, tokens and the like.
+/// The page of a list that is short enough to be read completely, such as definitions, tenants and tokens.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Rows per page: 1000, if not given.
+    /// The maximum number of rows (default 1000).
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u16>,
-    /// Leaves out the first so many.
+    /// The number of rows to skip.
     #[param(minimum = 0, maximum = 10000)]
     offset: Option<u16>,
-    /// `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
 impl PageQuery {
-    /// The part that is asked for, and the cursor of the next. In the order of the names, each of which is one row's; so a page
-    /// goes on in the right place even if the row it began after is gone.
+    /// The requested page, and the cursor of the next one. Rows are ordered by their unique name; so a page continues in the right
+    /// place even if the row of the cursor was deleted.
     pub(crate) fn of<T>(
         &self,
         all: Vec<T>,
@@ -71,17 +71,17 @@ mod tests {
     }
 
     #[test]
-    fn pages_follow_each_other_by_name_even_after_one_that_is_gone() {
+    fn pages_continue_by_name_even_after_a_deleted_row() {
         assert_eq!(page(2, 0, None), (vec![1, 2], Some("2".to_owned())));
         assert_eq!(page(2, 0, Some("2")), (vec![3, 4], Some("4".to_owned())));
         assert_eq!(page(2, 0, Some("4")), (vec![5], None));
         assert_eq!(page(2, 0, Some("20")), (vec![3, 4], Some("4".to_owned())));
         assert_eq!(page(2, 3, None), (vec![4, 5], None));
-        assert_eq!(page(5, 0, None).1, None, "nothing comes after a full last page");
+        assert_eq!(page(5, 0, None).1, None, "there is no cursor after a full last page");
     }
 
     #[test]
-    fn what_is_beyond_the_bounds_is_refused() {
+    fn out_of_range_values_are_rejected() {
         for (limit, offset) in [(0, 0), (1001, 0), (1, 10_001)] {
             let query = PageQuery { limit: Some(limit), offset: Some(offset), cursor: None };
             assert!(query.of(vec![1], u32::to_string).is_err(), "{limit} {offset}");

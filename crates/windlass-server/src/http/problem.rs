@@ -1,5 +1,5 @@
-//! What goes wrong, as `application/problem+json` (RFC 9457). The one place where the library's errors become HTTP. Nothing of
-//! the inside is told: what is our fault is logged and answered with its request's id.
+//! Failures as `application/problem+json` (RFC 9457). The only place where errors of the library become HTTP responses. No
+//! internals are exposed: an internal error is logged, and the response has only the request id.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use windlass::Error;
 
-/// Kinds of problems. Each has a stable `type` and always the same status.
+/// The kinds of problems. Each has a stable `type` and a fixed status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
     BadRequest,
@@ -50,7 +50,7 @@ impl ProblemKind {
         Self::Timeout,
     ];
 
-    /// Whether a form can be shown again with it. What is forbidden is answered as such, and the guard writes it down.
+    /// Whether the user can correct the input, so that the form is shown again. A denial is not correctable; the guard records it.
     pub(crate) fn is_correctable(self) -> bool {
         self.status().is_client_error() && self != Self::Forbidden
     }
@@ -75,7 +75,7 @@ impl ProblemKind {
         }
     }
 
-    /// The `type`, and the word for it in logs.
+    /// The last part of the `type`; also used in logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BadRequest => "bad-request",
@@ -98,12 +98,12 @@ impl ProblemKind {
         }
     }
 
-    /// The stable `type` as it is answered.
+    /// The stable `type`.
     pub fn urn(self) -> String {
         format!("urn:windlass:problem:{}", self.as_str())
     }
 
-    /// What an answer of this kind looks like.
+    /// An example response of this kind.
     pub fn example(self) -> serde_json::Value {
         let mut example = serde_json::json!({"type": self.urn(), "title": self.title(),
             "status": self.status().as_u16(), "detail": self.example_detail()});
@@ -116,86 +116,88 @@ impl ProblemKind {
 
     const fn example_detail(self) -> &'static str {
         match self {
-            Self::BadRequest => "the body is not UTF-8",
+            Self::BadRequest => "the body must be UTF-8",
             Self::Unauthorized => "send a valid token as `Authorization: Bearer …`, or sign in",
-            Self::Forbidden => "it needs the permission jobs:write",
-            Self::NotFound => "there is no such job",
-            Self::MethodNotAllowed => "this address does not take that method",
+            Self::Forbidden => "requires the permission jobs:write",
+            Self::NotFound => "job not found",
+            Self::MethodNotAllowed => "this path does not support that method",
             Self::RequestTimeout => "the body did not arrive in time",
-            Self::Conflict => "it has ended as succeeded already",
-            Self::LeaseLost => "this attempt is not yours any more: its lease ran out, or it has ended",
-            Self::PreconditionFailed => "the definition was changed in the meantime",
-            Self::BodyTooLarge => "a body has at most 4194304 bytes",
-            Self::UnsupportedMediaType => "send application/json, without a content encoding",
+            Self::Conflict => "the job has already succeeded",
+            Self::LeaseLost => "the attempt is no longer current: its lease expired, or it has ended",
+            Self::PreconditionFailed => "the definition has changed since it was read",
+            Self::BodyTooLarge => "the body must have at most 4194304 bytes",
+            Self::UnsupportedMediaType => {
+                "the content type must be application/json, without a content encoding"
+            }
             Self::Invalid => "payload/provider_id: is not a valid uuid",
             Self::TooManyRequests => "at most 60000 requests per minute",
-            Self::QuotaReached => "the tenant has all the jobs it may have",
-            Self::Internal => "the failure was logged",
-            Self::Unavailable => "the database cannot be reached at the moment; try again",
-            Self::Timeout => "no answer was found in time",
+            Self::QuotaReached => "the tenant has reached its job quota",
+            Self::Internal => "the error was logged",
+            Self::Unavailable => "the database cannot be reached; try again later",
+            Self::Timeout => "the request took too long",
         }
     }
 
     pub const fn title(self) -> &'static str {
         match self {
-            Self::BadRequest => "The request cannot be read",
-            Self::Unauthorized => "A valid credential is needed",
-            Self::Forbidden => "This credential may not do that",
+            Self::BadRequest => "Malformed request",
+            Self::Unauthorized => "Authentication required",
+            Self::Forbidden => "Permission denied",
             Self::NotFound => "Not found",
             Self::MethodNotAllowed => "Method not allowed",
-            Self::RequestTimeout => "The request took too long to arrive",
-            Self::Conflict => "It conflicts with what is there",
-            Self::LeaseLost => "The lease was lost",
-            Self::PreconditionFailed => "It was changed in the meantime",
-            Self::BodyTooLarge => "The body is too large",
-            Self::UnsupportedMediaType => "The body has to be JSON",
-            Self::Invalid => "Some input is not valid",
+            Self::RequestTimeout => "Request timeout",
+            Self::Conflict => "Conflict",
+            Self::LeaseLost => "Lease lost",
+            Self::PreconditionFailed => "Precondition failed",
+            Self::BodyTooLarge => "Request body too large",
+            Self::UnsupportedMediaType => "Unsupported media type",
+            Self::Invalid => "Invalid input",
             Self::TooManyRequests => "Too many requests",
-            Self::QuotaReached => "The tenant's quota is reached",
-            Self::Internal => "Something went wrong here",
-            Self::Unavailable => "Not available at the moment",
-            Self::Timeout => "It took too long",
+            Self::QuotaReached => "Job quota reached",
+            Self::Internal => "Internal error",
+            Self::Unavailable => "Service unavailable",
+            Self::Timeout => "Timeout",
         }
     }
 }
 
-/// What is answered instead of what was asked for.
+/// The response of a failed request.
 #[derive(Debug, Clone)]
 pub struct Problem {
     pub kind: ProblemKind,
     pub detail: String,
     pub errors: Vec<Fault>,
     pub retry_after: Option<u64>,
-    /// The page where a person can do something about it.
+    /// The page where the user can resolve it.
     pub solved_at: Option<&'static str>,
 }
 
-/// One thing that is wrong with the input.
+/// One error in the input.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub struct Fault {
-    /// Where: an RFC 6901 pointer into the body, or `?name` for a query parameter.
+    /// The location: an RFC 6901 pointer into the body, or `?name` for a query parameter.
     #[schema(example = "/payload/provider_id")]
     pub pointer: String,
-    /// What was expected.
+    /// What is wrong, or what was expected.
     #[schema(example = "is not a valid uuid")]
     pub message: String,
 }
 
-/// The form of every failure.
+/// The body of every failed request.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(crate) struct ProblemBody {
-    /// Stable: `urn:windlass:problem:` and a word.
+    /// A stable identifier: `urn:windlass:problem:` and the kind.
     #[serde(rename = "type")]
     #[schema(example = "urn:windlass:problem:invalid")]
     kind: String,
-    #[schema(example = "Some input is not valid")]
+    #[schema(example = "Invalid input")]
     title: &'static str,
     #[schema(example = 422)]
     status: u16,
     #[schema(example = "definition_key: must have 1 to 500 bytes")]
     detail: String,
-    /// What is wrong with the input, place by place.
+    /// The errors in the input, with their locations.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<Fault>,
 }
@@ -205,7 +207,7 @@ impl Problem {
         Self { kind, detail: detail.into(), errors: Vec::new(), retry_after: None, solved_at: None }
     }
 
-    /// Bad input, with its place.
+    /// Invalid input, with its location.
     pub fn invalid(pointer: impl Into<String>, message: impl Into<String>) -> Self {
         let fault = Fault { pointer: pointer.into(), message: message.into() };
         let name = fault.pointer.trim_start_matches(['/', '?']);
@@ -214,17 +216,17 @@ impl Problem {
         Self { errors: vec![fault], ..Self::of(ProblemKind::Invalid, detail) }
     }
 
-    /// Every failed authentication looks like this one.
+    /// Every failed authentication has this response.
     pub fn unauthorized() -> Self {
         Self::of(ProblemKind::Unauthorized, "send a valid token as `Authorization: Bearer …`, or sign in")
     }
 
-    /// For what is not there, and for what is another tenant's: nobody can tell them apart.
+    /// For objects that do not exist, and for those of another tenant: the two cannot be distinguished.
     pub fn not_found(what: &str) -> Self {
-        Self::of(ProblemKind::NotFound, format!("there is no such {what}"))
+        Self::of(ProblemKind::NotFound, format!("{what} not found"))
     }
 
-    /// Sends whoever reads pages to where they can do something about it.
+    /// The page to which a user of the web UI is sent.
     #[must_use]
     pub fn solved_at(mut self, page: &'static str) -> Self {
         self.solved_at = Some(page);
@@ -263,17 +265,17 @@ impl From<Error> for Problem {
             Error::Busy => Self::of(ProblemKind::TooManyRequests, text).retry_after(1),
             Error::QuotaReached { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(5),
             error if error.is_timeout() => {
-                tracing::warn!(%error, "a statement took too long");
-                Self::of(ProblemKind::Timeout, "the database took too long to answer; ask for less")
+                tracing::warn!(%error, "a database statement timed out");
+                Self::of(ProblemKind::Timeout, "the database statement timed out; use a narrower filter")
             }
             error if error.is_transient() => {
-                tracing::warn!(%error, "the database did not answer");
-                let detail = "the database cannot be reached at the moment; try again";
+                tracing::warn!(%error, "the database is unavailable");
+                let detail = "the database cannot be reached; try again later";
                 Self::of(ProblemKind::Unavailable, detail).retry_after(2)
             }
             error => {
                 tracing::error!(%error, "a request failed");
-                Self::of(ProblemKind::Internal, "the failure was logged")
+                Self::of(ProblemKind::Internal, "the error was logged")
             }
         }
     }

@@ -1,8 +1,7 @@
-//! Whether whoever opened a stream may still read it. A request is checked once, when it comes; a stream goes on for hours, so it
-//! is checked again every few seconds and ends when the token was revoked or has expired, the session ended, or the member was
-//! removed.
+//! Whether the caller of a stream still has access. A request is checked once; a stream stays open for hours, so it is checked
+//! again every few seconds and ends when the token was revoked or has expired, the session has ended, or the member was removed.
 //!
-//! Every stream has a standing, so this is also where the streams of a tenant are counted.
+//! Every stream has a standing, so the streams of a tenant are counted here, too.
 
 use std::time::{Duration, Instant};
 
@@ -11,20 +10,20 @@ use axum::http::request::Parts;
 use axum::response::sse::Event;
 use serde_json::json;
 use uuid::Uuid;
-use windlass::Place;
+use windlass::SlotGuard;
 
 use super::app::App;
 use super::guard::{InProcess, tenant_of};
 use super::problem::{Problem, ProblemKind};
 use crate::auth::{Caller, Permission};
 
-/// Together with what the authenticator believes for a moment, a stream ends within some six seconds.
+/// Together with the cache of the authenticator, a stream ends within about six seconds.
 const EVERY: Duration = Duration::from_secs(3);
 
-/// Streams end when their readers do, which nobody can foretell.
+/// A guess: a stream ends whenever its reader closes it.
 const RETRY_AFTER: u64 = 5;
 
-/// All streams of a tenant together look at the database no more often than once in this time.
+/// The minimum time between two reads of the database by all streams of a tenant together.
 const APART: Duration = Duration::from_millis(20);
 
 /// The standing of one stream's caller.
@@ -36,7 +35,7 @@ pub(crate) struct Standing {
     caller: Caller,
     permission: Permission,
     checked: Instant,
-    place: Place<Uuid>,
+    slot: SlotGuard<Uuid>,
 }
 
 impl FromRequestParts<App> for Standing {
@@ -46,36 +45,36 @@ impl FromRequestParts<App> for Standing {
         let caller = request.extensions.get::<Caller>().cloned().ok_or_else(Problem::unauthorized)?;
         let permission = request.extensions.get::<Permission>().copied().ok_or_else(Problem::unauthorized)?;
         let tenant = caller.tenant.unwrap_or(windlass::INSTALLATION);
-        let place = app.streams().take(tenant, 1).ok_or_else(|| {
+        let slot = app.streams().take(tenant, 1).ok_or_else(|| {
             let most = app.options().streams_per_tenant;
-            let detail = format!("a tenant has at most {most} streams open at a time; close another one");
+            let detail = format!("a tenant can have at most {most} open streams; close another one");
             Problem::of(ProblemKind::TooManyRequests, detail).retry_after(RETRY_AFTER)
         })?;
         let (app, request) = (app.clone(), request.clone());
-        Ok(Self { app, request, caller, permission, checked: Instant::now(), place })
+        Ok(Self { app, request, caller, permission, checked: Instant::now(), slot })
     }
 }
 
 impl Standing {
-    /// For a stream that needs more than its route does.
+    /// For a stream that requires another permission than its route.
     pub(crate) fn needs(mut self, permission: Permission) -> Self {
         self.permission = permission;
         self
     }
 
-    /// How long to wait between two looks at the database: this long, and longer if the tenant has many streams open. So the
-    /// number of streams does not decide how much of the database a tenant has.
+    /// How long to wait between two reads of the database: `usual`, or longer if the tenant has many open streams. So the load on
+    /// the database does not grow with the number of streams.
     pub(crate) fn pace(&self, usual: Duration) -> Duration {
-        usual.max(APART * u32::try_from(self.place.siblings()).unwrap_or(u32::MAX))
+        usual.max(APART * u32::try_from(self.slot.siblings()).unwrap_or(u32::MAX))
     }
 
-    /// Checks again, if the last time was a while ago. Call it between two looks, while no connection is held.
+    /// Checks again if the last check is old. Call it between two reads, while no connection is held.
     pub(crate) async fn renew(&mut self) -> Result<(), Problem> {
         if self.checked.elapsed() < EVERY || self.request.extensions.get::<InProcess>().is_some() {
             return Ok(());
         }
         match self.check().await {
-            // Anything else says nothing about the caller, and a database that does not answer shows them nothing either.
+            // Other errors say nothing about the caller, and the stream shows nothing while the database is unavailable.
             Err(problem) if matches!(problem.kind, ProblemKind::Unauthorized | ProblemKind::Forbidden) => {
                 Err(problem)
             }
@@ -90,13 +89,16 @@ impl Standing {
         let mut caller = self.app.authenticator().authenticate(&self.request).await?.caller;
         tenant_of(&self.app, &self.request, &mut caller).await?;
         if caller.tenant != self.caller.tenant || !caller.may(self.permission) {
-            return Err(Problem::of(ProblemKind::Forbidden, "the credential may no longer read this stream"));
+            return Err(Problem::of(
+                ProblemKind::Forbidden,
+                "the credential no longer has access to this stream",
+            ));
         }
         Ok(())
     }
 }
 
-/// The last event of a stream whose caller may no longer read it.
+/// The last event of a stream whose caller has lost access.
 pub(crate) fn revoked(problem: &Problem) -> Event {
     let about = json!({"type": problem.kind.urn(), "detail": problem.detail});
     Event::default().event("revoked").data(about.to_string())

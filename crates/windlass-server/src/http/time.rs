@@ -1,4 +1,4 @@
-//! Instants as they come from outside: RFC 3339, within what the database can hold and people can mean.
+//! Instants in requests: RFC 3339, within the range of the database.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
@@ -18,7 +18,7 @@ impl<'de> Deserialize<'de> for Time {
         if (-62_135_596_800..=253_402_300_799).contains(&at.as_second()) {
             Ok(Self(at))
         } else {
-            Err(de::Error::custom("must lie between the years 1 and 9999"))
+            Err(de::Error::custom("must be between the years 1 and 9999"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Queue depths as Prometheus text.
+//! Job counts as Prometheus text.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,28 +7,31 @@ use windlass::{Overview, Summary};
 
 /// The series written here; `docs/telemetry.md` lists the same, and a test compares the two.
 pub const METRICS: &[(&str, &str)] = &[
-    ("windlass_jobs", "jobs now, by queue and status, for the 100 queues with the most work and `other`"),
+    (
+        "windlass_jobs",
+        "current jobs, by queue and status, for the 100 queues with the most unfinished jobs and `other`",
+    ),
     (
         "windlass_oldest_queued_seconds",
-        "how long the job that is queued longest could have run, by queue, for the same queues",
+        "how long the oldest queued job has been due, by queue, for the same queues",
     ),
     (
         "windlass_jobs_enqueued_total",
-        "jobs that ever came in, by definition_key, whoever enqueued them: a program, SQL, a trigger, another job",
+        "all jobs ever enqueued, by definition_key, from any source: programs, SQL, triggers, other jobs",
     ),
-    ("windlass_tenant_jobs", "jobs now, by tenant and status, for the largest tenants and `other`"),
+    ("windlass_tenant_jobs", "current jobs, by tenant and status, for the largest tenants and `other`"),
 ];
 
-/// How many queues have series of their own. Tenants choose queue names, so there may be any number of them.
-const MOST_QUEUES: usize = 100;
+/// The number of queues with their own series. Tenants choose queue names, so there can be any number of queues.
+const MAX_QUEUES: usize = 100;
 const OTHER: &str = "other";
 
-/// Jobs by queue and status, for the queues with the most unfinished jobs; and the same for the `most` largest tenants. Whatever is
-/// not among them is counted as `other`, so the number of series does not grow with what tenants do.
+/// Jobs by queue and status, for the queues with the most unfinished jobs; and the same for the `most` largest tenants. The rest is
+/// counted as `other`, so that the number of series is limited.
 #[must_use]
 pub fn depths(overview: &Overview, most: usize) -> String {
     let mut text = String::new();
-    let queues = largest(&overview.queues, MOST_QUEUES);
+    let queues = largest(&overview.queues, MAX_QUEUES);
     describe(&mut text, METRICS[0]);
     for (queue, summary) in &queues {
         write_counts(&mut text, METRICS[0].0, "queue", queue, &counts(summary));
@@ -67,8 +70,8 @@ fn counts(summary: &Summary) -> Statuses {
     ]
 }
 
-/// Those with the most work before them by name, and the sum of the others as `other`. One that is itself called so is among the
-/// others: two series must not have the same labels.
+/// Those with the most unfinished jobs by name, and the sum of the rest as `other`. One that is itself named `other` belongs to the
+/// rest: two series must not have the same labels.
 fn largest<K: Ord + ToString>(all: &BTreeMap<K, Summary>, most: usize) -> Vec<(String, Summary)> {
     let unfinished =
         |summary: &Summary| summary.scheduled + summary.blocked + summary.queued + summary.running;

@@ -1,4 +1,4 @@
-//! Where a request came from: its connection, or what a proxy that is trusted says of it. Nobody else's word is taken.
+//! The client address of a request: that of its connection, or the one reported by a trusted proxy.
 
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use axum::extract::ConnectInfo;
 use axum::http::{Extensions, HeaderMap, header};
 
-/// The proxies whose word is taken.
+/// The trusted proxies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proxies(Vec<Network>);
 
@@ -21,13 +21,13 @@ struct Network {
 pub struct OverTls(pub bool);
 
 impl OverTls {
-    /// What the server found out about this request; no, for one within this process.
+    /// False for a request within this process.
     pub(crate) fn of(request: &Extensions) -> bool {
         request.get::<Self>().is_some_and(|over_tls| over_tls.0)
     }
 }
 
-/// The client's address, as the server found it out; none for a request within this process.
+/// The client address; `None` for a request within this process.
 pub(crate) fn client_of(request: &Extensions) -> Option<IpAddr> {
     request.get::<ConnectInfo<SocketAddr>>().map(|from| from.0.ip())
 }
@@ -37,12 +37,12 @@ impl Proxies {
         self.0.iter().any(|network| network.contains(address.to_canonical()))
     }
 
-    /// The client's address, and whether it speaks TLS, for a request on a connection from `peer`.
+    /// The client address, and whether the client uses TLS, for a request on a connection from `peer`.
     pub(super) fn origin(&self, peer: IpAddr, is_tls: bool, headers: &HeaderMap) -> (IpAddr, OverTls) {
         if !self.contains(peer) {
             return (peer, OverTls(is_tls));
         }
-        // One header decides: what the proxies write, and not what they let through. Most write X-Forwarded-For.
+        // Only one header is used: that of the proxies, not one that they pass through. Most set X-Forwarded-For.
         let (nodes, protos) = if headers.contains_key("x-forwarded-for") {
             (list(headers, "x-forwarded-for"), list(headers, "x-forwarded-proto"))
         } else if headers.contains_key(header::FORWARDED) {
@@ -54,8 +54,8 @@ impl Proxies {
         } else {
             (Vec::new(), list(headers, "x-forwarded-proto"))
         };
-        // From the last, which the nearest proxy wrote, to the first that is none of ours or that nobody can read: what is before it
-        // anybody may have written.
+        // From the last entry, written by the nearest proxy, to the first that is not a trusted proxy or cannot be parsed: earlier
+        // entries can be forged.
         let (mut client, mut hops) = (peer, 0);
         for node in nodes.iter().rev() {
             let Some(address) = address(node) else { break };
@@ -110,22 +110,22 @@ fn network(text: &str) -> Result<Network, String> {
     Ok(Network { address, bits })
 }
 
-/// The elements of a header that lists them. A comma within quotes separates nothing.
+/// The elements of a list header. A comma within quotes is not a separator.
 fn list(headers: &HeaderMap, name: &str) -> Vec<String> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or_default());
-    lines.flat_map(|line| apart(line, ',')).filter(|part| !part.is_empty()).collect()
+    lines.flat_map(|line| split_unquoted(line, ',')).filter(|part| !part.is_empty()).collect()
 }
 
 /// A parameter of an element of `Forwarded` (RFC 7239), without its quotes.
 fn parameter(element: &str, wanted: &str) -> Option<String> {
-    apart(element, ';').into_iter().find_map(|pair| {
+    split_unquoted(element, ';').into_iter().find_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         name.trim().eq_ignore_ascii_case(wanted).then(|| unquoted(value.trim()))
     })
 }
 
-/// The parts between separators that stand outside of quotes.
-fn apart(text: &str, separator: char) -> Vec<String> {
+/// Splits at separators outside of quotes.
+fn split_unquoted(text: &str, separator: char) -> Vec<String> {
     let (mut parts, mut is_quoted, mut is_escaped) = (vec![String::new()], false, false);
     for letter in text.chars() {
         if letter == separator && !is_quoted {
@@ -174,44 +174,44 @@ mod tests {
     }
 
     #[test]
-    fn only_a_trusted_proxy_is_believed() {
-        let said = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https")];
-        assert_eq!(origin("", "127.0.0.1", &said), ("127.0.0.1".to_owned(), false));
-        assert_eq!(origin("10.0.0.0/8", "192.0.2.1", &said), ("192.0.2.1".to_owned(), false));
-        assert_eq!(origin("10.0.0.0/8, ::1", "10.9.8.7", &said), ("203.0.113.9".to_owned(), true));
-        assert_eq!(origin("::1", "::1", &said), ("203.0.113.9".to_owned(), true));
+    fn only_a_trusted_proxy_can_report_the_client() {
+        let headers = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https")];
+        assert_eq!(origin("", "127.0.0.1", &headers), ("127.0.0.1".to_owned(), false));
+        assert_eq!(origin("10.0.0.0/8", "192.0.2.1", &headers), ("192.0.2.1".to_owned(), false));
+        assert_eq!(origin("10.0.0.0/8, ::1", "10.9.8.7", &headers), ("203.0.113.9".to_owned(), true));
+        assert_eq!(origin("::1", "::1", &headers), ("203.0.113.9".to_owned(), true));
     }
 
     #[test]
-    fn what_a_client_wrote_itself_is_left_out() {
-        let said = [("x-forwarded-for", "1.1.1.1, 203.0.113.9, 10.0.0.2")];
-        assert_eq!(origin("10.0.0.0/8", "10.0.0.1", &said), ("203.0.113.9".to_owned(), false));
-        let said = [("forwarded", "for=1.1.1.1, For=\"[2001:db8::7]:4711\";proto=https;by=10.0.0.2")];
-        assert_eq!(origin("10.0.0.0/8", "10.0.0.1", &said), ("2001:db8::7".to_owned(), true));
+    fn entries_written_by_the_client_are_ignored() {
+        let headers = [("x-forwarded-for", "1.1.1.1, 203.0.113.9, 10.0.0.2")];
+        assert_eq!(origin("10.0.0.0/8", "10.0.0.1", &headers), ("203.0.113.9".to_owned(), false));
+        let headers = [("forwarded", "for=1.1.1.1, For=\"[2001:db8::7]:4711\";proto=https;by=10.0.0.2")];
+        assert_eq!(origin("10.0.0.0/8", "10.0.0.1", &headers), ("2001:db8::7".to_owned(), true));
         assert_eq!(origin("10.0.0.0/8", "10.0.0.1", &[]), ("10.0.0.1".to_owned(), false));
     }
 
     #[test]
-    fn one_header_decides_and_what_nobody_can_read_ends_the_walk() {
+    fn one_header_is_used_and_an_invalid_entry_ends_the_search() {
         let of = |headers: &[(&'static str, &str)]| origin("10.0.0.0/8", "10.0.0.1", headers);
         let both = [("x-forwarded-for", "203.0.113.9"), ("forwarded", "for=1.1.1.1;proto=https")];
         assert_eq!(of(&both), ("203.0.113.9".to_owned(), false), "the client wrote the other one");
         let unreadable = [("x-forwarded-for", "1.1.1.1, unknown, 10.0.0.2")];
-        assert_eq!(of(&unreadable), ("10.0.0.2".to_owned(), false), "what is before it is not believed");
+        assert_eq!(of(&unreadable), ("10.0.0.2".to_owned(), false), "earlier entries are not trusted");
         let quoted =
             [("forwarded", "for=1.1.1.1, for=\"203.0.113.9\";ext=\"a, for=2.2.2.2; \\\"\";proto=https")];
         assert_eq!(of(&quoted), ("203.0.113.9".to_owned(), true));
         let hidden = [("forwarded", "for=1.1.1.1, for=_hidden")];
         assert_eq!(of(&hidden), ("10.0.0.1".to_owned(), false));
         let protos = [("x-forwarded-for", "203.0.113.9"), ("x-forwarded-proto", "https, http")];
-        assert_eq!(of(&protos), ("203.0.113.9".to_owned(), false), "the last one is the proxy's");
+        assert_eq!(of(&protos), ("203.0.113.9".to_owned(), false), "the last one is written by the proxy");
         let chain = [("x-forwarded-for", "203.0.113.9, 10.0.0.2"), ("x-forwarded-proto", "https, http")];
         assert_eq!(of(&chain), ("203.0.113.9".to_owned(), true), "as the client reached the first proxy");
         assert_eq!(of(&[("x-forwarded-proto", "https")]), ("10.0.0.1".to_owned(), true));
     }
 
     #[test]
-    fn a_network_is_read_or_refused_by_its_text() {
+    fn an_invalid_network_is_rejected_with_its_text() {
         for text in ["10.0.0.0/33", "ten", "::/129", "10.0.0.0/x"] {
             assert!(text.parse::<Proxies>().unwrap_err().contains(text), "{text}");
         }

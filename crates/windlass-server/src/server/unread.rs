@@ -1,5 +1,5 @@
-//! Whether a request was read to its end. What is left of one on an HTTP/1 connection stands before the next request, so the
-//! connection ends after the answer; and the answer says so, for clients that would send another one.
+//! Whether the body of a request was read to its end. On an HTTP/1 connection the rest of it would precede the next request, so the
+//! connection is closed after the response; the response has `Connection: close`.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, Version, header};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// The body of a request, which notes when it was read.
+/// The body of a request, which records when it was read to its end.
 #[derive(Debug)]
 pub(super) struct Noted {
     body: Incoming,
     is_read: Arc<AtomicBool>,
 }
 
-/// What was noted of it.
+/// Whether the body was read.
 #[derive(Debug)]
 pub(super) struct Reading {
     is_read: Arc<AtomicBool>,
@@ -32,10 +32,10 @@ impl Noted {
 }
 
 impl Reading {
-    /// Says in the answer's head that the connection ends after it, if it does.
-    pub(super) fn finish(&self, answer: &mut HeaderMap) {
+    /// Sets `Connection: close` if the connection will be closed.
+    pub(super) fn finish(&self, response: &mut HeaderMap) {
         if self.version < Version::HTTP_2 && !self.is_read.load(Ordering::Relaxed) {
-            answer.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            response.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
     }
 }

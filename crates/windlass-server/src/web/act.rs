@@ -80,7 +80,7 @@ async fn many(app: &App, viewer: &Viewer, posted: &Posted) -> Result<String, Pro
         }
         _ => return Err(Problem::invalid("/act", "must be cancel, retry or delete")),
     };
-    let _turn = if filter.is_search() { Some(app.searches().turn(tenant).await?) } else { None };
+    let _permit = if filter.is_search() { Some(app.searches().permit(tenant).await?) } else { None };
     let changed = all(app, viewer, verb, filter, leaves || matches!(verb, Verb::Delete)).await?;
     let jobs = if changed == 1 { "1 job".to_owned() } else { format!("{changed} jobs") };
     Ok(match verb {

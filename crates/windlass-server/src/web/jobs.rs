@@ -123,7 +123,7 @@ pub(crate) async fn list(
     let mut frame = viewer.frame(&app, Section::Jobs).await?;
     let searched = match query.filter(tenant) {
         Ok(filter) if filter.is_search() => {
-            let _turn = app.searches().turn(tenant).await?;
+            let _permit = app.searches().permit(tenant).await?;
             Some(app.queue().search(viewer.caller.reach(), &filter.limit(ROWS)).await?)
         }
         _ => None,

@@ -53,7 +53,7 @@ impl<T: Linked> FromRequestParts<App> for Link<T> {
 
 /// Whoever makes up links is held to a rate.
 async fn found<T: Linked>(app: &App, given: &str, from: &session::From) -> Result<(LinkSecret, T), Problem> {
-    let lookup = app.authenticator().strangers().begin(from.address.as_deref()).await?;
+    let lookup = app.authenticator().lookups().begin(from.address.as_deref()).await?;
     let found = T::find(app, given).await?;
     lookup.found();
     Ok(found)

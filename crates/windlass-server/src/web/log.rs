@@ -34,7 +34,7 @@ pub(crate) async fn follow(
     let after = seen.and_then(|text| text.parse::<LogPosition>().ok()).unwrap_or_default();
     let mut follower = Follower::new(app, caller, standing, id, after);
     // The first look decides between a stream and a 404.
-    let first = follower.look().await?;
+    let first = follower.read().await?;
     let rest = stream::unfold(Some(follower), |follower| async {
         let mut follower = follower?;
         match follower.next().await {

@@ -151,7 +151,7 @@ async fn retention_and_holds_are_managed_from_the_command_line_through_both_door
         assert_eq!(set.expect(0).out.trim(), "a canceled: kept 7d");
     }
     for set in both(&["retention", "set", "event", "forever"]).await {
-        assert_eq!(set.expect(0).out.trim(), "* event: kept for ever");
+        assert_eq!(set.expect(0).out.trim(), "* event: kept forever");
     }
     assert!(
         both(&["retention", "set", "canceled", "soon"]).await.map(|ran| ran.expect(2))[0].err.contains("30d")
@@ -162,7 +162,7 @@ async fn retention_and_holds_are_managed_from_the_command_line_through_both_door
         let out = listed.expect(0).out;
         let line = out.lines().find(|line| line.starts_with("a ")).unwrap();
         assert!(line.contains("canceled") && line.contains("7d") && line.trim_end().ends_with('1'), "{out}");
-        assert!(out.contains("for ever"), "{out}");
+        assert!(out.contains("forever"), "{out}");
     }
     let [cleared, missing] = both(&["retention", "clear", "canceled", "--definition", "a"]).await;
     cleared.expect(0);

@@ -14,7 +14,7 @@ use crate::model::audit::Act;
 use crate::model::filter::Filter;
 use crate::model::record::{Attempt, Counts, Job, Page, shown};
 use crate::queue::Queue;
-use crate::queue::places::Places;
+use crate::queue::slots::Slots;
 use crate::store;
 use crate::store::database::Session;
 
@@ -97,7 +97,7 @@ impl Acting {
 pub struct Looking {
     pub(crate) session: Session,
     pub(crate) reach: Reach,
-    pub(crate) dry_runs: Places,
+    pub(crate) dry_runs: Slots,
 }
 
 impl Looking {

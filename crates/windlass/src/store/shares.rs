@@ -9,7 +9,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::database::{Database, Session};
-use super::turns::{Turn, Turns};
+use super::permits::{Permit, Permits};
 use crate::error::{Error, Result};
 
 /// Requests of one tenant that may wait for each connection it may hold, and for how long.
@@ -18,16 +18,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The shares of all tenants.
 #[derive(Debug, Clone)]
-pub(super) struct Shares(Arc<Turns>);
+pub(super) struct Shares(Arc<Permits>);
 
 /// A connection's worth of a tenant's share.
-pub(super) type Share = Turn;
+pub(super) type Share = Permit;
 
 impl Shares {
     pub(super) fn of(connections: usize) -> Self {
         let for_others = if connections > 1 { (connections / 4).max(1) } else { 0 };
         // The pool itself bounds those of all tenants.
-        Self(Arc::new(Turns::new(connections - for_others, usize::MAX, Some(WAITING), PATIENCE)))
+        Self(Arc::new(Permits::new(connections - for_others, usize::MAX, Some(WAITING), PATIENCE)))
     }
 
     async fn take(&self, tenant: Uuid) -> Result<Share> {

@@ -1,4 +1,4 @@
-//! The audit trail: of the tenant, or of everyone for a super-admin that names no tenant.
+//! The audit trail: of the tenant, or of all tenants for a super-admin without `X-Tenant-Id`.
 
 use axum::Json;
 use axum::extract::State;
@@ -10,7 +10,7 @@ use crate::api::schema;
 use crate::auth::Caller;
 use crate::http::{App, Body, Problem, Query, Time, page_limit};
 
-/// Which rows.
+/// The filter of the audit trail.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -21,14 +21,14 @@ pub(crate) struct AuditParams {
     target: Option<String>,
     #[param(inline)]
     outcome: Option<Outcome>,
-    /// `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<i64>,
-    /// Rows per page: 100, if not given.
+    /// The maximum number of entries (default 100).
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u16>,
 }
 
-/// How it ended.
+/// Whether the action was allowed.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
@@ -46,7 +46,7 @@ pub(crate) struct AuditPage {
 
 /// Read the audit trail
 ///
-/// A page ends after `limit` rows or about 4 MiB, whichever comes first; `next_cursor` goes on from there.
+/// A page ends after `limit` entries or about 4 MiB, whichever comes first; `next_cursor` continues there.
 #[utoipa::path(get, path = "/api/v1/admin/audit", tag = "audit", params(AuditParams), responses((status = 200, body = AuditPage)))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -72,7 +72,7 @@ pub(crate) async fn list(
     Ok(Json(AuditPage { entries, next_cursor }))
 }
 
-/// The ends of the audit trail's chains. Kept elsewhere, they are a checkpoint that shows later whether anything was removed.
+/// The ends of the hash chains of the audit trail. Store them outside the database as a checkpoint for `verify`.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct AuditHeads {
     #[schema(value_type = Vec<schema::AuditHead>)]
@@ -81,7 +81,7 @@ pub(crate) struct AuditHeads {
 
 /// Read the end of the audit trail
 ///
-/// Of the tenant's chain; of every chain, for a super-admin that names no tenant.
+/// Returns the end of the tenant's hash chain, or of every chain for a super-admin without `X-Tenant-Id`.
 #[utoipa::path(get, path = "/api/v1/admin/audit/head", tag = "audit", responses((status = 200, body = AuditHeads)))]
 pub(crate) async fn head(State(app): State<App>, caller: Caller) -> Result<Json<AuditHeads>, Problem> {
     let looking = app.queue().look(caller.wide_reach()).await?;
@@ -90,11 +90,11 @@ pub(crate) async fn head(State(app): State<App>, caller: Caller) -> Result<Json<
     Ok(Json(AuditHeads { heads }))
 }
 
-/// What the audit trail is compared with.
+/// The checkpoint that the audit trail is compared with.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Verification {
-    /// `heads` that were read earlier. Each must still be in its chain.
+    /// The `heads` that were read earlier. Each must still be in its chain.
     #[schema(max_items = 10_000)]
     checkpoint: Option<Vec<KeptHead>>,
 }
@@ -111,21 +111,21 @@ pub(crate) struct KeptHead {
         example = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
     )]
     hash: String,
-    /// For people; it is not compared.
+    /// For information; not compared.
     #[schema(value_type = Option<String>, format = DateTime)]
     sealed_at: Option<Time>,
 }
 
-/// The heads to be looked for, or what is wrong with them.
+/// Parses the heads of a checkpoint.
 fn kept(checkpoint: &[KeptHead]) -> Result<Vec<AuditHead>, Problem> {
-    if checkpoint.len() > MOST_HEADS {
-        return Err(Problem::invalid("/checkpoint", format!("has at most {MOST_HEADS} heads")));
+    if checkpoint.len() > MAX_HEADS {
+        return Err(Problem::invalid("/checkpoint", format!("must have at most {MAX_HEADS} heads")));
     }
     let head = |(at, kept): (usize, &KeptHead)| {
         let place = |field: &str| format!("/checkpoint/{at}/{field}");
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         if kept.hash.len() != 64 || !kept.hash.bytes().all(is_digit) {
-            return Err(Problem::invalid(place("hash"), "must have 64 hexadecimal digits in lower case"));
+            return Err(Problem::invalid(place("hash"), "must have 64 lowercase hexadecimal digits"));
         }
         if kept.position < 1 {
             return Err(Problem::invalid(place("position"), "must be at least 1"));
@@ -137,9 +137,9 @@ fn kept(checkpoint: &[KeptHead]) -> Result<Vec<AuditHead>, Problem> {
     checkpoint.iter().enumerate().map(head).collect()
 }
 
-const MOST_HEADS: usize = 10_000;
+const MAX_HEADS: usize = 10_000;
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Verified {
     is_whole: bool,
@@ -149,7 +149,7 @@ pub(crate) struct Verified {
 
 /// Verify the audit trail
 ///
-/// Follows every chain from its first entry to its last. It reads the whole trail.
+/// Verifies every hash chain from its first entry to its last. It reads the whole audit trail.
 #[utoipa::path(post, path = "/api/v1/admin/audit/verify", tag = "audit", request_body = Verification, responses((status = 200, body = Verified)))]
 pub(crate) async fn verify(
     State(app): State<App>,

@@ -1,4 +1,4 @@
-//! Invitations: a tenant offers an e-mail address a membership, and the account of that address accepts it.
+//! Invitations: a tenant offers a membership to an email address, and the account of that address accepts it.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,27 +11,29 @@ use windlass::{Act, Invitation};
 
 use crate::api::schema;
 use crate::auth::{Caller, MemberRole, accounts};
-use crate::http::{App, Body, Id, IdempotencyKey, LinkUrl, PageQuery, Problem, Query, keep, replay};
+use crate::http::{
+    App, Body, Id, IdempotencyKey, LinkUrl, PageQuery, Problem, Query, replay, store_response,
+};
 
-/// A person to be invited.
+/// The person to invite.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InvitationBody {
     #[schema(max_length = 320, format = Email, example = "ada@example.com")]
     email: String,
     role: MemberRole,
-    /// How long the link is valid: seven days, if not given.
+    /// How long the link is valid (default: seven days).
     #[schema(minimum = 60, maximum = 2_592_000, example = 604_800)]
     expires_in_seconds: Option<u32>,
 }
 
-/// An invitation with its link: give it to the person, it is not shown again.
+/// An invitation with its link. The link is shown only once.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct InvitationCreated {
     #[serde(flatten)]
     #[schema(inline, value_type = schema::Invitation)]
     shown: Invitation,
-    /// Null when the request was a repetition: the link was shown the first time.
+    /// Null if the request is a repetition: the link was shown the first time.
     #[schema(example = "…/ui/invitations/…")]
     link: Option<String>,
 }
@@ -41,7 +43,7 @@ pub(crate) struct InvitationCreated {
 pub(crate) struct Invitations {
     #[schema(value_type = Vec<schema::Invitation>)]
     invitations: Vec<Invitation>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -61,9 +63,9 @@ pub(crate) async fn list(
 
 /// Invite a person
 ///
-/// The answer has a link that is shown once. Whoever opens it signs in to the account of that address, or makes it, and
-/// accepts. The answer is the same whether the address has an account or not. Inviting an address again replaces its open
-/// invitation. You cannot give a role that may do more than you may.
+/// The response has a link that is shown only once. The person opens it, signs in to the account of that address or creates it,
+/// and accepts. The response does not reveal whether the address has an account. Inviting an address again replaces its open
+/// invitation. You cannot grant a role with more permissions than your own.
 #[utoipa::path(post, path = "/api/v1/admin/invitations", tag = "members", request_body = InvitationBody, responses((status = 201, body = InvitationCreated)))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -79,9 +81,9 @@ pub(crate) async fn create(
     }
     let seconds = new.expires_in_seconds.unwrap_or(accounts::INVITATION_SECONDS);
     let (shown, secret) = accounts::invite(&acting, &caller, &new.email, new.role, seconds).await?;
-    // What is kept for a repetition has no secret in it.
+    // The response stored for repeated requests has no secret.
     let kept = json!(InvitationCreated { shown: shown.clone(), link: None });
-    keep(&acting, &key, StatusCode::CREATED, &kept).await?;
+    store_response(&acting, &key, StatusCode::CREATED, &kept).await?;
     acting.commit(&Act::new("invitation.create", shown.id).after(&shown)).await?;
     let link = Some(format!("{base}/ui/invitations/{}", secret.expose()));
     Ok((StatusCode::CREATED, Json(InvitationCreated { shown, link })).into_response())

@@ -1,4 +1,4 @@
-//! Members: people with a role in a tenant. They come by invitations, which are in `invitations.rs`.
+//! Members: people with a role in a tenant. They join by invitation, see `invitations.rs`.
 
 use axum::Json;
 use axum::extract::State;
@@ -17,7 +17,7 @@ use crate::http::{App, Body, Id, LinkUrl, PageQuery, Problem, Query};
 pub(crate) struct Members {
     #[schema(value_type = Vec<schema::Member>)]
     members: Vec<Member>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -35,16 +35,16 @@ pub(crate) async fn list(
     Ok(Json(Members { members, next_cursor }))
 }
 
-/// What to change of a member.
+/// The changes to a member.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MemberChange {
     role: MemberRole,
 }
 
-/// Change a member's role
+/// Change the role of a member
 ///
-/// You cannot give a role that may do more than you may, nor change a member who may.
+/// You cannot grant a role with more permissions than your own, nor change a member who has more permissions.
 #[utoipa::path(patch, path = "/api/v1/admin/members/{user_id}", tag = "members", params(("user_id" = Uuid, Path)), request_body = MemberChange, responses((status = 200, body = schema::Member)))]
 pub(crate) async fn change(
     State(app): State<App>,
@@ -57,7 +57,7 @@ pub(crate) async fn change(
 
 /// Remove a member
 ///
-/// You cannot remove a member who may do more than you may.
+/// You cannot remove a member with more permissions than your own.
 #[utoipa::path(delete, path = "/api/v1/admin/members/{user_id}", tag = "members", params(("user_id" = Uuid, Path)), responses((status = 200, body = schema::Member)))]
 pub(crate) async fn remove(
     State(app): State<App>,
@@ -67,7 +67,7 @@ pub(crate) async fn remove(
     Ok(Json(accounts::remove(&app, &caller, user).await?))
 }
 
-/// Whose password is to be set anew.
+/// The account whose password is reset.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResetBody {
@@ -75,21 +75,21 @@ pub(crate) struct ResetBody {
     email: String,
 }
 
-/// A link with which a person sets a new password: give it to them, it is not shown again.
+/// A link to set a new password. The link is shown only once.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ResetLink {
     user_id: uuid::Uuid,
-    /// The link ends a day after it was made, or when it is used.
+    /// The link expires after one day, or when it is used.
     #[schema(value_type = String, format = DateTime)]
     expires_at: jiff::Timestamp,
     #[schema(example = "…/ui/password-resets/…")]
     link: String,
 }
 
-/// Make a link that resets a password
+/// Create a password reset link
 ///
-/// A super-admin may for every account. A tenant's administrator may for a member of the tenant who is a member of no other
-/// tenant and may not do more than the administrator. Using the link ends every session of the account.
+/// A super-admin can do this for every account. A tenant admin can do it for a member of the tenant who is not a member of another
+/// tenant and has no more permissions than the admin. Using the link ends all sessions of the account.
 #[utoipa::path(post, path = "/api/v1/admin/password-resets", tag = "members", request_body = ResetBody, responses((status = 201, body = ResetLink)))]
 pub(crate) async fn reset_password(
     State(app): State<App>,

@@ -13,7 +13,7 @@ use crate::api::schema;
 use crate::auth::Caller;
 use crate::http::{App, Body, Id, PageQuery, Problem, Query, Segment};
 
-/// A queue and what waits in it.
+/// A queue and its job counts.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Queue {
     #[schema(example = "default")]
@@ -27,7 +27,7 @@ pub(crate) struct Queue {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Queues {
     queues: Vec<Queue>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct QueueState {
 
 /// Pause a queue
 ///
-/// Workers take nothing more from it within a second or so; what runs goes on.
+/// Within about a second, workers start no more jobs of the queue; running jobs continue.
 #[utoipa::path(post, path = "/api/v1/admin/queues/{queue}/pause", tag = "operations", params(("queue" = String, Path)), responses((status = 200, body = QueueState)))]
 pub(crate) async fn pause(
     app: State<App>,
@@ -102,12 +102,12 @@ async fn set_paused(
     Ok(Json(QueueState { name, is_paused }))
 }
 
-/// Every worker that lives, and those that stopped within a day.
+/// All live workers, and those that stopped within the last day.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Workers {
     #[schema(value_type = Vec<schema::Worker>)]
     workers: Vec<WorkerRecord>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -125,16 +125,16 @@ pub(crate) async fn workers(
     Ok(Json(Workers { workers, next_cursor }))
 }
 
-/// A worker that was asked to be quiet, or to go on.
+/// A worker that was drained or resumed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WorkerState {
     worker_id: String,
     is_quiet: bool,
 }
 
-/// Ask a worker to take nothing new
+/// Drain a worker
 ///
-/// It finishes what it has. It hears of it with its next heartbeat.
+/// It starts no more jobs and finishes the running ones. It is notified with its next heartbeat.
 #[utoipa::path(post, path = "/api/v1/admin/workers/{worker_id}/quiet", tag = "operations", params(("worker_id" = String, Path)), responses((status = 200, body = WorkerState)))]
 pub(crate) async fn quiet(
     app: State<App>,
@@ -144,7 +144,7 @@ pub(crate) async fn quiet(
     set_quiet(app, caller, id, true).await
 }
 
-/// Let a worker take jobs again
+/// Resume a drained worker
 #[utoipa::path(post, path = "/api/v1/admin/workers/{worker_id}/resume", tag = "operations", params(("worker_id" = String, Path)), responses((status = 200, body = WorkerState)))]
 pub(crate) async fn unquiet(
     app: State<App>,
@@ -170,32 +170,32 @@ async fn set_quiet(
     Ok(Json(WorkerState { worker_id, is_quiet }))
 }
 
-/// What a tenant may have and do.
+/// The limits of a tenant.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TenantLimits {
     tenant_id: Uuid,
     slug: String,
-    /// The most jobs that have not ended; none is no limit.
+    /// The maximum number of unfinished jobs; null for no limit.
     max_queued: Option<i64>,
-    /// The most of its jobs that run at the same time; none is no limit.
+    /// The maximum number of jobs that run at the same time; null for no limit.
     max_running: Option<i32>,
     requests_per_minute: Option<i32>,
-    /// The most combinations of definition, queue and priority that its jobs may use.
+    /// The maximum number of lanes: combinations of definition, queue and priority.
     max_lanes: i32,
-    /// The most queue names that its jobs may use.
+    /// The maximum number of queue names.
     max_queue_names: i32,
-    /// The most triggers that it may have.
+    /// The maximum number of triggers.
     max_triggers: i32,
 }
 
-/// What holds for everyone, and what for each tenant.
+/// The default limits, and those of each tenant.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Limits {
     max_body_bytes: usize,
     requests_per_minute_of_a_credential: u32,
     request_timeout_seconds: u64,
     tenants: Vec<TenantLimits>,
-    /// For the next page of tenants; none after the last.
+    /// The cursor of the next page of tenants; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -232,7 +232,7 @@ pub(crate) async fn limits(
     }))
 }
 
-/// A tenant's limits; null takes one away or sets it back to its default, and what is not given stays.
+/// The limits to change. Null removes a limit or resets it to its default; omitted limits do not change.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct LimitsChange {
@@ -256,7 +256,7 @@ pub(crate) struct LimitsChange {
     max_triggers: Option<Option<u32>>,
 }
 
-/// Change a tenant's limits
+/// Change the limits of a tenant
 #[utoipa::path(patch, path = "/api/v1/admin/limits/{tenant_id}", tag = "operations", params(("tenant_id" = Uuid, Path)), request_body = LimitsChange, responses((status = 200, body = schema::Tenant)))]
 pub(crate) async fn change_limits(
     State(app): State<App>,
@@ -276,7 +276,7 @@ pub(crate) async fn change_limits(
     apply(&app, &caller, id, "tenant.limits", &fields).await
 }
 
-/// How all tenants' jobs stand
+/// Count the jobs of all tenants
 #[utoipa::path(get, path = "/api/v1/admin/summary", tag = "operations", responses((status = 200, body = schema::Overview)))]
 pub(crate) async fn summary(
     State(app): State<App>,

@@ -1,4 +1,4 @@
-//! Tenants: made, changed, suspended, limited and deleted by super-admins.
+//! Tenants: created, changed, suspended, limited and deleted by super-admins.
 
 use std::ops::RangeInclusive;
 
@@ -14,44 +14,44 @@ use windlass::{Act, Fields, Tenant};
 
 use crate::api::schema;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, PageQuery, Problem, Query, keep, replay};
+use crate::http::{App, Body, Id, IdempotencyKey, PageQuery, Problem, Query, replay, store_response};
 
-/// A tenant to be.
+/// A new tenant.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTenant {
     #[schema(min_length = 1, max_length = 200, pattern = "\\S", example = "Acme Ltd")]
     name: String,
-    /// Lower case, short, for people and addresses.
+    /// The short name, used in URLs and on the command line.
     #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9][a-z0-9_-]*$", example = "acme")]
     slug: String,
-    /// Its share of workers beside other tenants.
+    /// The share of the workers, relative to other tenants.
     #[schema(minimum = 1, maximum = 1000, example = 1)]
     weight: Option<u16>,
-    /// For people's eyes and for schedules that name none.
+    /// The time zone of the web UI, and of schedules without their own.
     #[schema(example = "Europe/Berlin")]
     timezone: Option<String>,
-    /// The most jobs that have not ended.
+    /// The maximum number of unfinished jobs.
     #[schema(minimum = 0, maximum = 1_000_000_000)]
     max_queued: Option<u32>,
-    /// The most of its jobs that run at the same time.
+    /// The maximum number of jobs that run at the same time.
     #[schema(minimum = 1, maximum = 1_000_000)]
     max_running: Option<u32>,
-    /// Of all its credentials together.
+    /// The maximum number of requests per minute of all its credentials together.
     #[schema(minimum = 1, maximum = 10_000_000)]
     requests_per_minute: Option<u32>,
-    /// The most combinations of definition, queue and priority that its jobs may use; 1000 if not given.
+    /// The maximum number of lanes: combinations of definition, queue and priority (default 1000).
     #[schema(minimum = 1, maximum = 100_000)]
     max_lanes: Option<u32>,
-    /// The most queue names that its jobs may use; 200 if not given.
+    /// The maximum number of queue names (default 200).
     #[schema(minimum = 1, maximum = 100_000)]
     max_queue_names: Option<u32>,
-    /// The most triggers that it may have; 1000 if not given.
+    /// The maximum number of triggers (default 1000).
     #[schema(minimum = 1, maximum = 100_000)]
     max_triggers: Option<u32>,
 }
 
-/// What to change. A limit that is given as null is taken away, or set back to its default if it has one.
+/// The fields to change. Null removes a limit, or resets it to its default if it has one.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct TenantChange {
@@ -83,7 +83,7 @@ pub(crate) struct TenantChange {
     max_triggers: Option<Option<u32>>,
 }
 
-/// A suspended tenant takes no new jobs.
+/// New jobs of a suspended tenant are rejected.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TenantStatus {
@@ -91,7 +91,7 @@ pub(crate) enum TenantStatus {
     Suspended,
 }
 
-/// Tells null from nothing.
+/// Distinguishes null from an omitted field.
 pub(crate) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u32>>, D::Error> {
     Option::<u32>::deserialize(from).map(Some)
 }
@@ -101,7 +101,7 @@ pub(crate) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<
 pub(crate) struct Tenants {
     #[schema(value_type = Vec<schema::Tenant>)]
     tenants: Vec<Tenant>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) async fn list(
 
 /// Read a tenant
 ///
-/// While it is being deleted, `purged_jobs` says how far that has come; once it is gone, this is 404.
+/// While it is being deleted, `purged_jobs` is the number of deleted jobs; afterwards the response is 404.
 #[utoipa::path(get, path = "/api/v1/admin/tenants/{tenant_id}", tag = "tenants", params(("tenant_id" = Uuid, Path)), responses((status = 200, body = schema::Tenant)))]
 pub(crate) async fn read(
     State(app): State<App>,
@@ -161,7 +161,7 @@ pub(crate) async fn create(
         return Ok(again);
     }
     let made = acting.create_tenant(&fields).await?;
-    keep(&acting, &key, StatusCode::CREATED, &json!(made)).await?;
+    store_response(&acting, &key, StatusCode::CREATED, &json!(made)).await?;
     acting.commit(&Act::new("tenant.create", made.id).after(&made)).await?;
     Ok((StatusCode::CREATED, Json(made)).into_response())
 }
@@ -192,7 +192,7 @@ pub(crate) async fn change(
     apply(&app, &caller, id, "tenant.change", &fields).await
 }
 
-/// Changes fields of a tenant and writes it down.
+/// Changes fields of a tenant and records the action.
 pub(crate) async fn apply(
     app: &App,
     caller: &Caller,
@@ -209,7 +209,7 @@ pub(crate) async fn apply(
 
 /// Delete a tenant
 ///
-/// It takes no more jobs from now on and its credentials end; its jobs go in batches, and the tenant with the last of them.
+/// New jobs are rejected and its credentials end immediately. Its jobs are deleted in batches, then the tenant itself.
 #[utoipa::path(delete, path = "/api/v1/admin/tenants/{tenant_id}", tag = "tenants", params(("tenant_id" = Uuid, Path)), responses((status = 202, body = schema::Tenant)))]
 pub(crate) async fn delete(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
@@ -238,7 +238,7 @@ fn check(
     if slug.is_some_and(|slug| !is_slug(slug)) {
         return Err(Problem::invalid(
             "/slug",
-            "must be 1 to 63 of a-z, 0-9, - and _, the first a letter or digit",
+            "must have 1 to 63 characters of a-z, 0-9, - and _, and start with a letter or digit",
         ));
     }
     if weight.is_some_and(|weight| !(1..=1000).contains(&weight)) {

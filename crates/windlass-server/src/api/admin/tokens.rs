@@ -1,4 +1,4 @@
-//! API tokens: shown once when they are made, and never again.
+//! API tokens: shown once when they are created.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,48 +12,48 @@ use windlass::{Act, Acting, INSTALLATION, NewToken, Token};
 use crate::api::schema;
 use crate::auth::{Caller, Kind, Permission, Role, TokenSecret};
 use crate::http::{
-    App, Body, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, Segment, Time, keep, replay,
+    App, Body, IdempotencyKey, PageQuery, Problem, ProblemKind, Query, Segment, Time, replay, store_response,
 };
 
-const MOST_SCOPES: usize = 20;
+const MAX_SCOPES: usize = 20;
 
-/// A token to be.
+/// A new token.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewTokenBody {
     #[schema(min_length = 1, max_length = 200, pattern = "\\S", example = "nightly sync")]
     name: String,
     role: Role,
-    /// Holds it to less than its role may: `jobs:read`, `jobs:write`, …
+    /// Restricts the token to some permissions of its role: `jobs:read`, `jobs:write`, …
     #[schema(max_items = 20, example = json!(["jobs:read", "jobs:write"]))]
     scopes: Option<Vec<String>>,
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Time>,
 }
 
-/// A token with its secret: keep it, it is not shown again.
+/// A token with its secret. The secret is shown only once.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct TokenCreated {
     #[serde(flatten)]
     #[schema(inline, value_type = schema::Token)]
     shown: Token,
-    /// The whole token. Null when the request was a repetition: the secret was shown the first time.
+    /// The complete token. Null if the request is a repetition: the secret was shown the first time.
     #[schema(example = "wl_api_4f0c9be1a7d2e853_…")]
     token: Option<String>,
 }
 
-/// The tokens, in the order of their ids.
+/// The tokens, ordered by id.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Tokens {
     #[schema(value_type = Vec<schema::Token>)]
     tokens: Vec<Token>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<String>,
 }
 
 /// List tokens
 ///
-/// Of the tenant; of everyone, for a super-admin that names no tenant.
+/// Returns the tokens of the tenant, or all tokens for a super-admin without `X-Tenant-Id`.
 #[utoipa::path(get, path = "/api/v1/admin/tokens", tag = "tokens", params(PageQuery), responses((status = 200, body = Tokens)))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -69,7 +69,7 @@ pub(crate) async fn list(
 
 /// Create a token
 ///
-/// Its secret is in the answer and nowhere else.
+/// Its secret is only in this response.
 #[utoipa::path(post, path = "/api/v1/admin/tokens", tag = "tokens", request_body = NewTokenBody, responses((status = 201, body = TokenCreated)))]
 pub(crate) async fn create(
     State(app): State<App>,
@@ -82,14 +82,14 @@ pub(crate) async fn create(
         return Err(Problem::invalid("/name", "must have 1 to 200 characters"));
     }
     let scopes = new.scopes.as_deref().unwrap_or_default();
-    if scopes.len() > MOST_SCOPES {
-        return Err(Problem::invalid("/scopes", format!("are at most {MOST_SCOPES}")));
+    if scopes.len() > MAX_SCOPES {
+        return Err(Problem::invalid("/scopes", format!("must have at most {MAX_SCOPES} scopes")));
     }
     for (at, scope) in scopes.iter().enumerate() {
         if Permission::from_scope(scope).is_none_or(|permission| !new.role.may(permission)) {
             return Err(Problem::invalid(
                 format!("/scopes/{at}"),
-                format!("is nothing that {} may do", new.role),
+                format!("is not a permission of the role {}", new.role),
             ));
         }
     }
@@ -123,10 +123,13 @@ pub(crate) async fn create(
     finish(acting, &key, "token.create", None, shown, &secret).await
 }
 
-/// For whoever forgot the scopes: that some permission cannot be granted would say less.
+/// A clearer error for missing scopes than the one about a permission that cannot be granted.
 fn check_scoped(caller: &Caller, is_scoped: bool) -> Result<(), Problem> {
     if caller.scopes.is_some() && !is_scoped {
-        return Err(Problem::invalid("/scopes", "a token with scopes can only make tokens with scopes"));
+        return Err(Problem::invalid(
+            "/scopes",
+            "is required: a token with scopes can only create tokens with scopes",
+        ));
     }
     Ok(())
 }
@@ -143,29 +146,34 @@ async fn finish(
     if let Some(before) = before {
         act = act.before(before);
     }
-    // What is kept for a repetition has no secret in it.
-    keep(&acting, key, StatusCode::CREATED, &json!(TokenCreated { shown: shown.clone(), token: None }))
-        .await?;
+    // The response stored for repeated requests has no secret.
+    store_response(
+        &acting,
+        key,
+        StatusCode::CREATED,
+        &json!(TokenCreated { shown: shown.clone(), token: None }),
+    )
+    .await?;
     acting.commit(&act).await?;
     Ok((StatusCode::CREATED, Json(TokenCreated { shown, token: Some(secret.expose()) })).into_response())
 }
 
-/// How a token is replaced.
+/// The options of a rotation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Rotation {
-    /// How long the old one goes on: an hour, if not given.
+    /// How long the old token stays valid (default: one hour).
     #[schema(minimum = 0, maximum = 2_592_000, example = 3600)]
     overlap_seconds: Option<u32>,
-    /// When the new one expires: when the old one does, if not given.
+    /// When the new token expires (default: when the old one does).
     #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Time>,
 }
 
-/// Replace a token
+/// Rotate a token
 ///
-/// Makes a new one with the same role, scopes and expiry; the old one goes on for the overlap and then ends. You cannot
-/// replace a token that may do more than you may.
+/// Creates a new token with the same role, scopes and expiry; the old one stays valid for the overlap. You cannot rotate a token
+/// with more permissions than your own.
 #[utoipa::path(post, path = "/api/v1/admin/tokens/{token_id}/rotate", tag = "tokens", params(("token_id" = String, Path)), request_body = Rotation, responses((status = 201, body = TokenCreated)))]
 pub(crate) async fn rotate(
     State(app): State<App>,
@@ -176,7 +184,7 @@ pub(crate) async fn rotate(
 ) -> Result<Response, Problem> {
     let overlap = body.value.overlap_seconds.unwrap_or(3600);
     if overlap > 2_592_000 {
-        return Err(Problem::invalid("/overlap_seconds", "must be at most 2592000, which is thirty days"));
+        return Err(Problem::invalid("/overlap_seconds", "must be at most 2592000 (30 days)"));
     }
     let acting = app.queue().act(caller.wide_reach(), &caller.actor()).await?;
     let old = acting.token(&id).await?;
@@ -187,7 +195,7 @@ pub(crate) async fn rotate(
     let role: Role = old.role.parse().map_err(|()| Problem::not_found("token"))?;
     check_scoped(&caller, old.scopes.is_some())?;
     caller.check_grant(role, old.scopes.as_deref())?;
-    // The old one's, unless another one is asked for that the caller may give.
+    // That of the old token, unless the caller gives another one.
     let expires_at = match body.value.expires_at {
         Some(asked) => Some(asked.0),
         None => old.expires_at,
@@ -210,9 +218,10 @@ pub(crate) async fn rotate(
     };
     let rotated = acting.rotate_token(&old, overlap, &new, &secret.hash()).await;
     let shown = rotated.map_err(|error| match error {
-        windlass::Error::Changed { .. } => {
-            Problem::of(ProblemKind::Conflict, "it was revoked or replaced already; rotate its successor")
-        }
+        windlass::Error::Changed { .. } => Problem::of(
+            ProblemKind::Conflict,
+            "the token was already revoked or rotated; rotate its successor",
+        ),
         error => error.into(),
     })?;
     finish(acting, &key, "token.rotate", Some(&old), shown, &secret).await
@@ -220,7 +229,7 @@ pub(crate) async fn rotate(
 
 /// Revoke a token
 ///
-/// It ends everywhere within five seconds.
+/// Every server rejects it within five seconds.
 #[utoipa::path(delete, path = "/api/v1/admin/tokens/{token_id}", tag = "tokens", params(("token_id" = String, Path)), responses((status = 200, body = schema::Token)))]
 pub(crate) async fn revoke(
     State(app): State<App>,

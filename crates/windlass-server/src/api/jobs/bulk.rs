@@ -1,5 +1,5 @@
-//! Verbs on many: by ids or by a filter, first without effect if one likes. One call is one transaction with one audit row, so it
-//! takes a thousand at most and says when there are more.
+//! Actions on many jobs: by ids or by a filter, optionally as a dry run. One call is one transaction with one audit entry, so it
+//! changes at most a thousand jobs and reports if there are more.
 
 use axum::Json;
 use axum::extract::State;
@@ -12,35 +12,35 @@ use super::filter::FilterBody;
 use crate::auth::Caller;
 use crate::http::{App, Body, Problem, object};
 
-/// Which jobs, and whether in earnest.
+/// The jobs, and whether it is a dry run.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BulkBody {
-    /// These jobs. Either `ids` or `filter`.
+    /// The ids of the jobs. Give either `ids` or `filter`.
     #[schema(max_items = 1000)]
     ids: Option<Vec<Uuid>>,
-    /// What fits. An empty filter is every job.
+    /// The conditions. An empty filter matches every job.
     #[serde(default, deserialize_with = "object")]
     filter: Option<FilterBody>,
-    /// Only say what would be met.
+    /// Only report the matching jobs; change nothing.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What was met, and what came of it.
+/// The result of an action on many jobs.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct BulkAnswer {
+pub(crate) struct BulkResponse {
     dry_run: bool,
-    /// Jobs that fit, up to a thousand.
+    /// The number of matching jobs, up to a thousand.
     matched: usize,
-    /// Jobs that are other than they were.
+    /// The number of changed jobs.
     changed: usize,
-    /// More fit than one call takes: call again.
+    /// More jobs match than one call can change: call again.
     has_more: bool,
     results: Vec<BulkResult>,
 }
 
-/// What came of one job.
+/// The result for one job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BulkResult {
     id: Uuid,
@@ -58,34 +58,34 @@ enum Verb {
 }
 
 /// Cancel many jobs
-#[utoipa::path(post, path = "/api/v1/jobs/cancel", tag = "jobs", request_body = BulkBody, responses((status = 200, body = BulkAnswer)))]
+#[utoipa::path(post, path = "/api/v1/jobs/cancel", tag = "jobs", request_body = BulkBody, responses((status = 200, body = BulkResponse)))]
 pub(crate) async fn cancel(
     app: State<App>,
     caller: Caller,
     body: Body<BulkBody>,
-) -> Result<Json<BulkAnswer>, Problem> {
+) -> Result<Json<BulkResponse>, Problem> {
     run(Verb::Cancel, app, caller, body).await
 }
 
-/// Run many finished jobs once more
-#[utoipa::path(post, path = "/api/v1/jobs/retry", tag = "jobs", request_body = BulkBody, responses((status = 200, body = BulkAnswer)))]
+/// Retry many finished jobs
+#[utoipa::path(post, path = "/api/v1/jobs/retry", tag = "jobs", request_body = BulkBody, responses((status = 200, body = BulkResponse)))]
 pub(crate) async fn retry(
     app: State<App>,
     caller: Caller,
     body: Body<BulkBody>,
-) -> Result<Json<BulkAnswer>, Problem> {
+) -> Result<Json<BulkResponse>, Problem> {
     run(Verb::Retry, app, caller, body).await
 }
 
 /// Delete many jobs
 ///
-/// Whole, whatever their state: a run that is under way loses its lease.
-#[utoipa::path(post, path = "/api/v1/jobs/delete", tag = "jobs", request_body = BulkBody, responses((status = 200, body = BulkAnswer)))]
+/// Deletes jobs in any state with their history. A running attempt loses its lease.
+#[utoipa::path(post, path = "/api/v1/jobs/delete", tag = "jobs", request_body = BulkBody, responses((status = 200, body = BulkResponse)))]
 pub(crate) async fn delete(
     app: State<App>,
     caller: Caller,
     body: Body<BulkBody>,
-) -> Result<Json<BulkAnswer>, Problem> {
+) -> Result<Json<BulkResponse>, Problem> {
     run(Verb::Delete, app, caller, body).await
 }
 
@@ -94,7 +94,7 @@ async fn run(
     State(app): State<App>,
     caller: Caller,
     body: Body<BulkBody>,
-) -> Result<Json<BulkAnswer>, Problem> {
+) -> Result<Json<BulkResponse>, Problem> {
     let (filter, named) = which(body.value.ids, body.value.filter, &caller)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if body.value.dry_run {
@@ -104,7 +104,7 @@ async fn run(
             Verb::Delete => acting.matching(&filter).await?,
         };
         let outcomes = ids.into_iter().map(|id| (id, "matched".to_owned())).collect();
-        // Nothing was done, so nothing is committed and nothing audited.
+        // A dry run changes nothing, so nothing is committed or audited.
         return Ok(Json(answer(&Bulk { outcomes, has_more }, named.as_deref(), true)));
     }
     let (bulk, action) = act(verb, &acting, &filter).await?;
@@ -123,7 +123,7 @@ async fn act(verb: Verb, acting: &Acting, filter: &Filter) -> Result<(Bulk, &'st
     })
 }
 
-/// A filter, and the ids if they were named.
+/// The filter, and the ids if given.
 fn which(
     ids: Option<Vec<Uuid>>,
     filter: Option<FilterBody>,
@@ -133,14 +133,14 @@ fn which(
         (Some(ids), None) if ids.len() <= 1000 => {
             Ok((Filter::new(caller.tenant()).ids(ids.iter().copied()), Some(ids)))
         }
-        (Some(_), None) => Err(Problem::invalid("/ids", "are at most 1000")),
+        (Some(_), None) => Err(Problem::invalid("/ids", "must have at most 1000 ids")),
         (None, Some(filter)) => Ok((filter.filter(caller, "/filter/")?, None)),
-        _ => Err(Problem::invalid("/ids", "give either ids or a filter")),
+        _ => Err(Problem::invalid("/ids", "give either ids or filter")),
     }
 }
 
-/// Ids that were named and met nothing are said to be missing, whoever's they are.
-fn answer(bulk: &Bulk, named: Option<&[Uuid]>, dry_run: bool) -> BulkAnswer {
+/// Ids without a matching job are reported as missing, also if another tenant has them.
+fn answer(bulk: &Bulk, named: Option<&[Uuid]>, dry_run: bool) -> BulkResponse {
     let mut results: Vec<BulkResult> =
         bulk.outcomes.iter().map(|(id, outcome)| BulkResult { id: *id, outcome: outcome.clone() }).collect();
     let matched = results.len();
@@ -150,5 +150,5 @@ fn answer(bulk: &Bulk, named: Option<&[Uuid]>, dry_run: bool) -> BulkAnswer {
         }
     }
     let changed = if dry_run { 0 } else { bulk.changed() };
-    BulkAnswer { dry_run, matched, changed, has_more: bulk.has_more && named.is_none(), results }
+    BulkResponse { dry_run, matched, changed, has_more: bulk.has_more && named.is_none(), results }
 }

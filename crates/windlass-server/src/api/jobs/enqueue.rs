@@ -12,46 +12,46 @@ use uuid::Uuid;
 use windlass::{Act, CheckedJob, IfUnmet, NewJob, Placed, Queue, State as JobState, Unique};
 
 use crate::auth::Caller;
-use crate::http::{App, Body, Fault, IdempotencyKey, Problem, Time, keep, parse, replay};
+use crate::http::{App, Body, Fault, IdempotencyKey, Problem, Time, parse, replay, store_response};
 
-/// A job to be.
+/// A new job.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewJobBody {
-    /// Which definition it is a job of.
+    /// The key of the definition.
     #[schema(min_length = 1, max_length = 500, example = "recompute-trained-tags")]
     definition_key: String,
-    /// What the definition's `arg_schema` allows; an empty object, if not given.
+    /// Must match the `arg_schema` of the definition (default: an empty object).
     #[schema(value_type = Option<Object>, example = json!({"model": "siglip"}))]
     payload: Option<Box<RawValue>>,
-    /// Lower runs first among the tenant's own jobs; held to the definition's bounds.
+    /// Lower numbers run first among the jobs of the tenant; limited to the bounds of the definition.
     #[schema(minimum = 0, maximum = 1000, example = 100)]
     priority: Option<u16>,
     /// The earliest start.
     #[schema(value_type = Option<String>, format = DateTime)]
     scheduled_for: Option<Time>,
-    /// The same, counted from now.
+    /// The earliest start, as seconds from now.
     #[schema(minimum = 0, maximum = 315_360_000)]
     delay_seconds: Option<u32>,
-    /// One job per key, as the definition's uniqueness says.
+    /// At most one job may hold the key, depending on the uniqueness of the definition.
     #[schema(min_length = 1, max_length = 500, example = "tenant:bcg:training:daily")]
     dedupe_key: Option<String>,
-    /// How long the dedupe key holds, if not as the definition says.
+    /// How long the dedupe key is held (default: as in the definition).
     #[schema(value_type = Option<Object>)]
     uniqueness: Option<Unique>,
-    /// Jobs with the same key run one after the other.
+    /// Jobs with the same key run one at a time, in order.
     #[schema(min_length = 1, max_length = 500)]
     ordering_key: Option<String>,
     /// Jobs that must end first.
     #[schema(max_items = 100)]
     #[serde(default)]
     depends_on: Vec<Uuid>,
-    /// What becomes of this job if one it waits for does not succeed.
+    /// What happens to this job if a dependency does not succeed.
     if_unmet: Option<Unmet>,
-    /// The queue, if not the definition's.
+    /// The queue (default: that of the definition).
     #[schema(min_length = 1, max_length = 100)]
     queue: Option<String>,
-    /// What the job is about, together with `subject_id`.
+    /// The type of the entity that the job is about; requires `subject_id`.
     #[schema(min_length = 1, max_length = 500)]
     subject_type: Option<String>,
     #[schema(min_length = 1, max_length = 500)]
@@ -59,7 +59,7 @@ pub(crate) struct NewJobBody {
     #[schema(max_items = 20)]
     #[serde(default)]
     tags: Vec<String>,
-    /// Groups the jobs of one request or event.
+    /// An id shared by the jobs of one request or event.
     #[schema(min_length = 1, max_length = 500)]
     correlation_id: Option<String>,
     #[schema(minimum = 1, maximum = 1000)]
@@ -72,7 +72,7 @@ pub(crate) struct NewJobBody {
     trace: Option<String>,
 }
 
-/// What becomes of a job when one it waits for ends without success.
+/// What happens to a job if a dependency does not succeed.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Unmet {
@@ -81,13 +81,13 @@ pub(crate) enum Unmet {
     Wait,
 }
 
-/// A job that is there now, or was there before.
+/// The created or existing job.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobCreated {
     #[schema(example = "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09")]
     id: Uuid,
     tenant_id: Uuid,
-    /// None if the job that holds the key was purged since: the key outlives it.
+    /// Null if the job that held the key was purged: the key outlives it.
     #[schema(value_type = Option<String>, example = "queued")]
     status: Option<JobState>,
     #[schema(example = "recompute-trained-tags")]
@@ -96,23 +96,29 @@ pub(crate) struct JobCreated {
     queued_at: Option<jiff::Timestamp>,
 }
 
-const MOST_DEPENDENCIES: usize = 100;
+const MAX_DEPENDENCIES: usize = 100;
 /// Ten years.
-const MOST_DELAY_SECONDS: u32 = 315_360_000;
+const MAX_DELAY_SECONDS: u32 = 315_360_000;
 
 impl NewJobBody {
     fn job(self, caller: &Caller) -> Result<NewJob, Problem> {
         if self.priority.is_some_and(|priority| priority > 1000) {
             return Err(Problem::invalid("/priority", "must be between 0 and 1000"));
         }
-        if self.delay_seconds.is_some_and(|delay| delay > MOST_DELAY_SECONDS) {
-            return Err(Problem::invalid("/delay_seconds", format!("must be at most {MOST_DELAY_SECONDS}")));
+        if self.delay_seconds.is_some_and(|delay| delay > MAX_DELAY_SECONDS) {
+            return Err(Problem::invalid("/delay_seconds", format!("must be at most {MAX_DELAY_SECONDS}")));
         }
-        if self.depends_on.len() > MOST_DEPENDENCIES {
-            return Err(Problem::invalid("/depends_on", format!("are at most {MOST_DEPENDENCIES}")));
+        if self.depends_on.len() > MAX_DEPENDENCIES {
+            return Err(Problem::invalid(
+                "/depends_on",
+                format!("must have at most {MAX_DEPENDENCIES} jobs"),
+            ));
         }
         if self.subject_type.is_some() != self.subject_id.is_some() {
-            return Err(Problem::invalid("/subject_id", "goes with subject_type"));
+            return Err(Problem::invalid(
+                "/subject_id",
+                "subject_type and subject_id must be given together",
+            ));
         }
         let mut job = NewJob::new(self.definition_key).tenant(caller.tenant());
         if let Some(payload) = self.payload {
@@ -158,10 +164,10 @@ impl From<Unmet> for IfUnmet {
 
 /// Enqueue a job
 ///
-/// Answers 201 once the job is durable, and 200 with the job that holds the dedupe key if there is one.
+/// Returns 201 once the job is durable, or 200 with the existing job that holds the dedupe key.
 #[utoipa::path(
     post, path = "/api/v1/jobs", tag = "jobs", request_body = NewJobBody,
-    responses((status = 201, body = JobCreated), (status = 200, body = JobCreated, description = "A job with this dedupe key is there already"))
+    responses((status = 201, body = JobCreated), (status = 200, body = JobCreated, description = "A job with this dedupe key exists"))
 )]
 pub(crate) async fn enqueue(
     State(app): State<App>,
@@ -175,10 +181,10 @@ pub(crate) async fn enqueue(
     if key.key.is_none() {
         let placed = app.queue().enqueue_as(tenant, &caller.actor(), &job).await?;
         let created = created(&app, &caller, definition_key, placed).await?;
-        return answer(status_of(&placed), &created);
+        return respond(status_of(&placed), &created);
     }
-    // Before the transaction, which holds the request's one connection. What was answered before is answered so again, also if
-    // the job would be refused now.
+    // Checked before the transaction, which holds the only connection of the request. A repeated request gets the stored response,
+    // even if the job would be rejected now.
     let checked = app.queue().check_job(&job).await;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
@@ -191,11 +197,11 @@ pub(crate) async fn enqueue(
     {
         created.definition_key = known.definition_key;
     }
-    keep(&acting, &key, status_of(&placed), &to_value(&created)?).await?;
+    store_response(&acting, &key, status_of(&placed), &to_value(&created)?).await?;
     let act = Act::new("job.enqueue", created.id)
         .after(&serde_json::json!({"definition_key": created.definition_key, "status": created.status}));
     acting.commit(&act).await?;
-    answer(status_of(&placed), &created)
+    respond(status_of(&placed), &created)
 }
 
 impl JobCreated {
@@ -222,7 +228,7 @@ async fn created(app: &App, caller: &Caller, key: String, placed: Placed) -> Res
     Ok(created)
 }
 
-fn answer(status: StatusCode, created: &JobCreated) -> Result<Response, Problem> {
+fn respond(status: StatusCode, created: &JobCreated) -> Result<Response, Problem> {
     let mut response = (status, Json(created)).into_response();
     if let Ok(place) = HeaderValue::from_str(&format!("/api/v1/jobs/{}", created.id)) {
         response.headers_mut().insert(header::LOCATION, place);
@@ -234,24 +240,24 @@ fn to_value(value: &impl Serialize) -> Result<serde_json::Value, Problem> {
     serde_json::to_value(value).map_err(|error| Problem::invalid("", error.to_string()))
 }
 
-/// Jobs to be.
+/// New jobs.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewJobs {
-    /// Each as in `POST /api/v1/jobs`, and each checked by itself.
+    /// Each as in `POST /api/v1/jobs`; each is validated separately.
     #[schema(min_items = 1, max_items = 1000, value_type = Vec<Object>)]
     jobs: Vec<Box<RawValue>>,
 }
 
-/// What became of each, in the order given.
+/// The results, in the order of the request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobsCreated {
-    /// How many are there now.
+    /// The number of created jobs.
     created: usize,
     results: Vec<JobResult>,
 }
 
-/// One of many: the job, or why there is none.
+/// The result for one job: the job, or the problem.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobResult {
     /// 201, 200 for a duplicate, or the status of the problem.
@@ -272,11 +278,11 @@ impl From<Problem> for JobResult {
     }
 }
 
-const MOST_JOBS: usize = 1000;
+const MAX_JOBS: usize = 1000;
 
 /// Enqueue many jobs
 ///
-/// Those that can be enqueued are, in one transaction; each has its own result.
+/// The valid jobs are enqueued in one transaction; each job has its own result.
 #[utoipa::path(
     post, path = "/api/v1/jobs/bulk", tag = "jobs", request_body = NewJobs,
     responses((status = 200, body = JobsCreated))
@@ -287,8 +293,8 @@ pub(crate) async fn enqueue_many(
     key: IdempotencyKey,
     body: Body<NewJobs>,
 ) -> Result<Response, Problem> {
-    if body.value.jobs.is_empty() || body.value.jobs.len() > MOST_JOBS {
-        return Err(Problem::invalid("/jobs", format!("must be 1 to {MOST_JOBS} jobs")));
+    if body.value.jobs.is_empty() || body.value.jobs.len() > MAX_JOBS {
+        return Err(Problem::invalid("/jobs", format!("must have 1 to {MAX_JOBS} jobs")));
     }
     if let Some(at) = body.value.jobs.iter().position(|job| !job.get().starts_with('{')) {
         return Err(Problem::invalid(format!("/jobs/{at}"), "must be an object"));
@@ -306,17 +312,17 @@ pub(crate) async fn enqueue_many(
             Err(problem) => (String::new(), Err(problem)),
         })
         .unzip();
-    let (valid, refusals) = check_each(app.queue(), &jobs).await?;
+    let (valid, problems) = check_each(app.queue(), &jobs).await?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);
     }
     let mut placed = acting.enqueue_each(&valid).await?.into_iter();
-    let results: Vec<JobResult> = refusals
+    let results: Vec<JobResult> = problems
         .into_iter()
         .zip(keys)
-        .map(|(refusal, key)| {
-            let one = refusal
+        .map(|(problem, key)| {
+            let one = problem
                 .map_or_else(|| placed.next().map_or_else(lost, |one| one.map_err(Problem::from)), Err);
             match one {
                 Ok(placed) => JobResult {
@@ -331,22 +337,22 @@ pub(crate) async fn enqueue_many(
         .collect();
     let created = results.iter().filter(|result| result.status == 201).count();
     let answer = to_value(&JobsCreated { created, results })?;
-    keep(&acting, &key, StatusCode::OK, &answer).await?;
+    store_response(&acting, &key, StatusCode::OK, &answer).await?;
     acting
         .commit(&Act::new("job.enqueue_many", created).after(&serde_json::json!({"created": created})))
         .await?;
     Ok(Json(answer).into_response())
 }
 
-/// Those that can be enqueued, and of each why it cannot, if so. Done before the transaction begins: see [`windlass::CheckedJob`].
+/// The valid jobs, and the problem of each invalid one. Done before the transaction begins: see [`windlass::CheckedJob`].
 async fn check_each<'a>(
     queue: &Queue,
     jobs: &'a [Result<NewJob, Problem>],
 ) -> Result<(Vec<CheckedJob<'a>>, Vec<Option<Problem>>), Problem> {
     let mut valid = Vec::with_capacity(jobs.len());
-    let mut refusals = Vec::with_capacity(jobs.len());
+    let mut problems = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let refusal = match job {
+        let problem = match job {
             Err(problem) => Some(problem.clone()),
             Ok(job) => match queue.check_job(job).await {
                 Ok(checked) => {
@@ -357,9 +363,9 @@ async fn check_each<'a>(
                 Err(error) => Some(error.into()),
             },
         };
-        refusals.push(refusal);
+        problems.push(problem);
     }
-    Ok((valid, refusals))
+    Ok((valid, problems))
 }
 
 fn lost() -> Result<Placed, Problem> {

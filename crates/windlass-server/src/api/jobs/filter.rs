@@ -1,4 +1,4 @@
-//! Which jobs: the same conditions in a list's address and in the body of a verb on many.
+//! The filter of jobs: the same conditions in the query of a list and in the body of an action on many jobs.
 
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
@@ -8,7 +8,7 @@ use windlass::{Filter, Source, State};
 use crate::auth::Caller;
 use crate::http::{Problem, Time, page_limit, page_offset};
 
-/// A job's status.
+/// The status of a job.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Status {
@@ -22,7 +22,7 @@ pub(crate) enum Status {
     Canceled,
 }
 
-/// Where a job comes from.
+/// The source of a job.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum JobSource {
@@ -32,7 +32,7 @@ pub(crate) enum JobSource {
     System,
 }
 
-/// Jobs that fit all that is given.
+/// Conditions that must all match.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FilterBody {
@@ -51,7 +51,7 @@ pub(crate) struct FilterBody {
     created_before: Option<Time>,
 }
 
-/// The conditions of a list, and where in it to look.
+/// The conditions of a list, and the page.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -67,22 +67,22 @@ pub(crate) struct ListQuery {
     subject: Option<String>,
     tag: Option<String>,
     correlation_id: Option<String>,
-    /// Held at this moment by the worker with this id.
+    /// Currently running on the worker with this id.
     worker: Option<String>,
-    /// An id, or a text to search for in subjects, keys, tags and payloads, as far as they are shown. A request searches
-    /// at most 5000 jobs; `next_cursor` goes on from there. A tenant has at most 2 searches at a time.
+    /// An id, or a text to search for in subjects, keys, tags and payloads, as far as they are shown. A request searches at most
+    /// 5000 jobs; `next_cursor` continues there. A tenant can have at most 2 searches at the same time.
     q: Option<String>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_after: Option<Time>,
     #[param(value_type = Option<String>, format = DateTime)]
     created_before: Option<Time>,
-    /// Jobs per page: 100, if not given.
+    /// The maximum number of jobs (default 100).
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u16>,
-    /// Leaves out the first so many. `cursor` goes on at any depth for the same price.
+    /// The number of jobs to skip. Prefer `cursor`, whose cost does not grow with the depth.
     #[param(minimum = 0, maximum = 10000)]
     offset: Option<u16>,
-    /// `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<Uuid>,
 }
 

@@ -1,4 +1,4 @@
-//! Reading many: lists and the summary.
+//! Lists of jobs, and the summary.
 
 use axum::Json;
 use axum::extract::State;
@@ -16,16 +16,16 @@ use crate::http::{App, Problem, Query};
 pub(crate) struct JobPage {
     #[schema(value_type = Vec<schema::Job>)]
     jobs: Vec<windlass::Job>,
-    /// For the next page; none after the last. A search may find fewer jobs than fit a page, or none, and still have one.
+    /// The cursor of the next page; null on the last page. A search may return fewer jobs than the limit, or none, and still have one.
     next_cursor: Option<Uuid>,
-    /// With `q`: how many jobs this request searched, from the newest or from the cursor on.
+    /// With `q`: the number of jobs that this request searched, starting at the newest or at the cursor.
     #[serde(skip_serializing_if = "Option::is_none")]
     searched: Option<usize>,
 }
 
 /// List jobs, newest first
 ///
-/// A page ends after `limit` jobs or about 4 MiB, whichever comes first; `next_cursor` goes on from there.
+/// A page ends after `limit` jobs or about 4 MiB, whichever comes first; `next_cursor` continues there.
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs", params(ListQuery), responses((status = 200, body = JobPage)))]
 pub(crate) async fn list(
     State(app): State<App>,
@@ -34,7 +34,7 @@ pub(crate) async fn list(
 ) -> Result<Json<JobPage>, Problem> {
     let filter = query.filter(&caller)?;
     let page = if filter.is_search() {
-        let _turn = app.searches().turn(caller.tenant()).await?;
+        let _permit = app.searches().permit(caller.tenant()).await?;
         app.queue().search(caller.reach(), &filter).await?
     } else {
         let looking = app.queue().look(caller.reach()).await?;
@@ -45,9 +45,10 @@ pub(crate) async fn list(
     Ok(Json(JobPage { jobs: page.jobs, next_cursor: page.next, searched: page.searched }))
 }
 
-/// How the tenant's jobs stand
+/// Count the jobs of the tenant
 ///
-/// Counts by status and the age of the oldest queued job, from counters: it costs the same at any number of jobs.
+/// Returns counts by status and the age of the oldest queued job. They come from counters, so the cost does not depend on the
+/// number of jobs.
 #[utoipa::path(get, path = "/api/v1/jobs/summary", tag = "jobs", responses((status = 200, body = schema::TenantSummary)))]
 pub(crate) async fn summary(
     State(app): State<App>,

@@ -1,4 +1,4 @@
-//! One job: reading it, its attempts, why it waits, and the verbs cancel and retry.
+//! One job: reading it, its attempts, why it is waiting, and the actions cancel and retry.
 
 use axum::Json;
 use axum::extract::State;
@@ -28,25 +28,25 @@ pub(crate) async fn read(
 pub(crate) struct Attempts {
     #[schema(value_type = Vec<schema::Attempt>)]
     attempts: Vec<windlass::Attempt>,
-    /// For the next page; none after the last.
+    /// The cursor of the next page; null on the last page.
     next_cursor: Option<i32>,
 }
 
-/// Which attempts.
+/// The page of the attempts.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct AttemptsQuery {
-    /// Attempts per page: 1000, if not given.
+    /// The maximum number of attempts (default 1000).
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u16>,
-    /// `next_cursor` of the page before.
+    /// The `next_cursor` of the previous page.
     cursor: Option<i32>,
 }
 
-/// Read a job's attempts
+/// List the attempts of a job
 ///
-/// A page ends after `limit` attempts or about 4 MiB, whichever comes first; `next_cursor` goes on from there.
+/// A page ends after `limit` attempts or about 4 MiB, whichever comes first; `next_cursor` continues there.
 #[utoipa::path(get, path = "/api/v1/jobs/{job_id}/attempts", tag = "jobs", params(("job_id" = uuid::Uuid, Path), AttemptsQuery), responses((status = 200, body = Attempts)))]
 pub(crate) async fn attempts(
     State(app): State<App>,
@@ -67,9 +67,9 @@ pub(crate) async fn attempts(
     Ok(Json(Attempts { attempts, next_cursor }))
 }
 
-/// Ask why a job is not running
+/// Explain why a job is not running
 ///
-/// The one reason that counts most, all of them, and what would change each.
+/// Returns the main reason, all reasons, and a remedy for each.
 #[utoipa::path(get, path = "/api/v1/jobs/{job_id}/why", tag = "jobs", params(("job_id" = uuid::Uuid, Path)), responses((status = 200, body = schema::Why)))]
 pub(crate) async fn why(
     State(app): State<App>,
@@ -84,9 +84,9 @@ pub(crate) async fn why(
 
 /// Cancel a job
 ///
-/// One that waits is canceled now. One that runs is asked to stop and stays `running` until its worker answers.
+/// A waiting job is canceled at once. A running job is asked to stop and stays `running` until its worker has ended it.
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/cancel", tag = "jobs", params(("job_id" = uuid::Uuid, Path)),
-    responses((status = 200, body = schema::Job), (status = 409, description = "It has ended already")))]
+    responses((status = 200, body = schema::Job), (status = 409, description = "The job has already ended")))]
 pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
@@ -95,15 +95,15 @@ pub(crate) async fn cancel(
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let before = acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
     if acting.cancel(id).await? == Canceled::AlreadyFinished {
-        let detail = format!("it has ended as {} already", before.status);
+        let detail = format!("the job has already ended with status {}", before.status);
         return Err(Problem::of(crate::http::ProblemKind::Conflict, detail));
     }
     finish(acting, "job.cancel", &before).await
 }
 
-/// Run a finished job once more
+/// Retry a finished job
 #[utoipa::path(post, path = "/api/v1/jobs/{job_id}/retry", tag = "jobs", params(("job_id" = uuid::Uuid, Path)),
-    responses((status = 200, body = schema::Job), (status = 409, description = "It has not ended, or another job holds its dedupe key")))]
+    responses((status = 200, body = schema::Job), (status = 409, description = "The job has not ended, or another job holds its dedupe key")))]
 pub(crate) async fn retry(
     State(app): State<App>,
     caller: Caller,
@@ -115,7 +115,7 @@ pub(crate) async fn retry(
     finish(acting, "job.retry", &before).await
 }
 
-/// Writes down what changed, and answers the job as it is now.
+/// Records the change, and returns the current job.
 async fn finish(
     acting: windlass::Acting,
     action: &'static str,

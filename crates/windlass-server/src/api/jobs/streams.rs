@@ -1,4 +1,4 @@
-//! Server-sent events: the log of a job while it runs, and word that something changed.
+//! Server-sent events: the log of a job while it runs, and changes of the job counts.
 
 use std::convert::Infallible;
 
@@ -11,12 +11,12 @@ use windlass::{LogChunk, LogPosition};
 use crate::auth::Caller;
 use crate::http::{App, Change, Follower, Id, More, Problem, Standing, changes, revoked};
 
-/// Follow a job's log
+/// Follow the log of a job
 ///
-/// Server-sent events `chunk` with `{position, stream, at, text}`, from the beginning or after `Last-Event-ID`, until the job has
-/// ended; then `end`. `revoked` is the last event if the credential may no longer read it.
+/// Sends server-sent events `chunk` with `{position, stream, at, text}`, from the beginning or after `Last-Event-ID`, until the
+/// job has ended; then `end`. The last event is `revoked` if the credential loses access.
 #[utoipa::path(get, path = "/api/v1/jobs/{job_id}/logs", tag = "jobs",
-    params(("job_id" = Uuid, Path), ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received")),
+    params(("job_id" = Uuid, Path), ("Last-Event-ID" = Option<String>, Header, description = "The id of the last received event")),
     responses((status = 200, content_type = "text/event-stream", body = String)))]
 pub(crate) async fn logs(
     State(app): State<App>,
@@ -31,8 +31,8 @@ pub(crate) async fn logs(
         Problem::of(crate::http::ProblemKind::BadRequest, "Last-Event-ID must be attempt.chunk")
     })?;
     let mut follower = Follower::new(app, caller, standing, job, after);
-    // The first look decides between a stream and a 404.
-    let first = follower.look().await?;
+    // The first read decides between a stream and a 404.
+    let first = follower.read().await?;
     let rest = stream::unfold(Some(follower), |follower| async move {
         let mut follower = follower?;
         match follower.next().await {
@@ -51,10 +51,10 @@ fn event(chunk: &LogChunk) -> Event {
     Event::default().event("chunk").id(chunk.position.to_string()).data(data)
 }
 
-/// Hear when something changed
+/// Follow the job counts
 ///
-/// Server-sent events `counts` with the counts by status, at once and whenever they differ, at most once a second. `revoked` is the last
-/// event if the credential may no longer read them.
+/// Sends server-sent events `counts` with the counts by status, first at once and then when they change, at most once a second.
+/// The last event is `revoked` if the credential loses access.
 #[utoipa::path(get, path = "/api/v1/jobs/stream", tag = "jobs", responses((status = 200, content_type = "text/event-stream", body = String)))]
 pub(crate) async fn watch(
     State(app): State<App>,
@@ -65,7 +65,7 @@ pub(crate) async fn watch(
         Change::Counts(summary) => Event::default()
             .event("counts")
             .data(serde_json::to_string(&summary).unwrap_or_else(|_| "{}".to_owned())),
-        Change::Nothing => Event::default().comment("nothing new"),
+        Change::Nothing => Event::default().comment("keep-alive"),
         Change::Revoked(problem) => revoked(&problem),
     });
     Sse::new(events.map(Ok)).keep_alive(KeepAlive::default())

@@ -1,4 +1,4 @@
-//! Legal holds: what must not be deleted, by retention or by hand.
+//! Legal holds: protect jobs from deletion, by retention or by request.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,9 +11,9 @@ use uuid::Uuid;
 use windlass::{Act, HoldOn, LegalHold};
 
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, keep, replay};
+use crate::http::{App, Body, Id, IdempotencyKey, Problem, replay, store_response};
 
-/// A hold to be: on one job, on the jobs of a subject, or, with neither, on everything of the tenant.
+/// A new hold: on one job, on the jobs of a subject, or, without either, on all data of the tenant.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(example = json!({"subject_type": "user", "subject_id": "7", "reason": "case 12"}))]
@@ -23,12 +23,12 @@ pub(crate) struct HoldBody {
     subject_type: Option<String>,
     #[schema(min_length = 1, max_length = 500)]
     subject_id: Option<String>,
-    /// Why it is kept.
+    /// The reason of the hold.
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }
 
-/// What must not be deleted.
+/// A legal hold.
 #[derive(Debug, Serialize, ToSchema)]
 #[allow(dead_code, reason = "the value is the library's own")]
 #[schema(as = LegalHold)]
@@ -43,7 +43,7 @@ pub(crate) struct HoldShown {
     created_at: String,
 }
 
-/// The tenant's holds, newest first.
+/// The holds of the tenant, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Holds {
     #[schema(value_type = Vec<HoldShown>)]
@@ -61,7 +61,7 @@ pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 
 /// Place a legal hold
 ///
-/// Pruning passes over what it names, and deleting that by hand is refused, until the hold is released.
+/// Until the hold is released, retention skips the held jobs, and requests to delete them are rejected.
 #[utoipa::path(post, path = "/api/v1/retention/holds", tag = "retention", request_body = HoldBody,
     responses((status = 201, body = HoldShown)))]
 pub(crate) async fn place(
@@ -76,26 +76,26 @@ pub(crate) async fn place(
         (None, Some(kind), Some(id)) => HoldOn::Subject { kind, id },
         (None, None, None) => HoldOn::Tenant,
         (None, Some(_), None) => {
-            return Err(Problem::invalid("/subject_id", "is needed beside subject_type"));
+            return Err(Problem::invalid("/subject_id", "is required with subject_type"));
         }
         (None, None, Some(_)) => {
-            return Err(Problem::invalid("/subject_type", "is needed beside subject_id"));
+            return Err(Problem::invalid("/subject_type", "is required with subject_id"));
         }
-        (Some(_), _, _) => return Err(Problem::invalid("/job_id", "cannot stand beside a subject")),
+        (Some(_), _, _) => return Err(Problem::invalid("/job_id", "cannot be combined with a subject")),
     };
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);
     }
     let hold = acting.hold(&what, &reason).await?;
-    keep(&acting, &key, StatusCode::CREATED, &json!(hold)).await?;
+    store_response(&acting, &key, StatusCode::CREATED, &json!(hold)).await?;
     acting.commit(&Act::new("hold.place", hold.id).after(&hold)).await?;
     Ok((StatusCode::CREATED, Json(hold)).into_response())
 }
 
 /// Release a legal hold
 ///
-/// What it kept goes as the rules of retention say.
+/// The retention rules apply again.
 #[utoipa::path(delete, path = "/api/v1/retention/holds/{hold_id}", tag = "retention", params(("hold_id" = Uuid, Path)),
     responses((status = 200, body = HoldShown)))]
 pub(crate) async fn release(

@@ -1,20 +1,20 @@
-//! Triggers as the OpenAPI document describes them; the values are the library's own.
+//! Triggers as the OpenAPI document describes them; the values come from the library.
 
-#![allow(dead_code, reason = "read by the document's generator alone")]
+#![allow(dead_code, reason = "only the OpenAPI generator reads them")]
 
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// A trigger as it is stored: its fields, and what the queue knows of it.
+/// A stored trigger: its fields and its state.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Trigger {
     id: Uuid,
     tenant_id: Uuid,
     definition_id: Uuid,
-    /// Rises with every edit; the ETag.
+    /// Incremented with every edit; the ETag.
     generation: i32,
-    /// The next instant that is not decided yet.
+    /// The next due instant.
     #[schema(format = DateTime)]
     next_due_at: Option<String>,
     /// The cron expression in words.
@@ -49,7 +49,7 @@ pub(crate) struct Trigger {
     ends_at: Option<String>,
 }
 
-/// What a trigger is made of; the names are written once, what must be there differs.
+/// The fields of a trigger, written once; the required ones differ.
 macro_rules! trigger_fields {
     ($(#[$about:meta])* $name:ident, $text:ty, $kind:ty) => {
         #[derive(Serialize, serde::Deserialize, ToSchema)]
@@ -61,16 +61,16 @@ macro_rules! trigger_fields {
             trigger_type: $kind,
             #[schema(min_length = 1, max_length = 200)]
             definition_key: $text,
-            /// Of an event trigger: a name, or a pattern such as `provider.*`.
+            /// Event triggers only: a name, or a pattern such as `provider.*`.
             #[schema(max_length = 200)]
             event_name: Option<String>,
-            /// Of an event trigger: what the payload must be like, by path.
+            /// Event triggers only: the conditions on the payload, by path.
             #[schema(value_type = Option<Object>)]
             conditions: Option<serde_json::Value>,
-            /// Of a schedule: five fields, or `@daily` and its like.
+            /// Schedules only: five fields, or a shorthand such as `@daily`.
             #[schema(max_length = 200)]
             cron_expr: Option<String>,
-            /// Of a schedule: an IANA zone; the tenant's, if not given.
+            /// Schedules only: an IANA time zone (default: that of the tenant).
             #[schema(max_length = 100)]
             timezone: Option<String>,
             #[schema(value_type = Option<Value>)]
@@ -97,13 +97,13 @@ macro_rules! trigger_fields {
 }
 
 trigger_fields!(
-    /// A trigger to be.
+    /// A new trigger.
     #[schema(example = json!({"label": "Nightly provider sync", "trigger_type": "schedule", "cron_expr": "0 2 * * *",
         "timezone": "America/New_York", "definition_key": "sync-dropbox", "payload_template": {"path_prefix": "/"}}))]
     NewTrigger, String, TriggerType
 );
 trigger_fields!(
-    /// Fields of a trigger; what is not given keeps its value.
+    /// Fields of a trigger; omitted fields keep their value.
     TriggerFields, Option<String>, Option<TriggerType>
 );
 
@@ -114,7 +114,7 @@ pub(crate) enum TriggerType {
     Schedule,
 }
 
-/// What becomes of instants that passed while no scheduler ran.
+/// What to do with instants that passed while no keeper was running.
 #[derive(Serialize, serde::Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Misfire {
@@ -123,7 +123,7 @@ pub(crate) enum Misfire {
     FireAll,
 }
 
-/// What happens when a job of the same trigger has not ended yet.
+/// What to do if the previous job of the trigger has not ended.
 #[derive(Serialize, serde::Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Overlap {
@@ -133,7 +133,7 @@ pub(crate) enum Overlap {
     CancelRunning,
 }
 
-/// What a trigger did about one instant, or about one event.
+/// The outcome of a trigger for one instant, or for one event.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Fire {
     trigger_id: Uuid,
@@ -146,14 +146,14 @@ pub(crate) struct Fire {
     outcome: String,
     reason: Option<String>,
     job_id: Option<Uuid>,
-    /// How long after its instant the job may start.
+    /// How long after its instant the job may start, in seconds.
     jitter_seconds: f64,
     event_id: Option<Uuid>,
     #[schema(format = DateTime)]
     decided_at: String,
 }
 
-/// What became of one instant that was asked for.
+/// The outcome of one requested instant.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct FireOutcome {
     #[schema(format = DateTime)]
@@ -164,12 +164,12 @@ pub(crate) struct FireOutcome {
     job_id: Option<Uuid>,
 }
 
-/// One run to come.
+/// One future run.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct DueRun {
     #[schema(format = DateTime)]
     due_at: String,
-    /// In the trigger's zone.
+    /// In the time zone of the trigger.
     #[schema(example = "2026-03-29T03:00:00+02:00")]
     local: String,
     /// moved_past_gap, first_of_two, second_of_two or clocks_changed
@@ -184,6 +184,6 @@ pub(crate) struct WouldFire {
     definition_key: String,
     #[schema(value_type = Value)]
     payload: Option<serde_json::Value>,
-    /// Why there would be no job.
+    /// Why no job would be created.
     reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What can be done with a trigger: look ahead and back, run it now, make up for a past range, try an event.
+//! Actions on triggers: preview, history, run now, backfill, and dry run of an event.
 
 use axum::Json;
 use axum::extract::State;
@@ -11,15 +11,15 @@ use windlass::{Act, Cron, DueRun, Fire, FireOutcome, NewEvent, WouldFire};
 
 use super::schema;
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, Time, keep, page_limit, replay};
+use crate::http::{App, Body, Id, IdempotencyKey, Problem, Query, Time, page_limit, replay, store_response};
 
-const MOST_PREVIEWED: usize = 1000;
+const MAX_PREVIEWED: usize = 1000;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PreviewQuery {
-    /// How many runs; 5, if not given.
+    /// The number of runs (default 5).
     #[param(minimum = 1, maximum = 1000)]
     count: Option<usize>,
 }
@@ -33,7 +33,9 @@ pub(crate) struct Preview {
     in_words: Option<String>,
 }
 
-/// The next runs of a schedule, in its zone, with changes of the clocks pointed out
+/// Preview the next runs of a schedule
+///
+/// In its time zone, with notes at daylight saving changes.
 #[utoipa::path(get, path = "/api/v1/jobs/triggers/{trigger_id}/preview", tag = "triggers",
     params(("trigger_id" = Uuid, Path), PreviewQuery), responses((status = 200, body = Preview)))]
 pub(crate) async fn preview(
@@ -56,14 +58,14 @@ pub(crate) async fn preview(
 pub(crate) struct PreviewBody {
     #[schema(example = "30 2 * * *", max_length = 200)]
     cron_expr: String,
-    /// The tenant's, if not given.
+    /// An IANA time zone (default: that of the tenant).
     #[schema(example = "Europe/Berlin", max_length = 100)]
     timezone: Option<String>,
     #[schema(minimum = 1, maximum = 1000)]
     count: Option<usize>,
 }
 
-/// The next runs of a schedule that is not stored yet
+/// Preview the next runs of a new schedule
 #[utoipa::path(post, path = "/api/v1/jobs/triggers/preview", tag = "triggers", request_body = PreviewBody, responses((status = 200, body = Preview)))]
 pub(crate) async fn preview_new(
     State(app): State<App>,
@@ -80,10 +82,10 @@ pub(crate) async fn preview_new(
 
 fn checked_count(count: Option<usize>, place: &str) -> Result<usize, Problem> {
     let count = count.unwrap_or(5);
-    if (1..=MOST_PREVIEWED).contains(&count) {
+    if (1..=MAX_PREVIEWED).contains(&count) {
         Ok(count)
     } else {
-        Err(Problem::invalid(place, format!("must be between 1 and {MOST_PREVIEWED}")))
+        Err(Problem::invalid(place, format!("must be between 1 and {MAX_PREVIEWED}")))
     }
 }
 
@@ -97,22 +99,22 @@ fn in_words(cron: Option<&str>) -> Option<String> {
 pub(crate) struct FiresQuery {
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u16>,
-    /// Only instants before this one: `next_cursor` of the page before.
+    /// Only instants before this one: the `next_cursor` of the previous page.
     #[param(value_type = Option<String>, format = DateTime)]
     before: Option<Time>,
 }
 
-/// What a trigger did, newest first.
+/// The history of a trigger, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Fires {
     #[schema(value_type = Vec<schema::Fire>)]
     fires: Vec<Fire>,
-    /// For the next page, as its `before`; none after the last.
+    /// The cursor of the next page, for `before`; null on the last page.
     #[schema(format = DateTime)]
     next_cursor: Option<String>,
 }
 
-/// Every instant of a trigger with what was done about it
+/// List the history of a trigger
 #[utoipa::path(get, path = "/api/v1/jobs/triggers/{trigger_id}/fires", tag = "triggers",
     params(("trigger_id" = Uuid, Path), FiresQuery), responses((status = 200, body = Fires)))]
 pub(crate) async fn fires(
@@ -133,18 +135,18 @@ pub(crate) async fn fires(
     Ok(Json(Fires { fires, next_cursor }))
 }
 
-/// What to run it with.
+/// The options of a run.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunBody {
-    /// Of a trigger that waits for events: the payload of an event that did not happen.
+    /// Event triggers only: the payload of a simulated event.
     #[schema(value_type = Option<Object>)]
     event: Option<Value>,
 }
 
 /// Run a trigger now
 ///
-/// Paused or not, as far as its overlap policy allows: the answer says `fired` with the job, or `skipped` with the reason.
+/// Also if it is paused. The overlap policy applies: the response is `fired` with the job, or `skipped` with the reason.
 #[utoipa::path(post, path = "/api/v1/jobs/triggers/{trigger_id}/run", tag = "triggers", request_body = RunBody,
     params(("trigger_id" = Uuid, Path)), responses((status = 201, body = schema::FireOutcome)))]
 pub(crate) async fn run(
@@ -159,7 +161,7 @@ pub(crate) async fn run(
         return Ok(again);
     }
     let fired = acting.run_trigger(id, body.value.event).await?;
-    keep(&acting, &key, StatusCode::CREATED, &json!(fired)).await?;
+    store_response(&acting, &key, StatusCode::CREATED, &json!(fired)).await?;
     acting.commit(&Act::new("trigger.run", id).after(&fired)).await?;
     Ok((StatusCode::CREATED, Json(fired)).into_response())
 }
@@ -170,19 +172,21 @@ pub(crate) async fn run(
 pub(crate) struct BackfillBody {
     from: Time,
     until: Time,
-    /// Only name the instants.
+    /// Only list the instants; enqueue nothing.
     #[serde(default)]
     dry_run: bool,
 }
 
-/// What became of the instants.
+/// The outcome of each instant.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Backfilled {
     #[schema(value_type = Vec<schema::FireOutcome>)]
     fires: Vec<FireOutcome>,
 }
 
-/// Fire the instants of a past range that were not fired yet, at most 1000
+/// Backfill a past range
+///
+/// Fires the instants of the range that have not fired yet, at most 1000.
 #[utoipa::path(post, path = "/api/v1/jobs/triggers/{trigger_id}/backfill", tag = "triggers", request_body = BackfillBody,
     params(("trigger_id" = Uuid, Path)), responses((status = 200, body = Backfilled)))]
 pub(crate) async fn backfill(
@@ -198,7 +202,7 @@ pub(crate) async fn backfill(
     Ok(Json(Backfilled { fires }))
 }
 
-/// An event that does not happen.
+/// A simulated event.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DryRunBody {
@@ -213,14 +217,16 @@ pub(crate) struct DryRunBody {
     payload: Option<Value>,
 }
 
-/// Which triggers would fire.
+/// The triggers that would fire.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DryRun {
     #[schema(value_type = Vec<schema::WouldFire>)]
     triggers: Vec<WouldFire>,
 }
 
-/// Which triggers an event would fire, with which payload
+/// Show which triggers an event would fire
+///
+/// Returns each matching trigger with the payload of its job. Nothing is enqueued.
 #[utoipa::path(post, path = "/api/v1/jobs/triggers/dry-run", tag = "triggers", request_body = DryRunBody, responses((status = 200, body = DryRun)))]
 pub(crate) async fn dry_run(
     State(app): State<App>,

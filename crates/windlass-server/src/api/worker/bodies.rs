@@ -1,4 +1,4 @@
-//! The bodies of the worker protocol, as they are written in JSON.
+//! The JSON bodies of the worker protocol.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -12,7 +12,7 @@ use crate::http::Problem;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RegisterBody {
-    /// The worker's own name; that of the credential without it.
+    /// The name of the worker (default: the name of the credential).
     #[schema(example = "mac-mini-3", min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9._:-]+$")]
     pub(crate) worker_id: Option<String>,
     #[serde(default)]
@@ -23,7 +23,7 @@ pub(crate) struct RegisterBody {
     pub(crate) definition_keys: Vec<String>,
     #[serde(default)]
     pub(crate) queues: Vec<String>,
-    /// Anything worth knowing about it, shown beside it.
+    /// Any metadata, shown with the worker.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
@@ -39,31 +39,31 @@ impl From<RegisterBody> for Introduction {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Registered {
     pub(crate) worker_id: String,
-    /// An operator asked it to take no more jobs: its claims stay empty.
+    /// The worker is drained: its claims return no jobs.
     pub(crate) is_quiet: bool,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ClaimBody {
-    /// The worker's own name; that of the credential without it.
+    /// The name of the worker (default: the name of the credential).
     #[schema(min_length = 1, max_length = 200, pattern = "^[A-Za-z0-9._:-]+$")]
     pub(crate) worker_id: Option<String>,
-    /// The definitions it can run; without them every definition in `queues`.
+    /// The definitions to claim (default: all in `queues`).
     #[serde(default)]
     #[schema(example = json!(["transcribe_start"]))]
     pub(crate) definition_keys: Vec<String>,
-    /// The queues to take from; every queue without them.
+    /// The queues to claim from (default: all).
     #[serde(default)]
     pub(crate) queues: Vec<String>,
     #[serde(default = "one")]
     #[schema(minimum = 1, maximum = 100, default = 1)]
     pub(crate) limit: usize,
-    /// How long to wait for the first job.
+    /// How long to wait for the first job, in seconds.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 60, default = 0)]
     pub(crate) wait_seconds: f64,
-    /// How long each job is safe from others without a heartbeat.
+    /// How long each job is held without a heartbeat, in seconds.
     #[serde(default = "a_minute")]
     #[schema(minimum = 1, maximum = 86400, default = 60)]
     pub(crate) lease_seconds: f64,
@@ -92,9 +92,9 @@ pub(crate) struct ClaimedJobs {
     pub(crate) jobs: Vec<PulledJob>,
 }
 
-/// A job that is yours until its lease ends.
+/// A claimed job.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "says what windlass::PulledJob looks like")]
+#[expect(dead_code, reason = "describes windlass::PulledJob")]
 pub(crate) struct ClaimedJob {
     id: Uuid,
     tenant_id: Uuid,
@@ -104,14 +104,14 @@ pub(crate) struct ClaimedJob {
     payload: (),
     attempt: i32,
     max_attempts: i16,
-    /// Failures counted before this attempt.
+    /// The number of failures before this attempt.
     failures: i16,
-    /// Opaque. Send it with every word about this attempt.
+    /// Opaque. Send it with every call about this attempt.
     fence: String,
     #[schema(format = DateTime)]
     lease_expires_at: String,
     lease_seconds: i32,
-    /// When the attempt is timed out, heartbeats or not.
+    /// When the attempt times out, with or without heartbeats.
     #[schema(format = DateTime)]
     deadline: String,
     subject_type: Option<String>,
@@ -129,9 +129,9 @@ pub(crate) struct ClaimedJob {
 pub(crate) struct HeartbeatBody {
     fence: String,
     progress: Option<ProgressBody>,
-    /// Lines for the attempt's log.
+    /// Lines for the log of the attempt.
     log: Option<LogLines>,
-    /// A new length of the lease; the one of the claim without it.
+    /// The new duration of the lease (default: that of the claim).
     #[schema(minimum = 1, maximum = 86400)]
     lease_seconds: Option<f64>,
 }
@@ -139,8 +139,8 @@ pub(crate) struct HeartbeatBody {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ProgressBody {
-    /// Held to 0 and 100.
-    // Read as f64, so that no number is out of range.
+    /// Limited to 0 to 100.
+    // Parsed as f64, so that no number is out of range.
     #[schema(value_type = Option<f32>)]
     percent: Option<f64>,
     message: Option<String>,
@@ -169,11 +169,11 @@ impl HeartbeatBody {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct HeartbeatAnswer {
+pub(crate) struct HeartbeatResponse {
     #[schema(format = DateTime)]
     pub(crate) lease_expires_at: String,
     pub(crate) lease_seconds: i32,
-    /// Stop the work and end the attempt in any way: it then ends as canceled.
+    /// Stop the work and settle the attempt in any way: the job then ends as canceled.
     pub(crate) cancel_requested: bool,
 }
 
@@ -181,13 +181,13 @@ pub(crate) struct HeartbeatAnswer {
 #[serde(deny_unknown_fields)]
 pub(crate) struct CompleteBody {
     pub(crate) fence: String,
-    /// Kept with the job.
+    /// The result of the job.
     #[schema(value_type = Option<Value>)]
     pub(crate) result: Option<Box<RawValue>>,
-    /// A reference to what the job made.
+    /// A reference to what the job created outside the database.
     #[schema(value_type = Option<Value>)]
     pub(crate) artifact: Option<Box<RawValue>>,
-    /// Jobs to enqueue with this success: both or neither.
+    /// Jobs to enqueue in the same transaction.
     #[serde(default)]
     #[schema(value_type = Vec<Object>)]
     pub(crate) next: Vec<NewJob>,
@@ -249,9 +249,9 @@ pub(crate) struct ReleaseBody {
     pub(crate) fence: String,
 }
 
-/// What became of the job.
+/// The new status of the job.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct NowIs {
+pub(crate) struct JobStatus {
     #[schema(example = "succeeded")]
     pub(crate) status: String,
 }

@@ -1,4 +1,4 @@
-//! `windlass jobs cancel` and `retry`: on ids, or on all that match.
+//! `windlass jobs cancel` and `retry`: by ids, or by a filter.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,7 +9,9 @@ use crate::cli::client::{Client, segment};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
-/// Cancels jobs: at once if they wait, by request if they run.
+/// Cancel jobs: waiting ones at once, running ones by request.
+///
+/// A running job is asked to stop and ends as canceled when its handler has stopped. Give ids, or conditions that select the jobs.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass jobs cancel 0199…\n  \
     windlass jobs cancel --status queued --definition sync-dropbox --dry-run")]
@@ -18,7 +20,9 @@ pub(super) struct Cancel {
     act: Act,
 }
 
-/// Runs finished jobs once more, each with a fresh budget of attempts.
+/// Queue finished jobs again.
+///
+/// Each job starts again with all its attempts. Give ids, or conditions that select the jobs.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass jobs retry 0199…\n  \
     windlass jobs retry --status dead_letter --definition sync-dropbox")]
@@ -29,13 +33,13 @@ pub(super) struct Retry {
 
 #[derive(Debug, Args)]
 struct Act {
-    /// The jobs' ids
+    /// The ids of the jobs
     ids: Vec<String>,
 
     #[command(flatten)]
     which: Which,
 
-    /// Only says how many it would touch
+    /// Only count the jobs that would be changed
     #[arg(long)]
     dry_run: bool,
 }
@@ -56,9 +60,9 @@ impl Act {
     async fn run(&self, global: &Global, verb: &str) -> Result<Exit, Failure> {
         let client = global.client().await?;
         match (self.ids.is_empty(), self.which.is_empty()) {
-            (true, true) => Err(Failure::usage(format!("which jobs to {verb}?"))
-                .advise("name ids, or conditions such as --status dead_letter (--dry-run counts first)")),
-            (false, false) => Err(Failure::usage("name ids or conditions, not both")),
+            (true, true) => Err(Failure::usage(format!("no jobs to {verb} are given"))
+                .advise("give ids, or conditions such as --status dead_letter (--dry-run only counts)")),
+            (false, false) => Err(Failure::usage("give ids or conditions, not both")),
             (false, true) if !self.dry_run => self.run_each(global, &client, verb).await,
             (has_no_ids, _) => {
                 let which = if has_no_ids {
@@ -71,7 +75,7 @@ impl Act {
         }
     }
 
-    /// Each by itself: one that cannot be done does not keep the others waiting, and its code is the one that ends this.
+    /// One call per job: a failed one does not stop the others; the exit code is that of the first failure.
     async fn run_each(&self, global: &Global, client: &Client, verb: &str) -> Result<Exit, Failure> {
         let mut jobs = Vec::new();
         let mut failed = None;
@@ -92,8 +96,8 @@ impl Act {
         Ok(failed.unwrap_or(Exit::Success))
     }
 
-    /// A call takes a thousand jobs at most; what it changed no longer fits, so the next call meets others. One that was only
-    /// asked to stop still runs, so a call that met nobody new is the last.
+    /// One call changes at most a thousand jobs. Changed jobs no longer match, so the next call finds others. A running job that
+    /// was asked to stop still matches, so the loop ends with a call that finds no new job.
     async fn run_many(
         &self,
         global: &Global,
@@ -103,26 +107,25 @@ impl Act {
     ) -> Result<Exit, Failure> {
         body["dry_run"] = json!(self.dry_run);
         let (mut matched, mut changed) = (0, 0);
-        let mut met = std::collections::HashSet::new();
+        let mut seen = std::collections::HashSet::new();
         loop {
-            let answer = client.post(&format!("/api/v1/jobs/{verb}"), body.clone()).await?;
-            let count = |key: &str| print::at(&answer, key).as_u64().unwrap_or(0);
+            let response = client.post(&format!("/api/v1/jobs/{verb}"), body.clone()).await?;
+            let count = |key: &str| print::at(&response, key).as_u64().unwrap_or(0);
             matched += count("matched");
             changed += count("changed");
-            let ids = print::at(&answer, "results").as_array().into_iter().flatten();
-            let is_new = ids.filter(|one| met.insert(print::text(print::at(one, "id")))).count() > 0;
-            let goes_on = print::at(&answer, "has_more") == true && count("changed") > 0 && is_new;
-            if goes_on {
+            let ids = print::at(&response, "results").as_array().into_iter().flatten();
+            let is_new = ids.filter(|one| seen.insert(print::text(print::at(one, "id")))).count() > 0;
+            let has_more = print::at(&response, "has_more") == true;
+            if has_more && count("changed") > 0 && is_new {
                 continue;
             }
-            let has_more = print::at(&answer, "has_more") == true;
             if global.json {
                 print::json(
                     &json!({"dry_run": self.dry_run, "matched": matched, "changed": changed, "has_more": has_more}),
                 )?;
             } else if self.dry_run {
                 let more = if has_more { " or more" } else { "" };
-                print::line(format!("{verb}: would meet {matched}{more} jobs"))?;
+                print::line(format!("{verb}: {matched}{more} jobs match"))?;
             } else {
                 print::line(format!("{verb}: {changed} of {matched} jobs"))?;
             }
@@ -133,5 +136,9 @@ impl Act {
 
 fn outcome(job: &Value) -> String {
     let status = print::text(print::at(job, "status"));
-    if print::at(job, "cancel_requested_at").is_null() { status } else { format!("{status}, asked to stop") }
+    if print::at(job, "cancel_requested_at").is_null() {
+        status
+    } else {
+        format!("{status}, cancel requested")
+    }
 }

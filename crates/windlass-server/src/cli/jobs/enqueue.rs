@@ -11,9 +11,9 @@ use crate::cli::Global;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
-/// Enqueues a job.
+/// Enqueue a job.
 ///
-/// Prints its id; with --wait it follows the job to its end, and the exit code says how that was.
+/// Prints the id of the job. With --wait it waits until the job has ended; the exit code is 0 if it succeeded and 1 if not.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass jobs enqueue sync-dropbox --payload '{\"provider_id\": \"…\"}' --tenant acme\n  \
@@ -21,39 +21,39 @@ use crate::cli::print;
     generate | windlass jobs enqueue import --payload - --wait"
 )]
 pub(super) struct Enqueue {
-    /// The definition's key
+    /// The key of the definition
     #[arg(value_name = "KEY")]
     definition_key: String,
 
-    /// The payload as JSON; `-` reads it from standard input
+    /// The payload as JSON; `-` reads standard input [default: {}]
     #[arg(long, short, value_name = "JSON")]
     payload: Option<String>,
 
-    /// Sets one field of the payload; the value is JSON where it can be, else text
+    /// Set one field of the payload; the value is parsed as JSON if possible, else it is a string
     #[arg(long, short, value_name = "NAME=VALUE")]
     set: Vec<String>,
 
-    /// Lower runs first
+    /// 0 to 1000; lower numbers run first
     #[arg(long)]
     priority: Option<i32>,
 
-    /// Not before this instant, such as 2026-02-16T10:30:00Z
+    /// Do not start before this instant, such as 2026-02-16T10:30:00Z
     #[arg(long, value_name = "INSTANT", conflicts_with = "delay")]
     at: Option<Timestamp>,
 
-    /// Not before this time has passed, such as 90s, 5m or 2h
-    #[arg(long = "in", value_name = "SPAN", value_parser = span)]
+    /// Do not start before this much time has passed, such as 90s, 5m or 2h
+    #[arg(long = "in", value_name = "DURATION", value_parser = span)]
     delay: Option<SignedDuration>,
 
-    /// While a job with this key waits or runs, no second one is made
+    /// Do not enqueue the job if an active job has the same key
     #[arg(long, value_name = "KEY")]
     dedupe_key: Option<String>,
 
-    /// Groups jobs of one request
+    /// An id shared by the jobs of one request
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
 
-    /// Waits for its end with a progress bar
+    /// Wait until the job has ended, with a progress bar
     #[arg(long, short)]
     wait: bool,
 }
@@ -97,7 +97,7 @@ impl Enqueue {
             None => "{}".to_owned(),
         };
         let mut payload: Value = serde_json::from_str(&text).map_err(|error| {
-            Failure::usage(format!("--payload is no JSON: {error}"))
+            Failure::usage(format!("--payload is not valid JSON: {error}"))
                 .advise("quote it: --payload '{\"name\": \"value\"}'")
         })?;
         for pair in &self.set {
@@ -107,7 +107,7 @@ impl Enqueue {
             let value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
             match payload.as_object_mut() {
                 Some(fields) => fields.insert(name.to_owned(), value),
-                None => return Err(Failure::usage("--set needs a payload that is an object")),
+                None => return Err(Failure::usage("--set requires a payload that is a JSON object")),
             };
         }
         Ok(payload)
@@ -116,5 +116,5 @@ impl Enqueue {
 
 /// `90s`, `5m`, `2h`, `1h30m`.
 pub(super) fn span(text: &str) -> Result<SignedDuration, String> {
-    text.parse::<SignedDuration>().map_err(|_| "must be a span such as 90s, 5m or 2h".to_owned())
+    text.parse::<SignedDuration>().map_err(|_| "must be a duration such as 90s, 5m or 2h".to_owned())
 }

@@ -9,38 +9,38 @@ use crate::cli::client::list_of;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print::{self, Show};
 
-/// Which jobs are meant; all given conditions must hold.
+/// The conditions that select jobs; all of them must match.
 #[derive(Debug, Args, Default)]
 pub(super) struct Which {
-    /// Of this status: queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled
+    /// Only with this status: queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled
     #[arg(long, value_name = "STATUS")]
     pub(super) status: Option<String>,
 
-    /// Of this definition
+    /// Only of this definition
     #[arg(long, value_name = "KEY")]
     pub(super) definition: Option<String>,
 
-    /// In this queue
+    /// Only in this queue
     #[arg(long)]
     pub(super) queue: Option<String>,
 
-    /// From this source: manual, event, schedule, system
+    /// Only from this source: manual, event, schedule, system
     #[arg(long)]
     pub(super) source: Option<String>,
 
-    /// With this tag
+    /// Only with this tag
     #[arg(long)]
     pub(super) tag: Option<String>,
 
-    /// With this correlation id
+    /// Only with this correlation id
     #[arg(long, value_name = "ID")]
     pub(super) correlation_id: Option<String>,
 
-    /// Created at this instant or later
+    /// Only created at this instant or later
     #[arg(long, value_name = "INSTANT")]
     pub(super) created_after: Option<Timestamp>,
 
-    /// Created before this instant
+    /// Only created before this instant
     #[arg(long, value_name = "INSTANT")]
     pub(super) created_before: Option<Timestamp>,
 }
@@ -72,7 +72,7 @@ impl Which {
     }
 }
 
-/// Lists jobs, newest first.
+/// List jobs, newest first.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass jobs list --tenant acme --status dead_letter\n  \
     windlass jobs list --definition sync-dropbox --limit 20\n  windlass jobs list --json | jq -r '.jobs[].id'")]
@@ -80,11 +80,11 @@ pub(super) struct List {
     #[command(flatten)]
     which: Which,
 
-    /// At most this many
+    /// The maximum number of jobs
     #[arg(long, default_value_t = 50)]
     limit: u16,
 
-    /// Goes on after the page that gave this
+    /// The cursor of the previous page
     #[arg(long)]
     cursor: Option<String>,
 }
@@ -103,15 +103,15 @@ impl List {
             &list_of(&page),
             &[
                 ("ID", Show::Plain("id")),
-                ("COMMAND", Show::Plain("definition_key")),
+                ("DEFINITION", Show::Plain("definition_key")),
                 ("STATUS", Show::Plain("status")),
-                ("TRIES", Show::With(tries)),
+                ("ATTEMPTS", Show::With(attempts)),
                 ("QUEUED", Show::Age("queued_at")),
                 ("FINISHED", Show::Age("finished_at")),
                 ("SOURCE", Show::Plain("source")),
                 ("ERROR", Show::Cut("last_error", 40)),
             ],
-            "no jobs; `windlass jobs enqueue KEY` makes one",
+            "no jobs; `windlass jobs enqueue KEY` enqueues one",
         )?;
         if let Some(cursor) = page.get("next_cursor").and_then(Value::as_str) {
             print::note(format!("more: --cursor {cursor}"));
@@ -120,7 +120,7 @@ impl List {
     }
 }
 
-pub(super) fn tries(job: &Value) -> String {
+pub(super) fn attempts(job: &Value) -> String {
     format!(
         "{}/{}",
         print::text(print::at(job, "attempt_count")),

@@ -3,19 +3,19 @@
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::list::tries;
+use super::list::attempts;
 use crate::cli::Global;
 use crate::cli::client::{list_of, segment};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print::{self, at, text};
 
-/// Shows one job with its attempts, and why it waits if it does.
+/// Show one job, its attempts, and why it is waiting.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass jobs show 0199…\n  windlass jobs show 0199… --json | jq .attempts"
 )]
 pub(super) struct Show {
-    /// The job's id
+    /// The id of the job
     id: String,
 }
 
@@ -54,12 +54,12 @@ fn print_job(job: &Value, why: &Value) -> Result<(), Failure> {
     let subject = [text(at(job, "subject_type")), text(at(job, "subject_id"))].join(" ");
     print::facts(&[
         ("id", text(at(job, "id"))),
-        ("command", text(at(job, "definition_key"))),
+        ("definition", text(at(job, "definition_key"))),
         ("status", text(at(job, "status"))),
         ("why", reason.trim().to_owned()),
         ("error", text(at(job, "last_error"))),
         ("reason", text(at(job, "reason"))),
-        ("tries", tries(job)),
+        ("attempts", attempts(job)),
         ("progress", progress(job)),
         ("tenant", text(at(job, "tenant_id"))),
         ("queue", text(at(job, "queue"))),

@@ -10,13 +10,14 @@ use crate::cli::client::segment;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::print;
 
-/// Follows what a job prints, until it ends or ctrl-C.
+/// Follow the log of a job.
 ///
-/// What the job writes to standard error comes out on standard error here, too.
+/// It prints the log from the beginning, and ends when the job has ended or ctrl-C is pressed. The job's standard error is
+/// written to standard error.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  windlass jobs tail 0199…")]
 pub(super) struct Tail {
-    /// The job's id
+    /// The id of the job
     id: String,
 }
 
@@ -36,7 +37,7 @@ impl Tail {
             if name == "revoked" {
                 let about: Value = serde_json::from_str(&data).unwrap_or_default();
                 let detail = about["detail"].as_str().unwrap_or("the credential is no longer valid");
-                return Err(Failure::new(Exit::Denied, format!("the log is no longer shown: {detail}")));
+                return Err(Failure::new(Exit::Denied, format!("access to the log was revoked: {detail}")));
             }
             if global.json {
                 print::line(&data)?;
@@ -54,7 +55,7 @@ impl Tail {
     }
 }
 
-/// Chunks carry their own line ends; a bare line gets one.
+/// Chunks contain their own line ends; a single line gets one.
 fn write_out(out: &mut impl Write, text: &str) -> Result<(), Failure> {
     out.write_all(text.as_bytes())?;
     if !text.ends_with('\n') {

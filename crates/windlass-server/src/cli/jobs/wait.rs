@@ -17,20 +17,20 @@ use crate::cli::print;
 
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Waits until jobs have ended.
+/// Wait until jobs have ended; exit code 1 if one did not succeed.
 ///
-/// On a terminal it shows how far they are. Ends with 0 if all succeeded and with 1 if one did not.
+/// On a terminal it shows their progress. The exit code is 0 if all succeeded and 1 if one did not.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  windlass jobs wait 0199…\n  windlass jobs wait $A $B --timeout 10m && echo done"
 )]
 pub(super) struct Wait {
-    /// The jobs' ids
+    /// The ids of the jobs
     #[arg(required = true)]
     ids: Vec<String>,
 
-    /// Gives up after this time, such as 90s or 10m
-    #[arg(long, value_name = "SPAN", value_parser = span)]
+    /// Stop waiting after this time, such as 90s or 10m
+    #[arg(long, value_name = "DURATION", value_parser = span)]
     timeout: Option<SignedDuration>,
 }
 
@@ -41,7 +41,7 @@ impl Wait {
     }
 }
 
-/// Looks at the jobs until all have ended.
+/// Polls the jobs until all have ended.
 pub(super) async fn until_ended(
     client: &Client,
     ids: &[String],
@@ -53,7 +53,7 @@ pub(super) async fn until_ended(
     let mut ended: BTreeMap<&str, Value> = BTreeMap::new();
     while ended.len() < ids.len() {
         let mut sum = ended.len() as f64 * 100.0;
-        let mut word = String::new();
+        let mut state = String::new();
         for id in ids.iter().filter(|id| !ended.contains_key(id.as_str())).cloned().collect::<Vec<_>>() {
             let job = client.get(&format!("/api/v1/jobs/{}", segment(&id)), &[]).await?;
             let status = print::text(print::at(&job, "status"));
@@ -65,10 +65,10 @@ pub(super) async fn until_ended(
             }
             sum += print::at(&job, "progress_percent").as_f64().unwrap_or(0.0);
             let message = print::text(print::at(&job, "progress_message"));
-            word = if message.is_empty() { status } else { format!("{status}: {message}") };
+            state = if message.is_empty() { status } else { format!("{status}: {message}") };
         }
         bar.set_position((sum / ids.len() as f64) as u64);
-        bar.set_message(word.clone());
+        bar.set_message(state.clone());
         if ended.len() == ids.len() {
             break;
         }
@@ -77,9 +77,9 @@ pub(super) async fn until_ended(
             let left = ids.len() - ended.len();
             return Err(Failure::new(
                 Exit::Negative,
-                format!("{left} of {} jobs have not ended; the last is {word}", ids.len()),
+                format!("{left} of {} jobs have not ended; the last is {state}", ids.len()),
             )
-            .advise("`windlass jobs show ID` says why it waits"));
+            .advise("`windlass jobs show ID` shows why it is waiting"));
         }
         tokio::select! {
             () = tokio::time::sleep(EVERY) => {}
@@ -113,7 +113,7 @@ fn report(ended: &BTreeMap<&str, Value>, as_json: bool) -> Result<Exit, Failure>
     Ok(exit)
 }
 
-/// Drawn on standard error, and only for a person.
+/// Drawn on standard error, and only on a terminal.
 fn bar(jobs: usize) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

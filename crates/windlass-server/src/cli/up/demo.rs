@@ -1,4 +1,4 @@
-//! The demo: two tenants, a worker, schedules, and an application in which things happen and which asks for things.
+//! The demo: two tenants, a worker, schedules, and a simulated application that emits events and enqueues jobs.
 
 mod triggers;
 
@@ -13,16 +13,16 @@ use super::handlers::{RecomputeTags, RecomputeZeroshot, SyncDropbox, TrainModels
 use crate::cli::exit::Failure;
 use crate::config::Configuration;
 
-/// A tenant, and how many jobs it asks for at a time.
+/// A tenant, and the number of jobs it enqueues per round.
 pub(super) struct Tenant {
     id: Uuid,
     burst: u16,
 }
 
-/// Often enough that something moves on the page, seldom enough that one can read it.
+/// Often enough that something changes on the page, rarely enough that it can be read.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Makes what is not there yet.
+/// Creates the tenants that do not exist yet.
 pub(super) async fn prepare(queue: &Queue) -> Result<Vec<Tenant>, Failure> {
     let acme = queue.ensure_tenant("acme", "Acme Pictures", 1).await?;
     let bcg = queue.ensure_tenant("bcg", "BCG Archive", 1).await?;
@@ -44,12 +44,12 @@ pub(super) async fn worker(queue: &Queue, configuration: &Configuration) -> Resu
     Ok(worker)
 }
 
-/// Asks and emits until told to stop.
+/// Enqueues jobs and emits events until it is stopped.
 pub(super) async fn produce(queue: Queue, tenants: Vec<Tenant>, stop: CancellationToken) {
-    // Here and not before it is ready, which should be soon.
+    // Done here, so that it does not delay the start of the server.
     for tenant in &tenants {
         if let Err(error) = triggers::ensure(&queue, tenant.id).await {
-            tracing::warn!(%error, "the demo's triggers were not made");
+            tracing::warn!(%error, "cannot create the triggers of the demo");
         }
     }
     let mut ticks = tokio::time::interval(EVERY);
@@ -59,24 +59,24 @@ pub(super) async fn produce(queue: Queue, tenants: Vec<Tenant>, stop: Cancellati
             _ = ticks.tick() => {}
         }
         for tenant in &tenants {
-            if let Err(error) = happen(&queue, tenant, turn).await {
-                tracing::warn!(%error, "the demo's jobs were not enqueued");
+            if let Err(error) = run_round(&queue, tenant, turn).await {
+                tracing::warn!(%error, "cannot enqueue the jobs of the demo");
             }
         }
     }
 }
 
-async fn happen(queue: &Queue, tenant: &Tenant, turn: u64) -> windlass::Result<()> {
-    // All four events in the first round, so that there is something to look at.
+async fn run_round(queue: &Queue, tenant: &Tenant, turn: u64) -> windlass::Result<()> {
+    // All four events in the first round, so that there is something to see.
     for turn in if turn == 0 { 0..4 } else { turn + 3..turn + 4 } {
         triggers::emit(queue, tenant.id, turn).await?;
     }
-    ask(queue, tenant).await
+    enqueue_jobs(queue, tenant).await
 }
 
-async fn ask(queue: &Queue, tenant: &Tenant) -> windlass::Result<()> {
+async fn enqueue_jobs(queue: &Queue, tenant: &Tenant) -> windlass::Result<()> {
     let providers = (0..tenant.burst).map(|number| {
-        // The same ones in every round, so that a sync that still runs is not started twice.
+        // The same providers in every round, so that a running sync is not started twice.
         let provider = Uuid::from_u128(tenant.id.as_u128() ^ u128::from(number));
         NewJob::new("sync-dropbox")
             .payload(&json!({"provider_id": provider, "path_prefix": "/"}))
@@ -88,7 +88,7 @@ async fn ask(queue: &Queue, tenant: &Tenant) -> windlass::Result<()> {
     for job in &jobs {
         queue.enqueue(job).await?;
     }
-    // Trained after the pictures of this round are in: blocked until the sync has succeeded.
+    // Blocked until the sync of this round has succeeded.
     let sync = NewJob::new("sync-dropbox").payload(&json!({"provider_id": Uuid::new_v4()})).tenant(tenant.id);
     let sync = queue.enqueue(&sync.priority(200)).await?;
     let keywords = rand::random_range(5..30_u16);

@@ -1,7 +1,7 @@
-//! The examples that `windlass up --example NAME` runs. Each is a folder of the repository, carried inside the program and
-//! written to the data directory; its `run.sh` sets it up and starts its programs, the way its README tells a person to.
+//! The examples that `windlass up --example NAME` runs. Each is a folder of the repository, embedded in the binary and
+//! written to the data directory; its `run.sh` sets it up and starts its programs, as its README describes.
 //!
-//! How it stops: all its programs are one process group, which is asked to end together and waited for.
+//! How it stops: all its programs are one process group, which is signaled and waited for.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -16,12 +16,12 @@ use crate::cli::exit::Failure;
 /// A folder of `examples/`.
 pub(super) struct Example {
     name: &'static str,
-    /// The programs it starts, each with Debian's package that has it.
+    /// The programs it starts, each with its Debian package.
     needs: &'static [(&'static str, &'static str)],
     files: &'static [(&'static str, &'static str)],
-    /// Whose jobs it makes first.
+    /// The tenant of its first jobs.
     pub(super) tenant: &'static str,
-    /// What to try; `DATABASE` stands for the address of the database.
+    /// What to try; `DATABASE` is replaced with the URL of the database.
     hint: &'static str,
 }
 
@@ -106,7 +106,7 @@ const ALL: [Example; 5] = [
             "node_modules/windlass-client/job-queue.js" from "clients/typescript/job-queue.js",
         ],
         tenant: "default",
-        hint: "psql DATABASE -c 'select * from call_artifacts'    (what the four stages of a call have made)",
+        hint: "psql DATABASE -c 'select * from call_artifacts'    (the results of the four stages of a call)",
     },
     Example {
         name: "zoltag",
@@ -120,7 +120,7 @@ const ALL: [Example; 5] = [
             "run.sh" from "examples/zoltag/run.sh",
         ],
         tenant: "acme",
-        hint: "look there at the jobs of acme and of bcg, and at the workers: one of three was killed in a run",
+        hint: "look at the jobs of acme and bcg, and at the workers: one of three was killed while it ran a job",
     },
 ];
 
@@ -131,12 +131,12 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
 pub(super) fn find(name: &str) -> Result<&'static Example, Failure> {
     ALL.iter().find(|example| example.name == name).ok_or_else(|| {
         let known: Vec<&str> = names().collect();
-        Failure::usage(format!("there is no example {name:?}"))
-            .advise(format!("known are {}", known.join(", ")))
+        Failure::usage(format!("example {name:?} not found"))
+            .advise(format!("the examples are {}", known.join(", ")))
     })
 }
 
-/// What an example's programs are told of the windlass that they work with.
+/// The environment of an example's programs.
 pub(super) struct Surroundings<'a> {
     pub(super) data_dir: &'a Path,
     pub(super) database_url: &'a str,
@@ -144,7 +144,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) token_file: &'a Path,
 }
 
-/// An example at work.
+/// A running example.
 pub(super) struct Running(Child);
 
 impl Example {
@@ -154,7 +154,7 @@ impl Example {
         self.hint.replace("DATABASE", &database)
     }
 
-    /// Before anything is started: a program that is missing would only be met in the middle.
+    /// Before anything is started, so that a missing program is not found halfway.
     pub(super) fn check_needs(&self) -> Result<(), Failure> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let is_there =
@@ -210,8 +210,8 @@ impl Example {
 }
 
 impl Running {
-    /// Resolves if its script ends by itself and not well.
-    pub(super) async fn broke(&mut self) -> std::process::ExitStatus {
+    /// Resolves if its script fails.
+    pub(super) async fn failure(&mut self) -> std::process::ExitStatus {
         match self.0.wait().await {
             Ok(status) if !status.success() => status,
             _ => std::future::pending().await,
@@ -221,7 +221,7 @@ impl Running {
     pub(super) async fn stop(mut self) {
         let group = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(group) = group {
-            // It may have ended by itself; then there is nobody to tell.
+            // If it has already ended, there is nothing to signal.
             let _ = kill_process_group(group, Signal::TERM);
         }
         let _ = self.0.wait().await;

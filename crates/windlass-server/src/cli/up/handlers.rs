@@ -1,5 +1,5 @@
-//! What the demo's worker runs: the four commands of a picture library. They report progress and log lines; one is tried
-//! again now and then, one polls another service, and one fails for good now and then. Each is a few lines, as an application's would be.
+//! The handlers of the demo: four job definitions of a picture library. They report progress and log lines; one is sometimes
+//! retried, one polls another service, and one sometimes fails permanently. Each is a few lines, as in an application.
 
 use std::time::Duration;
 
@@ -42,11 +42,11 @@ impl Handler for SyncDropbox {
     }
 
     fn definition(&self) -> Definition {
-        remembered(Self::KEY).description("Sync provider updates for tenant; chains a recompute of its tags")
+        short_lived(Self::KEY).description("Sync provider updates for tenant; chains a recompute of its tags")
     }
 }
 
-/// The provider does not always answer: retried with backoff, a dead letter when it never does.
+/// The service sometimes fails: retried with backoff, a dead letter when it runs out of attempts.
 pub(super) struct RecomputeTags;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -60,10 +60,10 @@ impl Handler for RecomputeTags {
     type Args = Model;
 
     async fn run(&self, job: &Context, model: Model) -> Result<Done, Failure> {
-        job.log(&format!("asking the service for {}, attempt {}", model.model, job.attempt()));
+        job.log(&format!("calling the service for {}, attempt {}", model.model, job.attempt()));
         step(job, 100, 600).await?;
         if rand::random::<f64>() < 0.3 {
-            return Err(Failure::retry(format!("the service for {} answered 503", model.model)));
+            return Err(Failure::retry(format!("the service for {} returned 503", model.model)));
         }
         Ok(Done::new().result(&json!({"model": model.model, "tagged": rand::random_range(10..400)})))
     }
@@ -76,13 +76,13 @@ impl Handler for RecomputeTags {
             cap_seconds: 30.0,
             jitter: 0.3,
         };
-        remembered(Self::KEY)
-            .description("Recompute tags with a trained model; its service is sometimes away")
+        short_lived(Self::KEY)
+            .description("Recompute tags with a trained model; its service is sometimes unavailable")
             .backoff(backoff)
     }
 }
 
-/// Starts an operation elsewhere and asks until it is done, without holding a slot in between.
+/// Starts an operation of another service and polls until it is done, without holding a slot in between.
 pub(super) struct RecomputeZeroshot;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -106,12 +106,12 @@ impl Handler for RecomputeZeroshot {
     }
 
     fn definition(&self) -> Definition {
-        remembered(Self::KEY)
+        short_lived(Self::KEY)
             .description("Recompute tags without training; polls until the operation is done")
     }
 }
 
-/// Long, with progress; can be canceled; once in a while its input is bad and no retry helps.
+/// Long, with progress; can be canceled; sometimes its input is invalid and a retry cannot help.
 pub(super) struct TrainModels;
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
@@ -141,14 +141,14 @@ impl Handler for TrainModels {
     }
 
     fn definition(&self) -> Definition {
-        remembered(Self::KEY)
-            .description("Train one model per keyword; a multiple of 13 keywords fails for good")
+        short_lived(Self::KEY)
+            .description("Train one model per keyword; a multiple of 13 keywords fails permanently")
             .timeout(Duration::from_secs(600), OnTimeout::Fail)
     }
 }
 
-/// A day: a demo that is left on should not fill the disk.
-fn remembered(key: &str) -> Definition {
+/// Jobs are kept for a day: a demo that keeps running should not fill the disk.
+fn short_lived(key: &str) -> Definition {
     let ended = State::ALL.into_iter().filter(|state| state.is_terminal());
     ended.fold(Definition::new(key), |definition, state| {
         definition.retention(state, Duration::from_secs(24 * 3600))
@@ -159,10 +159,10 @@ fn percent(part: u16, whole: u16) -> f32 {
     100.0 * f32::from(part) / f32::from(whole.max(1))
 }
 
-/// Some work, unless the job is told to stop.
+/// Some work, unless the job is asked to stop.
 async fn step(job: &Context, at_least: u64, at_most: u64) -> Result<(), Failure> {
     tokio::select! {
-        () = job.stopped() => Err(Failure::retry("told to stop")),
+        () = job.stopped() => Err(Failure::retry("asked to stop")),
         () = tokio::time::sleep(Duration::from_millis(rand::random_range(at_least..=at_most))) => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! The super-admin's token of `windlass up`, kept in a file that only its owner reads.
+//! The super-admin token of `windlass up`, in a file that only its owner can read.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -11,7 +11,7 @@ use crate::http::App;
 
 pub(super) const NAME: &str = "admin-token";
 
-/// The token of last time if it still opens this database, else a new one.
+/// The existing token if it is still valid for this database, else a new one.
 pub(super) async fn ensure(app: &App, directory: &Path) -> Result<PathBuf, Failure> {
     let path = directory.join(NAME);
     if let Ok(token) = fs::read_to_string(&path)
@@ -31,7 +31,7 @@ async fn is_valid(app: &App, token: &str) -> bool {
     known.is_ok_and(|known| known.caller.role == Role::SuperAdmin)
 }
 
-/// Made with its mode, so that at no moment anybody else can read it; and anew, so that an older file's mode does not count.
+/// Created with its mode, so that nobody else can ever read it; an existing file is replaced, so that its mode does not matter.
 fn write(path: &Path, token: &str) -> std::io::Result<()> {
     let _ = fs::remove_file(path);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;

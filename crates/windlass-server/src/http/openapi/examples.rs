@@ -1,24 +1,24 @@
-//! Examples of what is sent and answered, made from the schemas: the one that a type or a field brings, else a plausible
-//! value of its kind. So every operation has one, and none can go stale.
+//! Examples of requests and responses, generated from the schemas: the example of the type or field, else a plausible value of its
+//! type. So every operation has one, and none can become outdated.
 
 use serde_json::{Map, Value, json};
 
-/// An answer, with every field.
-pub(super) fn answer(schema: &Value, schemas: &Value) -> Value {
-    Made { schemas, is_request: false }.of(schema)
+/// A response, with every field.
+pub(super) fn response(schema: &Value, schemas: &Value) -> Value {
+    Generator { schemas, is_request: false }.of(schema)
 }
 
-/// A body: what must be there, and what its field shows an example of.
+/// A request body: the required fields, and those with an example.
 pub(super) fn request(schema: &Value, schemas: &Value) -> Value {
-    Made { schemas, is_request: true }.of(schema)
+    Generator { schemas, is_request: true }.of(schema)
 }
 
-struct Made<'a> {
+struct Generator<'a> {
     schemas: &'a Value,
     is_request: bool,
 }
 
-impl Made<'_> {
+impl Generator<'_> {
     fn of(&self, schema: &Value) -> Value {
         if let Some(example) = schema.get("example") {
             return example.clone();

@@ -55,7 +55,7 @@ async fn wrong_words_end_with_code_2_and_name_the_word() {
         (vec!["jobs", "enqueue", "x", "--in", "soon"], "5m"),
         (vec!["jobs", "cancel"], "--status"),
         (vec!["--server", "localhost", "summary"], "http://"),
-        (vec!["keeper", "--once", "dust"], "no database is named"),
+        (vec!["keeper", "--once", "dust"], "no database is configured"),
         (vec!["migrate"], "--database-url"),
         (vec!["definitions", "apply", "/nowhere.toml"], "/nowhere.toml"),
     ] {
@@ -83,7 +83,7 @@ async fn the_configuration_is_checked_as_a_whole() {
     std::fs::write(&file, "[http]\nlisten = 'x'\nspeed = 1\n").unwrap();
     let path = file.to_str().unwrap();
     let ran = run(&["config", "check", "--config", path]).await.expect(2);
-    assert!(ran.err.contains("2 mistakes"), "{}", ran.err);
+    assert!(ran.err.contains("2 errors"), "{}", ran.err);
     assert!(
         ran.err.contains(&format!("{path}:2: http.listen:"))
             && ran.err.contains(&format!("{path}:3: http.speed:"))
@@ -122,7 +122,7 @@ async fn the_doctor_finds_a_healthy_queue_fine_and_a_broken_one_not() {
 async fn a_database_is_migrated_once_and_kept_by_hand() {
     let database = migrated().await;
     let ran = run(&["migrate", "--database-url", database.url()]).await.expect(0);
-    assert!(ran.out.contains("nothing to do"), "{}", ran.out);
+    assert!(ran.out.contains("up to date"), "{}", ran.out);
     let ran =
         run(&["keeper", "--once", "promote", "--json", "--database-url", database.url()]).await.expect(0);
     assert_eq!(ran.json()["duty"], "promote");

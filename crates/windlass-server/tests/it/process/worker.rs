@@ -94,7 +94,7 @@ async fn a_hang_up_takes_a_good_file_over_and_leaves_a_bad_one() {
 
     scratch.write("[commands.first]\nargv = [\"/bin/echo\", \"two\"]\n[commands.second]\nargv = [\"/bin/echo\", \"new\"]\n");
     worker.signal(Signal::HUP);
-    eventually("the new file counts", async || worker.said().contains("the file was read again")).await;
+    eventually("the new file counts", async || worker.said().contains("reloaded the worker file")).await;
     assert_eq!(stdout_of(&queue, "second").await, "new\n");
     eventually("the old worker has gone", async || queue.workers_for("first").await.unwrap().len() == 1)
         .await;
@@ -112,7 +112,7 @@ async fn a_quiet_worker_finishes_and_takes_nothing_new() {
     let running = queue.enqueue(&NewJob::new("wait")).await.unwrap().id;
     eventually("it runs", async || status(&queue, running).await == State::Running).await;
     worker.signal(Signal::USR1);
-    eventually("it says so", async || worker.said().contains("taking nothing new")).await;
+    eventually("it says so", async || worker.said().contains("no new jobs are claimed")).await;
     let waits = queue.enqueue(&NewJob::new("quick")).await.unwrap().id;
     fs::write(scratch.file.with_file_name("go"), "").unwrap();
     eventually("what ran has ended", async || status(&queue, running).await == State::Succeeded).await;
@@ -195,7 +195,7 @@ async fn a_hang_up_does_not_double_what_runs_at_once() {
         async || client.query_one("select count(*) from windlass.live", &[]).await.unwrap().get::<_, i64>(0);
     eventually("it is full", async || running().await == 3).await;
     worker.signal(Signal::HUP);
-    eventually("the new file counts", async || worker.said().contains("the file was read again")).await;
+    eventually("the new file counts", async || worker.said().contains("reloaded the worker file")).await;
     let waiting =
         "select count(*) from windlass.job_workers where stopped_at is null and last_seen_at > started_at";
     eventually("the new worker has been at work for a while", async || {
@@ -243,9 +243,10 @@ async fn at_a_terminal_a_person_sees_how_it_goes() {
     eventually("it is ready", async || shown().contains("ready: ") && shown().contains("waiting for jobs"))
         .await;
     ended(&queue, "good", json!({})).await;
-    eventually("a success is counted", async || shown().contains("1 succeeded · 0 otherwise · good ")).await;
+    eventually("a success is counted", async || shown().contains("1 succeeded · 0 not succeeded · good "))
+        .await;
     ended(&queue, "bad", json!({})).await;
-    eventually("so is the other", async || shown().contains("1 succeeded · 1 otherwise · bad ")).await;
+    eventually("so is the other", async || shown().contains("1 succeeded · 1 not succeeded · bad ")).await;
     let ready = shown();
     let pid = ready.split("ready: ").nth(1).unwrap().split(':').nth(1).unwrap().parse::<i32>().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
@@ -265,10 +266,10 @@ async fn a_bad_file_is_told_by_file_line_and_key() {
     assert!(told.contains(&format!("{file}:6: commands.a.limits.memroy: is not known here")), "{told}");
     scratch.write("[commands.a]\nargv = [\"/bin/true\"]\n[http.b]\nurl = \"https://example.com\"\n");
     let good = run(&["worker", "--config", file, "--check"]).await.expect(0).out;
-    assert_eq!(good, format!("{file}: good; it runs a, b\n"));
+    assert_eq!(good, format!("{file}: valid; handles a, b\n"));
     let told = run(&["worker", "--config", "/no/such/file"]).await.expect(2).err;
-    assert!(told.contains("/no/such/file: cannot be read"), "{told}");
-    assert!(run(&["worker"]).await.expect(2).err.contains("no file says"));
+    assert!(told.contains("cannot read /no/such/file"), "{told}");
+    assert!(run(&["worker"]).await.expect(2).err.contains("no worker file is given"));
 }
 
 async fn ended(queue: &TestQueue, key: &str, payload: Value) -> Job {

@@ -1,11 +1,11 @@
-//! What starts by itself in the demo: the four events of a picture library, each with the trigger that waits for it, and two
-//! schedules, of which one can be watched.
+//! The triggers of the demo: four events of a picture library, each with its trigger, and two schedules, of which one fires every
+//! minute.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 use windlass::{NewEvent, NewTrigger, Queue};
 
-/// Makes those that are not there yet: a demo that goes on keeps what somebody has changed about them.
+/// Creates those that do not exist yet; existing ones keep their edits.
 pub(super) async fn ensure(queue: &Queue, tenant: Uuid) -> windlass::Result<()> {
     let there = queue.triggers(tenant, None, None, 500, 0).await?;
     for new in wanted(tenant) {
@@ -16,25 +16,25 @@ pub(super) async fn ensure(queue: &Queue, tenant: Uuid) -> windlass::Result<()> 
     Ok(())
 }
 
-/// Emits the event whose turn it is, as the application would in the transaction in which it happened.
+/// Emits the event of this round, as the application would in its own transaction.
 pub(super) async fn emit(queue: &Queue, tenant: Uuid, turn: u64) -> windlass::Result<()> {
-    let (name, payload) = happening(tenant, turn);
+    let (name, payload) = event_of(tenant, turn);
     queue.emit(&NewEvent::new(name).payload(&payload).tenant(tenant)).await.map(drop)
 }
 
-fn happening(tenant: Uuid, turn: u64) -> (&'static str, Value) {
+fn event_of(tenant: Uuid, turn: u64) -> (&'static str, Value) {
     match turn % 4 {
         0 => (
             "provider.folder.updated",
-            // Few folders: the same one again within two minutes is one sync, and its event says so.
+            // Few folders: the same one again within two minutes is one sync, and its event shows that.
             json!({"provider_id": provider(tenant, 0), "folder_path": format!("/albums/{}", 2020 + turn / 4 % 6)}),
         ),
         1 => (
             "provider.connection.changed",
             json!({"provider_id": provider(tenant, u128::from(turn / 4 % 3)), "connected": turn / 4 % 3 != 2}),
         ),
-        // Every third list was made by an older application that does not say what is on it: its trigger fails, is shown with
-        // the reason, and can be tried again.
+        // Every third list comes from an older application that omits its labels: the trigger fails, the page shows the reason, and
+        // the event can be dispatched again.
         2 if turn / 4 % 3 == 2 => ("list.created", json!({"list_id": turn})),
         2 => ("list.created", json!({"list_id": turn, "labels": ["sunset", "harbour", "snow"]})),
         _ => ("images.ingest.completed", json!({"count": 10 + turn % 90, "model": "siglip"})),
@@ -61,7 +61,7 @@ fn wanted(tenant: Uuid) -> [NewTrigger; 6] {
         NewTrigger {
             conditions: json!({"connected": true}),
             ..event(
-                "Sync what was connected",
+                "Sync new connections",
                 "provider.connection.changed",
                 "sync-dropbox",
                 json!({"provider_id": "{{event.provider_id}}"}),
@@ -74,7 +74,7 @@ fn wanted(tenant: Uuid) -> [NewTrigger; 6] {
             json!({"labels": "{{event.labels}}"}),
         ),
         event(
-            "Tag what came in",
+            "Tag new pictures",
             "images.ingest.completed",
             "recompute-trained-tags",
             json!({"model": "{{event.model | default(\"siglip\")}}"}),

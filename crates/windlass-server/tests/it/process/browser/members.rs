@@ -57,7 +57,7 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
     chrome.fill("#current", "wrong horse battery").await;
     chrome.fill("#new", "another good password").await;
     chrome.click("main button.main").await;
-    chrome.until_text("main .note", "is not your password").await;
+    chrome.until_text("main .note", "is not correct").await;
     chrome.fill("#current", PASSWORD).await;
     chrome.fill("#new", "another good password").await;
     chrome.click("main button.main").await;

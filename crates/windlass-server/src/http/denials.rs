@@ -1,8 +1,8 @@
-//! Calls that were refused, as rows of the audit trail: of callers that may not, and of those that nobody knows.
+//! Records denied calls in the audit trail: of callers without permission, and of anonymous clients.
 //!
-//! Whoever floods the server with refused calls must not be able to flood the trail: each caller, and each address without a
-//! credential, has so many rows a minute, and all that are unknown together have so many. What is beyond that is counted, and
-//! the next row, or the one written when the server stops, says how many there were.
+//! A flood of denied calls must not flood the audit trail: the number of entries per minute is limited for each caller, for each
+//! address without a credential, and for all anonymous clients together. Calls beyond the limits are counted, and the next entry,
+//! or the one written when the server stops, has their number.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,20 +15,20 @@ use super::limits::RequestId;
 use crate::auth::{Caller, TokenSecret};
 use crate::server::client_of;
 
-/// Rows a minute of one caller that is known, of one address, and of all that are unknown.
+/// Entries per minute of one known caller, of one address, and of all anonymous clients.
 const OF_A_CALLER: u32 = 600;
 const OF_AN_ADDRESS: u32 = 30;
 const OF_ALL_UNKNOWN: u32 = 300;
 
-/// How many were not written since the last row.
+/// The number of calls that were not recorded since the last entry.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals {
+pub(crate) struct Denials {
     unwritten: AtomicU64,
 }
 
-/// One refused call.
+/// One denied call.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct Denial {
     reach: Reach,
     actor: Actor,
     is_known: bool,
@@ -37,14 +37,14 @@ pub(crate) struct Refusal {
     credential: String,
 }
 
-impl Refusal {
-    /// Of a caller that is known and may not.
+impl Denial {
+    /// Of a known caller without permission.
     pub(crate) fn of(caller: &Caller, target: impl Into<String>) -> Self {
-        Self::of_act(caller, "request", target)
+        Self::of_action(caller, "request", target)
     }
 
-    /// Of a caller that is known, who tried this.
-    pub(crate) fn of_act(caller: &Caller, action: &'static str, target: impl Into<String>) -> Self {
+    /// Of a known caller that tried this action.
+    pub(crate) fn of_action(caller: &Caller, action: &'static str, target: impl Into<String>) -> Self {
         Self {
             reach: caller.wide_reach(),
             actor: caller.actor(),
@@ -55,34 +55,38 @@ impl Refusal {
         }
     }
 
-    /// Of whoever sent this, with a credential that is nobody's.
-    pub(crate) fn of_nobody(headers: &HeaderMap, extensions: &Extensions, target: impl Into<String>) -> Self {
+    /// Of an anonymous client, or one with an invalid credential.
+    pub(crate) fn of_anonymous(
+        headers: &HeaderMap,
+        extensions: &Extensions,
+        target: impl Into<String>,
+    ) -> Self {
         let from = client_of(extensions).map(|address| address.to_string());
         let request_id = extensions.get::<RequestId>().map(|id| id.0.clone());
-        Self::of_unknown("request", (from, request_id), target, shown(headers))
+        Self::of_anonymous_act("request", (from, request_id), target, shown(headers))
     }
 
-    /// Of whoever sent a message that no hook knows by its signature.
+    /// Of a message with an invalid signature.
     pub(crate) fn at_hook(from_address: Option<String>, request_id: Option<String>, hook: &str) -> Self {
         let hook = windlass::text::storable(hook.as_bytes(), 100);
-        Self::of_unknown("hook.receive", (from_address, request_id), hook, "signature")
+        Self::of_anonymous_act("hook.receive", (from_address, request_id), hook, "signature")
     }
 
-    /// Of whoever wanted to make an account with an invitation, for an address that has one.
+    /// Of an invitation used to create an account for an email address that already has one.
     pub(crate) fn at_invitation(from_address: Option<String>, invitation: uuid::Uuid) -> Self {
-        Self::of_unknown("invitation.accept", (from_address, None), invitation.to_string(), "link")
+        Self::of_anonymous_act("invitation.accept", (from_address, None), invitation.to_string(), "link")
     }
 
-    /// Of whoever could not sign in.
+    /// Of a failed sign-in.
     pub(crate) fn at_sign_in(
         from_address: Option<String>,
         target: impl Into<String>,
         credential: impl Into<String>,
     ) -> Self {
-        Self::of_unknown("session.begin", (from_address, None), target, credential)
+        Self::of_anonymous_act("session.begin", (from_address, None), target, credential)
     }
 
-    fn of_unknown(
+    fn of_anonymous_act(
         action: &'static str,
         (from_address, request_id): (Option<String>, Option<String>),
         target: impl Into<String>,
@@ -99,12 +103,12 @@ impl Refusal {
     }
 }
 
-impl Refusals {
-    /// Writes it down, or counts it. That it could not be written must not turn a refusal into anything else.
-    pub(crate) async fn record(&self, app: &App, refusal: Refusal) {
-        let address = refusal.actor.from_address.as_deref().unwrap_or("here");
-        let has_room = if refusal.is_known {
-            app.rates().has_room(OF_A_CALLER, &format!("refused:{}", refusal.actor.name))
+impl Denials {
+    /// Records it, or counts it. A failure to record does not change the response.
+    pub(crate) async fn record(&self, app: &App, denial: Denial) {
+        let address = denial.actor.from_address.as_deref().unwrap_or("here");
+        let has_room = if denial.is_known {
+            app.rates().has_room(OF_A_CALLER, &format!("refused:{}", denial.actor.name))
         } else {
             app.rates().has_room(OF_AN_ADDRESS, &format!("refused:{address}"))
                 && app.rates().has_room(OF_ALL_UNKNOWN, "refused")
@@ -114,19 +118,19 @@ impl Refusals {
             return;
         }
         let unwritten = self.unwritten.swap(0, Ordering::Relaxed);
-        let mut after = json!({"credential": refusal.credential});
+        let mut after = json!({"credential": denial.credential});
         if unwritten > 0 {
             after["unwritten_before"] = json!(unwritten);
         }
-        let target = windlass::text::storable(refusal.target.as_bytes(), 500);
-        let act = Act::new(refusal.action, &target).denied().after(&after);
-        if let Err(error) = write(app, refusal.reach, &refusal.actor, &act).await {
+        let target = windlass::text::storable(denial.target.as_bytes(), 500);
+        let act = Act::new(denial.action, &target).denied().after(&after);
+        if let Err(error) = write(app, denial.reach, &denial.actor, &act).await {
             self.unwritten.fetch_add(unwritten + 1, Ordering::Relaxed);
-            tracing::error!(%error, target, "a denied call could not be written to the audit trail");
+            tracing::error!(%error, target, "cannot record a denied call in the audit trail");
         }
     }
 
-    /// Says how many were not written, if any were. For when there will be no next row.
+    /// Records the number of calls that were not recorded, when the server stops.
     pub(crate) async fn end(&self, app: &App) {
         let unwritten = self.unwritten.swap(0, Ordering::Relaxed);
         if unwritten == 0 {
@@ -135,7 +139,7 @@ impl Refusals {
         let actor = Actor { name: "anonymous".to_owned(), ..Actor::default() };
         let act = Act::new("request", "calls").denied().after(&json!({"unwritten_before": unwritten}));
         if let Err(error) = write(app, Reach::Everything, &actor, &act).await {
-            tracing::error!(%error, unwritten, "denied calls could not be written to the audit trail");
+            tracing::error!(%error, unwritten, "cannot record denied calls in the audit trail");
         }
     }
 }
@@ -144,7 +148,7 @@ async fn write(app: &App, reach: Reach, actor: &Actor, act: &Act) -> windlass::R
     app.queue().act(reach, actor).await?.commit(act).await
 }
 
-/// What kind of credential it was; of a token its id, which is no secret.
+/// The kind of credential; for a token also its id, which is not secret.
 fn shown(headers: &HeaderMap) -> String {
     let Some(given) = headers.get(header::AUTHORIZATION) else {
         return if headers.contains_key(header::COOKIE) { "cookie" } else { "none" }.to_owned();
