@@ -37,7 +37,7 @@ fn templates(tree: &Tree) -> impl Iterator<Item = &File> {
 
 const TAGS_IN_TEMPLATES: Rule = Rule {
     name: "HTML is written in templates, not in Rust strings",
-    mend: "move it to crates/windlass-server/templates; only web/chart draws SVG in Rust",
+    fix: "move it to crates/windlass-server/templates; only web/chart draws SVG in Rust",
     find: |tree| {
         let sources = tree.rust().filter(|(file, _)| {
             file.path.contains("/src/") && !file.is_test() && !file.path.starts_with(CHARTS)
@@ -68,7 +68,7 @@ const TAGS_IN_TEMPLATES: Rule = Rule {
 
 const TEMPLATE_WIDTH: Rule = Rule {
     name: "a line of a template has at most 140 columns",
-    mend: "put each element, or each group of attributes, on a line of its own",
+    fix: "put each element, or each group of attributes, on a line of its own",
     find: |tree| {
         let wide = |file: &File| -> Vec<Place> {
             let lines = file.text.lines().enumerate();
@@ -93,7 +93,7 @@ const TEMPLATE_WIDTH: Rule = Rule {
 
 const NO_UNSAFE_FILTER: Rule = Rule {
     name: "no template switches escaping off",
-    mend: "print an Html, which a template or the chart renderer made",
+    fix: "print an Html, which a template or the chart renderer made",
     find: |tree| {
         let unsafe_filters = |file: &File| -> Vec<Place> {
             let filters = occurrences(&file.text, "|").filter(|&at| {
@@ -125,7 +125,7 @@ const NO_UNSAFE_FILTER: Rule = Rule {
 
 const ONE_MARKER: Rule = Rule {
     name: "text becomes HTML in web/html.rs alone",
-    mend: "render a template with Html::rendered; only web/chart may call Html::drawn",
+    fix: "render a template with Html::rendered; only web/chart may call Html::drawn",
     find: |tree| {
         let sources = tree.rust().filter(|(file, _)| {
             file.path.starts_with("crates/windlass-server/src/") && !file.is_test() && file.path != MARKER
