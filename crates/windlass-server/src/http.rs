@@ -17,7 +17,6 @@ mod idempotent;
 mod limits;
 mod openapi;
 mod page;
-mod permits;
 mod prebuilt;
 mod problem;
 mod searches;

@@ -11,7 +11,6 @@ pub mod http;
 mod logs;
 pub mod metrics;
 pub mod server;
-mod slots;
 #[cfg(feature = "otel")]
 pub mod traces;
 mod web;

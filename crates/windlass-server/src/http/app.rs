@@ -17,7 +17,6 @@ use super::searches::Searches;
 use crate::auth::{Attempts, Authenticator, JwtSettings};
 use crate::hooks::Hooks;
 use crate::server::Proxies;
-use crate::slots::Slots;
 use crate::web::Pulses;
 
 /// The server's state; cheap to clone.

@@ -80,8 +80,8 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
                 place.refuses_worker(url, "windlass_worker").await;
                 refused(&["doctor"], url, "windlass_operator").await;
             }
-            "`windlass serve`, also with `--keep`" => {
-                let arguments = ["serve", "--keep", "--listen", "127.0.0.1:0"];
+            "`windlass serve`, also with `--with-keeper`" => {
+                let arguments = ["serve", "--with-keeper", "--listen", "127.0.0.1:0"];
                 let mut server = Process::start(&place, &arguments, url).await;
                 let token = ["tokens", "create", "t", "--role", "super_admin", "--database-url", url];
                 let token = run(&token).await.expect(0).out.trim().to_owned();

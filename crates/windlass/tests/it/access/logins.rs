@@ -234,7 +234,7 @@ async fn workers_and_keepers_do_their_work_with_their_own_roles() {
         drop(theirs);
         role.drop().await;
     }
-    for who in ["`windlass keeper`", "`windlass worker`", "`windlass serve`, also with `--keep`"] {
+    for who in ["`windlass keeper`", "`windlass worker`", "`windlass serve`, also with `--with-keeper`"] {
         let role = Login::create(&queue, &roles_of(who)).await;
         let theirs = Queue::connect(settings(role.url())).await.unwrap();
         let keeper = Keeper::new(theirs.clone(), KeeperSettings::default());
