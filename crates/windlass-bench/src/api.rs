@@ -188,10 +188,10 @@ async fn new_token(url: &str, of: &[&str], role: &str) -> Result<String> {
 
 /// The server binary next to this one.
 fn binary() -> Result<PathBuf> {
-    let beside = std::env::current_exe()?.with_file_name("windlass");
-    if beside.exists() {
-        Ok(beside)
+    let path = std::env::current_exe()?.with_file_name("windlass");
+    if path.exists() {
+        Ok(path)
     } else {
-        Err(format!("{} does not exist: build windlass-server too", beside.display()).into())
+        Err(format!("{} does not exist: build windlass-server too", path.display()).into())
     }
 }

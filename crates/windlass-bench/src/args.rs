@@ -14,22 +14,22 @@ use crate::prune::PrunePlan;
 use crate::schedule::SchedulePlan;
 
 pub(crate) const USAGE: &str = "usage: windlass-bench [--quick|--full] [--json FILE] [--only NAME,…]
-       windlass-bench api [--n N] [--callers N] [--history N] [--reads N]
+       windlass-bench api [--n N] [--callers N] [--history N] [--reads N]   enqueues and reads over HTTP, and memory
        windlass-bench driver MODE [--flag value …]
-       windlass-bench commands [--n N] [--concurrency C]   commands beside a plain spawn loop, and following a log
-       windlass-bench http [--n N] [--concurrency C] [--delay-ms MS]   HTTP jobs beside a plain client
-       windlass-bench pages [--jobs N] [--tenants N] [--reads N]       the server's time and the bytes of every page of the UI
-       windlass-bench schedule [--triggers N] [--events N]             fires at one instant, and events dispatched
-       windlass-bench neighbour [--seconds S] [--turns N] [--callers N] [--json FILE]   one tenant while another does its worst
+       windlass-bench commands [--n N] [--concurrency C]   commands compared with a plain spawn loop, and following a log
+       windlass-bench http [--n N] [--concurrency C] [--delay-ms MS]   HTTP jobs compared with a plain client
+       windlass-bench pages [--jobs N] [--tenants N] [--reads N]       the server time and the size of every page of the UI
+       windlass-bench schedule [--triggers N] [--events N]             many fires at one instant, and dispatched events
+       windlass-bench neighbour [--seconds S] [--turns N] [--callers N] [--json FILE]   one tenant while another causes load
        windlass-bench prune [--history N] [--rounds N] [--seconds S]   a steady run with and without pruning
 
-  --quick       smaller numbers, all the same figures, in under two minutes
+  --quick       smaller sizes, the same figures, in less than two minutes
   --full        ten million finished jobs in the history instead of two
   --json FILE   write the figures as one object
   --only NAMES  only these phases: raw, enqueue, drain, steady, pinned, fair, history, latency, wal
 
-  driver modes, on the server that DATABASE_URL names; each prints JSON lines:
-  info          [touches no database]
+  driver modes, on the database of DATABASE_URL; each prints JSON lines:
+  info          [uses no database]
   init          [migrates an empty database]
   bulk          --n --callers --batch
   single        --n --callers

@@ -1,5 +1,5 @@
--- What stands around a long history when its pages are looked at: three thousand dead letters of thirty causes, a backlog, an hour of
--- activity, and other tenants with a lane and counts of their own.
+-- The data for the pages besides a long history: three thousand dead letters of thirty causes, a backlog, an hour of
+-- activity, and other tenants with their own lane and counts.
 create schema surrounded;
 
 create procedure surrounded.fill(tenants bigint, key text, of_payload jsonb)

@@ -24,7 +24,7 @@ begin
 end
 $$;
 
--- By primary key, as an attempt's end finds its row.
+-- By primary key, as settle finds the row of an attempt.
 create procedure raw.delete_live(first integer, last integer, batch integer)
 language plpgsql as $$
 begin

@@ -1,5 +1,5 @@
 -- Copies of the tables that a job passes through: the same columns, defaults, checks, keys, indexes and storage settings,
--- but not partitioned and without row-level security, so that nothing but Postgres itself stands in a row's way.
+-- but not partitioned and without row-level security, so that only the cost of Postgres itself is measured.
 create schema raw;
 create table raw.body (like windlass.job including all);
 create table raw.live (like windlass.live including all);
@@ -26,6 +26,6 @@ language sql volatile
 return overlay(gen_random_uuid()::text placing
   substr(lpad(to_hex(ms), 12, '0'), 1, 8) || '-' || substr(lpad(to_hex(ms), 12, '0'), 9, 4) || '-7' from 1 for 15)::uuid;
 
--- The ids are made beforehand, because making one costs more than inserting it. About 400 fall into each millisecond,
--- as many as a quick enqueuer makes.
+-- The ids are generated in advance, because generating one costs more than inserting it. About 400 share a millisecond, as
+-- with a fast enqueuer.
 create unlogged table raw.source (n integer primary key, id uuid not null);

@@ -1,5 +1,5 @@
--- Finished jobs as a queue leaves them behind: a body and the row of its one successful attempt, a thousand jobs for
--- every second that ended now, in the order of time. `part` of `parts` loops share the work.
+-- Finished jobs as a queue leaves them: a body and the row of its one successful attempt, a thousand jobs per second up to
+-- now, in the order of time. `part` of `parts` loops share the work.
 create schema filled;
 
 create function filled.id_at(ms bigint) returns uuid
