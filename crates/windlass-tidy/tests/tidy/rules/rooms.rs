@@ -19,7 +19,7 @@ const MOST: usize = 18;
 
 const LISTED: Rule = Rule {
     name: "the rooms of ARCHITECTURE.md are the entries of crates/windlass/src",
-    mend: "give the room a row in the table `rooms`, with one sentence, or take the row away",
+    fix: "give the room a row in the table `rooms`, with one sentence, or take the row away",
     find: |tree| {
         let Some(plan) = Plan::read(tree) else { return vec![no_plan()] };
         let real = rooms(tree);
@@ -58,7 +58,7 @@ const LISTED: Rule = Rule {
 
 const FEW: Rule = Rule {
     name: "the library has at most 18 rooms",
-    mend: "put it into the room that it belongs to",
+    fix: "put it into the room that it belongs to",
     find: |tree| {
         let rooms = rooms(tree);
         let beyond = rooms.iter().skip(MOST);
@@ -70,7 +70,7 @@ const FEW: Rule = Rule {
 
 const IMPORTS: Rule = Rule {
     name: "a room imports what its row in ARCHITECTURE.md says, and nothing else",
-    mend: "move the code to where it may be used from; change the table only if the direction itself is wrong",
+    fix: "move the code to where it may be used from; change the table only if the direction itself is wrong",
     find: |tree| {
         let Some(plan) = Plan::read(tree) else { return vec![no_plan()] };
         let rooms = rooms(tree);
@@ -157,7 +157,7 @@ const IMPORTS: Rule = Rule {
 
 const ONE_WAY: Rule = Rule {
     name: "no room imports itself by way of others",
-    mend: "move what both need into a room below them",
+    fix: "move what both need into a room below them",
     find: |tree| {
         let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         let imports = imports(tree);
