@@ -97,7 +97,7 @@ async fn neighbour_prints_what_one_tenant_feels_of_another() {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("largest ratio") && text.contains("CPU in use"), "{text}");
+    assert!(text.contains("largest ratio") && text.contains("CPU usage"), "{text}");
     let figures: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     let operations = figures["operations"].as_object().unwrap();
     let names: Vec<&str> = operations.keys().map(String::as_str).collect();

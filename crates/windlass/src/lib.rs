@@ -87,10 +87,10 @@ pub use setup::embedded;
 pub use setup::migrate::{Migrated, migrate, print_sql};
 pub use store::database::Settings;
 #[doc(hidden)]
+pub use store::permits::{Permit, Permits};
+#[doc(hidden)]
 pub use store::statements;
 pub use store::supported::{NEWEST_SCHEMA, OLDEST_SCHEMA};
-#[doc(hidden)]
-pub use store::permits::{Permit, Permits};
 pub use telemetry::{METRICS, Transition};
 pub use text::{json, redact};
 #[cfg(feature = "http-jobs")]

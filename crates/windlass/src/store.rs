@@ -27,6 +27,7 @@ pub(crate) mod manage;
 pub(crate) mod overview;
 pub(crate) mod page;
 pub(crate) mod param;
+pub(crate) mod permits;
 pub(crate) mod pull;
 pub(crate) mod refusal;
 pub(crate) mod request;
@@ -40,7 +41,6 @@ pub(crate) mod tenant;
 pub(crate) mod token;
 pub(crate) mod trigger;
 pub(crate) mod trouble;
-pub(crate) mod permits;
 pub(crate) mod worker;
 
 use database::Statement;

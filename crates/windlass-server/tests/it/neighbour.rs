@@ -136,10 +136,10 @@ fn judge(told: &Told) {
         "max_lanes",
         "max_queue_names",
         "max_triggers",
-        "streams open at a time",
+        "open streams; close another one",
         "1000 valid tokens",
         "1000 open invitations",
-        "a body has at most",
+        "the body must have at most",
     ] {
         assert!(told.words.iter().any(|words| words.contains(cap)), "nobody met {cap}: {:#?}", told.words);
     }

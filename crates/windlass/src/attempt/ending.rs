@@ -37,7 +37,8 @@ pub(crate) fn decide(
     let budget = budget_of(&claimed.budget, policies, ran);
     let settlement = settle(&budget, &policies.retry(), result.outcome, rand::random());
     let detail = Some(detail(&settlement, result));
-    let ending = SettleEntry { fence: claimed.fence, ran_ms, detail, has_chain: !result.done.next.is_empty() };
+    let ending =
+        SettleEntry { fence: claimed.fence, ran_ms, detail, has_chain: !result.done.next.is_empty() };
     (ending, settlement.attempt_outcome, settlement.next.state())
 }
 

@@ -53,7 +53,18 @@ impl Kit {
         let policies = self.known.policies.clone();
         let (ending, outcome, next) = ending::decide(&claimed, &policies, &result, ran);
         let meters = self.meters.clone();
-        UnsettledAttempt { claimed, slot, keeps_slot: false, policies, ending, outcome, next, ran, meters, is_settled }
+        UnsettledAttempt {
+            claimed,
+            slot,
+            keeps_slot: false,
+            policies,
+            ending,
+            outcome,
+            next,
+            ran,
+            meters,
+            is_settled,
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::{UnsettledAttempt, MOST, MOST_WAITS, Settler, fitting};
+use super::{MOST, MOST_WAITS, Settler, UnsettledAttempt, fitting};
 use crate::model::job::claimed::Fence;
 use crate::store::database::Session;
 use crate::store::job::SettleEntry;
@@ -152,7 +152,8 @@ impl Settler {
             .iter()
             .map(|one| (one.claimed.fence, one.bytes(), one.keeps_slot.then_some(one.slot)))
             .collect();
-        let (mut chained, plain): (Vec<UnsettledAttempt>, Vec<UnsettledAttempt>) = waiting.into_iter().partition(UnsettledAttempt::has_chain);
+        let (mut chained, plain): (Vec<UnsettledAttempt>, Vec<UnsettledAttempt>) =
+            waiting.into_iter().partition(UnsettledAttempt::has_chain);
         chained.sort_by_key(|one| one.claimed.fence.tenant);
         let groups = chained.chunk_by(|one, next| one.claimed.fence.tenant == next.claimed.fence.tenant);
         for group in std::iter::once(&plain[..]).chain(groups) {

@@ -37,7 +37,7 @@ const MARKED: &str = "
       values (:tenant, 'unserved', '\\x00', 200, jsonb_build_object('text', :mark))";
 
 /// The positive control: with the other tenant in force these show its mark, so that the others could.
-const SHOW_IT: [&str; 2] = ["troubles", "bogus"];
+const SHOW_IT: [&str; 2] = ["troubles", "tokens_of"];
 
 /// These may act for the default tenant or the one in force, and for no other.
 const BOUND: [&str; 2] = ["windlass_app", "windlass_reader"];

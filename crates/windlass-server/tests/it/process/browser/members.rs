@@ -21,7 +21,7 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
     chrome.fill("#f-email", "ada@acme").await;
     chrome.script("document.querySelector('#f-email').type = 'text'; document.querySelector('#f-email').value = 'ada at acme'").await;
     chrome.click("button[value=save]").await;
-    chrome.until_text("main .note", "must be an e-mail address").await;
+    chrome.until_text("main .note", "must be an email address").await;
     assert_eq!(chrome.find("#f-email").await.value().await.unwrap().as_deref(), Some("ada at acme"));
     chrome.fill("#f-email", "ada@acme.example").await;
     chrome.click("button[value=save]").await;
