@@ -1,12 +1,16 @@
 //! Who may do what, tried as the roles that deployments log in as: none of them owns anything here.
 
+mod arguments;
 mod callers;
 mod calls;
+mod changes;
 mod hijack;
 mod hostile;
 mod installation;
 mod logins;
 mod matrix;
+mod stock;
+mod written;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -63,6 +63,19 @@ begin
 end
 $$;
 
+-- Refuses (WL003) while there is a current tenant: what belongs to all tenants is not changed on behalf of one of them.
+create or replace function windlass.need_no_tenant(what text) returns void
+language plpgsql stable
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  if windlass.current_tenant() is not null then
+    raise exception '% belongs to all tenants, and this transaction acts for one', what
+      using errcode = 'WL003', detail = windlass.current_tenant()::text;
+  end if;
+end
+$$;
+
 -- Refuses when one of these tenants takes no jobs: it is suspended, being deleted, or gone. Every door asks this last, when it
 -- has written something: then purge_tenant knows of its transaction. A transaction with one snapshot throughout may have taken it
 -- before the tenant was closed, and would read that it is open: it locks the row instead, which fails if the row has changed since.

@@ -12,6 +12,7 @@ declare
   new_id uuid;
   wanted jsonb;
 begin
+  perform windlass.need_no_tenant('a definition');
   perform windlass.refuse_definition(definition);
   select d.id, to_jsonb(d) as fields into old from windlass.job_definitions d where d.key = definition ->> 'key';
   if found and not exists (select from jsonb_each(definition) n where old.fields -> n.key is distinct from n.value) then

@@ -15,6 +15,7 @@ as $$
 declare
   made uuid;
 begin
+  perform windlass.need_no_tenant('a definition');
   perform windlass.refuse_definition(definition); -- before the key is used
   insert into windlass.job_definitions (key) values (definition ->> 'key');
   made := windlass.define(definition); -- a statement of its own, so that the next one sees what it did
@@ -32,6 +33,7 @@ as $$
 declare
   its_key text;
 begin
+  perform windlass.need_no_tenant('a definition');
   if jsonb_typeof(fields) is distinct from 'object' then
     raise exception 'fields must be a JSON object' using errcode = 'WL007', column = 'fields';
   end if;

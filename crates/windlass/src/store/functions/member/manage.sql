@@ -74,6 +74,7 @@ create or replace function windlass.put_user(fields jsonb) returns uuid
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
+  select windlass.need_no_tenant('an account');
   insert into windlass.users as u (email, name, password_hash, is_super_admin)
     values (lower(fields ->> 'email'), coalesce(fields ->> 'name', ''), fields ->> 'password_hash', coalesce((fields ->> 'is_super_admin')::boolean, false))
     on conflict (email) do update set name = excluded.name, password_hash = coalesce(excluded.password_hash, u.password_hash),

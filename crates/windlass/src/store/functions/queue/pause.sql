@@ -5,9 +5,7 @@ language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  if windlass.current_tenant() is not null then
-    raise exception 'a queue is every tenant''s, and this transaction acts for one' using errcode = 'WL003', detail = windlass.current_tenant()::text;
-  end if;
+  perform windlass.need_no_tenant('a queue');
   insert into windlass.queues (name, is_paused) values ($1, $2)
     on conflict (name) do update set is_paused = excluded.is_paused, updated_at = now();
 end

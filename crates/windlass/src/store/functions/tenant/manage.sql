@@ -1,4 +1,4 @@
--- Makes a tenant; one whose slug is there already is refused, where `ensure_tenant` would change it.
+-- Creates a tenant; one whose slug exists already is refused, where `ensure_tenant` would change it. Nobody does that for a tenant.
 create or replace function windlass.create_tenant(fields jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -7,6 +7,7 @@ as $$
 declare
   made uuid;
 begin
+  perform windlass.need_no_tenant('the list of tenants');
   -- What is not given is refused as what is empty.
   perform windlass.refuse_tenant_fields('{"name": "", "slug": ""}' || fields);
   insert into windlass.tenants (slug, name, weight, timezone, max_queued, max_running, requests_per_minute,
