@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use serde_json::json;
 use windlass::{DEFAULT_TENANT, Definition, Duty, Filter, NewEvent, NewJob, NewTrigger, State};
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, eventually, settings};
 
 use crate::schedule::{create, every_minute, look_back};
 use crate::support::{Acting, assert_counts_are_exact, count, keeper, worker};
@@ -57,6 +57,7 @@ pub(super) async fn run_on(queue: &TestQueue) {
     })
     .await;
 
+    windlass::examine(&settings(queue.url())).await.unwrap();
     let mut seen = Vec::new();
     let mut filter = Filter::new(DEFAULT_TENANT).limit(7);
     loop {
