@@ -229,7 +229,7 @@ pub(crate) async fn rotate(
 
 /// Revoke a token
 ///
-/// Every server rejects it within five seconds.
+/// Every server rejects it within five seconds. You cannot revoke a token with more permissions than your own.
 #[utoipa::path(delete, path = "/api/v1/admin/tokens/{token_id}", tag = "tokens", params(("token_id" = String, Path)), responses((status = 200, body = schema::Token)))]
 pub(crate) async fn revoke(
     State(app): State<App>,
@@ -238,6 +238,7 @@ pub(crate) async fn revoke(
 ) -> Result<Json<Token>, Problem> {
     let acting = app.queue().act(caller.wide_reach(), &caller.actor()).await?;
     let before = acting.token(&id).await?;
+    caller.check_revoke(&before)?;
     let after = acting.revoke_token(before.tenant_id, &id).await?;
     acting.commit(&Act::new("token.revoke", &id).before(&before).after(&after)).await?;
     app.authenticator().forget(&id);
