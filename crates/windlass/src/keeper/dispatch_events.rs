@@ -61,7 +61,8 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid, turn: &LastTenant) -> 
     let mut is_full = outbox.has_more;
     for events in &groups {
         let Some(triggers) = triggers.get(&events[0].tenant) else { continue };
-        let is_done = decide(queue, events, triggers, &mut Room::among(groups.len()), &mut decided).await?;
+        let is_done =
+            decide(queue, events, triggers, &mut RoundBudget::among(groups.len()), &mut decided).await?;
         is_full |= !is_done;
     }
     let (dispatched, fired) = apply::apply(database, decided).await?;
@@ -88,13 +89,13 @@ async fn triggers(queue: &Queue, groups: &[&[Pending]]) -> Result<HashMap<Uuid, 
 }
 
 /// What is left of a tenant's share of a round.
-struct Room {
+struct RoundBudget {
     matches: usize,
     bytes: usize,
     is_unused: bool,
 }
 
-impl Room {
+impl RoundBudget {
     fn among(tenants: usize) -> Self {
         Self { matches: MOST_MATCHES / tenants, bytes: MOST_BYTES as usize / tenants, is_unused: true }
     }
@@ -117,7 +118,7 @@ async fn decide(
     queue: &Queue,
     events: &[Pending],
     triggers: &Triggers,
-    room: &mut Room,
+    room: &mut RoundBudget,
     decided: &mut Vec<DecidedEvent>,
 ) -> Result<bool> {
     for event in events {

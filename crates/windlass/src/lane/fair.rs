@@ -91,7 +91,13 @@ impl Fair {
             (tenant.served, tenant.turn) = (tenant.served.max(level), self.turn);
             self.ranking.insert(tenant.rank(lane.tenant));
         }
-        tenant.active.push(Active { id, priority: lane.priority, waits_since: None, turn: 0 });
+        tenant.active.push(Active {
+            id,
+            priority: lane.priority,
+            waits_since: None,
+            turn: 0,
+            before: (None, 0),
+        });
     }
 
     /// The lane rests until it is woken, also by a claim under way that comes back full. To end a lane, remove it.
@@ -137,6 +143,7 @@ impl Fair {
         let mut passed_over = Vec::new();
         let portion = portion(slots);
         let mut left = slots;
+        let deal = self.turn;
         while left > 0 {
             let Some(rank) = self.ranking.pop_first() else { break };
             let Some(tenant) = self.tenants.get_mut(&rank.tenant) else { continue };
@@ -149,7 +156,7 @@ impl Fair {
             tenant.served += tenant.price(count);
             tenant.turn = self.turn;
             self.ranking.insert(tenant.rank(rank.tenant));
-            let Some(lane) = tenant.next_lane(now, self.turn) else { continue };
+            let Some(lane) = tenant.next_lane(now, deal, self.turn) else { continue };
             left -= count;
             match dealt.iter_mut().find(|(id, _)| *id == lane) {
                 Some((_, turns)) => *turns += count,
@@ -181,15 +188,36 @@ impl Fair {
             }
             return;
         }
-        if let Some(tenant) = self.tenants.get_mut(&lane.tenant) {
-            let was_ranked = self.ranking.remove(&tenant.rank(lane.tenant));
-            tenant.served = tenant.served.saturating_sub(tenant.price(asked - got));
-            if was_ranked {
-                self.ranking.insert(tenant.rank(lane.tenant));
-            }
-        }
+        self.refund(lane.tenant, asked - got);
         if !woken {
             self.deactivate(id);
+        }
+    }
+
+    /// Returns turns that were dealt to a lane and are not asked of it. The lane stays active.
+    pub fn give_back(&mut self, id: i32, turns: usize) {
+        if let Some(known) = self.lanes.get(&id) {
+            self.refund(known.lane.tenant, turns);
+        }
+    }
+
+    /// Returns all turns of the last deal of a lane. It has not been served, so it goes on ageing.
+    pub fn skip(&mut self, id: i32, turns: usize) {
+        let Some(KnownLane { lane, .. }) = self.lanes.get(&id).copied() else { return };
+        self.refund(lane.tenant, turns);
+        if let Some(tenant) = self.tenants.get_mut(&lane.tenant)
+            && let Some(active) = tenant.active.iter_mut().find(|active| active.id == id)
+        {
+            (active.waits_since, active.turn) = active.before;
+        }
+    }
+
+    fn refund(&mut self, tenant_id: Uuid, turns: usize) {
+        let Some(tenant) = self.tenants.get_mut(&tenant_id) else { return };
+        let was_ranked = self.ranking.remove(&tenant.rank(tenant_id));
+        tenant.served = tenant.served.saturating_sub(tenant.price(turns));
+        if was_ranked {
+            self.ranking.insert(tenant.rank(tenant_id));
         }
     }
 }
@@ -239,6 +267,8 @@ struct Active {
     /// Since the first deal that saw it after it was woken or served.
     waits_since: Option<Duration>,
     turn: u64,
+    /// The two of them before the last deal that served it.
+    before: (Option<Duration>, u64),
 }
 
 impl TenantShare {
@@ -250,12 +280,16 @@ impl TenantShare {
         turns as u128 * TURN / u128::from(self.weight.max(1))
     }
 
-    /// The most urgent lane, which then waits anew. Chosen for each portion, so that lanes of one priority share a deal.
-    fn next_lane(&mut self, now: Duration, turn: u64) -> Option<i32> {
+    /// The most urgent lane, which then waits again. Chosen for each portion, so that lanes of one priority share a deal. `deal` is the
+    /// turn before this deal.
+    fn next_lane(&mut self, now: Duration, deal: u64, turn: u64) -> Option<i32> {
         for lane in &mut self.active {
             lane.waits_since.get_or_insert(now);
         }
         let best = self.active.iter_mut().min_by_key(|lane| (lane.urgency(now), lane.turn, lane.id))?;
+        if best.turn <= deal {
+            best.before = (best.waits_since, best.turn);
+        }
         (best.waits_since, best.turn) = (Some(now), turn);
         Some(best.id)
     }

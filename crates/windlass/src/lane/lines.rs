@@ -4,7 +4,7 @@
 //! transaction holds up the vacuum. It is only a hint: a row that committed late lies behind it, so every lane is read
 //! from its start now and then, the less often the longer that takes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,6 +19,11 @@ const SWEEP_SHARE: u32 = 20;
 /// For this long after it gave a job a lane is asked again without being told that it has one.
 const WARM_FOR: Duration = Duration::from_millis(50);
 const FOREIGN_FOR: Duration = Duration::from_secs(5);
+/// For this long after it gave a job a lane is remembered. A busy worker checks these lanes more often than it searches for others.
+const RECENT_FOR: Duration = Duration::from_secs(30);
+const MAX_RECENT: usize = 256;
+/// The bytes of payload that one claim asks for, by what its lanes gave before. A claim of large jobs delays those of other tenants.
+const CLAIM_BYTES: usize = 1 << 20;
 
 pub(crate) struct Lines {
     fair: Fair,
@@ -59,7 +64,18 @@ struct Line {
     rooms: Vec<i32>,
     after_seq: i64,
     sweep_at: Instant,
-    warm_until: Instant,
+    /// When it last gave a job.
+    gave_at: Option<Instant>,
+    /// The mean payload of the jobs of its last claim.
+    job_bytes: usize,
+    /// Empty or paused at the last look. It is not claimed from until a look finds work in it.
+    is_resting: bool,
+}
+
+impl Line {
+    fn gave_within(&self, time: Duration, now: Instant) -> bool {
+        self.gave_at.is_some_and(|at| now < at + time)
+    }
 }
 
 /// One claim to make, and which of its lanes it reads from the start.
@@ -87,11 +103,22 @@ impl Lines {
         &self.keys
     }
 
-    /// Takes over what the database says has work. Lanes it does not name are forgotten: they are empty or paused.
+    /// Takes over what the database says has work. Lanes it does not name are empty or paused: they rest, and are forgotten if they gave
+    /// nothing recently.
     pub(crate) fn replace(&mut self, active: Vec<ActiveLane>, now: Instant) {
-        let named: std::collections::HashSet<i32> = active.iter().map(|found| found.id).collect();
-        let gone: Vec<i32> = self.lanes.keys().copied().filter(|lane| !named.contains(lane)).collect();
-        for lane in gone {
+        let named: HashSet<i32> = active.iter().map(|found| found.id).collect();
+        let unnamed: Vec<i32> = self.lanes.keys().copied().filter(|lane| !named.contains(lane)).collect();
+        let mut kept = 0;
+        for lane in unnamed {
+            if let Some(line) = self.lanes.get_mut(&lane)
+                && kept < MAX_RECENT
+                && line.gave_within(RECENT_FOR, now)
+            {
+                line.is_resting = true;
+                self.fair.deactivate(lane);
+                kept += 1;
+                continue;
+            }
             self.fair.remove_lane(lane);
             self.lanes.remove(&lane);
             self.keys.remove(&lane);
@@ -102,28 +129,62 @@ impl Lines {
             self.fair.activate(id);
             self.foreign.0.remove(&id);
             self.keys.entry(id).or_insert_with(|| found.definition_key.into());
-            let new = || Line { rooms: Vec::new(), after_seq: 0, sweep_at: now, warm_until: now };
-            self.lanes.entry(id).or_insert_with(new).rooms = found.rooms;
+            let new = || Line {
+                rooms: Vec::new(),
+                after_seq: 0,
+                sweep_at: now,
+                gave_at: None,
+                job_bytes: 0,
+                is_resting: false,
+            };
+            let line = self.lanes.entry(id).or_insert_with(new);
+            (line.rooms, line.is_resting) = (found.rooms, false);
+        }
+    }
+
+    /// The lanes that gave a job recently and are not known to have work.
+    pub(crate) fn recent(&self, now: Instant) -> Vec<i32> {
+        let is_recent =
+            |id: &i32, line: &Line| line.gave_within(RECENT_FOR, now) && !self.fair.is_active(*id);
+        self.lanes
+            .iter()
+            .filter(|(id, line)| is_recent(id, line))
+            .map(|(id, _)| *id)
+            .take(MAX_RECENT)
+            .collect()
+    }
+
+    /// A look at recent lanes found work in these.
+    pub(crate) fn found(&mut self, lanes: &[i32]) {
+        for lane in lanes {
+            if let Some(line) = self.lanes.get_mut(lane) {
+                line.is_resting = false;
+                self.fair.activate(*lane);
+            }
         }
     }
 
     /// There is work in this lane. False if the lane is not known and must be looked up; a lane that is still unknown
     /// after that belongs to others, and its bell is ignored for a while.
     pub(crate) fn wake(&mut self, lane: i32, now: Instant) -> bool {
-        if self.lanes.contains_key(&lane) {
-            self.fair.activate(lane);
-            return true;
+        match self.lanes.get(&lane) {
+            // It may be paused, so it is looked up.
+            Some(line) if line.is_resting => false,
+            Some(_) => {
+                self.fair.activate(lane);
+                true
+            }
+            None => self.foreign.is_believed(lane, now),
         }
-        self.foreign.is_believed(lane, now)
     }
 
     /// There is room again under this running limit: lanes that a claim left because of it are asked again. False if lanes are
     /// known and none is under it: the limit may be newer than the last look. Lanes that are not known hold nothing, or their own
     /// bell has told of them.
     pub(crate) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
-        let mut is_known = self.lanes.is_empty();
+        let mut is_known = self.lanes.values().all(|line| line.is_resting);
         for (id, line) in &self.lanes {
-            if line.rooms.contains(&room) {
+            if line.rooms.contains(&room) && !line.is_resting {
                 self.fair.activate(*id);
                 is_known = true;
             }
@@ -135,7 +196,7 @@ impl Lines {
     pub(crate) fn wake_warm(&mut self, now: Instant) -> bool {
         let mut any = false;
         for (id, line) in &self.lanes {
-            if now < line.warm_until {
+            if line.gave_within(WARM_FOR, now) && !line.is_resting {
                 self.fair.activate(*id);
                 any = true;
             }
@@ -160,8 +221,17 @@ impl Lines {
             return None;
         }
         let mut turn = Turn { wanted: Wanted::default(), is_sweep: Vec::with_capacity(dealt.len()) };
-        for (lane, count) in dealt {
+        let mut bytes = CLAIM_BYTES;
+        for (lane, dealt) in dealt {
             let Some(line) = self.lanes.get_mut(&lane) else { continue };
+            let most = bytes / line.job_bytes.max(1);
+            let count = if turn.wanted.lanes.is_empty() { dealt.min(most.max(1)) } else { dealt.min(most) };
+            if count == 0 {
+                self.fair.skip(lane, dealt);
+                continue;
+            }
+            self.fair.give_back(lane, dealt - count);
+            bytes = bytes.saturating_sub(count * line.job_bytes);
             let is_sweep = now >= line.sweep_at;
             turn.wanted.lanes.push(lane);
             turn.wanted.after_seqs.push(if is_sweep { 0 } else { line.after_seq });
@@ -176,19 +246,18 @@ impl Lines {
         self.fair.holds_back()
     }
 
-    /// What the claim brought: the sequence numbers taken from each lane.
+    /// What the claim brought: for each job its lane, its sequence number and the bytes of its payload.
     pub(crate) fn settle(
         &mut self,
         turn: &Turn,
-        taken: impl Iterator<Item = (i32, i64)>,
+        taken: impl Iterator<Item = (i32, i64, usize)>,
         now: Instant,
         took: Duration,
     ) {
-        let mut got: HashMap<i32, (usize, i64)> = HashMap::with_capacity(turn.wanted.lanes.len());
-        for (lane, seq) in taken {
-            let entry = got.entry(lane).or_insert((0, seq));
-            entry.0 += 1;
-            entry.1 = entry.1.max(seq);
+        let mut got: HashMap<i32, (usize, i64, usize)> = HashMap::with_capacity(turn.wanted.lanes.len());
+        for (lane, seq, bytes) in taken {
+            let entry = got.entry(lane).or_insert((0, seq, 0));
+            *entry = (entry.0 + 1, entry.1.max(seq), entry.2 + bytes);
         }
         if turn.is_sweep.contains(&true) {
             self.sweep_cost = took;
@@ -196,15 +265,104 @@ impl Lines {
         for (position, &lane) in turn.wanted.lanes.iter().enumerate() {
             let Some(line) = self.lanes.get_mut(&lane) else { continue };
             let asked = usize::try_from(turn.wanted.counts[position]).unwrap_or(0);
-            let (count, last) = got.get(&lane).copied().unwrap_or((0, 0));
+            let (count, last, bytes) = got.get(&lane).copied().unwrap_or_default();
             line.after_seq = line.after_seq.max(last);
             if turn.is_sweep[position] {
                 line.sweep_at = now + SWEEP_EVERY.max(self.sweep_cost * SWEEP_SHARE);
             }
             if count > 0 {
-                line.warm_until = now + WARM_FOR;
+                line.gave_at = Some(now);
+                line.job_bytes = bytes / count;
             }
             self.fair.settle(lane, asked, count);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TENANT: Uuid = Uuid::from_u128(1);
+
+    fn active(ids: &[i32]) -> Vec<ActiveLane> {
+        let lane = |id: &i32| ActiveLane {
+            id: *id,
+            tenant: TENANT,
+            priority: 100,
+            definition_key: "a".to_owned(),
+            weight: 1,
+            rooms: Vec::new(),
+        };
+        ids.iter().map(lane).collect()
+    }
+
+    /// Claims once; every lane gives what it was asked for, in jobs of this size.
+    fn claim(lines: &mut Lines, slots: usize, bytes: usize, now: Instant) -> Vec<(i32, i32)> {
+        let Some(turn) = lines.deal(slots, now) else { return Vec::new() };
+        let asked: Vec<(i32, i32)> =
+            turn.wanted.lanes.iter().copied().zip(turn.wanted.counts.iter().copied()).collect();
+        let taken =
+            asked.iter().flat_map(|(lane, count)| (1..=*count).map(|seq| (*lane, i64::from(seq), bytes)));
+        lines.settle(&turn, taken, now, Duration::ZERO);
+        asked
+    }
+
+    #[test]
+    fn a_recent_lane_rests_until_a_look_finds_work_in_it() {
+        let now = Instant::now();
+        let mut lines = Lines::new();
+        lines.replace(active(&[1, 2]), now);
+        claim(&mut lines, 8, 10, now);
+        // Lane 1 is empty or paused; nothing is claimed from it, even if its bell rings, because it may be paused.
+        lines.replace(active(&[2]), now);
+        assert_eq!(lines.recent(now), [1]);
+        assert!(!lines.wake(1, now), "it is looked up");
+        lines.wake_warm(now);
+        assert_eq!(claim(&mut lines, 8, 10, now), [(2, 8)]);
+        lines.found(&[1]);
+        assert_eq!(claim(&mut lines, 8, 10, now).len(), 2);
+        // After a while without work it is forgotten.
+        let later = now + RECENT_FOR;
+        lines.replace(active(&[2]), later);
+        assert!(lines.recent(later).is_empty());
+    }
+
+    /// A lane that had no room in the bytes of a claim goes on ageing, and comes first in the end.
+    #[test]
+    fn a_lane_of_lower_priority_does_not_starve_behind_large_jobs() {
+        let mut now = Instant::now();
+        let mut lines = Lines::new();
+        let mut found = active(&[1, 2]);
+        found[1].priority = 110;
+        lines.replace(found, now);
+        claim(&mut lines, 8, CLAIM_BYTES, now);
+        let mut served = HashSet::new();
+        for _ in 0..3_000 {
+            now += Duration::from_millis(5);
+            served.extend(claim(&mut lines, 8, CLAIM_BYTES, now).iter().map(|(lane, _)| *lane));
+        }
+        assert_eq!(served.len(), 2, "15 seconds are more than the difference of their priorities");
+    }
+
+    #[test]
+    fn a_claim_asks_for_a_bounded_number_of_bytes() {
+        let now = Instant::now();
+        let mut lines = Lines::new();
+        lines.replace(active(&[1, 2, 3]), now);
+        let large = CLAIM_BYTES / 2;
+        assert_eq!(claim(&mut lines, 12, large, now).iter().map(|(_, count)| count).sum::<i32>(), 12);
+        // Their size is known now. What was not asked for is no disadvantage, and no lane is left out.
+        let mut seen = HashSet::new();
+        for _ in 0..3 {
+            let asked = claim(&mut lines, 12, large, now);
+            assert_eq!(asked.iter().map(|(_, count)| count).sum::<i32>(), 2);
+            seen.extend(asked.iter().map(|(lane, _)| *lane));
+        }
+        assert_eq!(seen.len(), 3);
+        // A single job may be larger than all that.
+        claim(&mut lines, 2, CLAIM_BYTES * 4, now);
+        claim(&mut lines, 2, CLAIM_BYTES * 4, now);
+        assert_eq!(claim(&mut lines, 12, CLAIM_BYTES * 4, now).len(), 1);
     }
 }

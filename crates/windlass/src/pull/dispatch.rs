@@ -23,7 +23,7 @@ use crate::model::job::claimed::Fence;
 use crate::queue::identity::{hostname, new_worker_id};
 use crate::store;
 use crate::store::database::{Database, Session};
-use crate::store::pull::{Dealt, PRESENT, Slots};
+use crate::store::pull::{ClaimSlots, Dealt, PRESENT};
 use crate::store::worker::{Claimant, WorkerIntroduction};
 use crate::telemetry;
 
@@ -233,7 +233,8 @@ impl Dispatcher {
         }
         self.unanswered = None;
         let now = Instant::now();
-        group.lines.settle(&turn, dealt.iter().map(|one| (one.lane, one.seq)), now, now - began);
+        let taken = dealt.iter().map(|one| (one.lane, one.seq, one.claimed.payload.len()));
+        group.lines.settle(&turn, taken, now, now - began);
         if dealt.is_empty() {
             // The lanes that were asked rest now; others of the group may not.
             return Ok(true);
@@ -247,7 +248,7 @@ impl Dispatcher {
         &mut self,
         interest: &Interest,
         dealt: Vec<Dealt>,
-        slots: &Slots,
+        slots: &ClaimSlots,
         owners: &[usize],
     ) -> Result<()> {
         let Some(backlog) = self.groups.get_mut(interest).map(|group| group.backlog.clone()) else {

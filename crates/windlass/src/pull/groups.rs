@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::leftovers::Backlog;
 use super::{Claim, PulledJob, ask};
 use crate::lane::lines::{Foreign, Lines};
-use crate::store::pull::{PullLane, Slots};
+use crate::store::pull::{ClaimSlots, PullLane};
 use crate::store::worker::ActiveLane;
 
 /// What a claim asks for.
@@ -79,10 +79,10 @@ pub(super) struct Group {
 
 impl Group {
     /// One slot for each job that may be given out now, dealt round among those who wait, and whose each is.
-    pub(super) fn slots(&mut self, is_quiet: impl Fn(i32) -> bool) -> (Slots, Vec<usize>) {
+    pub(super) fn slots(&mut self, is_quiet: impl Fn(i32) -> bool) -> (ClaimSlots, Vec<usize>) {
         let most = self.most;
         self.waiters.retain(|waiter| !waiter.reply.is_closed());
-        let mut slots = Slots::default();
+        let mut slots = ClaimSlots::default();
         let mut owners = Vec::new();
         let able: Vec<usize> =
             (0..self.waiters.len()).filter(|&n| !is_quiet(self.waiters[n].worker)).take(most).collect();

@@ -16,11 +16,11 @@ pub struct Permits {
     with_waiting: usize,
     timeout: Duration,
     all: Arc<Semaphore>,
-    tenants: Mutex<HashMap<Uuid, Waiting>>,
+    tenants: Mutex<HashMap<Uuid, TenantPermits>>,
 }
 
 #[derive(Debug, Clone)]
-struct Waiting {
+struct TenantPermits {
     with_waiting: Arc<Semaphore>,
     permits: Arc<Semaphore>,
 }
@@ -71,11 +71,11 @@ impl Permits {
         self.tenants.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn queue(&self, tenant: Uuid) -> Waiting {
+    fn queue(&self, tenant: Uuid) -> TenantPermits {
         let mut tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner);
         // Tenants without requests are removed, so that the table does not grow forever.
         tenants.retain(|_, queue| Arc::strong_count(&queue.with_waiting) > 1);
-        let new = || Waiting {
+        let new = || TenantPermits {
             with_waiting: Arc::new(Semaphore::new(self.with_waiting)),
             permits: Arc::new(Semaphore::new(self.of_tenant)),
         };

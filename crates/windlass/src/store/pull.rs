@@ -111,7 +111,7 @@ static CLAIM: Statement = Statement {
 
 /// Where each job of a claim goes: one entry per slot.
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
+pub(crate) struct ClaimSlots {
     pub(crate) workers: Vec<i32>,
     pub(crate) lease_seconds: Vec<i32>,
     pub(crate) tokens: Vec<Uuid>,
@@ -133,7 +133,7 @@ pub(crate) async fn claim(
     session: &Session,
     by: Claimant,
     wanted: &Wanted,
-    slots: &Slots,
+    slots: &ClaimSlots,
     keys: &HashMap<i32, Arc<str>>,
 ) -> Result<(Vec<Dealt>, bool)> {
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 10] = [

@@ -16,7 +16,7 @@ use crate::model::job::settle::Budget;
 use crate::model::record::CapableWorker;
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&REGISTER, &HEARTBEAT, &STOP, &QUIET, &KNOWING, &WAITING, &LANES, &CLAIM, &UNCLAIM];
+    &[&REGISTER, &HEARTBEAT, &STOP, &QUIET, &KNOWING, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM];
 
 /// What a worker says of itself when it starts.
 #[derive(Debug, Clone)]
@@ -159,6 +159,14 @@ pub(crate) async fn active_lanes(
         })
         .collect();
     Ok((lanes, is_shared))
+}
+
+static WITH_WORK: Statement =
+    Statement { text: "select windlass.lanes_with_work($1)", types: &[Type::INT4_ARRAY] };
+
+/// Those of these lanes that have work.
+pub(crate) async fn lanes_with_work(session: &Session, lanes: &[i32]) -> Result<Vec<i32>> {
+    Ok(session.query(&WITH_WORK, &[&lanes]).await?.iter().map(|row| row.get(0)).collect())
 }
 
 static CLAIM: Statement = Statement {

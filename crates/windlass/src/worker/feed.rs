@@ -29,6 +29,8 @@ const LINGER: Duration = Duration::from_millis(2);
 /// How often lanes are looked up while there is work, so that a new tenant's first job does not wait for an idle moment.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_SHARE: u32 = 20;
+/// The same for lanes that had work recently, because a busy worker is not notified of new jobs.
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 /// After this long without a pause enqueuers need not ring.
 const BUSY_AFTER: Duration = Duration::from_millis(100);
 const SETTLING: [Duration; 4] =
@@ -42,6 +44,7 @@ pub(crate) struct Feed {
     /// More than one tenant uses what this worker serves, so none of them may have all slots.
     is_shared: bool,
     look_at: Instant,
+    check_at: Instant,
     /// A job waits in a lane that we know, and we were idle: it is claimed before we look for other lanes.
     claim_first: bool,
     /// The number under which the database knows that this worker waits. A worker that was declared dead gets a new one.
@@ -76,6 +79,7 @@ impl Feed {
             lines: Lines::new(),
             is_shared: false,
             look_at: now,
+            check_at: now,
             claim_first: false,
             waits_as: None,
             busy_since: None,
@@ -136,6 +140,8 @@ impl Feed {
             let puts_off_look = std::mem::take(&mut self.claim_first) && is_due;
             if is_due && !puts_off_look {
                 self.look(&mut session).await?;
+            } else if self.busy_since.is_some() && Instant::now() >= self.check_at {
+                self.check_recent(&session).await?;
             }
             let claimed = self.claim(&session, free.min(MOST)).await?;
             *pause = Duration::from_millis(50);
@@ -198,6 +204,18 @@ impl Feed {
         Ok(())
     }
 
+    /// Finds new work in the lanes that had some recently.
+    async fn check_recent(&mut self, session: &Session) -> Result<()> {
+        let began = Instant::now();
+        let recent = self.lines.recent(began);
+        if !recent.is_empty() {
+            self.lines.found(&store::worker::lanes_with_work(session, &recent).await?);
+        }
+        let now = Instant::now();
+        self.check_at = now + CHECK_EVERY.max((now - began) * LOOK_SHARE);
+        Ok(())
+    }
+
     /// Claims and starts; answers how many.
     async fn claim(&mut self, session: &Session, slots: usize) -> Result<usize> {
         let began = Instant::now();
@@ -218,7 +236,8 @@ impl Feed {
         self.unanswered = None;
         let now = Instant::now();
         self.last_claim = now;
-        self.lines.settle(&turn, claimed.iter().map(|(lane, seq, _)| (*lane, *seq)), now, now - began);
+        let taken = claimed.iter().map(|(lane, seq, claimed)| (*lane, *seq, claimed.payload.len()));
+        self.lines.settle(&turn, taken, now, now - began);
         let count = claimed.len();
         if count > 0 {
             metrics::histogram!("windlass_claim_batch_size").record(count as f64);

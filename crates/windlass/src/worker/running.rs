@@ -127,13 +127,13 @@ impl Drop for Reserved {
 /// Where more than one tenant uses what a worker serves, a quarter of its slots, and at least one, is kept from each of them. It is kept
 /// also while only one of them has work: otherwise its long jobs would hold every slot when the first job of another arrives, and that
 /// would wait until one of them ends. A worker with one slot keeps none free.
-pub(crate) struct Shares<'a> {
+pub(crate) struct TenantShares<'a> {
     taken: MutexGuard<'a, HashMap<Uuid, usize>>,
     granted: HashMap<Uuid, usize>,
     most: usize,
 }
 
-impl Shares<'_> {
+impl TenantShares<'_> {
     /// Grants a tenant as many of these slots as it may still have.
     pub(crate) fn take(&mut self, tenant: Uuid, wanted: usize) -> usize {
         let granted = self.granted.entry(tenant).or_default();
@@ -194,9 +194,9 @@ impl Running {
     }
 
     /// What tenants may still have, if they share the slots.
-    pub(crate) fn shares(&self, is_shared: bool) -> Shares<'_> {
+    pub(crate) fn shares(&self, is_shared: bool) -> TenantShares<'_> {
         let most = if is_shared { self.capacity - self.kept_free() } else { usize::MAX };
-        Shares { taken: self.places.of_tenants(), granted: HashMap::new(), most }
+        TenantShares { taken: self.places.of_tenants(), granted: HashMap::new(), most }
     }
 
     /// How many run at this moment.

@@ -135,3 +135,32 @@ async fn looking_for_work_of_one_definition_reads_few_lanes_of_others() {
         assert!(read.iter().all(|rows| *rows < 50), "{read:?} rows for 2 lanes");
     }
 }
+
+/// A busy worker asks only about the lanes that it met before. Like a search for lanes, this leaves out what must not run.
+#[tokio::test]
+async fn a_check_of_known_lanes_finds_work_that_may_run() {
+    let queue = TestQueue::create().await;
+    let tenant = bounded(&queue, 2000, 2000).await;
+    let client = queue.client().await;
+    let fill = format!(
+        "select windlass.enqueue('a', tenant_id => '{tenant}', queue => 'q' || n) from generate_series(1, 4) n;
+         delete from windlass.line l using windlass.lane n where n.id = l.lane and n.queue = 'q2'"
+    );
+    client.batch_execute(&fill).await.unwrap();
+    let check = async || {
+        let lanes: Vec<i32> =
+            client.query_one("select array_agg(id) from windlass.lane", &[]).await.unwrap().get(0);
+        let found =
+            "select n.queue from windlass.lanes_with_work($1) w join windlass.lane n on n.id = w order by 1";
+        let rows = client.query(found, &[&lanes]).await.unwrap();
+        rows.iter().map(|row| row.get::<_, String>(0)).collect::<Vec<_>>()
+    };
+    assert_eq!(check().await, ["q1", "q3", "q4"]);
+    queue.set_paused("q3", true).await.unwrap();
+    assert_eq!(check().await, ["q1", "q4"]);
+    client
+        .execute("update windlass.tenants set status = 'suspended' where id = $1", &[&tenant])
+        .await
+        .unwrap();
+    assert!(check().await.is_empty());
+}

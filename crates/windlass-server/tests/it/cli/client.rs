@@ -122,7 +122,7 @@ async fn tenants_tokens_queues_workers_and_the_audit_trail_are_managed_from_the_
         assert!(out.contains("tenant.create") && out.contains("local:"), "{out}");
     }
     let verified = run(&["audit", "verify", "--database-url", server.queue.url()]).await;
-    assert!(verified.expect(0).out.contains("whole"));
+    assert!(verified.expect(0).out.contains("intact"));
 }
 
 #[tokio::test]

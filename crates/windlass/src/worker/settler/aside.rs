@@ -27,7 +27,7 @@ const MOST_BYTES_ASIDE: usize = 64 << 20;
 pub(super) struct Aside {
     to_retry: mpsc::UnboundedSender<UnsettledAttempt>,
     tenants: Arc<Mutex<HashSet<Uuid>>>,
-    room: Arc<Room>,
+    room: Arc<AsideSpace>,
     /// The slots of what was put aside since the last look and keeps them.
     kept: Mutex<Vec<Slot>>,
 }
@@ -37,17 +37,17 @@ pub(super) struct SetAside {
     arriving: mpsc::UnboundedReceiver<UnsettledAttempt>,
     /// Whose chained jobs have to wait.
     tenants: Arc<Mutex<HashSet<Uuid>>>,
-    room: Arc<Room>,
+    room: Arc<AsideSpace>,
 }
 
 /// What the endings aside take that have given up their slots.
 #[derive(Debug, Default)]
-struct Room {
+struct AsideSpace {
     endings: AtomicUsize,
     bytes: AtomicUsize,
 }
 
-impl Room {
+impl AsideSpace {
     /// Takes room for this many bytes; false if there is none left.
     fn take(&self, bytes: usize) -> bool {
         let is_free = self.endings.load(Ordering::Relaxed) < MOST_ASIDE
@@ -68,7 +68,7 @@ impl Room {
 impl Aside {
     pub(super) fn new() -> (Self, SetAside) {
         let (to_retry, arriving) = mpsc::unbounded_channel();
-        let (tenants, room) = (Arc::default(), Arc::<Room>::default());
+        let (tenants, room) = (Arc::default(), Arc::<AsideSpace>::default());
         let set_aside = SetAside { arriving, tenants: Arc::clone(&tenants), room: Arc::clone(&room) };
         (Self { to_retry, tenants, room, kept: Mutex::default() }, set_aside)
     }
@@ -145,7 +145,7 @@ impl Settler {
 
     /// One round; answers what still waits. Those with chained jobs are tried tenant by tenant, so that one does not wait for another's
     /// transaction.
-    async fn write_again(&self, waiting: Vec<UnsettledAttempt>, room: &Room) -> Vec<UnsettledAttempt> {
+    async fn write_again(&self, waiting: Vec<UnsettledAttempt>, room: &AsideSpace) -> Vec<UnsettledAttempt> {
         let mut session = None;
         let mut left: Vec<UnsettledAttempt> = Vec::new();
         let before: Vec<(Fence, usize, Option<Slot>)> = waiting

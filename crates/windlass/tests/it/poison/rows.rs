@@ -66,7 +66,9 @@ pub(super) async fn dispatch(queue: &TestQueue) {
     define(queue).await;
     let client = queue.client().await;
     let odd = create(queue, &NewTrigger::event("odd", "a.b", "held")).await;
-    let good = create(queue, &NewTrigger::event("good", "a.*", "held")).await;
+    // All events render the same payload, and each must fire.
+    let good = NewTrigger { dedupe_window_seconds: 0, ..NewTrigger::event("good", "a.*", "held") };
+    let good = create(queue, &good).await;
     let spoil = r#"update windlass.job_triggers set conditions = '{"a": {"like": 5}}' where id = $1"#;
     client.execute(spoil, &[&odd.id]).await.unwrap();
     let emit = async || queue.emit(&NewEvent::new("a.b").payload(&json!({"a": 1}))).await.unwrap().id;
