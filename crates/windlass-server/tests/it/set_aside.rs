@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::json;
-use windlass::{Duty, INSTALLATION};
+use windlass::{DEFAULT_TENANT, Definition, Duty, INSTALLATION};
 
 use crate::support::TestServer;
 
@@ -31,10 +31,20 @@ async fn the_overview_shows_what_is_set_aside_with_its_reason() {
 async fn the_overview_shows_what_any_duty_sets_aside() {
     let server = TestServer::start().await;
     let client = server.queue.client().await;
+    server.queue.define(&Definition::new("a")).await.unwrap();
+    let trigger = "insert into windlass.job_triggers (tenant_id, id, label, trigger_type, event_name, definition_id)
+        select $1, gen_random_uuid(), 'odd', 'event', 'a', id from windlass.job_definitions returning id::text";
+    let trigger: String = client.query_one(trigger, &[&DEFAULT_TENANT]).await.unwrap().get(0);
     for duty in Duty::ALL.map(Duty::as_str) {
-        let (subject, reason) = (format!("row of {duty}"), format!("cannot be done by {duty}"));
+        // A note of this duty counts until its trigger is changed or deleted.
+        let (tenant, subject) = if duty == "dispatch" {
+            (DEFAULT_TENANT, trigger.clone())
+        } else {
+            (INSTALLATION, format!("row of {duty}"))
+        };
+        let reason = format!("cannot be done by {duty}");
         let note = "select windlass.note_trouble($1, $2, $3, $4)";
-        client.execute(note, &[&duty, &INSTALLATION, &subject, &reason]).await.unwrap();
+        client.execute(note, &[&duty, &tenant, &subject, &reason]).await.unwrap();
         let page = server.admin.get("/ui/overview").await;
         let shown = page.expect_text(200);
         assert!(shown.contains(&subject) && shown.contains(&reason), "{duty}: {shown}");

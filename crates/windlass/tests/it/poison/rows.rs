@@ -241,7 +241,8 @@ pub(super) async fn purge_tenants(queue: &TestQueue) {
     client.execute(spoil, &[&huge]).await.unwrap();
     let hold = "select windlass.place_hold($1, null, null, null, 'law', 'tester')";
     client.execute(hold, &[&held]).await.unwrap();
-    let delete = "update windlass.tenants set status = 'deleting', updated_at = now() - case slug when 'held' then interval '1 h' else '0' end
+    // Marked before the lock is taken: a deletion waits for every transaction that is older than its mark.
+    let delete = "update windlass.tenants set status = 'deleting', purge_barrier = pg_current_xact_id(), updated_at = now() - case slug when 'held' then interval '1 h' else '0' end
         where slug in ('held', 'good', 'locked', 'huge')";
     client.execute(delete, &[]).await.unwrap();
     let other = queue.client().await;
