@@ -46,6 +46,9 @@ pub enum Error {
     NotFinished { job: Uuid },
     #[error("{what} is under legal hold")]
     Held { what: String },
+    /// A transaction of a caller that recorded no action. Nothing of it was committed.
+    #[error("the transaction recorded no action, so it was rolled back")]
+    Unrecorded,
     #[error("a worker needs at least one handler")]
     NoHandlers,
     #[error("{file}:{line}: {key}{}{message}", if key.is_empty() { "" } else { ": " })]

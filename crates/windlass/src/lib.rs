@@ -53,7 +53,7 @@ pub use model::account::{
     SessionOf, SignedIn,
 };
 pub use model::actor::{Actor, Reach};
-pub use model::audit::{Act, AuditEntry, AuditFault, AuditHead, AuditQuery};
+pub use model::audit::{Action, AuditEntry, AuditFault, AuditHead, AuditQuery};
 pub use model::cron::{ClockChange, Cron, DueRun, Schedule};
 pub use model::definition::Definition;
 pub use model::doctor::{Finding, Severity};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Act, Fields};
+use windlass::Fields;
 
 use crate::api::admin::tenants::given;
 use crate::auth::Caller;
@@ -249,7 +249,7 @@ pub(crate) async fn create(
     }
     let made = acting.create_definition(&fields).await?;
     store_response(&acting, &key, StatusCode::CREATED, &made).await?;
-    acting.commit(&Act::new("definition.create", &new.key).after(&made)).await?;
+    acting.commit().await?;
     Ok(respond(StatusCode::CREATED, &made))
 }
 
@@ -270,12 +270,8 @@ pub(crate) async fn change(
     let fields = fields(&body.value)?;
     let expected = crate::http::expected_version(&headers)?;
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
-    let before = acting.definition(id).await?;
     let changed = acting.change_definition(id, &fields, expected.as_deref()).await?;
-    let act = Act::new("definition.change", before["key"].as_str().unwrap_or_default())
-        .before(&before)
-        .after(&changed);
-    acting.commit(&act).await?;
+    acting.commit().await?;
     Ok(respond(StatusCode::OK, &changed))
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
-use windlass::{Act, Emitted, Event, EventFilter, EventTrigger, NewEvent};
+use windlass::{Emitted, Event, EventFilter, EventTrigger, NewEvent};
 
 use crate::auth::Caller;
 use crate::http::{
@@ -69,7 +69,7 @@ pub(crate) async fn emit(
     let emitted: Emitted = acting.emit(&event).await?;
     let status = if emitted.is_duplicate { StatusCode::OK } else { StatusCode::CREATED };
     store_response(&acting, &key, status, &json!(emitted)).await?;
-    acting.commit(&Act::new("event.emit", emitted.id)).await?;
+    acting.commit().await?;
     Ok((status, Json(emitted)).into_response())
 }
 
@@ -192,6 +192,6 @@ pub(crate) async fn retry(
         let detail = "the event has not failed at this trigger";
         return Err(Problem::of(crate::http::ProblemKind::Conflict, detail));
     };
-    acting.commit(&Act::new("event.retry", id).after(&made)).await?;
+    acting.commit().await?;
     Ok(Json(made))
 }

@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use windlass::NewEvent;
 use windlass::json::{self, JsonLimits};
-use windlass::{Act, NewEvent};
 
 use crate::auth::{Caller, Permission, Role, Who};
 use crate::hooks::{Hook, Signed};
@@ -88,7 +88,7 @@ async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
     }
     let emitted = acting.emit(&NewEvent::new(&hook.event).payload(&payload)).await?;
     store_response(&acting, &key, StatusCode::CREATED, &json!(emitted)).await?;
-    acting.commit(&Act::new("event.emit", emitted.id)).await?;
+    acting.commit().await?;
     Ok((StatusCode::CREATED, Json(emitted)).into_response())
 }
 

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
-use windlass::{Act, PurgeWait, RetentionProgress, RetentionRule};
+use windlass::{PurgeWait, RetentionProgress, RetentionRule};
 
 use crate::auth::Caller;
 use crate::http::{App, Body, Problem, Query};
@@ -145,7 +145,7 @@ pub(crate) async fn set(
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let keep = keep_seconds.map(Duration::from_secs);
     let rule = acting.keep_by_name(definition_key.as_deref(), status.as_str(), keep).await?;
-    acting.commit(&Act::new("retention.set", &rule.definition_key).after(&rule)).await?;
+    acting.commit().await?;
     Ok(Json(rule))
 }
 
@@ -172,7 +172,6 @@ pub(crate) async fn clear(
 ) -> Result<StatusCode, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     acting.forget_rule(query.definition_key.as_deref(), query.status.as_str()).await?;
-    let which = query.definition_key.as_deref().unwrap_or("*");
-    acting.commit(&Act::new("retention.clear", which).before(&query.status.as_str())).await?;
+    acting.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }

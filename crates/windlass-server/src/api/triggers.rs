@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
-use windlass::{Act, Cron, NewTrigger, Trigger, TriggerType};
+use windlass::{Cron, NewTrigger, Trigger, TriggerType};
 
 use crate::auth::Caller;
 use crate::http::{
@@ -75,7 +75,7 @@ pub(crate) async fn create(
     }
     let trigger = acting.create_trigger(&new).await?;
     store_response(&acting, &key, StatusCode::CREATED, &shown(&trigger)).await?;
-    acting.commit(&Act::new("trigger.create", trigger.id).after(&trigger)).await?;
+    acting.commit().await?;
     let mut response = respond(StatusCode::CREATED, &trigger);
     if let Ok(place) = HeaderValue::from_str(&format!("/api/v1/jobs/triggers/{}", trigger.id)) {
         response.headers_mut().insert(header::LOCATION, place);
@@ -113,9 +113,8 @@ pub(crate) async fn change(
     }
     let seen = generation(&headers)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
-    let before = acting.trigger(id).await?;
     let trigger = acting.update_trigger(id, seen, &body.value).await?;
-    acting.commit(&Act::new("trigger.update", id).before(&before).after(&trigger)).await?;
+    acting.commit().await?;
     Ok(respond(StatusCode::OK, &trigger))
 }
 
@@ -133,9 +132,8 @@ pub(crate) async fn delete(
 ) -> Result<StatusCode, Problem> {
     let seen = generation(&headers)?;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
-    let before = acting.trigger(id).await?;
     acting.delete_trigger(id, seen).await?;
-    acting.commit(&Act::new("trigger.delete", id).before(&before)).await?;
+    acting.commit().await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -5,7 +5,7 @@
 
 use uuid::Uuid;
 use windlass::{
-    Act, Acting, Actor, INSTALLATION, Invitation, InvitedTo, Member, NewAccount, PasswordReset, Reach,
+    Acting, Action, Actor, INSTALLATION, Invitation, InvitedTo, Member, NewAccount, PasswordReset, Reach,
     ResetOf, SessionOf,
 };
 
@@ -60,10 +60,9 @@ pub(crate) async fn accept(
     from: &From,
 ) -> Result<Member, Problem> {
     let acting = app.queue().act(Reach::Tenant(invited.tenant_id), &actor(user, from)).await?;
-    let member = acting.accept_invitation(invited.tenant_id, &secret.hash(), session).await?;
+    let member = acting.accept_invitation(invited, &secret.hash(), session).await?;
     let member = member.ok_or_else(|| Problem::of(ProblemKind::NotFound, GONE))?;
-    acting.choose_tenant(session, invited.tenant_id).await?;
-    acting.commit(&Act::new("invitation.accept", invited.id).after(&member)).await?;
+    acting.commit().await?;
     Ok(member)
 }
 
@@ -81,15 +80,15 @@ pub(crate) async fn accept_as_new(
     let account = NewAccount { id: Uuid::new_v4(), name, password_hash: hash_password(password).await? };
     drop(slot);
     let acting = app.queue().act(Reach::Tenant(invited.tenant_id), &actor(account.id, from)).await?;
-    let made = acting.accept_invitation_as_new(invited.tenant_id, &secret.hash(), &account).await?;
-    let Some(member) = made else {
+    let made = acting.accept_invitation_as_new(invited, &secret.hash(), &account).await?;
+    if made.is_none() {
         drop(acting);
         // Recorded for the installation, so that a tenant that probes accounts with invitations is noticed.
         app.record_denial(Denial::at_invitation(from.address.clone(), invited.id)).await;
         let detail = "no account was created: this address already has one, with which you can sign in, or the invitation is no longer valid";
         return Err(Problem::of(ProblemKind::Conflict, detail));
-    };
-    acting.commit(&Act::new("invitation.accept", invited.id).after(&member)).await?;
+    }
+    acting.commit().await?;
     attempt.succeeded();
     let of = SessionOf::User { id: account.id, password_hash: &account.password_hash };
     session::begin(app, of, &format!("user:{}", account.id), from).await
@@ -103,21 +102,22 @@ pub(crate) async fn set_role(
     role: MemberRole,
 ) -> Result<Member, Problem> {
     caller.check_grant(role.role(), None)?;
-    let (acting, before) = managed(app, caller, user).await?;
+    let acting = managed(app, caller, user).await?;
     let member = acting.set_member_role(caller.tenant(), user, role.role().as_str()).await?;
-    acting.commit(&Act::new("member.role", user).before(&before).after(&member)).await?;
+    acting.commit().await?;
     Ok(member)
 }
 
 pub(crate) async fn remove(app: &App, caller: &Caller, user: Uuid) -> Result<Member, Problem> {
-    let (acting, _) = managed(app, caller, user).await?;
+    let acting = managed(app, caller, user).await?;
     let removed = acting.remove_member(caller.tenant(), user).await?;
-    acting.commit(&Act::new("member.remove", user).before(&removed)).await?;
+    acting.commit().await?;
     Ok(removed)
 }
 
-/// A member whom the caller can change: one without more permissions than the caller. The role is locked until the commit.
-async fn managed(app: &App, caller: &Caller, user: Uuid) -> Result<(Acting, Member), Problem> {
+/// The transaction for a member whom the caller can change: one without more permissions than the caller. The role is locked until
+/// the commit.
+async fn managed(app: &App, caller: &Caller, user: Uuid) -> Result<Acting, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let member = acting.lock_member(caller.tenant(), user).await?;
     let role: Option<Role> = member.role.parse().ok();
@@ -125,7 +125,7 @@ async fn managed(app: &App, caller: &Caller, user: Uuid) -> Result<(Acting, Memb
         let detail = "this member has more permissions than you";
         return Err(Problem::of(ProblemKind::Forbidden, detail));
     }
-    Ok((acting, member))
+    Ok(acting)
 }
 
 /// Changes the caller's own password and ends their other sessions.
@@ -146,7 +146,7 @@ pub(crate) async fn change_password(
     let old_hash = account.and_then(|account| account.password_hash).ok_or_else(wrong)?;
     let (attempt, slot) = attempt.slot()?;
     if !verify_password(current, Some(old_hash.clone())).await? {
-        app.record_denial(Denial::of_action(caller, "password.change", id.to_string())).await;
+        app.record_denial(Denial::of_action(caller, Action::PasswordChange, id.to_string())).await;
         return Err(wrong());
     }
     attempt.succeeded();
@@ -157,7 +157,7 @@ pub(crate) async fn change_password(
     if !acting.change_password(*id, hashes, session.as_ref().map(<[u8; 32]>::as_slice)).await? {
         return Err(wrong());
     }
-    acting.commit(&Act::new("password.change", id)).await?;
+    acting.commit().await?;
     Ok(())
 }
 
@@ -189,7 +189,7 @@ pub(crate) async fn create_reset(
     let acting = app.queue().act(reach, &caller.actor()).await?;
     let made = acting.create_password_reset(tenant, user, &secret.hash(), RESET_SECONDS).await?;
     let made = made.ok_or_else(not_possible)?;
-    acting.commit(&Act::new("password.reset_link", user).after(&made)).await?;
+    acting.commit().await?;
     Ok((made, secret))
 }
 
@@ -233,8 +233,8 @@ pub(crate) async fn use_reset(
     let new_hash = hash_new(new).await?;
     drop(slot);
     let acting = app.queue().act(Reach::Everything, &actor(of.user_id, from)).await?;
-    let user = acting.reset_password(&secret.hash(), &new_hash).await?.ok_or_else(invalid_reset)?;
-    acting.commit(&Act::new("password.reset", user)).await?;
+    acting.reset_password(&secret.hash(), &new_hash).await?.ok_or_else(invalid_reset)?;
+    acting.commit().await?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! The first credential: a super-admin token, created with direct access to the database.
 
-use windlass::{Act, Actor, INSTALLATION, NewToken, Queue, Reach};
+use windlass::{Actor, INSTALLATION, NewToken, Queue, Reach};
 
 use super::token::{Kind, TokenSecret};
 
@@ -20,7 +20,7 @@ pub async fn create_admin_token(queue: &Queue, name: &str) -> windlass::Result<T
         created_by: actor.name,
         expires_at: None,
     };
-    let made = acting.create_token(INSTALLATION, &token, &secret.hash()).await?;
-    acting.commit(&Act::new("token.create", &made.id).after(&made)).await?;
+    acting.create_token(INSTALLATION, &token, &secret.hash()).await?;
+    acting.commit().await?;
     Ok(secret)
 }

@@ -43,9 +43,10 @@ pub enum Who {
     Hook {
         name: String,
     },
-    /// A user of the command line with access to the database.
+    /// A user of the command line with access to the database, and the login that they used.
     Local {
         user: String,
+        login: String,
     },
 }
 
@@ -94,7 +95,10 @@ impl Caller {
     pub fn name(&self) -> String {
         match &self.who {
             Who::Token { id, .. } => format!("token:{id}"),
-            Who::Local { user } => format!("local:{}", windlass::text::storable(user.as_bytes(), 200)),
+            Who::Local { user, login } => {
+                let clean = |text: &str| windlass::text::storable(text.as_bytes(), 200);
+                format!("local:{}@{}", clean(user), clean(login))
+            }
             Who::Hook { name } => format!("hook:{name}"),
             Who::User { id, .. } => format!("user:{id}"),
             Who::Jwt { subject, .. } => {

@@ -54,7 +54,7 @@ mod tests {
 
     fn caller(role: Role, scopes: Option<&[Permission]>) -> Caller {
         Caller {
-            who: Who::Local { user: "test".to_owned() },
+            who: Who::Local { user: "test".to_owned(), login: "test".to_owned() },
             role,
             tenant: None,
             scopes: scopes.map(<[Permission]>::to_vec),

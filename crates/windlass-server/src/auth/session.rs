@@ -14,7 +14,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rand::RngCore;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
-use windlass::{Act, Actor, NewSession, Reach, SessionOf, SignedIn};
+use windlass::{Actor, NewSession, Reach, SessionOf, SignedIn};
 
 use super::member::email_address;
 use super::password::verify_password;
@@ -141,7 +141,7 @@ pub async fn sign_out(app: &App, from: &From) -> Result<HeaderValue, Problem> {
         let who = name_of(&session);
         let acting = app.queue().act(Reach::Everything, &actor(&who, from)).await?;
         if acting.end_session(&hash).await? {
-            acting.commit(&Act::new("session.end", &who)).await?;
+            acting.commit().await?;
         }
     }
     cookie(from.secure, "", 0)
@@ -165,7 +165,7 @@ pub(crate) async fn choose_tenant(
     check_rate(app, &who)?;
     let acting = app.queue().act(Reach::Tenant(tenant), &actor(&who, from)).await?;
     acting.choose_tenant(hash, tenant).await?;
-    Ok(acting.commit(&Act::new("session.tenant", tenant)).await?)
+    Ok(acting.commit().await?)
 }
 
 /// The user or token of a session, for the audit trail.
@@ -220,7 +220,7 @@ pub(crate) async fn begin(app: &App, of: SessionOf<'_>, who: &str, from: &From) 
         app.record_denial(Denial::at_sign_in(address, who, "ended")).await;
         return Err(incorrect_credential());
     }
-    acting.commit(&Act::new("session.begin", who)).await?;
+    acting.commit().await?;
     Ok(Begun { cookie: cookie(from.secure, &secret, LASTS_SECONDS)?, hash })
 }
 

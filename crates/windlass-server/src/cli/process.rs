@@ -43,7 +43,8 @@ pub(crate) async fn routes(
     settings: Settings,
 ) -> Result<axum::Router, Failure> {
     let queue = Queue::connect_as_operator(settings).await?;
-    Ok(routes_of(&App::new(queue, options(configuration)?)))
+    let caller = local_caller(queue.login().await?);
+    Ok(http::in_process(&App::new(queue, options(configuration)?), caller))
 }
 
 pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Result<App, Failure> {
@@ -51,16 +52,12 @@ pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Re
     Ok(App::new(queue, options(configuration)?))
 }
 
-/// The same, of an app that exists already.
-pub(crate) fn routes_of(app: &App) -> axum::Router {
-    http::in_process(app, local_caller())
-}
-
-/// All permissions: the database password grants them anyway.
-fn local_caller() -> Caller {
+/// All permissions: the database password grants them anyway. The user is what the environment says; the login is what the
+/// database says.
+fn local_caller(login: String) -> Caller {
     let user =
         std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
-    let who = Who::Local { user };
+    let who = Who::Local { user, login };
     Caller {
         who,
         role: Role::SuperAdmin,

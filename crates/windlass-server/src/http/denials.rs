@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{Extensions, HeaderMap, header};
 use serde_json::json;
-use windlass::{Act, Actor, Reach};
+use windlass::{Action, Actor, Reach};
 
 use super::app::App;
 use super::limits::RequestId;
@@ -32,7 +32,7 @@ pub(crate) struct Denial {
     reach: Reach,
     actor: Actor,
     is_known: bool,
-    action: &'static str,
+    action: Action,
     target: String,
     credential: String,
 }
@@ -40,11 +40,11 @@ pub(crate) struct Denial {
 impl Denial {
     /// Of a known caller without permission.
     pub(crate) fn of(caller: &Caller, target: impl Into<String>) -> Self {
-        Self::of_action(caller, "request", target)
+        Self::of_action(caller, Action::Request, target)
     }
 
     /// Of a known caller that tried this action.
-    pub(crate) fn of_action(caller: &Caller, action: &'static str, target: impl Into<String>) -> Self {
+    pub(crate) fn of_action(caller: &Caller, action: Action, target: impl Into<String>) -> Self {
         Self {
             reach: caller.wide_reach(),
             actor: caller.actor(),
@@ -63,18 +63,18 @@ impl Denial {
     ) -> Self {
         let from = client_of(extensions).map(|address| address.to_string());
         let request_id = extensions.get::<RequestId>().map(|id| id.0.clone());
-        Self::of_anonymous_act("request", (from, request_id), target, shown(headers))
+        Self::of_anonymous_act(Action::Request, (from, request_id), target, shown(headers))
     }
 
     /// Of a message with an invalid signature.
     pub(crate) fn at_hook(from_address: Option<String>, request_id: Option<String>, hook: &str) -> Self {
         let hook = windlass::text::storable(hook.as_bytes(), 100);
-        Self::of_anonymous_act("hook.receive", (from_address, request_id), hook, "signature")
+        Self::of_anonymous_act(Action::HookReceive, (from_address, request_id), hook, "signature")
     }
 
     /// Of an invitation used to create an account for an email address that already has one.
     pub(crate) fn at_invitation(from_address: Option<String>, invitation: uuid::Uuid) -> Self {
-        Self::of_anonymous_act("invitation.accept", (from_address, None), invitation.to_string(), "link")
+        Self::of_anonymous_act(Action::InvitationAccept, (from_address, None), invitation.to_string(), "link")
     }
 
     /// Of a failed sign-in.
@@ -83,11 +83,11 @@ impl Denial {
         target: impl Into<String>,
         credential: impl Into<String>,
     ) -> Self {
-        Self::of_anonymous_act("session.begin", (from_address, None), target, credential)
+        Self::of_anonymous_act(Action::SessionBegin, (from_address, None), target, credential)
     }
 
     fn of_anonymous_act(
-        action: &'static str,
+        action: Action,
         (from_address, request_id): (Option<String>, Option<String>),
         target: impl Into<String>,
         credential: impl Into<String>,
@@ -123,8 +123,8 @@ impl Denials {
             after["unwritten_before"] = json!(unwritten);
         }
         let target = windlass::text::storable(denial.target.as_bytes(), 500);
-        let act = Act::new(denial.action, &target).denied().after(&after);
-        if let Err(error) = write(app, denial.reach, &denial.actor, &act).await {
+        let by = (denial.reach, &denial.actor);
+        if let Err(error) = app.queue().record_denied(by, denial.action, &target, &after).await {
             self.unwritten.fetch_add(unwritten + 1, Ordering::Relaxed);
             tracing::error!(%error, target, "cannot record a denied call in the audit trail");
         }
@@ -137,15 +137,11 @@ impl Denials {
             return;
         }
         let actor = Actor { name: "anonymous".to_owned(), ..Actor::default() };
-        let act = Act::new("request", "calls").denied().after(&json!({"unwritten_before": unwritten}));
-        if let Err(error) = write(app, Reach::Everything, &actor, &act).await {
+        let (by, after) = ((Reach::Everything, &actor), json!({"unwritten_before": unwritten}));
+        if let Err(error) = app.queue().record_denied(by, Action::Request, "calls", &after).await {
             tracing::error!(%error, unwritten, "cannot record denied calls in the audit trail");
         }
     }
-}
-
-async fn write(app: &App, reach: Reach, actor: &Actor, act: &Act) -> windlass::Result<()> {
-    app.queue().act(reach, actor).await?.commit(act).await
 }
 
 /// The kind of credential; for a token also its id, which is not secret.

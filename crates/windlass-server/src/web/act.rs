@@ -2,9 +2,8 @@
 //! what was done.
 
 use axum::extract::State as FromState;
-use serde_json::json;
 use uuid::Uuid;
-use windlass::{Act, Canceled, Filter};
+use windlass::{Canceled, Filter};
 
 use super::jobs::short;
 use super::page::{Page, back, sentence};
@@ -35,20 +34,20 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
 
 async fn cancel(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem> {
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
-    let canceled = acting.cancel(id).await?;
-    let (outcome, words) = match canceled {
-        Canceled::Now => ("canceled", format!("Canceled job {}.", short(id))),
-        Canceled::Requested => ("requested", format!("Requested cancellation of job {}.", short(id))),
-        Canceled::AlreadyFinished => ("finished", format!("Job {} had already finished.", short(id))),
+    let words = match acting.cancel(id).await? {
+        Canceled::Now => format!("Canceled job {}.", short(id)),
+        Canceled::Requested => format!("Requested cancellation of job {}.", short(id)),
+        // Nothing was changed, so there is nothing to commit.
+        Canceled::AlreadyFinished => return Ok(format!("Job {} had already finished.", short(id))),
     };
-    acting.commit(&Act::new("job.cancel", id).after(&json!({"outcome": outcome}))).await?;
+    acting.commit().await?;
     Ok(words)
 }
 
 async fn retry(app: &App, viewer: &Viewer, id: Uuid) -> Result<String, Problem> {
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
-    let state = acting.retry(id).await?;
-    acting.commit(&Act::new("job.retry", id).after(&json!({"status": state}))).await?;
+    acting.retry(id).await?;
+    acting.commit().await?;
     Ok(format!("Job {} queued again.", short(id)))
 }
 
@@ -113,16 +112,15 @@ pub(crate) async fn all(
     let (mut changed, mut met) = (0, 0);
     loop {
         let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
-        let (bulk, action) = match verb {
-            Verb::Cancel => (acting.cancel_many(&filter).await?, "job.cancel_many"),
-            Verb::Retry => (acting.retry_many(&filter).await?, "job.retry_many"),
-            Verb::Delete => (acting.delete_many(&filter).await?, "job.delete_many"),
+        let bulk = match verb {
+            Verb::Cancel => acting.cancel_many(&filter).await?,
+            Verb::Retry => acting.retry_many(&filter).await?,
+            Verb::Delete => acting.delete_many(&filter).await?,
         };
         let now = bulk.changed();
         changed += now;
         met += bulk.outcomes.len();
-        let target = format!("{} jobs", bulk.outcomes.len());
-        acting.commit(&Act::new(action, target).after(&json!({"changed": now}))).await?;
+        acting.commit().await?;
         let has_more = bulk.has_more && met < MOST;
         match bulk.outcomes.last() {
             Some(_) if has_more && leaves && now > 0 => {}

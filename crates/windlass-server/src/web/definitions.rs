@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use windlass::{Act, Reach};
+use windlass::Reach;
 
 use super::asked::Id;
 use super::form::{Form, Shown};
@@ -168,21 +168,11 @@ async fn written(
 ) -> Result<String, PageProblem> {
     let fields = fields(posted, id.is_none())?;
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
-    let (saved, act) = match id {
-        None => {
-            let made = acting.create_definition(&fields).await?;
-            let id = made["id"].as_str().unwrap_or_default().to_owned();
-            let act = Act::new("definition.create", id).after(&made);
-            (made, act)
-        }
-        Some(id) => {
-            let before = acting.definition(id).await?;
-            let after = acting.change_definition(id, &fields, posted.text("version")).await?;
-            let act = Act::new("definition.change", id).before(&before).after(&after);
-            (after, act)
-        }
+    let saved = match id {
+        None => acting.create_definition(&fields).await?,
+        Some(id) => acting.change_definition(id, &fields, posted.text("version")).await?,
     };
-    acting.commit(&act).await?;
+    acting.commit().await?;
     Ok(saved["key"].as_str().unwrap_or_default().to_owned())
 }
 

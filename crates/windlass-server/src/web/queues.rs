@@ -7,7 +7,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use uuid::Uuid;
-use windlass::{Act, Reach, Run};
+use windlass::{Reach, Run};
 
 use super::cards::grouped;
 use super::chart::{Figure, Unit, distribution, percentile, scatter, spark, throughput};
@@ -125,7 +125,7 @@ pub(crate) async fn pause(FromState(app): FromState<App>, viewer: Viewer, posted
     let is_paused = posted.get("paused") == Some("yes");
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
     acting.set_paused(queue, is_paused).await?;
-    acting.commit(&Act::new(if is_paused { "queue.pause" } else { "queue.resume" }, queue)).await?;
+    acting.commit().await?;
     let words = if is_paused {
         format!("Paused queue {queue}. Running jobs continue.")
     } else {

@@ -5,7 +5,7 @@ use axum::extract::State as FromState;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
-use windlass::{Act, Reach, Tenant};
+use windlass::{Reach, Tenant};
 
 use super::asked::{Id, Query};
 use super::cards::grouped;
@@ -220,7 +220,7 @@ pub(crate) async fn create(FromState(app): FromState<App>, viewer: Viewer, poste
     let made = async {
         let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
         let tenant = acting.create_tenant(&fields(&posted)?).await?;
-        acting.commit(&Act::new("tenant.create", tenant.id).after(&tenant)).await?;
+        acting.commit().await?;
         Ok::<_, Problem>(tenant)
     };
     match made.await {
@@ -242,13 +242,13 @@ pub(crate) async fn change(
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
     let before = acting.tenant_record(id).await?;
     if posted.get("do") == Some("delete") {
-        let after = acting.delete_tenant(id).await?;
-        acting.commit(&Act::new("tenant.delete", id).before(&before).after(&after)).await?;
+        acting.delete_tenant(id).await?;
+        acting.commit().await?;
         return Ok(back("/ui/tenants", "succeeded", format!("Deleting tenant {}.", before.name)));
     }
     let changed = async {
         let after = acting.change_tenant(id, &fields(&posted)?).await?;
-        acting.commit(&Act::new("tenant.change", id).before(&before).after(&after)).await?;
+        acting.commit().await?;
         Ok::<_, Problem>(after)
     };
     match changed.await {

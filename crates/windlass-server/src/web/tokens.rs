@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State as FromState;
 use uuid::Uuid;
-use windlass::{Act, INSTALLATION, NewToken, Token};
+use windlass::{INSTALLATION, NewToken, Token};
 
 use super::asked::Query;
 use super::form::{Form, Shown};
@@ -166,7 +166,7 @@ async fn make(app: &App, viewer: &Viewer, posted: &Posted) -> Result<(Token, Tok
     };
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     let token = acting.create_token(tenant, &new, &secret.hash()).await?;
-    acting.commit(&Act::new("token.create", &token.id).after(&token)).await?;
+    acting.commit().await?;
     Ok((token, secret))
 }
 
@@ -194,7 +194,7 @@ pub(crate) async fn revoke(FromState(app): FromState<App>, viewer: Viewer, poste
     let tenant = named.filter(|_| is_super).unwrap_or_else(|| viewer.caller.tenant());
     let acting = app.queue().act(viewer.caller.global_reach(), &viewer.caller.actor()).await?;
     let token = acting.revoke_token(tenant, id).await?;
-    acting.commit(&Act::new("token.revoke", &token.id).after(&token)).await?;
+    acting.commit().await?;
     app.authenticator().forget(&token.id);
     Ok(back("/ui/tokens", "succeeded", format!("Revoked token {}.", token.name)))
 }

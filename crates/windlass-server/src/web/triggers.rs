@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
-use windlass::{Act, NewEvent, Schedule, Trigger, TriggerType};
+use windlass::{NewEvent, Schedule, Trigger, TriggerType};
 
 pub(crate) use edit::{change, create, edit, new};
 
@@ -179,7 +179,7 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
     };
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
     let verb = posted.get("do").unwrap_or_default();
-    let (act, words, to) = match verb {
+    let (words, to) = match verb {
         "run" => {
             let fired = match acting.run_trigger(id, None).await {
                 Ok(fired) => fired,
@@ -196,26 +196,22 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
             };
             let to =
                 fired.job_id.map_or_else(|| format!("/ui/triggers/{id}"), |job| format!("/ui/jobs/{job}"));
-            (Act::new("trigger.run", id).after(&fired), words, to)
+            (words, to)
         }
         "on" | "off" => {
             let changes = Map::from_iter([("is_enabled".to_owned(), Value::from(verb == "on"))]);
             let after = acting.update_trigger(id, None, &changes).await?;
             let words =
                 format!("{} {}.", if verb == "on" { "Enabled" } else { "Disabled" }, after.fields.label);
-            (Act::new("trigger.update", id).after(&after), words, "/ui/triggers".to_owned())
+            (words, "/ui/triggers".to_owned())
         }
         "delete" => {
             acting.delete_trigger(id, None).await?;
-            (
-                Act::new("trigger.delete", id),
-                "Deleted the trigger. Its history is kept.".to_owned(),
-                "/ui/triggers".to_owned(),
-            )
+            ("Deleted the trigger. Its history is kept.".to_owned(), "/ui/triggers".to_owned())
         }
         _ => return Ok(back("/ui/triggers", "failed", "Unknown action. Nothing was changed.")),
     };
-    acting.commit(&act).await?;
+    acting.commit().await?;
     Ok(back(&to, "succeeded", words))
 }
 

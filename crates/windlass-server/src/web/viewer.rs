@@ -118,7 +118,7 @@ impl Viewer {
             Who::User { email, .. } => email.clone(),
             Who::Jwt { subject, .. } => subject.clone(),
             Who::Hook { name } => format!("Hook {name}"),
-            Who::Local { user } => user.clone(),
+            Who::Local { user, .. } => user.clone(),
         }
     }
 

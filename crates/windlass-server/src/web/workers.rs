@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
-use windlass::{Act, Reach, WorkerRecord};
+use windlass::{Reach, WorkerRecord};
 
 use super::asked::Query;
 use super::frame::{Frame, Section};
@@ -181,7 +181,7 @@ pub(crate) async fn quiet(FromState(app): FromState<App>, viewer: Viewer, posted
     let is_quiet = posted.get("quiet") == Some("yes");
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
     acting.set_quiet(worker, is_quiet).await?;
-    acting.commit(&Act::new(if is_quiet { "worker.quiet" } else { "worker.resume" }, worker)).await?;
+    acting.commit().await?;
     let words = if is_quiet {
         format!("Draining {worker}. It finishes its running jobs.")
     } else {

@@ -3,13 +3,13 @@
 mod accounts;
 mod tokens;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::control::transaction::{Acting, Looking};
 use crate::error::{Error, Result};
-use crate::model::account::{Account, Member, NewSession, SignedIn};
-use crate::model::audit::{AuditEntry, AuditQuery};
+use crate::model::account::{Account, Member, NewSession, SessionOf, SignedIn};
+use crate::model::audit::{Act, Action, AuditEntry, AuditQuery};
 use crate::model::definition;
 use crate::model::record::WorkerRecord;
 use crate::model::tenant::Tenant;
@@ -27,7 +27,10 @@ impl Acting {
     pub async fn create_definition(&self, fields: &Fields) -> Result<Value> {
         definition::check_fields(fields)?;
         let made = store::manage::create_definition(&self.session, &Value::from(fields.clone())).await?;
-        made.ok_or(Error::Unknown { what: "definition" })
+        let made = made.ok_or(Error::Unknown { what: "definition" })?;
+        let id = made["id"].as_str().unwrap_or_default();
+        self.record(Act::new(Action::DefinitionCreate, id).after(&made)).await?;
+        Ok(made)
     }
 
     /// Changes some fields of a definition. `expected` is the version that was seen; another one is [`Error::Changed`].
@@ -39,8 +42,11 @@ impl Acting {
     ) -> Result<Value> {
         definition::check_fields(fields)?;
         let fields = Value::from(fields.clone());
+        let before = self.definition(id).await?;
         let changed = store::manage::change_definition(&self.session, id, &fields, expected).await?;
-        changed.ok_or(Error::Unknown { what: "definition" })
+        let changed = changed.ok_or(Error::Unknown { what: "definition" })?;
+        self.record(Act::new(Action::DefinitionChange, id).before(&before).after(&changed)).await?;
+        Ok(changed)
     }
 
     pub async fn definition(&self, id: Uuid) -> Result<Value> {
@@ -50,7 +56,9 @@ impl Acting {
     /// Makes a tenant; its slug must be new.
     pub async fn create_tenant(&self, fields: &Fields) -> Result<Tenant> {
         let made = store::manage::create_tenant(&self.session, &Value::from(fields.clone())).await?;
-        made.ok_or(Error::Unknown { what: "tenant" })
+        let made = made.ok_or(Error::Unknown { what: "tenant" })?;
+        self.record(Act::new(Action::TenantCreate, made.id).after(&made)).await?;
+        Ok(made)
     }
 
     pub async fn tenant_record(&self, id: Uuid) -> Result<Tenant> {
@@ -58,39 +66,72 @@ impl Acting {
     }
 
     pub async fn change_tenant(&self, id: Uuid, fields: &Fields) -> Result<Tenant> {
+        self.set_tenant(Action::TenantChange, id, fields).await
+    }
+
+    /// Changes limits of a tenant alone.
+    pub async fn change_tenant_limits(&self, id: Uuid, fields: &Fields) -> Result<Tenant> {
+        self.set_tenant(Action::TenantLimits, id, fields).await
+    }
+
+    async fn set_tenant(&self, action: Action, id: Uuid, fields: &Fields) -> Result<Tenant> {
+        let before = self.tenant_record(id).await?;
         let changed = store::manage::change_tenant(&self.session, id, &Value::from(fields.clone())).await?;
-        changed.ok_or(Error::Unknown { what: "tenant" })
+        let changed = changed.ok_or(Error::Unknown { what: "tenant" })?;
+        self.record(Act::new(action, id).before(&before).after(&changed)).await?;
+        Ok(changed)
+    }
+
+    /// Makes a tenant, or gives the one with this slug another name and weight. Answers its id, and whether anything changed.
+    pub(super) async fn ensure_tenant(&self, slug: &str, name: &str, weight: i32) -> Result<(Uuid, bool)> {
+        let before = store::tenant::by_slug(&self.session, slug).await?;
+        if let Some(same) = before.as_ref().filter(|old| old.name == name && old.weight == weight) {
+            return Ok((same.id, false));
+        }
+        let id = store::tenant::ensure(&self.session, slug, name, weight).await?;
+        let after = self.tenant_record(id).await?;
+        let action = if before.is_some() { Action::TenantChange } else { Action::TenantCreate };
+        self.record(Act::new(action, id).before(&before).after(&after)).await?;
+        Ok((id, true))
     }
 
     /// Marks a tenant for deletion; [`Queue::purge_deleted_tenants`] does the rest, batch by batch.
     pub async fn delete_tenant(&self, id: Uuid) -> Result<Tenant> {
+        let before = self.tenant_record(id).await?;
         let marked = store::manage::mark_tenant_deleting(&self.session, id).await?;
-        marked.ok_or(Error::Unknown { what: "tenant" })
+        let marked = marked.ok_or(Error::Unknown { what: "tenant" })?;
+        self.record(Act::new(Action::TenantDelete, id).before(&before).after(&marked)).await?;
+        Ok(marked)
+    }
+
+    /// The first step of deleting a tenant, which marks it unless something of it is under legal hold. Answers how many jobs
+    /// are deleted, and whether that was the last step.
+    pub(super) async fn begin_purge(&self, id: Uuid, most: i32) -> Result<(i32, bool)> {
+        let before = self.tenant_record(id).await?;
+        let step = store::tenant::purge(&self.session, id, most).await?;
+        let after = store::manage::tenant(&self.session, id).await?;
+        self.record(Act::new(Action::TenantDelete, id).before(&before).after(&after)).await?;
+        Ok(step)
     }
 
     pub async fn members(&self, tenant: Uuid) -> Result<Vec<Member>> {
         store::manage::members(&self.session, tenant).await
     }
 
-    pub async fn remove_member(&self, tenant: Uuid, user: Uuid) -> Result<Member> {
-        let removed = store::manage::remove_member(&self.session, tenant, user).await?;
-        removed.ok_or(Error::Unknown { what: "member" })
-    }
-
-    /// Makes a person, or changes the one with this address. Fields: email, name, password_hash, is_super_admin.
-    pub async fn put_user(&self, fields: &Fields) -> Result<Uuid> {
-        store::manage::put_user(&self.session, &Value::from(fields.clone())).await
-    }
-
     /// Pauses or resumes a queue.
     pub async fn set_paused(&self, queue: &str, is_paused: bool) -> Result<()> {
-        store::tenant::set_paused_in(&self.session, queue, is_paused).await
+        store::tenant::set_paused(&self.session, queue, is_paused).await?;
+        let action = if is_paused { Action::QueuePause } else { Action::QueueResume };
+        self.record(Act::new(action, queue).after(&json!({"is_paused": is_paused}))).await
     }
 
     /// Asks a worker to take nothing new, or to go on.
     pub async fn set_quiet(&self, worker_id: &str, is_quiet: bool) -> Result<()> {
-        let is_there = store::worker::set_quiet_in(&self.session, worker_id, is_quiet).await?;
-        if is_there { Ok(()) } else { Err(Error::Unknown { what: "worker" }) }
+        if !store::worker::set_quiet(&self.session, worker_id, is_quiet).await? {
+            return Err(Error::Unknown { what: "worker" });
+        }
+        let action = if is_quiet { Action::WorkerQuiet } else { Action::WorkerResume };
+        self.record(Act::new(action, worker_id).after(&json!({"is_quiet": is_quiet}))).await
     }
 }
 
@@ -164,16 +205,29 @@ impl Queue {
 impl Acting {
     /// Begins a session. False: the password is another one by now, or the account or the token has ended.
     pub async fn create_session(&self, new: &NewSession<'_>) -> Result<bool> {
-        store::manage::create_session(&self.session, new).await
+        let has_begun = store::manage::create_session(&self.session, new).await?;
+        if has_begun {
+            let who = match new.of {
+                SessionOf::User { id, .. } => format!("user:{id}"),
+                SessionOf::Token(id) => format!("token:{id}"),
+            };
+            self.record(Act::new(Action::SessionBegin, who)).await?;
+        }
+        Ok(has_begun)
     }
 
     /// Makes a session look at another tenant.
     pub async fn choose_tenant(&self, hash: &[u8], tenant: Uuid) -> Result<()> {
-        store::manage::choose_tenant(&self.session, hash, tenant).await
+        store::manage::choose_tenant(&self.session, hash, tenant).await?;
+        self.record(Act::new(Action::SessionTenant, tenant)).await
     }
 
-    /// Ends a session. False: there was none.
+    /// Ends a session of whoever acts. False: there was none.
     pub async fn end_session(&self, hash: &[u8]) -> Result<bool> {
-        store::manage::end_session(&self.session, hash).await
+        let has_ended = store::manage::end_session(&self.session, hash).await?;
+        if has_ended {
+            self.record(Act::new(Action::SessionEnd, &self.actor.name)).await?;
+        }
+        Ok(has_ended)
     }
 }

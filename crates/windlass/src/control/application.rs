@@ -1,4 +1,5 @@
-//! The operator's verbs: cancel, retry, purge, and the settings of tenants and queues.
+//! The operator's verbs: cancel, retry, purge, and the settings of tenants and queues. Each records itself, in the name of the
+//! database login unless the caller gives a name.
 
 mod triggers;
 
@@ -6,8 +7,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
+use crate::control::transaction::Acting;
 use crate::error::{Error, Result};
+use crate::model::actor::{Actor, Reach};
 use crate::model::definition::Definition;
+use crate::model::filter::Filter;
 use crate::model::job::state::State;
 use crate::model::record::CapableWorker;
 use crate::queue::Queue;
@@ -24,6 +28,9 @@ pub enum Canceled {
     AlreadyFinished,
 }
 
+/// The role of those who act through the library, as the audit trail names it.
+const APPLICATION: &str = "application";
+
 /// Rows per statement of a bulk verb, so that no transaction is long.
 const BATCH: i32 = 1000;
 
@@ -36,7 +43,12 @@ impl Queue {
     /// Asks a worker to finish what it has and take nothing new, or to go on; it hears of it with its next heartbeat.
     /// Answers whether a live worker has this id.
     pub async fn set_quiet(&self, worker_id: &str, is_quiet: bool) -> Result<bool> {
-        store::worker::set_quiet(self.database(), worker_id, is_quiet).await
+        let acting = self.acting_as_login(Reach::Everything).await?;
+        match acting.set_quiet(worker_id, is_quiet).await {
+            Ok(()) => acting.commit().await.map(|()| true),
+            Err(Error::Unknown { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Cancels a job: at once if it waits, by request if it runs.
@@ -54,7 +66,9 @@ impl Queue {
     pub async fn purge(&self, tenant: Uuid, jobs: &[Uuid]) -> Result<u64> {
         let mut purged = 0;
         for chunk in jobs.chunks(BATCH.unsigned_abs() as usize) {
-            purged += u64::from(store::job::purge(self.database(), tenant, chunk).await?.unsigned_abs());
+            let acting = self.acting_as_login(Reach::Tenant(tenant)).await?;
+            purged += acting.purge(&Filter::new(tenant).ids(chunk.iter().copied()), chunk).await?;
+            acting.commit().await?;
         }
         Ok(purged)
     }
@@ -63,46 +77,69 @@ impl Queue {
     pub async fn purge_subject(&self, tenant: Uuid, kind: &str, id: &str) -> Result<u64> {
         let mut purged = 0;
         loop {
-            let gone = store::job::purge_subject(self.database(), tenant, kind, id, BATCH).await?;
+            let acting = self.acting_as_login(Reach::Tenant(tenant)).await?;
+            let gone = acting.purge_subject(tenant, (kind, id), BATCH).await?;
             if gone == 0 {
                 return Ok(purged);
             }
-            purged += u64::from(gone.unsigned_abs());
+            acting.commit().await?;
+            purged += gone;
         }
     }
 
     /// Makes a tenant, or updates the one with this slug. Weight is its share of workers beside other tenants.
     pub async fn ensure_tenant(&self, slug: &str, name: &str, weight: u16) -> Result<Uuid> {
-        store::tenant::ensure(self.database(), slug, name, i32::from(weight)).await
+        let acting = self.acting_as_login(Reach::Everything).await?;
+        let (id, is_changed) = acting.ensure_tenant(slug, name, i32::from(weight)).await?;
+        if is_changed {
+            acting.commit().await?;
+        }
+        Ok(id)
     }
 
     /// Deletes a tenant and everything of it, in batches; `progress` hears how many jobs are gone so far. If this is
     /// interrupted the tenant stays marked for deletion, takes no new jobs, and the next call goes on.
     pub async fn delete_tenant(&self, tenant: Uuid, mut progress: impl FnMut(u64)) -> Result<u64> {
-        let mut purged = 0;
-        loop {
-            let (gone, done) = store::tenant::purge(self.database(), tenant, BATCH).await?;
+        let acting = self.acting_as_login(Reach::Everything).await?;
+        let (gone, mut done) = acting.begin_purge(tenant, BATCH).await?;
+        acting.commit().await?;
+        let mut purged = u64::from(gone.unsigned_abs());
+        progress(purged);
+        while !done {
+            let gone;
+            (gone, done) = store::tenant::purge(&self.database().session().await?, tenant, BATCH).await?;
             purged += u64::from(gone.unsigned_abs());
             progress(purged);
-            if done {
-                return Ok(purged);
-            }
-            if gone == 0 {
+            if gone == 0 && !done {
                 // Only a transaction is waited for that may yet commit a job of the tenant.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
+        Ok(purged)
     }
 
     /// Pauses or resumes a queue; workers honour it within their poll interval.
     pub async fn set_paused(&self, queue: &str, paused: bool) -> Result<()> {
-        store::tenant::set_paused(self.database(), queue, paused).await
+        let acting = self.acting_as_login(Reach::Everything).await?;
+        acting.set_paused(queue, paused).await?;
+        acting.commit().await
     }
 
     /// Creates or updates a definition without a handler in this process.
     pub async fn define(&self, definition: &Definition) -> Result<Uuid> {
         definition.check()?;
         store::definition::define(self.database(), definition).await
+    }
+
+    /// The login of the connection, as the database knows it.
+    pub async fn login(&self) -> Result<String> {
+        store::access::login(self.database()).await
+    }
+
+    /// For an application that names nobody: the login acts.
+    pub(in crate::control) async fn acting_as_login(&self, reach: Reach) -> Result<Acting> {
+        let name = format!("login:{}", self.login().await?);
+        self.act(reach, &Actor { name, role: APPLICATION.to_owned(), ..Actor::default() }).await
     }
 }
 

@@ -2,12 +2,14 @@
 
 mod dry_run;
 
+use serde_json::json;
 use uuid::Uuid;
 
 use super::payload::PayloadRules;
 use super::triggers::known;
 use crate::control::transaction::{Acting, Looking};
 use crate::error::{Error, Result};
+use crate::model::audit::{Act, Action};
 use crate::model::event::Pending;
 use crate::model::event::{Emitted, EventFilter, NewEvent};
 use crate::model::record::{Event, EventTrigger};
@@ -23,7 +25,10 @@ impl Acting {
     /// Emits for the caller's tenant.
     pub async fn emit(&self, event: &NewEvent) -> Result<Emitted> {
         let event = event.clone().tenant(self.reach.owner());
-        store::event::emit(&self.session, &event, event.checked()?).await
+        let emitted = store::event::emit(&self.session, &event, event.checked()?).await?;
+        let after = json!({"name": event.name, "is_duplicate": emitted.is_duplicate});
+        self.record(Act::new(Action::EventEmit, emitted.id).after(&after)).await?;
+        Ok(emitted)
     }
 
     /// Once more for a trigger that could not be rendered, or whose job was refused, as the trigger is now. Answers what
@@ -43,7 +48,11 @@ impl Acting {
         let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
         let checked = trigger::job_of(&trigger, &pending).and_then(|job| rules.check(job));
         let made = trigger::matched(self.queue.new_id(), &trigger, checked)?;
-        store::event::retry(&self.session, tenant, event, &made).await
+        let made = store::event::retry(&self.session, tenant, event, &made).await?;
+        if made.is_some() {
+            self.record(Act::new(Action::EventRetry, event).after(&made)).await?;
+        }
+        Ok(made)
     }
 }
 

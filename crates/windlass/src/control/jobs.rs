@@ -14,12 +14,13 @@ use crate::enqueue::batching;
 use crate::enqueue::plan::{Plan, checked_route, enqueued, plan};
 use crate::error::{Error, Result};
 use crate::model::actor::{Actor, Reach};
-use crate::model::audit::Act;
+use crate::model::audit::{Act, Action};
 use crate::model::filter::Filter;
 use crate::model::job::state::State;
 use crate::model::new_job::{Enqueued, NewJob};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store;
+use crate::store::bulk::Found;
 use crate::store::enqueue_as::ByCaller;
 use crate::telemetry;
 use crate::text::redact::{self, PLACEHOLDER};
@@ -82,8 +83,7 @@ impl Queue {
         }
         let acting = self.act(Reach::Tenant(tenant), actor).await?;
         let placed = acting.enqueue(&checked).await?;
-        let act = enqueued_act(placed.enqueued.id, &job.definition_key, placed.enqueued.state);
-        acting.commit(&act).await?;
+        acting.commit().await?;
         Ok(placed)
     }
 }
@@ -108,7 +108,7 @@ fn refuse_hidden(job: &NewJob) -> Result<()> {
 
 /// The payload is not in it: it may hold what nobody should read.
 fn enqueued_act(id: Uuid, definition_key: &str, state: Option<State>) -> Act {
-    Act::new("job.enqueue", id).after(&json!({"definition_key": definition_key, "status": state}))
+    Act::new(Action::JobEnqueue, id).after(&json!({"definition_key": definition_key, "status": state}))
 }
 
 impl Acting {
@@ -123,6 +123,13 @@ impl Acting {
             }
         };
         let queued_at = store::enqueue::queued_at(&self.session, route.0.tenant, enqueued.id).await?;
+        // The holder of a dedupe key may be a job of another definition.
+        let known = match enqueued.is_duplicate {
+            true => self.job(enqueued.id).await?.map(|known| known.definition_key),
+            false => None,
+        };
+        let definition_key = known.as_deref().unwrap_or(&job.definition_key);
+        self.record(enqueued_act(enqueued.id, definition_key, enqueued.state)).await?;
         telemetry::enqueued([(*job, &enqueued)]);
         Ok(Placed { enqueued, queued_at })
     }
@@ -167,42 +174,75 @@ impl Acting {
             Some(tenant) => store::enqueue::queued_at_each(&self.session, tenant, &ids).await?,
             None => std::collections::HashMap::new(),
         };
+        let made = answers.iter().flatten().flatten().filter(|enqueued| !enqueued.is_duplicate);
+        let made: Vec<Uuid> = made.map(|enqueued| enqueued.id).collect();
+        let after = json!({"created": made.len(), "ids": made});
+        self.record(Act::new(Action::JobEnqueueMany, format!("{} jobs", made.len())).after(&after)).await?;
         let placed = |enqueued: Enqueued| Placed { enqueued, queued_at: since.get(&enqueued.id).copied() };
         Ok(answers.into_iter().flatten().map(|answer| answer.map(placed)).collect())
     }
 
+    /// A job that had ended before is left as it is, and nothing is recorded.
     pub async fn cancel(&self, job: Uuid) -> Result<Canceled> {
         let tenant = self.tenant(job)?;
-        read_canceled(job, &store::job::cancel_in(&self.session, tenant, job).await?)
+        let answer = store::job::cancel_as(&self.session, tenant, job, &self.actor).await?;
+        let canceled = read_canceled(job, &answer)?;
+        if canceled != Canceled::AlreadyFinished {
+            self.was_recorded();
+        }
+        Ok(canceled)
     }
 
     /// Runs a finished job once more, with a fresh budget.
     pub async fn retry(&self, job: Uuid) -> Result<State> {
         let tenant = self.tenant(job)?;
-        let (answer, holder) = store::job::retry_in(&self.session, tenant, job).await?;
-        read_retried(job, &answer, holder)
+        let (answer, holder) = store::job::retry_as(&self.session, tenant, job, &self.actor).await?;
+        let state = read_retried(job, &answer, holder)?;
+        self.was_recorded();
+        Ok(state)
     }
 
     /// Cancels what matches, a thousand at most.
     pub async fn cancel_many(&self, filter: &Filter) -> Result<Bulk> {
         let (ids, has_more) = self.cancelable(filter).await?;
-        let outcomes = store::job::cancel_each(&self.session, filter.tenant, &ids).await?;
+        let found = Found { tenant: filter.tenant, jobs: &ids, filter: &filter.recorded() };
+        let outcomes = store::bulk::cancel_many_as(&self.session, &found, &self.actor).await?;
+        self.was_recorded();
         Ok(Bulk { outcomes, has_more })
     }
 
     /// Runs what matches once more, a thousand at most; what has not ended is left alone.
     pub async fn retry_many(&self, filter: &Filter) -> Result<Bulk> {
         let (ids, has_more) = self.retryable(filter).await?;
-        let outcomes = store::job::retry_each(&self.session, filter.tenant, &ids).await?;
+        let found = Found { tenant: filter.tenant, jobs: &ids, filter: &filter.recorded() };
+        let outcomes = store::bulk::retry_many_as(&self.session, &found, &self.actor).await?;
+        self.was_recorded();
         Ok(Bulk { outcomes, has_more })
     }
 
     /// Deletes what matches whole, whatever its state, a thousand at most.
     pub async fn delete_many(&self, filter: &Filter) -> Result<Bulk> {
         let (ids, has_more) = self.matching(filter).await?;
-        store::job::purge_in(&self.session, filter.tenant, &ids).await?;
+        self.purge(filter, &ids).await?;
         let outcomes = ids.into_iter().map(|id| (id, "deleted".to_owned())).collect();
         Ok(Bulk { outcomes, has_more })
+    }
+
+    /// Deletes the jobs that a filter found. Answers how many there were.
+    pub(super) async fn purge(&self, filter: &Filter, ids: &[Uuid]) -> Result<u64> {
+        let purged = store::job::purge(&self.session, filter.tenant, ids).await?.unsigned_abs();
+        let after = json!({"filter": filter.recorded(), "changed": purged, "ids": ids});
+        self.record(Act::new(Action::JobDeleteMany, format!("{} jobs", ids.len())).after(&after)).await?;
+        Ok(purged.into())
+    }
+
+    /// Deletes jobs of a subject, so many at most. Answers how many there were.
+    pub(super) async fn purge_subject(&self, tenant: Uuid, subject: (&str, &str), most: i32) -> Result<u64> {
+        let purged = store::job::purge_subject(&self.session, tenant, subject, most).await?.unsigned_abs();
+        let filter = Filter::new(tenant).subject(subject.0, subject.1);
+        let after = json!({"filter": filter.recorded(), "changed": purged});
+        self.record(Act::new(Action::JobDeleteMany, format!("{purged} jobs")).after(&after)).await?;
+        Ok(purged.into())
     }
 
     /// The ids that match, and whether there are more: what a deletion would meet.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::control::transaction::{Acting, Looking};
 use crate::error::{Error, Result};
-use crate::model::audit::Act;
+use crate::model::audit::{Act, Action};
 use crate::model::job::state::State;
 use crate::model::record::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
 use crate::queue::Queue;
@@ -63,17 +63,26 @@ impl Acting {
             ));
         }
         let keep_seconds = keep.and_then(|keep| i64::try_from(keep.as_secs()).ok());
+        let before = self.own_rule(key, status).await?;
         store::retention::set(&self.session, self.reach.owner(), key, status, Some(keep_seconds)).await?;
-        Ok(RetentionRule { definition_key: key.to_owned(), status: status.to_owned(), keep_seconds })
+        let rule = RetentionRule { definition_key: key.to_owned(), status: status.to_owned(), keep_seconds };
+        self.record(Act::new(Action::RetentionSet, key).before(&before).after(&rule)).await?;
+        Ok(rule)
     }
 
     /// Takes a rule of the tenant's own away; `status` is a terminal one or `event`.
     pub async fn forget_rule(&self, definition: Option<&str>, status: &str) -> Result<()> {
         let key = checked_rule(definition, status)?;
-        match store::retention::set(&self.session, self.reach.owner(), key, status, None).await? {
-            true => Ok(()),
-            false => Err(Error::Unknown { what: "rule" }),
+        let before = self.own_rule(key, status).await?;
+        if !store::retention::set(&self.session, self.reach.owner(), key, status, None).await? {
+            return Err(Error::Unknown { what: "rule" });
         }
+        self.record(Act::new(Action::RetentionClear, key).before(&before)).await
+    }
+
+    async fn own_rule(&self, key: &str, status: &str) -> Result<Option<RetentionRule>> {
+        let rules = store::retention::rules(&self.session, self.reach.owner()).await?;
+        Ok(rules.into_iter().find(|rule| rule.definition_key == key && rule.status == status))
     }
 
     /// Keeps something from being deleted, by retention and by hand, until the hold is released.
@@ -102,16 +111,19 @@ impl Acting {
         {
             return Err(Error::Unknown { what: "job" });
         }
-        self.known_hold(id).await
+        let hold = self.known_hold(id).await?;
+        self.record(Act::new(Action::HoldPlace, id).after(&hold)).await?;
+        Ok(hold)
     }
 
     /// Ends a hold; what it kept goes as its retention says.
     pub async fn release(&self, hold: Uuid) -> Result<LegalHold> {
         let held = self.known_hold(hold).await?;
-        match store::retention::release_hold(&self.session, self.reach.owner(), hold).await? {
-            true => Ok(held),
-            false => Err(Error::Unknown { what: "hold" }),
+        if !store::retention::release_hold(&self.session, self.reach.owner(), hold).await? {
+            return Err(Error::Unknown { what: "hold" });
         }
+        self.record(Act::new(Action::HoldRelease, hold).before(&held)).await?;
+        Ok(held)
     }
 
     async fn known_hold(&self, id: Uuid) -> Result<LegalHold> {
@@ -170,22 +182,22 @@ impl Queue {
     ) -> Result<()> {
         let acting = self.acting(tenant, actor).await?;
         acting.keep(definition, status, keep).await?;
-        acting.commit(&Act::new("retention.set", definition.unwrap_or("*")).after(&status.as_str())).await
+        acting.commit().await
     }
 
     /// See [`Acting::hold`].
     pub async fn hold(&self, tenant: Uuid, what: &HoldOn, reason: &str, actor: &str) -> Result<Uuid> {
         let acting = self.acting(tenant, actor).await?;
         let hold = acting.hold(what, reason).await?;
-        acting.commit(&Act::new("hold.place", hold.id).after(&hold)).await?;
+        acting.commit().await?;
         Ok(hold.id)
     }
 
     /// See [`Acting::release`].
     pub async fn release(&self, tenant: Uuid, hold: Uuid, actor: &str) -> Result<()> {
         let acting = self.acting(tenant, actor).await?;
-        let released = acting.release(hold).await?;
-        acting.commit(&Act::new("hold.release", hold).before(&released)).await
+        acting.release(hold).await?;
+        acting.commit().await
     }
 
     /// How far every rule has come.

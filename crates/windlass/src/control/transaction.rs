@@ -1,16 +1,18 @@
-//! What a caller from outside does: a transaction that runs as the server's role, for the caller's tenant, and that commits
-//! together with one row of the audit trail. There is no other way to commit it.
+//! What a caller from outside does: a transaction that runs as the server's role, for the caller's tenant. Each verb that changes
+//! something writes its own row of the audit trail, in the same transaction; one that recorded nothing cannot be committed.
 //!
 //! Row-level security holds in it even if a statement forgets its tenant. A super-admin's request that reaches across tenants
 //! runs as another role.
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 use uuid::Uuid;
 
 use crate::control::jobs::search;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::actor::{Actor, Reach};
-use crate::model::audit::Act;
+use crate::model::audit::{Act, Action};
 use crate::model::filter::Filter;
 use crate::model::record::{Attempt, Counts, Job, Page, shown};
 use crate::queue::Queue;
@@ -22,7 +24,21 @@ impl Queue {
     /// Begins what will change something.
     pub async fn act(&self, reach: Reach, actor: &Actor) -> Result<Acting> {
         let session = store::act::write(self.database(), reach.tenant()).await?;
-        Ok(Acting { queue: self.clone(), session, reach, actor: actor.clone() })
+        let has_recorded = AtomicBool::new(false);
+        Ok(Acting { queue: self.clone(), session, reach, actor: actor.clone(), has_recorded })
+    }
+
+    /// Writes into the audit trail that a caller asked for something and was denied. `details` say how they came.
+    pub async fn record_denied(
+        &self,
+        (reach, actor): (Reach, &Actor),
+        action: Action,
+        target: &str,
+        details: &Value,
+    ) -> Result<()> {
+        let acting = self.act(reach, actor).await?;
+        acting.record(Act::new(action, target).denied().after(details)).await?;
+        acting.commit().await
     }
 
     /// Whether the database answers.
@@ -43,13 +59,28 @@ pub struct Acting {
     pub(crate) session: Session,
     pub(crate) reach: Reach,
     pub(crate) actor: Actor,
+    has_recorded: AtomicBool,
 }
 
 impl Acting {
-    /// Writes the act into the audit trail and makes all of it true.
-    pub async fn commit(self, act: &Act) -> Result<()> {
-        store::audit::record(&self.session, self.reach.owner(), &self.actor, act).await?;
+    /// Makes all of it true. A transaction in which no verb recorded anything is rolled back: [`Error::Unrecorded`].
+    pub async fn commit(self) -> Result<()> {
+        if !self.has_recorded.load(Ordering::Relaxed) {
+            return Err(Error::Unrecorded);
+        }
         self.session.commit().await
+    }
+
+    /// Writes an act into the audit trail. Every verb that changes something calls it, or [`Self::was_recorded`].
+    pub(in crate::control) async fn record(&self, act: Act) -> Result<()> {
+        store::audit::record(&self.session, self.reach.owner(), &self.actor, &act).await?;
+        self.was_recorded();
+        Ok(())
+    }
+
+    /// The statement of the verb has written the row itself.
+    pub(in crate::control) fn was_recorded(&self) {
+        self.has_recorded.store(true, Ordering::Relaxed);
     }
 
     /// The database's time, which is the only one that counts.

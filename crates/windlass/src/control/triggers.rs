@@ -1,5 +1,5 @@
 //! Managing triggers: create, edit, delete, run now, backfill, look ahead and look back. Whoever changes something does so
-//! in a transaction of a caller, [`Acting`], which ends with a row of the audit trail.
+//! in a transaction of a caller, [`Acting`], and each verb writes its row of the audit trail.
 
 mod hidden;
 mod merge;
@@ -7,12 +7,13 @@ mod merge;
 use std::ops::RangeInclusive;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::payload::PayloadRules;
 use crate::control::transaction::{Acting, Looking};
 use crate::error::{Error, Result};
+use crate::model::audit::{Act, Action};
 use crate::model::cron::{DueRun, Schedule};
 use crate::model::event::Pending;
 use crate::model::new_job::NewJob;
@@ -41,7 +42,9 @@ impl Acting {
         hidden::refuse_copied(&new)?;
         let first = first_due(&new, now)?;
         let id = store::trigger::create(&self.session, tenant, &new, first).await?;
-        known(&self.session, tenant, id).await.map(shown)
+        let made = known(&self.session, tenant, id).await.map(shown)?;
+        self.record(Act::new(Action::TriggerCreate, id).after(&made)).await?;
+        Ok(made)
     }
 
     /// One trigger as others see it.
@@ -76,7 +79,9 @@ impl Acting {
         if !store::trigger::update(&self.session, &old, &new, times).await? {
             return Err(Error::Changed { what: "trigger" });
         }
-        known(&self.session, tenant, id).await.map(shown)
+        let changed = known(&self.session, tenant, id).await.map(shown)?;
+        self.record(Act::new(Action::TriggerUpdate, id).before(&shown(old)).after(&changed)).await?;
+        Ok(changed)
     }
 
     /// Deletes a trigger; what it did stays to be seen. With `seen` only if it is still of that generation.
@@ -85,10 +90,10 @@ impl Acting {
         let old = known(&self.session, tenant, id).await?;
         let (now, _) = store::trigger::now(&self.session, tenant).await?;
         let is_as_seen = seen.is_none_or(|seen| seen == old.generation);
-        if is_as_seen && store::trigger::delete(&self.session, &old, &undecided(&old, now)).await? {
-            return Ok(());
+        if !is_as_seen || !store::trigger::delete(&self.session, &old, &undecided(&old, now)).await? {
+            return Err(Error::Changed { what: "trigger" });
         }
-        Err(Error::Changed { what: "trigger" })
+        self.record(Act::new(Action::TriggerDelete, id).before(&shown(old))).await
     }
 
     /// Fires a trigger now, paused or not, as far as its overlap policy allows. One that waits for events is given
@@ -114,7 +119,9 @@ impl Acting {
         let payload = checked_payload(&rules, &trigger, &payload)?;
         let jobs = [self.queue.new_id()];
         let mut made = store::trigger::run(&self.session, &trigger, None, &jobs, &[payload]).await?;
-        made.pop().ok_or(Error::Changed { what: "trigger" })
+        let fired = made.pop().ok_or(Error::Changed { what: "trigger" })?;
+        self.record(Act::new(Action::TriggerRun, id).after(&fired)).await?;
+        Ok(fired)
     }
 
     /// Fires the instants of a past range that no generation has fired, at most 1000. A dry run only names them.
@@ -158,6 +165,8 @@ impl Acting {
         let jobs: Vec<Uuid> = dues.iter().map(|_| self.queue.new_id()).collect();
         made.extend(store::trigger::run(&self.session, &trigger, Some(&dues), &jobs, &payloads).await?);
         made.sort_by_key(|fire| fire.due_at);
+        let after = json!({"from": from, "until": until, "instants": made.len()});
+        self.record(Act::new(Action::TriggerBackfill, id).after(&after)).await?;
         Ok(made)
     }
 }

@@ -1,5 +1,6 @@
 //! The audit trail as values: one act as it is written, one row as it is read, the heads of the chains and what is wrong with them.
 
+mod action;
 mod checkpoint;
 
 use jiff::Timestamp;
@@ -7,10 +8,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
+pub use action::Action;
+
 /// One act as it is written down. Secrets have no place in it: say what changed, not with what.
 #[derive(Debug, Clone)]
-pub struct Act {
-    pub(crate) action: &'static str,
+pub(crate) struct Act {
+    pub(crate) action: Action,
     pub(crate) target: String,
     pub(crate) is_denied: bool,
     pub(crate) before: Option<Value>,
@@ -18,33 +21,39 @@ pub struct Act {
 }
 
 impl Act {
-    /// `action` is `noun.verb`; `target` the id of what it was done to.
+    /// `target` is the id or the name of what it was done to.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "ids and names are given as they are, whatever they are"
     )]
-    pub fn new(action: &'static str, target: impl ToString) -> Self {
+    pub(crate) fn new(action: Action, target: impl ToString) -> Self {
         Self { action, target: target.to_string(), is_denied: false, before: None, after: None }
     }
 
     /// It was asked for and not done.
     #[must_use]
-    pub fn denied(mut self) -> Self {
+    pub(crate) fn denied(mut self) -> Self {
         self.is_denied = true;
         self
     }
 
+    /// `None` says nothing.
     #[must_use]
-    pub fn before(mut self, before: &impl Serialize) -> Self {
-        self.before = serde_json::to_value(before).ok();
+    pub(crate) fn before(mut self, before: &impl Serialize) -> Self {
+        self.before = said(before);
         self
     }
 
+    /// `None` says nothing.
     #[must_use]
-    pub fn after(mut self, after: &impl Serialize) -> Self {
-        self.after = serde_json::to_value(after).ok();
+    pub(crate) fn after(mut self, after: &impl Serialize) -> Self {
+        self.after = said(after);
         self
     }
+}
+
+fn said(value: &impl Serialize) -> Option<Value> {
+    serde_json::to_value(value).ok().filter(|value| !value.is_null())
 }
 
 /// What is wrong with the audit trail at one place.

@@ -1,16 +1,21 @@
 //! Which jobs are meant: for listing, and for the verbs that act on many.
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::model::job::state::State;
 use crate::model::new_job::Source;
+use crate::text;
 
 /// The most jobs of one page.
 pub(crate) const LARGEST_PAGE: u16 = 1000;
 
 /// How deep an offset may go: what is left out is read all the same.
 pub(crate) const FURTHEST_OFFSET: u16 = 10_000;
+
+/// Bytes of a condition in the audit trail.
+const LONGEST_RECORDED: usize = 500;
 
 /// How far a job's id may be from its creation: ids are made by clocks that differ a little from the database's.
 const ID_SLACK: SignedDuration = SignedDuration::from_hours(24);
@@ -162,6 +167,31 @@ impl Filter {
     pub fn mentions(mut self, text: impl Into<String>) -> Self {
         self.mentions = Some(text.into());
         self
+    }
+
+    /// The conditions as the audit trail records them. Of ids only the number: the record names the jobs that were changed.
+    pub(crate) fn recorded(&self) -> Value {
+        let text = |text: &Option<String>| {
+            text.as_ref().map(|text| Value::from(text::storable(text.as_bytes(), LONGEST_RECORDED)))
+        };
+        let time = |at: Option<Timestamp>| at.map(|at| Value::from(at.to_string()));
+        let conditions = [
+            ("status", self.state.map(|state| Value::from(state.as_str()))),
+            ("definition_key", text(&self.definition_key)),
+            ("queue", text(&self.queue)),
+            ("source", self.source.map(|source| Value::from(source.as_str()))),
+            ("subject_type", text(&self.subject_type)),
+            ("subject_id", text(&self.subject_id)),
+            ("tag", text(&self.tag)),
+            ("correlation_id", text(&self.correlation_id)),
+            ("ids", self.ids.as_ref().map(|ids| Value::from(ids.len()))),
+            ("created_after", time(self.created_after)),
+            ("created_before", time(self.created_before)),
+            ("held_by", text(&self.held_by)),
+            ("mentions", text(&self.mentions)),
+        ];
+        let given = conditions.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Value::Object(given.collect())
     }
 
     /// Whether a text is looked for.

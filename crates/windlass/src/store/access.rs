@@ -6,7 +6,7 @@ use super::database::{Database, Statement};
 use super::schema;
 use crate::error::{Error, Result};
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&MISSING];
+pub(crate) const STATEMENTS: &[&Statement] = &[&MISSING, &LOGIN];
 
 /// By what the login may do and not by its memberships, since a superuser or the owner may do it all without them. The server takes
 /// two roles with SET ROLE, which is a right of its own from PostgreSQL 16 on.
@@ -20,6 +20,13 @@ pub(crate) async fn require(db: &Database, roles: &[&str]) -> Result<()> {
     let Some(row) = rows.first() else { return Ok(()) };
     let denied = format!("the login {:?} may not do this", row.get::<_, String>("login"));
     Err(Error::MissingRole { denied, roles: missing.join(", ") })
+}
+
+static LOGIN: Statement = Statement { text: "select session_user::text", types: &[] };
+
+/// The login of the connection, as the database knows it: a role that was taken later does not change it.
+pub(crate) async fn login(db: &Database) -> Result<String> {
+    Ok(db.query_one(&LOGIN, &[]).await?.get(0))
 }
 
 /// The roles that may call a function, as the grants say; those that no login is given are left out.

@@ -36,12 +36,14 @@ pub(crate) struct AuditParams<'a> {
     owner: Uuid,
     by: &'a Actor,
     act: &'a Act,
+    action: &'static str,
     outcome: &'static str,
 }
 
 impl<'a> AuditParams<'a> {
     pub(crate) fn of(owner: Uuid, by: &'a Actor, act: &'a Act) -> Self {
-        Self { owner, by, act, outcome: if act.is_denied { "denied" } else { "done" } }
+        let outcome = if act.is_denied { "denied" } else { "done" };
+        Self { owner, by, act, action: act.action.as_str(), outcome }
     }
 
     pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 10] {
@@ -52,7 +54,7 @@ impl<'a> AuditParams<'a> {
             &by.role,
             &by.from_address,
             &by.request_id,
-            &act.action,
+            &self.action,
             &act.target,
             &self.outcome,
             &act.before,
@@ -81,7 +83,7 @@ impl<'a> AuditColumns<'a> {
             roles: acts.clone().map(|(by, _)| by.role.as_str()).collect(),
             addresses: acts.clone().map(|(by, _)| by.from_address.as_deref()).collect(),
             request_ids: acts.clone().map(|(by, _)| by.request_id.as_deref()).collect(),
-            action: acts.clone().next().map_or("", |(_, act)| act.action),
+            action: acts.clone().next().map_or("", |(_, act)| act.action.as_str()),
             targets: acts.clone().map(|(_, act)| act.target.as_str()).collect(),
             afters: acts.map(|(_, act)| act.after.as_ref()).collect(),
         }

@@ -1,31 +1,90 @@
-//! The operator's verbs on many jobs of one tenant.
+//! The verbs on many jobs of one tenant. Each writes one audit row, with the filter and the jobs that were changed.
 
+use serde_json::Value;
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
-use super::database::{Database, Statement};
+use super::database::{Database, Session, Statement};
 use crate::error::{Error, Result};
+use crate::model::actor::Actor;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&CANCEL_MANY, &RETRY_MANY];
+pub(crate) const STATEMENTS: &[&Statement] = &[&CANCEL_MANY, &CANCEL_MANY_AS, &RETRY_MANY, &RETRY_MANY_AS];
 
-static CANCEL_MANY: Statement =
-    Statement { text: include_str!("sql/job/cancel_many.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
+/// Which jobs: those that were found, and the filter that found them.
+pub(crate) struct Found<'a> {
+    pub(crate) tenant: Uuid,
+    pub(crate) jobs: &'a [Uuid],
+    /// As the audit trail records it.
+    pub(crate) filter: &'a Value,
+}
 
-pub(crate) async fn cancel_many(db: &Database, tenant: Uuid, jobs: &[Uuid]) -> Result<u64> {
-    read_changed(&db.query_for(Some(tenant), &CANCEL_MANY, &[&tenant, &jobs]).await?)
+static CANCEL_MANY: Statement = Statement {
+    text: "select windlass.cancel_many($1, $2, $3)",
+    types: &[Type::UUID, Type::UUID_ARRAY, Type::JSONB],
+};
+
+/// In the name of the login. Answers how many are canceled or asked to stop.
+pub(crate) async fn cancel_many(db: &Database, found: &Found<'_>) -> Result<u64> {
+    let params: [&(dyn ToSql + Sync); 3] = [&found.tenant, &found.jobs, &found.filter];
+    read_changed(&db.query_for(Some(found.tenant), &CANCEL_MANY, &params).await?)
 }
 
 static RETRY_MANY: Statement = Statement {
-    text: include_str!("sql/job/retry_many.sql"),
-    types: &[Type::UUID, Type::UUID_ARRAY, Type::TEXT],
+    text: "select windlass.retry_many($1, $2, $3, $4)",
+    types: &[Type::UUID, Type::UUID_ARRAY, Type::JSONB, Type::TEXT],
 };
 
-pub(crate) async fn retry_many(db: &Database, tenant: Uuid, jobs: &[Uuid], actor: &str) -> Result<u64> {
-    read_changed(&db.query_for(Some(tenant), &RETRY_MANY, &[&tenant, &jobs, &actor]).await?)
+/// Answers how many were taken back.
+pub(crate) async fn retry_many(db: &Database, found: &Found<'_>, actor: &str) -> Result<u64> {
+    let params: [&(dyn ToSql + Sync); 4] = [&found.tenant, &found.jobs, &found.filter, &actor];
+    read_changed(&db.query_for(Some(found.tenant), &RETRY_MANY, &params).await?)
 }
 
 fn read_changed(rows: &[Row]) -> Result<u64> {
     let changed: i64 = rows.first().ok_or_else(Error::unanswered)?.get(0);
     Ok(changed.unsigned_abs())
+}
+
+static CANCEL_MANY_AS: Statement = Statement {
+    text: "select id, answer from windlass.cancel_many_as($1, $2, $3, $4, $5, $6, $7)",
+    types: AS_TYPES,
+};
+
+/// Inside a caller's transaction. Answers of each what came of it.
+pub(crate) async fn cancel_many_as(
+    session: &Session,
+    found: &Found<'_>,
+    by: &Actor,
+) -> Result<Vec<(Uuid, String)>> {
+    many_as(session, &CANCEL_MANY_AS, found, by).await
+}
+
+static RETRY_MANY_AS: Statement = Statement {
+    text: "select id, answer from windlass.retry_many_as($1, $2, $3, $4, $5, $6, $7)",
+    types: AS_TYPES,
+};
+
+/// Inside a caller's transaction. Answers of each what came of it.
+pub(crate) async fn retry_many_as(
+    session: &Session,
+    found: &Found<'_>,
+    by: &Actor,
+) -> Result<Vec<(Uuid, String)>> {
+    many_as(session, &RETRY_MANY_AS, found, by).await
+}
+
+const AS_TYPES: &[Type] =
+    &[Type::UUID, Type::UUID_ARRAY, Type::JSONB, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT];
+
+async fn many_as(
+    session: &Session,
+    statement: &Statement,
+    found: &Found<'_>,
+    by: &Actor,
+) -> Result<Vec<(Uuid, String)>> {
+    let params: [&(dyn ToSql + Sync); 7] =
+        [&found.tenant, &found.jobs, &found.filter, &by.name, &by.role, &by.from_address, &by.request_id];
+    let rows = session.query(statement, &params).await?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }

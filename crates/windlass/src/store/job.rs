@@ -6,20 +6,11 @@ use uuid::Uuid;
 use super::database::{Database, Session, Statement, query_unnamed};
 use super::param::JsonText;
 use crate::error::Result;
+use crate::model::actor::Actor;
 use crate::model::job::claimed::Fence;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[
-    &SETTLE,
-    &SETTLE_FREE,
-    &PROGRESS,
-    &CANCEL,
-    &RETRY,
-    &RETRY_UNAUDITED,
-    &PURGE,
-    &PURGE_SUBJECT,
-    &CANCEL_EACH,
-    &RETRY_EACH,
-];
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&SETTLE, &SETTLE_FREE, &PROGRESS, &CANCEL, &CANCEL_AS, &RETRY, &RETRY_AS, &PURGE, &PURGE_SUBJECT];
 
 /// One attempt's end, ready to be written: the fence it was run under and what was decided, as the statement reads it.
 #[derive(Debug, Clone)]
@@ -170,9 +161,16 @@ pub(crate) async fn cancel(db: &Database, tenant: Uuid, job: Uuid) -> Result<Str
     rows.first().map(|row| row.get(0)).ok_or_else(crate::error::Error::unanswered)
 }
 
-/// Inside whatever transaction is open, as all that end in `_in`.
-pub(crate) async fn cancel_in(session: &Session, tenant: Uuid, job: Uuid) -> Result<String> {
-    Ok(session.query(&CANCEL, &[&tenant, &job]).await?[0].get(0))
+static CANCEL_AS: Statement = Statement {
+    text: "select windlass.cancel_as($1, $2, $3, $4, $5, $6)",
+    types: &[Type::UUID, Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT],
+};
+
+/// Inside a caller's transaction; writes the audit row.
+pub(crate) async fn cancel_as(session: &Session, tenant: Uuid, job: Uuid, by: &Actor) -> Result<String> {
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&tenant, &job, &by.name, &by.role, &by.from_address, &by.request_id];
+    Ok(session.query(&CANCEL_AS, &params).await?[0].get(0))
 }
 
 static RETRY: Statement = Statement {
@@ -189,14 +187,21 @@ pub(crate) async fn retry(
     read_retried(&db.query_for(Some(tenant), &RETRY, &[&tenant, &job, &actor]).await?)
 }
 
-static RETRY_UNAUDITED: Statement = Statement {
-    text: "select answer, holder from windlass.retry_unaudited($1, $2)",
-    types: &[Type::UUID, Type::UUID],
+static RETRY_AS: Statement = Statement {
+    text: "select answer, holder from windlass.retry_as($1, $2, $3, $4, $5, $6)",
+    types: &[Type::UUID, Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT],
 };
 
-/// For a caller's transaction, which commits with an audit row of its own.
-pub(crate) async fn retry_in(session: &Session, tenant: Uuid, job: Uuid) -> Result<(String, Option<Uuid>)> {
-    read_retried(&session.query(&RETRY_UNAUDITED, &[&tenant, &job]).await?)
+/// Inside a caller's transaction; writes the audit row.
+pub(crate) async fn retry_as(
+    session: &Session,
+    tenant: Uuid,
+    job: Uuid,
+    by: &Actor,
+) -> Result<(String, Option<Uuid>)> {
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&tenant, &job, &by.name, &by.role, &by.from_address, &by.request_id];
+    read_retried(&session.query(&RETRY_AS, &params).await?)
 }
 
 fn read_retried(rows: &[tokio_postgres::Row]) -> Result<(String, Option<Uuid>)> {
@@ -206,36 +211,8 @@ fn read_retried(rows: &[tokio_postgres::Row]) -> Result<(String, Option<Uuid>)> 
 static PURGE: Statement =
     Statement { text: "select windlass.purge($1, $2)", types: &[Type::UUID, Type::UUID_ARRAY] };
 
-pub(crate) async fn purge(db: &Database, tenant: Uuid, jobs: &[Uuid]) -> Result<i32> {
-    purge_in(&db.session().await?, tenant, jobs).await
-}
-
-pub(crate) async fn purge_in(session: &Session, tenant: Uuid, jobs: &[Uuid]) -> Result<i32> {
+pub(crate) async fn purge(session: &Session, tenant: Uuid, jobs: &[Uuid]) -> Result<i32> {
     Ok(session.query(&PURGE, &[&tenant, &jobs]).await?[0].get(0))
-}
-
-static CANCEL_EACH: Statement =
-    Statement { text: include_str!("sql/job/cancel_each.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
-
-pub(crate) async fn cancel_each(
-    session: &Session,
-    tenant: Uuid,
-    jobs: &[Uuid],
-) -> Result<Vec<(Uuid, String)>> {
-    let rows = session.query(&CANCEL_EACH, &[&tenant, &jobs]).await?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
-}
-
-static RETRY_EACH: Statement =
-    Statement { text: include_str!("sql/job/retry_each.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
-
-pub(crate) async fn retry_each(
-    session: &Session,
-    tenant: Uuid,
-    jobs: &[Uuid],
-) -> Result<Vec<(Uuid, String)>> {
-    let rows = session.query(&RETRY_EACH, &[&tenant, &jobs]).await?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 static PURGE_SUBJECT: Statement = Statement {
@@ -244,11 +221,10 @@ static PURGE_SUBJECT: Statement = Statement {
 };
 
 pub(crate) async fn purge_subject(
-    db: &Database,
+    session: &Session,
     tenant: Uuid,
-    kind: &str,
-    id: &str,
+    (kind, id): (&str, &str),
     most: i32,
 ) -> Result<i32> {
-    Ok(db.query_one(&PURGE_SUBJECT, &[&tenant, &kind, &id, &most]).await?.get(0))
+    Ok(session.query(&PURGE_SUBJECT, &[&tenant, &kind, &id, &most]).await?[0].get(0))
 }

@@ -32,7 +32,6 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &MEMBERS,
     &MEMBER_REMOVE,
     &USER,
-    &USER_PUT,
     &SESSION_CREATE,
     &SESSION,
     &SESSION_CHOOSE,
@@ -63,7 +62,6 @@ statement!(TENANTS_PURGE, "select windlass.purge_deleted_tenants($1)", INT4);
 statement!(MEMBERS, "select m from windlass.members_of($1) m", UUID);
 statement!(MEMBER_REMOVE, "select windlass.remove_member($1, $2)", UUID, UUID);
 statement!(USER, "select windlass.find_user($1)", TEXT);
-statement!(USER_PUT, "select windlass.put_user($1)", JSONB);
 statement!(
     SESSION_CREATE,
     "select windlass.create_session($1, $2, $3, $4, $5, $6, $7, $8)",
@@ -158,10 +156,6 @@ pub(crate) async fn remove_member(session: &Session, tenant: Uuid, user: Uuid) -
 
 pub(crate) async fn account(db: &Database, email: &str) -> Result<Option<Account>> {
     optional(&identify(db, &USER, &[&email]).await?)
-}
-
-pub(crate) async fn put_user(session: &Session, fields: &Value) -> Result<Uuid> {
-    Ok(session.query(&USER_PUT, &[&fields]).await?[0].get(0))
 }
 
 pub(crate) async fn create_session(session: &Session, new: &NewSession<'_>) -> Result<bool> {

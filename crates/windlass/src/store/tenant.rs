@@ -4,18 +4,27 @@ use jiff::Timestamp;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use super::database::{Database, Session, Statement};
+use super::database::{Session, Statement};
+use super::token::optional;
 use crate::error::Result;
+use crate::model::tenant::Tenant;
 
-pub(crate) const STATEMENTS: &[&Statement] = &[&ENSURE, &PURGE, &CLOCK, &VERSION, &PAUSE, &IS_APPLICATION];
+pub(crate) const STATEMENTS: &[&Statement] =
+    &[&ENSURE, &BY_SLUG, &PURGE, &CLOCK, &VERSION, &PAUSE, &IS_APPLICATION];
 
 static ENSURE: Statement = Statement {
     text: "select windlass.ensure_tenant($1, $2, $3)",
     types: &[Type::TEXT, Type::TEXT, Type::INT4],
 };
 
-pub(crate) async fn ensure(db: &Database, slug: &str, name: &str, weight: i32) -> Result<Uuid> {
-    Ok(db.query_one(&ENSURE, &[&slug, &name, &weight]).await?.get(0))
+pub(crate) async fn ensure(session: &Session, slug: &str, name: &str, weight: i32) -> Result<Uuid> {
+    Ok(session.query(&ENSURE, &[&slug, &name, &weight]).await?[0].get(0))
+}
+
+static BY_SLUG: Statement = Statement { text: include_str!("sql/tenant/by_slug.sql"), types: &[Type::TEXT] };
+
+pub(crate) async fn by_slug(session: &Session, slug: &str) -> Result<Option<Tenant>> {
+    optional(&session.query(&BY_SLUG, &[&slug]).await?)
 }
 
 static PURGE: Statement = Statement {
@@ -24,19 +33,15 @@ static PURGE: Statement = Statement {
 };
 
 /// One step of deleting a tenant: how many jobs went, and whether that was the last step.
-pub(crate) async fn purge(db: &Database, tenant: Uuid, most: i32) -> Result<(i32, bool)> {
-    let row = db.query_one(&PURGE, &[&tenant, &most]).await?;
-    Ok((row.get(0), row.get(1)))
+pub(crate) async fn purge(session: &Session, tenant: Uuid, most: i32) -> Result<(i32, bool)> {
+    let rows = session.query(&PURGE, &[&tenant, &most]).await?;
+    Ok((rows[0].get(0), rows[0].get(1)))
 }
 
 static PAUSE: Statement =
     Statement { text: "select windlass.set_paused($1, $2)", types: &[Type::TEXT, Type::BOOL] };
 
-pub(crate) async fn set_paused(db: &Database, queue: &str, paused: bool) -> Result<()> {
-    set_paused_in(&db.session().await?, queue, paused).await
-}
-
-pub(crate) async fn set_paused_in(session: &Session, queue: &str, paused: bool) -> Result<()> {
+pub(crate) async fn set_paused(session: &Session, queue: &str, paused: bool) -> Result<()> {
     session.query(&PAUSE, &[&queue, &paused]).await.map(drop)
 }
 

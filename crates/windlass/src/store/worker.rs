@@ -86,11 +86,7 @@ pub(crate) async fn stop(db: &Database, worker: i32) -> Result<()> {
 static QUIET: Statement =
     Statement { text: "select windlass.set_quiet($1, $2)", types: &[Type::TEXT, Type::BOOL] };
 
-pub(crate) async fn set_quiet(db: &Database, worker_id: &str, is_quiet: bool) -> Result<bool> {
-    set_quiet_in(&db.session().await?, worker_id, is_quiet).await
-}
-
-pub(crate) async fn set_quiet_in(session: &Session, worker_id: &str, is_quiet: bool) -> Result<bool> {
+pub(crate) async fn set_quiet(session: &Session, worker_id: &str, is_quiet: bool) -> Result<bool> {
     Ok(session.query(&QUIET, &[&worker_id, &is_quiet]).await?[0].get(0))
 }
 

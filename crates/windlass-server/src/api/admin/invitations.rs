@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use windlass::{Act, Invitation};
+use windlass::Invitation;
 
 use crate::api::schema;
 use crate::auth::{Caller, MemberRole, accounts};
@@ -84,7 +84,7 @@ pub(crate) async fn create(
     // The response stored for repeated requests has no secret.
     let kept = json!(InvitationCreated { shown: shown.clone(), link: None });
     store_response(&acting, &key, StatusCode::CREATED, &kept).await?;
-    acting.commit(&Act::new("invitation.create", shown.id).after(&shown)).await?;
+    acting.commit().await?;
     let link = Some(format!("{base}/ui/invitations/{}", secret.expose()));
     Ok((StatusCode::CREATED, Json(InvitationCreated { shown, link })).into_response())
 }
@@ -98,6 +98,6 @@ pub(crate) async fn revoke(
 ) -> Result<Json<Invitation>, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let revoked = acting.revoke_invitation(caller.tenant(), id).await?;
-    acting.commit(&Act::new("invitation.revoke", id).before(&revoked)).await?;
+    acting.commit().await?;
     Ok(Json(revoked))
 }

@@ -3,12 +3,11 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Act, Tenant, WorkerRecord};
+use windlass::{Tenant, WorkerRecord};
 
-use super::tenants::{apply, checked_limits, given};
+use super::tenants::{checked_limits, given};
 use crate::api::schema;
 use crate::auth::Caller;
 use crate::http::{App, Body, Id, PageQuery, Problem, Query, Segment};
@@ -97,8 +96,7 @@ async fn set_paused(
     }
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     acting.set_paused(&name, is_paused).await?;
-    let action = if is_paused { "queue.pause" } else { "queue.resume" };
-    acting.commit(&Act::new(action, &name).after(&json!({"is_paused": is_paused}))).await?;
+    acting.commit().await?;
     Ok(Json(QueueState { name, is_paused }))
 }
 
@@ -165,8 +163,7 @@ async fn set_quiet(
     }
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     acting.set_quiet(&worker_id, is_quiet).await?;
-    let action = if is_quiet { "worker.quiet" } else { "worker.resume" };
-    acting.commit(&Act::new(action, &worker_id).after(&json!({"is_quiet": is_quiet}))).await?;
+    acting.commit().await?;
     Ok(Json(WorkerState { worker_id, is_quiet }))
 }
 
@@ -273,7 +270,10 @@ pub(crate) async fn change_limits(
         change.max_queue_names,
         change.max_triggers,
     ])?;
-    apply(&app, &caller, id, "tenant.limits", &fields).await
+    let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
+    let changed = acting.change_tenant_limits(id, &fields).await?;
+    acting.commit().await?;
+    Ok(Json(changed))
 }
 
 /// Count the jobs of all tenants

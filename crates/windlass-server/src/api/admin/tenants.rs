@@ -9,8 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use uuid::Uuid;
-use windlass::{Act, Fields, Tenant};
+use windlass::{Fields, Tenant};
 
 use crate::api::schema;
 use crate::auth::Caller;
@@ -162,7 +161,7 @@ pub(crate) async fn create(
     }
     let made = acting.create_tenant(&fields).await?;
     store_response(&acting, &key, StatusCode::CREATED, &json!(made)).await?;
-    acting.commit(&Act::new("tenant.create", made.id).after(&made)).await?;
+    acting.commit().await?;
     Ok((StatusCode::CREATED, Json(made)).into_response())
 }
 
@@ -189,22 +188,10 @@ pub(crate) async fn change(
     }));
     fields.retain(|_, value| !value.is_null());
     fields.extend(limits);
-    apply(&app, &caller, id, "tenant.change", &fields).await
-}
-
-/// Changes fields of a tenant and records the action.
-pub(crate) async fn apply(
-    app: &App,
-    caller: &Caller,
-    id: Uuid,
-    action: &'static str,
-    fields: &Fields,
-) -> Result<Json<Tenant>, Problem> {
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
-    let before = acting.tenant_record(id).await?;
-    let after = acting.change_tenant(id, fields).await?;
-    acting.commit(&Act::new(action, id).before(&before).after(&after)).await?;
-    Ok(Json(after))
+    let changed = acting.change_tenant(id, &fields).await?;
+    acting.commit().await?;
+    Ok(Json(changed))
 }
 
 /// Delete a tenant
@@ -213,9 +200,8 @@ pub(crate) async fn apply(
 #[utoipa::path(delete, path = "/api/v1/admin/tenants/{tenant_id}", tag = "tenants", params(("tenant_id" = Uuid, Path)), responses((status = 202, body = schema::Tenant)))]
 pub(crate) async fn delete(State(app): State<App>, caller: Caller, Id(id): Id) -> Result<Response, Problem> {
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
-    let before = acting.tenant_record(id).await?;
     let after = acting.delete_tenant(id).await?;
-    acting.commit(&Act::new("tenant.delete", id).before(&before).after(&after)).await?;
+    acting.commit().await?;
     Ok((StatusCode::ACCEPTED, Json(after)).into_response())
 }
 

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use windlass::{Act, Acting, INSTALLATION, NewToken, Token};
+use windlass::{Acting, INSTALLATION, NewToken, Token};
 
 use crate::api::schema;
 use crate::auth::{Caller, Kind, Permission, Role, TokenSecret};
@@ -120,7 +120,7 @@ pub(crate) async fn create(
         return Ok(again);
     }
     let shown = acting.create_token(tenant, &token, &secret.hash()).await?;
-    finish(acting, &key, "token.create", None, shown, &secret).await
+    finish(acting, &key, shown, &secret).await
 }
 
 /// A clearer error for missing scopes than the one about a permission that cannot be granted.
@@ -137,15 +137,9 @@ fn check_scoped(caller: &Caller, is_scoped: bool) -> Result<(), Problem> {
 async fn finish(
     acting: Acting,
     key: &IdempotencyKey,
-    action: &'static str,
-    before: Option<&Token>,
     shown: Token,
     secret: &TokenSecret,
 ) -> Result<Response, Problem> {
-    let mut act = Act::new(action, &shown.id).after(&shown);
-    if let Some(before) = before {
-        act = act.before(before);
-    }
     // The response stored for repeated requests has no secret.
     store_response(
         &acting,
@@ -154,7 +148,7 @@ async fn finish(
         &json!(TokenCreated { shown: shown.clone(), token: None }),
     )
     .await?;
-    acting.commit(&act).await?;
+    acting.commit().await?;
     Ok((StatusCode::CREATED, Json(TokenCreated { shown, token: Some(secret.expose()) })).into_response())
 }
 
@@ -224,7 +218,7 @@ pub(crate) async fn rotate(
         ),
         error => error.into(),
     })?;
-    finish(acting, &key, "token.rotate", Some(&old), shown, &secret).await
+    finish(acting, &key, shown, &secret).await
 }
 
 /// Revoke a token
@@ -237,9 +231,9 @@ pub(crate) async fn revoke(
     Segment(id): Segment,
 ) -> Result<Json<Token>, Problem> {
     let acting = app.queue().act(caller.wide_reach(), &caller.actor()).await?;
-    let before = acting.token(&id).await?;
-    let after = acting.revoke_token(before.tenant_id, &id).await?;
-    acting.commit(&Act::new("token.revoke", &id).before(&before).after(&after)).await?;
+    let tenant = acting.token(&id).await?.tenant_id;
+    let after = acting.revoke_token(tenant, &id).await?;
+    acting.commit().await?;
     app.authenticator().forget(&id);
     Ok(Json(after))
 }

@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Act, Acting, Bulk, Filter};
+use windlass::{Bulk, Filter};
 
 use super::filter::FilterBody;
 use crate::auth::Caller;
@@ -107,20 +107,13 @@ async fn run(
         // A dry run changes nothing, so nothing is committed or audited.
         return Ok(Json(answer(&Bulk { outcomes, has_more }, named.as_deref(), true)));
     }
-    let (bulk, action) = act(verb, &acting, &filter).await?;
-    let answer = answer(&bulk, named.as_deref(), false);
-    let changed: Vec<&Uuid> = bulk.outcomes.iter().map(|(id, _)| id).collect();
-    let after = serde_json::json!({"changed": bulk.changed(), "ids": changed});
-    acting.commit(&Act::new(action, format!("{} jobs", answer.matched)).after(&after)).await?;
-    Ok(Json(answer))
-}
-
-async fn act(verb: Verb, acting: &Acting, filter: &Filter) -> Result<(Bulk, &'static str), Problem> {
-    Ok(match verb {
-        Verb::Cancel => (acting.cancel_many(filter).await?, "job.cancel_many"),
-        Verb::Retry => (acting.retry_many(filter).await?, "job.retry_many"),
-        Verb::Delete => (acting.delete_many(filter).await?, "job.delete_many"),
-    })
+    let bulk = match verb {
+        Verb::Cancel => acting.cancel_many(&filter).await?,
+        Verb::Retry => acting.retry_many(&filter).await?,
+        Verb::Delete => acting.delete_many(&filter).await?,
+    };
+    acting.commit().await?;
+    Ok(Json(answer(&bulk, named.as_deref(), false)))
 }
 
 /// The filter, and the ids if given.

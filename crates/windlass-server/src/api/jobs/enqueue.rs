@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use std::time::Duration;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Act, CheckedJob, IfUnmet, NewJob, Placed, Queue, State as JobState, Unique};
+use windlass::{CheckedJob, IfUnmet, NewJob, Placed, Queue, State as JobState, Unique};
 
 use crate::auth::Caller;
 use crate::http::{App, Body, Fault, IdempotencyKey, Problem, Time, parse, replay, store_response};
@@ -198,9 +198,7 @@ pub(crate) async fn enqueue(
         created.definition_key = known.definition_key;
     }
     store_response(&acting, &key, status_of(&placed), &to_value(&created)?).await?;
-    let act = Act::new("job.enqueue", created.id)
-        .after(&serde_json::json!({"definition_key": created.definition_key, "status": created.status}));
-    acting.commit(&act).await?;
+    acting.commit().await?;
     respond(status_of(&placed), &created)
 }
 
@@ -338,9 +336,7 @@ pub(crate) async fn enqueue_many(
     let created = results.iter().filter(|result| result.status == 201).count();
     let answer = to_value(&JobsCreated { created, results })?;
     store_response(&acting, &key, StatusCode::OK, &answer).await?;
-    acting
-        .commit(&Act::new("job.enqueue_many", created).after(&serde_json::json!({"created": created})))
-        .await?;
+    acting.commit().await?;
     Ok(Json(answer).into_response())
 }
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass::{Act, Canceled};
+use windlass::Canceled;
 
 use crate::api::schema;
 use crate::auth::Caller;
@@ -98,7 +98,7 @@ pub(crate) async fn cancel(
         let detail = format!("the job has already ended with status {}", before.status);
         return Err(Problem::of(crate::http::ProblemKind::Conflict, detail));
     }
-    finish(acting, "job.cancel", &before).await
+    finish(acting, id).await
 }
 
 /// Retry a finished job
@@ -110,19 +110,14 @@ pub(crate) async fn retry(
     Id(id): Id,
 ) -> Result<Json<windlass::Job>, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
-    let before = acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
+    acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
     acting.retry(id).await?;
-    finish(acting, "job.retry", &before).await
+    finish(acting, id).await
 }
 
-/// Records the change, and returns the current job.
-async fn finish(
-    acting: windlass::Acting,
-    action: &'static str,
-    before: &windlass::Job,
-) -> Result<Json<windlass::Job>, Problem> {
-    let after = acting.job(before.id).await?.ok_or_else(|| Problem::not_found("job"))?;
-    let shown = |job: &windlass::Job| serde_json::json!({"status": job.status, "cancel_requested_at": job.cancel_requested_at});
-    acting.commit(&Act::new(action, before.id).before(&shown(before)).after(&shown(&after))).await?;
+/// Returns the job as it is after the change.
+async fn finish(acting: windlass::Acting, id: uuid::Uuid) -> Result<Json<windlass::Job>, Problem> {
+    let after = acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
+    acting.commit().await?;
     Ok(Json(after))
 }

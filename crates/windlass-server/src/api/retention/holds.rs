@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Act, HoldOn, LegalHold};
+use windlass::{HoldOn, LegalHold};
 
 use crate::auth::Caller;
 use crate::http::{App, Body, Id, IdempotencyKey, Problem, replay, store_response};
@@ -89,7 +89,7 @@ pub(crate) async fn place(
     }
     let hold = acting.hold(&what, &reason).await?;
     store_response(&acting, &key, StatusCode::CREATED, &json!(hold)).await?;
-    acting.commit(&Act::new("hold.place", hold.id).after(&hold)).await?;
+    acting.commit().await?;
     Ok((StatusCode::CREATED, Json(hold)).into_response())
 }
 
@@ -105,6 +105,6 @@ pub(crate) async fn release(
 ) -> Result<Json<LegalHold>, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let released = acting.release(id).await?;
-    acting.commit(&Act::new("hold.release", id).before(&released)).await?;
+    acting.commit().await?;
     Ok(Json(released))
 }

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use windlass::{Act, Cron, DueRun, Fire, FireOutcome, NewEvent, WouldFire};
+use windlass::{Cron, DueRun, Fire, FireOutcome, NewEvent, WouldFire};
 
 use super::schema;
 use crate::auth::Caller;
@@ -162,7 +162,7 @@ pub(crate) async fn run(
     }
     let fired = acting.run_trigger(id, body.value.event).await?;
     store_response(&acting, &key, StatusCode::CREATED, &json!(fired)).await?;
-    acting.commit(&Act::new("trigger.run", id).after(&fired)).await?;
+    acting.commit().await?;
     Ok((StatusCode::CREATED, Json(fired)).into_response())
 }
 
@@ -198,7 +198,10 @@ pub(crate) async fn backfill(
     let BackfillBody { from, until, dry_run } = body.value;
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let fires = acting.backfill(id, from.0..=until.0, dry_run).await?;
-    acting.commit(&Act::new("trigger.backfill", id).after(&fires.len())).await?;
+    // A dry run changes nothing, so nothing is committed or audited.
+    if !dry_run {
+        acting.commit().await?;
+    }
     Ok(Json(Backfilled { fires }))
 }
 

@@ -5,7 +5,7 @@ use axum::extract::State as FromState;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use windlass::{Act, Fire, NewTrigger, Trigger};
+use windlass::{Fire, NewTrigger, Trigger};
 
 use super::super::form::{Form, Shown};
 use super::super::frame::{Frame, Section};
@@ -249,23 +249,19 @@ fn typed(posted: &Posted) -> Result<Shown, (String, Shown)> {
 
 async fn written(app: &App, viewer: &Viewer, id: Option<Uuid>, typed: &Shown) -> Result<Trigger, Problem> {
     let acting = app.queue().act(viewer.caller.reach(), &viewer.caller.actor()).await?;
-    let (saved, act) = match id {
+    let saved = match id {
         None => {
             let mut new: NewTrigger = serde_json::from_value(Value::Object(typed.0.clone()))
                 .map_err(|error| Problem::invalid("", error.to_string()))?;
             new.created_by = viewer.caller.user_id();
-            let made = acting.create_trigger(&new).await?;
-            let act = Act::new("trigger.create", made.id).after(&made);
-            (made, act)
+            acting.create_trigger(&new).await?
         }
         Some(id) => {
             let mut changes = typed.0.clone();
             changes.remove("trigger_type");
-            let after = acting.update_trigger(id, None, &changes).await?;
-            let act = Act::new("trigger.update", id).after(&after);
-            (after, act)
+            acting.update_trigger(id, None, &changes).await?
         }
     };
-    acting.commit(&act).await?;
+    acting.commit().await?;
     Ok(saved)
 }

@@ -9,6 +9,7 @@ use uuid::Uuid;
 use crate::control::transaction::{Acting, Looking};
 use crate::error::{Error, Result};
 use crate::model::account::{Invitation, InvitedTo, Member, NewAccount, PasswordReset, ResetOf};
+use crate::model::audit::{Act, Action};
 use crate::queue::Queue;
 use crate::store;
 
@@ -23,32 +24,47 @@ impl Acting {
     ) -> Result<Invitation> {
         let fields = json!({"email": email, "role": role, "created_by": self.actor.name});
         let made = store::account::create_invitation(&self.session, tenant, &fields, hash, seconds).await?;
-        made.ok_or(Error::Unknown { what: "tenant" })
+        let made = made.ok_or(Error::Unknown { what: "tenant" })?;
+        self.record(Act::new(Action::InvitationCreate, made.id).after(&made)).await?;
+        Ok(made)
     }
 
     pub async fn revoke_invitation(&self, tenant: Uuid, id: Uuid) -> Result<Invitation> {
         let revoked = store::account::revoke_invitation(&self.session, tenant, id).await?;
-        revoked.ok_or(Error::Unknown { what: "invitation" })
+        let revoked = revoked.ok_or(Error::Unknown { what: "invitation" })?;
+        self.record(Act::new(Action::InvitationRevoke, id).before(&revoked)).await?;
+        Ok(revoked)
     }
 
-    /// Accepts as the person of a session. None: the invitation is gone, the session is, or it is another account's.
+    /// Accepts as the person of a session, which then looks at the new tenant. None: the invitation is gone, the session is, or it
+    /// is another account's.
     pub async fn accept_invitation(
         &self,
-        tenant: Uuid,
+        invited: &InvitedTo,
         hash: &[u8],
         session: &[u8],
     ) -> Result<Option<Member>> {
-        store::account::accept(&self.session, tenant, hash, session).await
+        let tenant = invited.tenant_id;
+        let Some(member) = store::account::accept(&self.session, tenant, hash, session).await? else {
+            return Ok(None);
+        };
+        store::manage::choose_tenant(&self.session, session, tenant).await?;
+        self.record(Act::new(Action::InvitationAccept, invited.id).after(&member)).await?;
+        Ok(Some(member))
     }
 
     /// Makes the account and accepts for it. None: the invitation is gone, or the address has an account.
     pub async fn accept_invitation_as_new(
         &self,
-        tenant: Uuid,
+        invited: &InvitedTo,
         hash: &[u8],
         account: &NewAccount,
     ) -> Result<Option<Member>> {
-        store::account::accept_as_new(&self.session, tenant, hash, account).await
+        let member = store::account::accept_as_new(&self.session, invited.tenant_id, hash, account).await?;
+        if member.is_some() {
+            self.record(Act::new(Action::InvitationAccept, invited.id).after(&member)).await?;
+        }
+        Ok(member)
     }
 
     /// A member, who stays as they are until this transaction ends.
@@ -59,8 +75,18 @@ impl Acting {
 
     /// Gives a member another role.
     pub async fn set_member_role(&self, tenant: Uuid, user: Uuid, role: &str) -> Result<Member> {
+        let before = self.lock_member(tenant, user).await?;
         let member = store::account::set_member_role(&self.session, tenant, user, role).await?;
-        member.ok_or(Error::Unknown { what: "member" })
+        let member = member.ok_or(Error::Unknown { what: "member" })?;
+        self.record(Act::new(Action::MemberRole, user).before(&before).after(&member)).await?;
+        Ok(member)
+    }
+
+    pub async fn remove_member(&self, tenant: Uuid, user: Uuid) -> Result<Member> {
+        let removed = store::manage::remove_member(&self.session, tenant, user).await?;
+        let removed = removed.ok_or(Error::Unknown { what: "member" })?;
+        self.record(Act::new(Action::MemberRemove, user).before(&removed)).await?;
+        Ok(removed)
     }
 
     /// Sets a password, if the old hash is still the account's, and ends all its sessions but this one. False: it is not.
@@ -70,7 +96,12 @@ impl Acting {
         (old_hash, new_hash): (&str, &str),
         keep_session: Option<&[u8]>,
     ) -> Result<bool> {
-        store::account::change_password(&self.session, user, (old_hash, new_hash), keep_session).await
+        let hashes = (old_hash, new_hash);
+        let is_set = store::account::change_password(&self.session, user, hashes, keep_session).await?;
+        if is_set {
+            self.record(Act::new(Action::PasswordChange, user)).await?;
+        }
+        Ok(is_set)
     }
 
     /// Makes a link that sets a password: as a tenant's administrator, or as the installation's ([`crate::INSTALLATION`]).
@@ -83,12 +114,20 @@ impl Acting {
         seconds: u32,
     ) -> Result<Option<PasswordReset>> {
         let by = &self.actor.name;
-        store::account::create_reset(&self.session, (tenant, user), hash, seconds, by).await
+        let made = store::account::create_reset(&self.session, (tenant, user), hash, seconds, by).await?;
+        if made.is_some() {
+            self.record(Act::new(Action::PasswordResetLink, user).after(&made)).await?;
+        }
+        Ok(made)
     }
 
     /// Uses such a link. None: it is gone, or its maker may not reset this account any more.
     pub async fn reset_password(&self, hash: &[u8], new_hash: &str) -> Result<Option<Uuid>> {
-        store::account::reset_password(&self.session, hash, new_hash).await
+        let user = store::account::reset_password(&self.session, hash, new_hash).await?;
+        if let Some(user) = user {
+            self.record(Act::new(Action::PasswordReset, user)).await?;
+        }
+        Ok(user)
     }
 }
 

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use crate::control::transaction::{Acting, Looking};
 use crate::error::{Error, Result};
+use crate::model::audit::{Act, Action};
 use crate::model::token::{KnownToken, NewToken, Token};
 use crate::queue::Queue;
 use crate::store;
@@ -19,12 +20,17 @@ impl Queue {
 impl Acting {
     /// Makes a token for a tenant, or for the installation ([`crate::INSTALLATION`]).
     pub async fn create_token(&self, tenant: Uuid, token: &NewToken, hash: &[u8]) -> Result<Token> {
-        store::token::create(&self.session, tenant, token, hash).await
+        let made = store::token::create(&self.session, tenant, token, hash).await?;
+        self.record(Act::new(Action::TokenCreate, &made.id).after(&made)).await?;
+        Ok(made)
     }
 
     pub async fn revoke_token(&self, tenant: Uuid, id: &str) -> Result<Token> {
+        let before = store::token::list(&self.session, Some(tenant), Some(id)).await?.pop();
         let revoked = store::token::revoke(&self.session, tenant, id).await?;
-        revoked.ok_or(Error::Unknown { what: "token" })
+        let revoked = revoked.ok_or(Error::Unknown { what: "token" })?;
+        self.record(Act::new(Action::TokenRevoke, id).before(&before).after(&revoked)).await?;
+        Ok(revoked)
     }
 
     /// Makes the successor of a token, which goes on for the overlap and then ends. Answers the new one.
@@ -40,6 +46,7 @@ impl Acting {
         store::token::retire(&self.session, old.tenant_id, &old.id, &made.id, overlap)
             .await?
             .ok_or(Error::Changed { what: "token" })?;
+        self.record(Act::new(Action::TokenRotate, &made.id).before(old).after(&made)).await?;
         Ok(made)
     }
 

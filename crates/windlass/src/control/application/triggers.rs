@@ -7,10 +7,10 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::APPLICATION;
 use crate::control::transaction::{Acting, Looking};
 use crate::error::Result;
 use crate::model::actor::{Actor, Reach};
-use crate::model::audit::Act;
 use crate::model::cron::DueRun;
 use crate::model::event::{EventFilter, NewEvent};
 use crate::model::record::{Event, EventTrigger, Fire, FireOutcome, WouldFire};
@@ -22,7 +22,7 @@ impl Queue {
     pub async fn create_trigger(&self, tenant: Uuid, new: &NewTrigger, actor: &str) -> Result<Trigger> {
         let acting = self.acting(tenant, actor).await?;
         let trigger = acting.create_trigger(new).await?;
-        acting.commit(&Act::new("trigger.create", trigger.id).after(&trigger)).await?;
+        acting.commit().await?;
         Ok(trigger)
     }
 
@@ -36,9 +36,8 @@ impl Queue {
         actor: &str,
     ) -> Result<Trigger> {
         let acting = self.acting(tenant, actor).await?;
-        let before = acting.trigger(id).await?;
         let trigger = acting.update_trigger(id, seen, changes).await?;
-        acting.commit(&Act::new("trigger.update", id).before(&before).after(&trigger)).await?;
+        acting.commit().await?;
         Ok(trigger)
     }
 
@@ -46,7 +45,7 @@ impl Queue {
     pub async fn delete_trigger(&self, tenant: Uuid, id: Uuid, seen: Option<i32>, actor: &str) -> Result<()> {
         let acting = self.acting(tenant, actor).await?;
         acting.delete_trigger(id, seen).await?;
-        acting.commit(&Act::new("trigger.delete", id)).await
+        acting.commit().await
     }
 
     /// See [`Acting::run_trigger`].
@@ -59,7 +58,7 @@ impl Queue {
     ) -> Result<FireOutcome> {
         let acting = self.acting(tenant, actor).await?;
         let fired = acting.run_trigger(id, event).await?;
-        acting.commit(&Act::new("trigger.run", id).after(&fired)).await?;
+        acting.commit().await?;
         Ok(fired)
     }
 
@@ -75,7 +74,7 @@ impl Queue {
         let acting = self.acting(tenant, actor).await?;
         let fired = acting.backfill(id, range, dry_run).await?;
         if !dry_run {
-            acting.commit(&Act::new("trigger.backfill", id).after(&fired.len())).await?;
+            acting.commit().await?;
         }
         Ok(fired)
     }
@@ -153,12 +152,14 @@ impl Queue {
     ) -> Result<Option<EventTrigger>> {
         let acting = self.acting(tenant, actor).await?;
         let made = acting.retry_event(event, trigger).await?;
-        acting.commit(&Act::new("event.retry", event).after(&made)).await?;
+        if made.is_some() {
+            acting.commit().await?;
+        }
         Ok(made)
     }
 
     pub(in crate::control) async fn acting(&self, tenant: Uuid, actor: &str) -> Result<Acting> {
-        let actor = Actor { name: actor.to_owned(), role: "application".to_owned(), ..Actor::default() };
+        let actor = Actor { name: actor.to_owned(), role: APPLICATION.to_owned(), ..Actor::default() };
         self.act(Reach::Tenant(tenant), &actor).await
     }
 

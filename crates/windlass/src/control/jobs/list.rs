@@ -1,17 +1,19 @@
 //! Reading jobs, and the operator's verbs on all that a filter matches.
 //!
 //! A page is read in one transaction: first its ids, from whichever table knows the wanted jobs in order, then the jobs.
-//! Verbs on many go through ids alone, page by page, each page a transaction of its own; a job is met once, because the
-//! walk only ever goes to older ids, or towards the front of the line.
+//! Verbs on many go through ids alone, page by page, each page a transaction of its own with one audit row; a job is met once,
+//! because the walk only ever goes to older ids, or towards the front of the line.
 
 use uuid::Uuid;
 
 use crate::control::jobs::search;
 use crate::error::Result;
+use crate::model::actor::Reach;
 use crate::model::filter::{Filter, LARGEST_PAGE};
 use crate::model::record::{Attempt, Counts, Job, Page};
 use crate::queue::Queue;
 use crate::store;
+use crate::store::bulk::Found;
 
 /// Jobs per statement of a verb on many, so that no transaction is long.
 const BATCH: u16 = 500;
@@ -64,7 +66,8 @@ impl Queue {
         let mut walk = Walk::new(filter, BATCH);
         let mut canceled = 0;
         while let Some(ids) = walk.next(self).await? {
-            canceled += store::bulk::cancel_many(self.database(), filter.tenant, &ids).await?;
+            let found = Found { tenant: filter.tenant, jobs: &ids, filter: &filter.recorded() };
+            canceled += store::bulk::cancel_many(self.database(), &found).await?;
         }
         Ok(canceled)
     }
@@ -75,7 +78,8 @@ impl Queue {
         let mut walk = Walk::new(filter, BATCH);
         let mut retried = 0;
         while let Some(ids) = walk.next(self).await? {
-            retried += store::bulk::retry_many(self.database(), filter.tenant, &ids, actor).await?;
+            let found = Found { tenant: filter.tenant, jobs: &ids, filter: &filter.recorded() };
+            retried += store::bulk::retry_many(self.database(), &found, actor).await?;
         }
         Ok(retried)
     }
@@ -85,7 +89,9 @@ impl Queue {
         let mut walk = Walk::new(filter, BATCH);
         let mut purged = 0;
         while let Some(ids) = walk.next(self).await? {
-            purged += self.purge(filter.tenant, &ids).await?;
+            let acting = self.acting_as_login(Reach::Tenant(filter.tenant)).await?;
+            purged += acting.purge(filter, &ids).await?;
+            acting.commit().await?;
         }
         Ok(purged)
     }

@@ -23,7 +23,7 @@ begin
           ('keeper server admin operator', 'troubles'), -- of all tenants while none is in force
           ('app worker server admin operator', 'enqueue enqueue_many enqueue_routed enqueue_alike enqueue_routed_many emit'),
           ('app worker keeper server admin operator', 'route_of definition'),
-          ('app worker server admin operator', 'cancel retry'),
+          ('app worker server admin operator', 'cancel retry cancel_many retry_many'),
           ('worker server admin operator', 'define'),
           ('worker server',
            'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim settle report_progress write_log
@@ -33,7 +33,7 @@ begin
             summarize_times sample_activity seal_audit purge_deleted_tenants lead due_triggers next_due_ms fire_triggers
             pending_events event_triggers dispatch_events hold_event_back note_trouble'),
           ('server admin operator',
-           'enqueue_as enqueue_as_many retry_unaudited purge purge_subject purge_tenant
+           'enqueue_as enqueue_as_many cancel_as cancel_many_as retry_as retry_many_as purge purge_subject purge_tenant
             record_audit record_audits verify_audit remember_request answer_request
             create_token tokens_of revoke_token retire_token heads_of verify_checkpoint shown_definition
             create_trigger update_trigger delete_trigger run_trigger retry_dispatch set_retention retention_progress place_hold release_hold

@@ -11,6 +11,11 @@ create or replace function windlass.caller() returns text
 language sql stable
 return coalesce(nullif(current_setting('role'), 'none'), session_user::text);
 
+-- The login of the connection, as the audit trail names whoever acts with it and no name of their own. No setting changes it.
+create or replace function windlass.login_actor() returns text
+language sql stable
+return 'login:' || session_user;
+
 -- Whether the caller may name any tenant while none is in force: workers, keepers, the server, the admin and operators serve all of them;
 -- an application does not.
 create or replace function windlass.serves_all_tenants() returns boolean

@@ -2,7 +2,9 @@
 -- Fields that are absent keep their value, or take the default. A definition
 -- that is already as asked is not written, so that a fleet which starts at once does not queue on one row. Compared field
 -- by field: by containment a schema that asks for less than the old one would count as the same.
-create or replace function windlass.define(definition jsonb) returns uuid
+-- Nobody but the owner's functions calls it: define, create_definition and change_definition do, and each of these leaves a
+-- row in the audit trail.
+create or replace function windlass.write_definition(definition jsonb) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -39,5 +41,29 @@ begin
     perform windlass.count_running(new_id);
   end if;
   return new_id;
+end
+$$;
+
+-- The same for applications, workers and operators, with a row of the audit trail if it changed something: a definition is
+-- the installation's, so the row is too.
+create or replace function windlass.define(definition jsonb) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  before jsonb;
+  after jsonb;
+  its_id uuid;
+begin
+  select windlass.shown_definition(d.id) into before from windlass.job_definitions d where d.key = definition ->> 'key';
+  its_id := windlass.write_definition(definition);
+  after := windlass.shown_definition(its_id);
+  if before is distinct from after then
+    insert into windlass.audit (tenant_id, actor, role, action, target, before, after)
+      values ('00000000-0000-0000-0000-000000000000', windlass.login_actor(), windlass.caller(),
+              case when before is null then 'definition.create' else 'definition.change' end, its_id::text, before, after);
+  end if;
+  return its_id;
 end
 $$;

@@ -17,7 +17,7 @@ declare
 begin
   perform windlass.refuse_definition(definition); -- before the key is used
   insert into windlass.job_definitions (key) values (definition ->> 'key');
-  made := windlass.define(definition); -- a statement of its own, so that the next one sees what it did
+  made := windlass.write_definition(definition); -- a statement of its own, so that the next one sees what it did
   return windlass.shown_definition(made);
 end
 $$;
@@ -41,7 +41,7 @@ begin
   elsif expected is not null and windlass.shown_definition(of_id) ->> 'version' <> expected then
     raise exception 'the definition was changed' using errcode = 'WL011', detail = 'definition';
   end if;
-  perform windlass.define(fields || jsonb_build_object('key', its_key));
+  perform windlass.write_definition(fields || jsonb_build_object('key', its_key));
   return windlass.shown_definition(of_id);
 end
 $$;

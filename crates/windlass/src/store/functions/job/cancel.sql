@@ -1,7 +1,8 @@
 -- Cancels a job. One that waits is canceled now; one that runs is asked to stop and stays running, with its dedupe key
 -- and its place, until its holder acknowledges or is reaped. Answers canceled, requested, finished or missing.
 -- A job may move between the tables while we look, so a miss is looked at again.
-create or replace function windlass.cancel(tenant uuid, job uuid) returns text
+-- Nobody but the owner's functions calls it: cancel_as.sql has the verbs, which write the audit row in the same transaction.
+create or replace function windlass.cancel_unaudited(tenant uuid, job uuid) returns text
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$

@@ -4,7 +4,7 @@
 -- If retention was about to delete the job, that is off: it no longer waits for its clean-up, and the clean-up is canceled,
 -- because it might remove what this run is going to make.
 -- Locks: the job's final history row (a deletion locks it too), then as an enqueue.
--- For the server, which writes its own audit row in the same transaction. Everyone else calls `retry`, which writes one.
+-- Nobody but the owner's functions calls it: retry_as.sql has the verbs, which write the audit row in the same transaction.
 create or replace function windlass.retry_unaudited(tenant uuid, job uuid, out answer text, out holder uuid, out was text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -81,7 +81,7 @@ begin
   end if;
   delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = job returning w.cleanup_job_id into clean_up;
   if found then
-    perform windlass.cancel(tenant, clean_up);
+    perform windlass.cancel_unaudited(tenant, clean_up);
   end if;
   delete from windlass.prune_passed p where p.tenant_id = tenant and p.job_id = job;
   delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = job and e.expires_at <= clock_timestamp(); -- it shall run

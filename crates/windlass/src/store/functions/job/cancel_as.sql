@@ -1,0 +1,107 @@
+-- Cancels a job for a caller, as cancel_unaudited does, with a row of the audit trail in the same transaction. What changed
+-- nothing (finished, missing) leaves no row. The server, the admin and operators name the actor; everyone else calls `cancel`.
+create or replace function windlass.cancel_as(
+  tenant uuid, job uuid, by_actor text, by_role text, from_address text, request_id text) returns text
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  before jsonb;
+  answer text;
+begin
+  perform windlass.tenant_for(tenant);
+  before := windlass.recorded_job(tenant, job);
+  answer := windlass.cancel_unaudited(tenant, job);
+  if answer in ('canceled', 'requested') then
+    perform windlass.record_audit(tenant, by_actor, by_role, from_address, request_id, 'job.cancel', job::text, 'done',
+      before, windlass.recorded_job(tenant, job));
+  end if;
+  return answer;
+end
+$$;
+
+-- The same for an operator or an application with SQL, in the name of the login.
+create or replace function windlass.cancel(tenant uuid, job uuid) returns text
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  return windlass.cancel_as(tenant, job, windlass.login_actor(), windlass.caller(), null, null);
+end
+$$;
+
+-- Cancels many jobs of one tenant and says of each what came of it; in the order of their ids, in which settlements lock too.
+-- One row of the audit trail has the filter and the jobs that were changed.
+create or replace function windlass.cancel_many_as(
+  tenant uuid, jobs uuid[], filter jsonb, by_actor text, by_role text, from_address text, request_id text)
+returns table (id uuid, answer text)
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  changed uuid[] := '{}';
+  met integer := 0;
+begin
+  perform windlass.tenant_for(tenant);
+  perform windlass.refuse_many(jobs, filter);
+  for id in select distinct u.id from unnest(jobs) u (id) order by u.id loop
+    answer := windlass.cancel_unaudited(tenant, id);
+    met := met + 1;
+    if answer in ('canceled', 'requested') then
+      changed := changed || id;
+    end if;
+    return next;
+  end loop;
+  perform windlass.record_many(tenant, by_actor, by_role, from_address, request_id, 'job.cancel_many', filter, met, changed);
+end
+$$;
+
+-- The same for an operator or an application with SQL, in the name of the login. Answers how many are canceled or asked to stop.
+create or replace function windlass.cancel_many(tenant uuid, jobs uuid[], filter jsonb) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+begin
+  return (select count(*) filter (where c.answer in ('canceled', 'requested'))
+    from windlass.cancel_many_as(tenant, jobs, filter, windlass.login_actor(), windlass.caller(), null, null) c);
+end
+$$;
+
+-- What the audit trail says of a job before and after it was canceled or retried. Volatile: it is called again after the change
+-- in the same statement.
+create or replace function windlass.recorded_job(tenant uuid, job uuid) returns jsonb
+language plpgsql
+as $$
+begin
+  return pg_catalog.jsonb_build_object(
+    'status', windlass.state_of(tenant, job),
+    'cancel_requested_at', (select l.cancel_requested_at from windlass.live l
+      where l.tenant_id operator(pg_catalog.=) tenant and l.job_id operator(pg_catalog.=) job));
+end
+$$;
+
+-- Bounds what one call on many jobs takes and what its row of the audit trail has.
+create or replace function windlass.refuse_many(jobs uuid[], filter jsonb) returns void
+language plpgsql
+as $$
+begin
+  if pg_catalog.cardinality(jobs) operator(pg_catalog.>) 1000 then
+    raise exception 'jobs must have at most 1000 ids' using errcode = 'WL007', column = 'jobs';
+  elsif pg_catalog.octet_length(filter::pg_catalog.text) operator(pg_catalog.>) 10000 then
+    raise exception 'filter must have at most 10000 bytes' using errcode = 'WL007', column = 'filter';
+  end if;
+end
+$$;
+
+-- The row of a verb on many jobs.
+create or replace function windlass.record_many(
+  for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, filter jsonb, met integer, changed uuid[]) returns void
+language plpgsql
+as $$
+begin
+  perform windlass.record_audit(windlass.tenant_for(for_tenant), by_actor, by_role, from_address, request_id, act, pg_catalog.format('%s jobs', met), 'done', null,
+    pg_catalog.jsonb_build_object('filter', coalesce(filter, '{}'), 'changed', pg_catalog.cardinality(changed), 'ids', pg_catalog.to_jsonb(changed)));
+end
+$$;

@@ -1,0 +1,3 @@
+-- The tenant with a slug, as it is shown.
+-- Index: tenants_slug_unique.
+select windlass.shown_tenant(t.id) from windlass.tenants t where t.slug = $1
