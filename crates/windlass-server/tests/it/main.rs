@@ -4,6 +4,7 @@
 
 mod admin;
 mod audit;
+mod audit_doors;
 mod cli;
 mod clients;
 mod connections;

@@ -5,7 +5,7 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
-use windlass::{Act, Actor, Definition, NewJob, NewSession, Reach, SessionOf};
+use windlass::{Actor, Definition, NewJob, NewSession, Reach, SessionOf};
 use windlass_server::auth::{JwtKeys, JwtSettings, Role, Secret};
 use windlass_server::http::Options;
 
@@ -86,7 +86,7 @@ async fn person(server: &TestServer, tenant: Uuid) -> (Client, Vec<u8>) {
         NewSession { hash: &hash, of, seconds: 3600, replaces: None, from_address: None, user_agent: None };
     let acting = server.queue.act(Reach::Everything, &Actor::default()).await.unwrap();
     assert!(acting.create_session(&new).await.unwrap());
-    acting.commit(&Act::new("session.begin", "test")).await.unwrap();
+    acting.commit().await.unwrap();
     (server.anonymous().with("cookie", format!("windlass={secret}")), hash)
 }
 

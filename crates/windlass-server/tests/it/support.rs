@@ -11,7 +11,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use uuid::Uuid;
-use windlass::{Act, Actor, NewToken, Queue, Reach};
+use windlass::{Actor, NewToken, Queue, Reach};
 use windlass_server::auth::{Kind, Role, TokenSecret, create_admin_token};
 use windlass_server::http::{App, Options};
 use windlass_server::server::{Running, Server};
@@ -87,7 +87,7 @@ impl TestServer {
         let actor = Actor { name: "test".to_owned(), ..Actor::default() };
         let acting = self.queue.act(Reach::Everything, &actor).await.unwrap();
         acting.create_token(tenant, &token, &secret.hash()).await.unwrap();
-        acting.commit(&Act::new("token.create", &token.id)).await.unwrap();
+        acting.commit().await.unwrap();
         Client::new(&self.base, Some(secret.expose()))
     }
 

@@ -119,7 +119,7 @@ async fn a_tenants_own_rule_comes_before_the_definitions() {
     // The rule is taken away: the definition's holds again, also for what the old rule had passed over.
     let acting = queue.act(Reach::Tenant(long), &windlass::Actor::default()).await.unwrap();
     acting.forget_rule(Some("held"), "succeeded").await.unwrap();
-    acting.commit(&windlass::Act::new("retention.clear", "held")).await.unwrap();
+    acting.commit().await.unwrap();
     prune(&queue).await;
     assert_eq!(status(&hand.client, jobs[2]).await, "missing");
     assert_counts_are_exact(&hand.client).await;
@@ -239,7 +239,7 @@ async fn events_go_after_their_time_and_never_before_they_are_dispatched() {
     let (brief, held) = (queue.tenant("brief").await, queue.tenant("held").await);
     let acting = queue.act(Reach::Tenant(brief), &windlass::Actor::default()).await.unwrap();
     acting.keep_events(Some(DAY)).await.unwrap();
-    acting.commit(&windlass::Act::new("retention.set", "event")).await.unwrap();
+    acting.commit().await.unwrap();
     queue.hold(held, &HoldOn::Tenant, "audit", "x").await.unwrap();
     for tenant in [DEFAULT_TENANT, brief, held] {
         for days in [2, 29, 31] {

@@ -3,7 +3,7 @@
 mod purge;
 
 use uuid::Uuid;
-use windlass::{Act, Actor, Definition, Duty, HoldOn, NewJob, Reach, examine};
+use windlass::{Actor, Definition, Duty, HoldOn, NewJob, Reach, examine};
 use windlass_testing::{TestQueue, eventually, settings};
 
 use crate::support::{count, everything, keeper};
@@ -11,7 +11,7 @@ use crate::support::{count, everything, keeper};
 async fn mark(queue: &TestQueue, tenant: Uuid) {
     let acting = queue.act(Reach::Everything, &Actor::default()).await.unwrap();
     acting.delete_tenant(tenant).await.unwrap();
-    acting.commit(&Act::new("tenant.delete", "x")).await.unwrap();
+    acting.commit().await.unwrap();
 }
 
 async fn blocked(queue: &TestQueue, tenant: Uuid) -> Option<String> {

@@ -117,45 +117,15 @@ fn the_documented_routes_are_the_routes() {
 /// Of the words of the audit trail only the names are made; there is nothing to say about them.
 #[test]
 fn the_documented_acts_are_those_of_the_audit_trail() {
-    let nouns = [
-        "definition",
-        "event",
-        "hold",
-        "job",
-        "member",
-        "queue",
-        "retention",
-        "session",
-        "tenant",
-        "token",
-        "trigger",
-        "worker",
-    ];
-    let mut acts = std::collections::BTreeSet::new();
-    for folder in [
-        "windlass-server/src/api",
-        "windlass-server/src/web",
-        "windlass-server/src/auth",
-        "windlass/src/control",
-    ] {
-        for text in sources(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").join(folder)) {
-            // Every second piece stands between quotes.
-            for word in text.split('"').skip(1).step_by(2) {
-                let Some((noun, verb)) = word.split_once('.') else { continue };
-                let is_verb = verb.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_');
-                if nouns.contains(&noun) && is_verb && !matches!(verb, "" | "html" | "id") {
-                    acts.insert((noun.to_owned(), word.to_owned()));
-                }
-            }
-        }
+    let mut nouns: std::collections::BTreeMap<&str, Vec<String>> = std::collections::BTreeMap::new();
+    for action in windlass::Action::ALL.iter().filter(|action| !action.is_only_denied()) {
+        let (noun, _) = action.as_str().split_once('.').unwrap();
+        nouns.entry(noun).or_default().push(format!("`{action}`"));
     }
     let mut table = String::from("| of | acts |\n|---|---|\n");
-    for noun in nouns {
-        let words: Vec<String> =
-            acts.iter().filter(|(of, _)| of == noun).map(|(_, word)| format!("`{word}`")).collect();
-        if !words.is_empty() {
-            let _ = writeln!(table, "| {noun} | {} |", words.join(", "));
-        }
+    for (noun, mut words) in nouns {
+        words.sort();
+        let _ = writeln!(table, "| {noun} | {} |", words.join(", "));
     }
     check("event-reference.md", "audit-acts", &table);
 }

@@ -198,22 +198,42 @@ async fn what_an_application_passes_to_the_routed_functions_is_checked() {
     role.drop().await;
 }
 
-/// Whoever calls `retry` leaves a row in the audit trail, whatever is set in the session.
+/// Whoever calls a verb leaves a row in the audit trail, whatever is set in the session: one row each, with the login.
 #[tokio::test]
 async fn no_session_variable_suppresses_an_audit_row() {
     let queue = TestQueue::create().await;
-    queue.define(&Definition::new("plain")).await.unwrap();
-    let job = queue.enqueue(&NewJob::new("plain")).await.unwrap().id;
-    queue.cancel(windlass::DEFAULT_TENANT, job).await.unwrap();
-    let role = Login::create(&queue, "windlass_app").await;
+    let role = Login::create(&queue, "windlass_app, windlass_worker").await;
     let client = role.client().await;
-    client.batch_execute("set windlass.audited = 'on'").await.unwrap();
-    client
-        .query("select windlass.retry($1, $2, 'somebody')", &[&windlass::DEFAULT_TENANT, &job])
-        .await
-        .unwrap();
-    let audited = "select count(*) from windlass.audit where action = 'job.retry' and role = $1";
-    assert_eq!(queue.client().await.query_one(audited, &[&role.name]).await.unwrap().get::<_, i64>(0), 1);
+    client.batch_execute("set windlass.audited = 'on'; set windlass.audit = 'off'").await.unwrap();
+    client.batch_execute("select windlass.define('{\"key\": \"plain\"}')").await.unwrap();
+    let job = queue.enqueue(&NewJob::new("plain")).await.unwrap().id;
+    let tenant = windlass::DEFAULT_TENANT;
+    for verb in ["cancel($1, $2)", "retry($1, $2, null)"] {
+        client.query(&format!("select windlass.{verb}"), &[&tenant, &job]).await.unwrap();
+    }
+    for verb in ["cancel_many($1, $2, '{}')", "retry_many($1, $2, '{}', 'somebody')"] {
+        client.query(&format!("select windlass.{verb}"), &[&tenant, &[job].as_slice()]).await.unwrap();
+    }
+    let audited = "select action, actor from windlass.audit where role = $1 order by id";
+    let rows = queue.client().await.query(audited, &[&role.name]).await.unwrap();
+    let rows: Vec<(String, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let login = format!("login:{}", role.name);
+    let row = |action: &str, actor: &str| (action.to_owned(), actor.to_owned());
+    assert_eq!(
+        rows,
+        [
+            row("definition.create", &login),
+            row("job.cancel", &login),
+            row("job.retry", &login),
+            row("job.cancel_many", &login),
+            row("job.retry_many", "somebody"),
+        ]
+    );
+    // What records nothing is nobody's to call.
+    for function in ["cancel_unaudited($1, $2)", "retry_unaudited($1, $2)"] {
+        let answer = client.query(&format!("select windlass.{function}"), &[&tenant, &job]).await;
+        assert_eq!(refusal(answer), "42501", "{function}");
+    }
     role.drop().await;
 }
 
