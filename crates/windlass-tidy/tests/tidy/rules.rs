@@ -2,6 +2,7 @@
 
 mod directions;
 mod finished;
+mod habits;
 mod length;
 mod links;
 mod names;
@@ -13,6 +14,8 @@ mod supply;
 mod tables;
 mod text;
 mod waiting;
+mod walk;
+mod words;
 
 use crate::rule::Rule;
 
@@ -31,6 +34,9 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         requests::RULES,
         tables::RULES,
         supply::RULES,
+        walk::RULES,
+        words::RULES,
+        habits::RULES,
     ]
     .concat()
 }

@@ -40,8 +40,10 @@ const CHECKED: &[&str] = &[
     "routes",
     "stream-events",
     "audit-acts",
-    // By `rooms`.
+    // By `rooms`, `walk` and `words`.
     "rooms",
+    "walk",
+    "rejected-words",
 ];
 
 const REGISTERED: Rule = Rule {
