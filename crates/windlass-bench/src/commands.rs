@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use windlass::job::{LogPosition, State};
 use windlass::worker::WorkerFile;
-use windlass::{DEFAULT_TENANT, LogPosition, NewJob, Queue, Settings, State, Worker};
+use windlass::{DEFAULT_TENANT, NewJob, Queue, Settings, Worker};
 
 use crate::Result;
 use crate::percentile::median;

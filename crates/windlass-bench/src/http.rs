@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use windlass::{Definition, HttpEndpoint, NewJob, Queue, Settings, Worker};
+use windlass::worker::HttpEndpoint;
+use windlass::{Definition, NewJob, Queue, Settings, Worker};
 
 use crate::repeated::Repeated;
 use crate::server::Server;
@@ -82,7 +83,7 @@ async fn run_jobs(server: &Server, endpoint: &Endpoint, plan: &HttpPlan) -> Resu
         queue.enqueue_many(&batch).await?;
         left -= batch.len() as u64;
     }
-    let to = HttpEndpoint { allow: vec![endpoint.place.clone()], ..HttpEndpoint::new(endpoint.url.clone()) };
+    let to = HttpEndpoint::new(endpoint.url.clone()).allow(vec![endpoint.place.clone()]);
     let before = endpoint.answered.load(Ordering::Relaxed);
     let began = Instant::now();
     let calls = usize::try_from(plan.concurrency)?;

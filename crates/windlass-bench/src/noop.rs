@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
-use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Queue, Settings, Worker, WorkerBuilder};
+use windlass::worker::WorkerBuilder;
+use windlass::{Context, Definition, Done, Failure, Handler, JobArgs, NewJob, Queue, Settings, Worker};
 
 use crate::Result;
 
@@ -41,11 +44,19 @@ pub(crate) struct Noop<F> {
     on_start: F,
 }
 
-impl<F: Fn(&Context) + Send + Sync + 'static> Handler for Noop<F> {
-    const KEY: &'static str = KEY;
-    type Args = Value;
+/// Any JSON, so that nothing but the queue is measured.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct NoopArgs(Value);
 
-    async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
+impl JobArgs for NoopArgs {
+    const KEY: &'static str = KEY;
+}
+
+impl<F: Fn(&Context) + Send + Sync + 'static> Handler for Noop<F> {
+    type Args = NoopArgs;
+
+    async fn run(&self, job: &Context, _: NoopArgs) -> Result<Done, Failure> {
         (self.on_start)(job);
         Ok(Done::new())
     }
@@ -70,7 +81,7 @@ pub(crate) async fn warm_queue(url: &str, connections: usize) -> Result<Queue> {
 
 /// The same definition that a worker with the handler registers.
 pub(crate) fn definition() -> Definition {
-    Definition::new(KEY).arg_schema(schemars::schema_for!(Value).to_value())
+    Definition::of::<NoopArgs>()
 }
 
 /// The measured worker: all defaults except the number of slots.

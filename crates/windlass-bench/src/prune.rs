@@ -4,7 +4,8 @@
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Client;
-use windlass::{Definition, Duty, Keeper, KeeperSettings, Queue, Settings};
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::{Definition, Queue, Settings};
 
 use crate::driver::{SteadyPlan, steady};
 use crate::percentile::median;

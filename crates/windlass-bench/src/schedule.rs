@@ -4,9 +4,10 @@
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use windlass::{
-    DEFAULT_TENANT, Definition, Duty, Keeper, KeeperSettings, NewEvent, NewTrigger, Queue, Settings,
-};
+use windlass::events::NewEvent;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::schedule::NewTrigger;
+use windlass::{DEFAULT_TENANT, Definition, Queue, Settings};
 
 use crate::percentile::percentile;
 use crate::server::Server;
@@ -85,7 +86,7 @@ async fn fire(queue: &Queue, url: &str, triggers: u64) -> Result<Fires> {
 
 /// The outbox is filled first, so that the dispatcher is never idle.
 async fn dispatch(queue: &Queue, url: &str, events: u64) -> Result<f64> {
-    let all = NewTrigger { dedupe_window_seconds: 0, ..NewTrigger::event("all", "bench.*", KEY) };
+    let all = NewTrigger::event("all", "bench.*", KEY).dedupe_window_seconds(0);
     queue.create_trigger(DEFAULT_TENANT, &all, "bench").await?;
     let mut emitters: tokio::task::JoinSet<Result<()>> = tokio::task::JoinSet::new();
     for caller in 0..CALLERS {

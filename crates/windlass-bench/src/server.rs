@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio_postgres::Client;
-use windlass::embedded::{Options, Postgres};
+use windlass::setup::embedded::{Options, Postgres};
 
 use crate::Result;
 use crate::database::{connect, with_database};

@@ -99,7 +99,7 @@ impl Entry {
                 "requires `secrets` or `secret_file`: without a secret anyone could emit events".to_owned()
             );
         }
-        windlass::NewEvent::new(&self.event).check().map_err(|error| format!("event: {error}"))?;
+        windlass::events::NewEvent::new(&self.event).check().map_err(|error| format!("event: {error}"))?;
         let keys = secrets.iter().map(|secret| Key::new(secret)).collect::<Result<_, _>>();
         let keys = keys.map_err(|error| format!("a secret {error}"))?;
         Ok(Hook { tenant: self.tenant, event: self.event, keys })

@@ -13,7 +13,8 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio_util::sync::CancellationToken;
-use windlass::{Queue, Reach};
+use windlass::Queue;
+use windlass::admin::Reach;
 
 use crate::auth::Permission;
 use crate::http::{App, Denial, Problem, ProblemKind};
@@ -45,7 +46,7 @@ pub fn recorder() -> &'static PrometheusHandle {
                 "another metrics recorder is installed; /metrics does not show the metrics of this process"
             );
         }
-        for (name, meaning) in windlass::METRICS {
+        for (name, meaning) in windlass::internals::METRICS {
             describe(name, meaning);
         }
         handle

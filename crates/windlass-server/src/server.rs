@@ -22,7 +22,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
-use windlass::Slots;
+use windlass::internals::Slots;
 
 use idle::{Activity, Response, Timeouts};
 pub(crate) use origin::client_of;

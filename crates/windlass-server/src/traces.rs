@@ -1,5 +1,5 @@
 //! Exports the jobs of a worker as OpenTelemetry spans: OTLP over HTTP, in JSON. One span covers the whole job, from its enqueue
-//! to its end; its children are the attempts. The ids are derived from the job (see [`windlass::Trace`]), so no context has to
+//! to its end; its children are the attempts. The ids are derived from the job (see [`windlass::job::Trace`]), so no context has to
 //! be passed from the enqueuer to the worker.
 //!
 //! How it stops: on its token, after it has sent the spans it has. If the collector is unavailable, spans are lost, never jobs.
@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio_util::sync::CancellationToken;
-use windlass::{AttemptOutcome, Transition};
+use windlass::job::AttemptOutcome;
+use windlass::worker::Transition;
 
 /// The maximum number of spans of one request, and how long the first waits for more.
 const MAX_SPANS: usize = 500;
@@ -110,7 +111,7 @@ fn spans_of(transition: &Transition, now: SystemTime) -> Vec<Value> {
         "startTimeUnixNano": nanos(created_at(transition).filter(|created| *created <= started).unwrap_or(started - transition.queued)),
         "endTimeUnixNano": nanos(now),
         "attributes": attributes(transition, &[("status", text(transition.to.as_str()))]),
-        "status": status(transition.to == windlass::State::Succeeded),
+        "status": status(transition.to == windlass::job::State::Succeeded),
     });
     if let Some(parent) = transition.trace.parent_span() {
         job["parentSpanId"] = json!(parent);

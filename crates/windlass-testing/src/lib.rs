@@ -9,7 +9,7 @@ mod wait;
 
 pub use extent::{is_full, sample, times};
 pub use login::Login;
-pub use plain::Plain;
+pub use plain::{AnyJson, Plain};
 pub use postgres::{TestDatabase, TestServer};
 pub use queue::{DEFAULTS, TestQueue, migrated, settings};
 pub use wait::{eventually, until_somebody_waits, until_waits_or_ends, waiting_for_locks};

@@ -90,7 +90,7 @@ async fn set_defaults(database: &TestDatabase, defaults: &[(&str, &str)]) {
 
 /// A database with the schema of this release.
 pub async fn migrated() -> TestDatabase {
-    TestDatabase::create("windlass", &windlass::print_sql(), async |url: String| {
+    TestDatabase::create("windlass", &windlass::setup::print_sql(), async |url: String| {
         windlass::migrate(&settings(&url)).await.unwrap_or_else(|error| panic!("cannot migrate: {error}"));
     })
     .await

@@ -1,5 +1,5 @@
 //! The one way in. A job is described by a [`NewJob`] and enters through [`Queue::enqueue`], [`Queue::enqueue_many`], or
-//! [`enqueue`] in the caller's own transaction; HTTP, schedules, events and chains use the same.
+//! [`enqueue_in`] in the caller's own transaction; HTTP, schedules, events and chains use the same.
 //!
 //! What is checked here: the payload's limits and, where the definition is at hand, its JSON Schema. In the caller's own
 //! transaction the definition is not at hand, so the schema is checked before the job runs instead.
@@ -7,13 +7,11 @@
 pub(crate) mod batching;
 pub(crate) mod emit;
 pub(crate) mod plan;
-#[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
-pub(crate) mod sqlx;
 
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::model::new_job::{Enqueued, NewJob};
+use crate::model::new_job::{AsJob, Enqueued, NewJob};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store;
 use crate::store::database::{CONFLICT_TRIES, conflict_pause};
@@ -22,15 +20,57 @@ use crate::store::in_force::begin_for;
 use crate::telemetry;
 use plan::{Plan, check_payload, checked_route, enqueued, plan};
 
-/// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if that commits.
-pub async fn enqueue<C: tokio_postgres::GenericClient + Sync>(client: &C, job: &NewJob) -> Result<Enqueued> {
+/// Enqueues in the caller's own transaction (or on a bare client): the job exists if and only if the transaction commits.
+///
+/// ```no_run
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { image: i64, width: u32 }
+/// # impl windlass::JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// use windlass::{JobArgs, enqueue_in};
+///
+/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let tx = client.transaction().await?;
+/// tx.execute("insert into image (id) values (7)", &[]).await?;
+/// enqueue_in(&tx, &Resize { image: 7, width: 640 }).await?;
+/// enqueue_in(&tx, &Resize { image: 7, width: 64 }.job().priority(900)).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// The definition must exist: a worker with a handler registers it, or [`Queue::define`]. Its JSON Schema is checked before the job
+/// runs.
+pub async fn enqueue_in<C, J>(client: &C, job: &J) -> Result<Enqueued>
+where
+    C: tokio_postgres::GenericClient + Sync,
+    J: AsJob + Sync + ?Sized,
+{
+    let job = job.as_job();
     job.check()?;
-    store::enqueue::door_on(client, job).await
+    store::enqueue::door_on(client, &job).await
 }
 
 impl Queue {
-    /// Enqueues one job and answers once it is durable.
-    pub async fn enqueue(&self, job: &NewJob) -> Result<Enqueued> {
+    /// Enqueues one job and returns once it is durable.
+    ///
+    /// ```no_run
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Resize { image: i64, width: u32 }
+    /// # impl windlass::JobArgs for Resize { const KEY: &'static str = "resize"; }
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use std::time::Duration;
+    /// use windlass::{JobArgs, NewJob};
+    ///
+    /// // A payload, a payload with options, or a key that is only known at run time.
+    /// queue.enqueue(Resize { image: 7, width: 640 }).await?;
+    /// queue.enqueue(Resize { image: 7, width: 64 }.job().delay(Duration::from_secs(60))).await?;
+    /// let enqueued = queue.enqueue(NewJob::new("resize").payload_json(r#"{"image": 7, "width": 32}"#)).await?;
+    /// println!("{} is {:?}", enqueued.id, enqueued.state);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn enqueue(&self, job: impl Into<NewJob>) -> Result<Enqueued> {
+        let job = &job.into();
         let answer = self.enqueue_one(job).await?;
         telemetry::enqueued([(job, &answer)]);
         Ok(answer)
@@ -47,7 +87,20 @@ impl Queue {
         }
     }
 
-    /// Enqueues many jobs in one transaction: all of them or none. Answers in the order given.
+    /// Enqueues many jobs in one transaction: all of them or none. Returns their ids in the same order.
+    ///
+    /// ```no_run
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Resize { image: i64, width: u32 }
+    /// # impl windlass::JobArgs for Resize { const KEY: &'static str = "resize"; }
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::{JobArgs, NewJob};
+    ///
+    /// let jobs: Vec<NewJob> = (1..=1000).map(|image| Resize { image, width: 64 }.job()).collect();
+    /// queue.enqueue_many(&jobs).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
         let answers = self.enqueue_all(jobs).await?;
         telemetry::enqueued(jobs.iter().zip(&answers));

@@ -6,87 +6,254 @@ use std::sync::Arc;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
+/// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// What can go wrong, as cases that a caller can match.
+///
+/// Expected results, such as a duplicate or a lost lease, are values and not errors.
+///
+/// ```
+/// use windlass::Error;
+///
+/// fn should_try_again(error: &Error) -> bool {
+///     match error {
+///         Error::QuotaReached { .. } | Error::Busy => true,
+///         other => other.is_transient(),
+///     }
+/// }
+/// assert!(should_try_again(&Error::Busy));
+/// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// No definition has this key.
     #[error("there is no definition with key {key:?}; register its handler or create it first")]
-    UnknownDefinition { key: String },
+    UnknownDefinition {
+        /// The key.
+        key: String,
+    },
+    /// The definition accepts no jobs.
     #[error("the definition {key:?} is not active")]
-    InactiveDefinition { key: String },
+    InactiveDefinition {
+        /// Its key.
+        key: String,
+    },
+    /// The tenant does not exist, is suspended, or is not the current tenant.
     #[error("the tenant {tenant} cannot be used: {message}")]
-    TenantRefused { tenant: String, message: String },
+    TenantRefused {
+        /// The tenant.
+        tenant: String,
+        /// Why it cannot be used.
+        message: String,
+    },
+    /// A value is not acceptable.
     #[error("{field}{}: {message}", pointer.as_deref().unwrap_or_default())]
-    Refused { field: String, pointer: Option<String>, message: String },
+    Refused {
+        /// The name of the field.
+        field: String,
+        /// Where in the field, as a JSON pointer.
+        pointer: Option<String>,
+        /// What is wrong.
+        message: String,
+    },
+    /// The idempotency key belongs to a job with other content.
     #[error("the idempotency key was used for another job, {existing}")]
-    IdempotencyConflict { existing: String },
+    IdempotencyConflict {
+        /// The id of that job.
+        existing: String,
+    },
+    /// The idempotency key belongs to another request.
     #[error("the idempotency key {key:?} was used for another request")]
-    RequestKeyTaken { key: String },
+    RequestKeyTaken {
+        /// The key.
+        key: String,
+    },
+    /// Something that must be unique is in use.
     #[error("{what} is taken")]
-    Taken { what: &'static str },
+    Taken {
+        /// What is in use.
+        what: &'static str,
+    },
+    /// The tenant has reached its limit of jobs that have not ended.
     #[error("the tenant may have {most} jobs that have not ended, and has them")]
-    QuotaReached { most: String },
+    QuotaReached {
+        /// The limit.
+        most: String,
+    },
     /// The tenant chose more queues and priorities than it may; `field` is the one that was chosen.
     #[error("{field}: {message}")]
-    TooManyLanes { field: String, message: String },
+    TooManyLanes {
+        /// `queue` or `priority`.
+        field: String,
+        /// Which limit was reached.
+        message: String,
+    },
+    /// The tenant has reached its limit of triggers.
     #[error("the tenant may have {most} triggers (max_triggers), and has them")]
-    TooManyTriggers { most: String },
+    TooManyTriggers {
+        /// The limit.
+        most: String,
+    },
+    /// The tenant has reached its limit of concurrent requests.
     #[error("the tenant has as many requests under way as it may have; send fewer at once")]
     Busy,
+    /// What was named does not exist, or belongs to another tenant.
     #[error("there is no such {what}")]
-    Unknown { what: &'static str },
+    Unknown {
+        /// The kind of thing.
+        what: &'static str,
+    },
+    /// Somebody else changed it since it was read.
     #[error("the {what} was changed by someone else since it was read")]
-    Changed { what: &'static str },
+    Changed {
+        /// The kind of thing.
+        what: &'static str,
+    },
+    /// The job cannot be retried while another job holds its dedupe key.
     #[error("job {job} cannot be retried: job {holder} holds its dedupe key")]
-    DedupeSlotTaken { job: Uuid, holder: Uuid },
+    DedupeSlotTaken {
+        /// The job.
+        job: Uuid,
+        /// The job that holds the key.
+        holder: Uuid,
+    },
+    /// The job does not exist.
     #[error("there is no job {job}")]
-    UnknownJob { job: Uuid },
+    UnknownJob {
+        /// Its id.
+        job: Uuid,
+    },
+    /// The job has not ended, so it cannot be retried.
     #[error("job {job} has not ended, so there is nothing to retry")]
-    NotFinished { job: Uuid },
+    NotFinished {
+        /// Its id.
+        job: Uuid,
+    },
+    /// A legal hold prevents the deletion.
     #[error("{what} is under legal hold")]
-    Held { what: String },
+    Held {
+        /// What is held.
+        what: String,
+    },
     /// A transaction of a caller that recorded no action. Nothing of it was committed.
     #[error("the transaction recorded no action, so it was rolled back")]
     Unrecorded,
+    /// The worker has no handler.
     #[error("a worker needs at least one handler")]
     NoHandlers,
+    /// A configuration file is not usable.
     #[error("{file}:{line}: {key}{}{message}", if key.is_empty() { "" } else { ": " })]
-    Configuration { file: String, line: usize, key: String, message: String },
+    Configuration {
+        /// The path of the file.
+        file: String,
+        /// The line.
+        line: usize,
+        /// The setting, if it is one.
+        key: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The program runs commands without the call that this needs.
     #[error(
         "this program runs commands and must call windlass::worker::run_shim_if_asked() first thing in main"
     )]
     NoShim,
+    /// A worker has two handlers for one definition.
     #[error("two handlers are registered for {key:?}")]
-    HandlerTwice { key: String },
+    HandlerTwice {
+        /// The key of the definition.
+        key: String,
+    },
+    /// The connection settings are not usable.
     #[error("the connection settings are not usable: {message}")]
-    Settings { message: String },
+    Settings {
+        /// What is wrong.
+        message: String,
+    },
+    /// The schema is older or newer than this release supports.
     #[error(
         "the database's schema is at version {found}, this release works with {oldest} to {newest}; {advice}"
     )]
-    SchemaVersion { found: i32, oldest: i32, newest: i32, advice: &'static str },
+    SchemaVersion {
+        /// Its version.
+        found: i32,
+        /// The oldest supported version.
+        oldest: i32,
+        /// The newest supported version.
+        newest: i32,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// The server is older than this release supports.
+    #[error("Postgres {found} is too old: windlass needs Postgres {oldest} or newer")]
+    ServerVersion {
+        /// Its version, such as `14.9`.
+        found: String,
+        /// The oldest supported major version.
+        oldest: i32,
+    },
+    /// The transaction sees one snapshot throughout, so it cannot see what others did before it took a lock.
+    #[error("{message}")]
+    Isolation {
+        /// What was refused.
+        message: String,
+    },
+    /// The database returned something that this release cannot read.
+    #[error("the database returned what this release cannot read: {message}")]
+    UnexpectedResult {
+        /// What was returned, and for what.
+        message: String,
+    },
+    /// The operating system refused a thread or its runtime.
+    #[error("cannot start a thread: {0}")]
+    Thread(Arc<std::io::Error>),
+    /// A migration was applied with other content.
     #[error(
         "migration {version} was applied with other contents than this release's: an unreleased version made this database, and it must be made anew"
     )]
-    MigrationChanged { version: i32 },
+    MigrationChanged {
+        /// Its number.
+        version: i32,
+    },
+    /// Another process is migrating.
     #[error(
         "the migration lock was not free within {seconds} s; another process is migrating, or died while connected through a pooler"
     )]
-    MigrationLock { seconds: u64 },
+    MigrationLock {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// Another transaction uses a table that the migration has to change.
     #[error(
         "the migration could not lock a table, because it is in use by {by}; nothing was changed by this step: end that transaction and migrate again"
     )]
-    MigrationBlocked { by: String },
+    MigrationBlocked {
+        /// Who uses it.
+        by: String,
+    },
     /// The database login may not do this; `roles` are those that it needs.
     #[error("{denied}: grant the role {roles} to this login (the guide on security has a table of logins)")]
-    MissingRole { denied: String, roles: String },
+    MissingRole {
+        /// What was denied.
+        denied: String,
+        /// The roles to grant.
+        roles: String,
+    },
+    /// The database cannot be reached.
     #[error("the database cannot be reached: {0}")]
     Unreachable(Arc<dyn std::error::Error + Send + Sync>),
+    /// The database refused a statement.
     #[error("the database refused: {}", describe(.0))]
     Database(Arc<tokio_postgres::Error>),
     /// The same from the driver of the caller's own transaction; `code` is the SQLSTATE, if the database gave one.
     #[error("the database refused: {error}")]
-    OtherDriver { code: Option<String>, error: Arc<dyn std::error::Error + Send + Sync> },
+    OtherDriver {
+        /// The SQLSTATE.
+        code: Option<String>,
+        /// The error of the driver.
+        error: Arc<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 impl Error {

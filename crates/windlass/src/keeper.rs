@@ -1,7 +1,21 @@
-//! The queue's housekeeping. Every node may run it at once: each duty takes only what nobody else holds, and none needs
-//! a leader to be right. Each duty is a file with a `run_once`, so that a test or an operator can run it by itself.
+//! The keeper: promotes due jobs, reaps lost ones, fires schedules, dispatches events and deletes old data.
 //!
-//! How it stops: on its token, after the duty at hand.
+//! Every [`Worker`](crate::Worker) runs one unless it is told not to. Many may run at once: each duty takes only what no other keeper
+//! holds, and none needs a leader to be correct. A process without workers runs one by itself:
+//!
+//! ```no_run
+//! # async fn example() -> windlass::Result<()> {
+//! use tokio_util::sync::CancellationToken;
+//! use windlass::keeper::{Keeper, KeeperSettings};
+//!
+//! let queue = windlass::Queue::connect_to("postgresql://localhost/app").await?;
+//! let stop = CancellationToken::new();
+//! Keeper::new(queue, KeeperSettings::default()).run(stop).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! It stops when its token is canceled, after the duty in progress.
 
 mod dispatch_events;
 mod expire;
@@ -28,12 +42,13 @@ use uuid::Uuid;
 
 use crate::error::Result;
 use crate::listen::{self, Wake};
-use crate::model::duty::Duty;
+pub use crate::model::duty::Duty;
 use crate::queue::Queue;
 use crate::telemetry;
 
 /// How often each duty is done.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct KeeperSettings {
     /// The longest the promoter sleeps; it wakes earlier when a job is due.
     pub promote: Duration,
@@ -41,16 +56,23 @@ pub struct KeeperSettings {
     pub schedule: Duration,
     /// The longest an event waits while the dispatcher does not hear of it.
     pub dispatch: Duration,
+    /// How often expired leases are reaped.
     pub reap: Duration,
+    /// How often jobs past their deadline are ended.
     pub expire: Duration,
+    /// How often blocked jobs are checked, besides the wake-ups.
     pub unblock: Duration,
+    /// How often the counters are folded.
     pub fold: Duration,
+    /// How often expired data is deleted.
     pub prune: Duration,
     /// The share of its time in which pruning works while it has a backlog, above 0 and up to 1. The rest is left to the jobs.
     pub prune_share: f64,
     /// How soon acts are chained in the audit trail.
     pub seal: Duration,
+    /// How often the data of deleted tenants is purged.
     pub purge_tenants: Duration,
+    /// How often partitions are created ahead of time.
     pub partition: Duration,
     /// What happened is added up for the charts this often.
     pub sample: Duration,
@@ -76,6 +98,100 @@ impl Default for KeeperSettings {
     }
 }
 
+/// What differs from the defaults, one call each.
+impl KeeperSettings {
+    /// Sets [`Self::promote`](field@Self::promote).
+    #[must_use]
+    pub fn promote(mut self, every: Duration) -> Self {
+        self.promote = every;
+        self
+    }
+
+    /// Sets [`Self::schedule`](field@Self::schedule).
+    #[must_use]
+    pub fn schedule(mut self, every: Duration) -> Self {
+        self.schedule = every;
+        self
+    }
+
+    /// Sets [`Self::dispatch`](field@Self::dispatch).
+    #[must_use]
+    pub fn dispatch(mut self, every: Duration) -> Self {
+        self.dispatch = every;
+        self
+    }
+
+    /// Sets [`Self::reap`](field@Self::reap).
+    #[must_use]
+    pub fn reap(mut self, every: Duration) -> Self {
+        self.reap = every;
+        self
+    }
+
+    /// Sets [`Self::expire`](field@Self::expire).
+    #[must_use]
+    pub fn expire(mut self, every: Duration) -> Self {
+        self.expire = every;
+        self
+    }
+
+    /// Sets [`Self::unblock`](field@Self::unblock).
+    #[must_use]
+    pub fn unblock(mut self, every: Duration) -> Self {
+        self.unblock = every;
+        self
+    }
+
+    /// Sets [`Self::fold`](field@Self::fold).
+    #[must_use]
+    pub fn fold(mut self, every: Duration) -> Self {
+        self.fold = every;
+        self
+    }
+
+    /// Sets [`Self::prune`](field@Self::prune).
+    #[must_use]
+    pub fn prune(mut self, every: Duration) -> Self {
+        self.prune = every;
+        self
+    }
+
+    /// Sets [`Self::seal`](field@Self::seal).
+    #[must_use]
+    pub fn seal(mut self, every: Duration) -> Self {
+        self.seal = every;
+        self
+    }
+
+    /// Sets [`Self::purge_tenants`](field@Self::purge_tenants).
+    #[must_use]
+    pub fn purge_tenants(mut self, every: Duration) -> Self {
+        self.purge_tenants = every;
+        self
+    }
+
+    /// Sets [`Self::partition`](field@Self::partition).
+    #[must_use]
+    pub fn partition(mut self, every: Duration) -> Self {
+        self.partition = every;
+        self
+    }
+
+    /// Sets [`Self::sample`](field@Self::sample).
+    #[must_use]
+    pub fn sample(mut self, every: Duration) -> Self {
+        self.sample = every;
+        self
+    }
+
+    /// Sets [`Self::prune_share`](field@Self::prune_share).
+    #[must_use]
+    pub fn prune_share(mut self, share: f64) -> Self {
+        self.prune_share = share;
+        self
+    }
+}
+
 /// The tasks of a keeper, each with a connection of its own, so that none waits for another's statement. What must not be late
 /// because another duty takes its time is alone in its task.
 const TASKS: [&[Duty]; 7] = [
@@ -90,7 +206,9 @@ const TASKS: [&[Duty]; 7] = [
 
 /// What one round of a duty did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Round {
+    /// How many rows the round changed.
     pub moved: u64,
     /// There may be more to do at once.
     pub is_full: bool,
@@ -112,6 +230,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
+    /// Creates a keeper for one queue. It does nothing until [`Keeper::run`] or [`Keeper::run_once`].
     pub fn new(queue: Queue, settings: KeeperSettings) -> Self {
         let queue = queue.limited_to(DUTY_LIMIT);
         Self { queue, settings, holder: Uuid::new_v4(), turn: Arc::default(), wakes: None }

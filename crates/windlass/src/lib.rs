@@ -1,13 +1,116 @@
-//! A durable, multi-tenant job queue on Postgres.
+//! A durable, multi-tenant job queue on Postgres, as a library that applications embed.
 //!
-//! Jobs are enqueued inside your own transaction, claimed by workers under a lease, run by typed handlers, retried with
-//! backoff, and remembered with every attempt. Everything lives in the schema `windlass` of a Postgres you already run.
+//! Jobs are enqueued inside your own transaction, claimed by workers under a lease, run by typed handlers, retried with backoff, and
+//! recorded with every attempt. Everything is stored in the schema `windlass` of a Postgres database that you already run. There is
+//! no other service to operate.
 //!
-//! Start with [`Queue::connect`], [`enqueue`] and [`Worker::builder`].
+//! # A complete program
+//!
+//! ```no_run
+//! use schemars::JsonSchema;
+//! use serde::{Deserialize, Serialize};
+//! use windlass::{Context, Done, Failure, Handler, JobArgs, Queue, Settings, Worker};
+//!
+//! /// The payload of one kind of job. Its definition is named by the key.
+//! #[derive(Serialize, Deserialize, JsonSchema)]
+//! struct Resize {
+//!     image: i64,
+//!     width: u32,
+//! }
+//!
+//! impl JobArgs for Resize {
+//!     const KEY: &'static str = "resize";
+//! }
+//!
+//! /// The code that runs these jobs. Its fields are shared by all runs.
+//! struct Resizer;
+//!
+//! impl Handler for Resizer {
+//!     type Args = Resize;
+//!
+//!     async fn run(&self, job: &Context, args: Resize) -> Result<Done, Failure> {
+//!         job.progress(50.0, "decoded");
+//!         Ok(Done::new().result(&serde_json::json!({ "image": args.image })))
+//!     }
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let settings = Settings::new("postgresql://localhost/app")?;
+//!     windlass::migrate(&settings).await?;
+//!     let queue = Queue::connect(settings).await?;
+//!
+//!     // Starting the worker registers the definition `resize`.
+//!     let worker = Worker::builder(&queue).handler(Resizer).start().await?;
+//!
+//!     // Durable when this returns.
+//!     queue.enqueue(Resize { image: 7, width: 640 }).await?;
+//!
+//!     tokio::signal::ctrl_c().await?;
+//!     worker.stop().await?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! In a transaction of yours, the job exists if and only if the transaction commits:
+//!
+//! ```no_run
+//! # use serde::{Deserialize, Serialize};
+//! # #[derive(Serialize, Deserialize, schemars::JsonSchema)]
+//! # struct Resize { image: i64, width: u32 }
+//! # impl windlass::JobArgs for Resize { const KEY: &'static str = "resize"; }
+//! # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+//! let tx = client.transaction().await?;
+//! let row = tx.query_one("insert into image default values returning id", &[]).await?;
+//! windlass::enqueue_in(&tx, &Resize { image: row.get(0), width: 640 }).await?;
+//! tx.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Concepts
+//!
+//! - A **definition** is a kind of job: a key, the JSON Schema of its payload, and policies such as the backoff. A payload type names
+//!   its definition with [`JobArgs::KEY`]; [`Handler::definition`] sets the policies.
+//! - A **job** is a payload and a state. It is `queued`, runs under a lease, and ends as `succeeded`, `failed`, `dead_letter` or
+//!   `canceled` ([`job::State`]).
+//! - An **attempt** is one run of a job. A failed attempt is retried after a delay until the attempts are exhausted. A worker that
+//!   stops sending heartbeats loses its lease, and another worker runs the job again: a job runs **at least once**, and
+//!   [`Context::complete_in`] makes its effects in the same database happen exactly once.
+//! - A **tenant** owns jobs and cannot see those of others. An application with one tenant never names it ([`DEFAULT_TENANT`]).
+//! - The **keeper** does the maintenance. Every worker runs one.
+//!
+//! # Where to find what
+//!
+//! | to | see |
+//! |---|---|
+//! | connect, enqueue, cancel, list | [`Queue`], [`NewJob`], [`enqueue_in`] |
+//! | choose a priority, a start time, a key | the builder that [`JobArgs::job`] returns: [`NewJob`] |
+//! | run jobs | [`Handler`], [`BatchHandler`], [`Worker`], [`worker`] |
+//! | read states, attempts and logs | [`job`] |
+//! | run jobs on a schedule or an event | [`schedule`], [`events`] |
+//! | keep, delete or hold old jobs | [`retention`] |
+//! | hide secrets | [`redact`] |
+//! | manage tenants, read reports and the audit trail | [`admin`] |
+//! | migrate, examine, start a private Postgres | [`migrate`], [`setup`] |
+//! | test your handlers | `testing`, with the feature of that name |
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `commands` | handlers that are programs (`worker::WorkerFile`) |
+//! | `http-jobs` | handlers that are HTTP endpoints, and signed webhooks |
+//! | `sqlx-08`, `sqlx-09` | `enqueue_in` and `complete_in` for transactions of sqlx 0.8 and 0.9 |
+//! | `testing` | the test kit for applications |
+
+#![deny(missing_docs)]
 
 mod error;
 
-pub mod text;
+mod text;
 
 mod model;
 
@@ -24,78 +127,40 @@ mod enqueue;
 mod attempt;
 mod lane;
 
-mod keeper;
-mod pull;
+pub mod keeper;
+pub mod pull;
 #[cfg(feature = "http-jobs")]
 pub mod webhook;
 pub mod worker;
 
 mod control;
-mod setup;
+mod public;
+pub mod setup;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 pub use attempt::done::{Done, Failure};
-pub use control::admin::Fields;
-pub use control::application::Canceled;
-pub use control::jobs::{Bulk, CheckedJob, Placed};
-pub use control::logs::LogFollower;
-pub use control::retention::HoldOn;
-pub use control::transaction::{Acting, Looking};
-pub use enqueue::emit::emit;
-pub use enqueue::enqueue;
-#[cfg(feature = "sqlx-08")]
-pub use enqueue::sqlx::sqlx08;
-#[cfg(feature = "sqlx-09")]
-pub use enqueue::sqlx::sqlx09;
+pub use enqueue::enqueue_in;
 pub use error::{Error, Result};
-pub use keeper::{Keeper, KeeperSettings, Round};
-pub use model::account::{
-    Account, Invitation, InvitedTo, Member, Membership, NewAccount, NewSession, PasswordReset, ResetOf,
-    SessionOf, SignedIn,
-};
-pub use model::actor::{Actor, Reach};
-pub use model::audit::{Action, AuditEntry, AuditFault, AuditHead, AuditQuery};
-pub use model::cron::{ClockChange, Cron, DueRun, Schedule};
 pub use model::definition::Definition;
-pub use model::doctor::{Finding, Severity};
-pub use model::duty::Duty;
-pub use model::event::{Emitted, EventFilter, NewEvent};
-pub use model::filter::Filter;
-pub use model::job::backoff::Backoff;
-pub use model::job::settle::{OnLost, OnTimeout};
-pub use model::job::state::{AttemptOutcome, State};
-pub use model::job::unique::Unique;
-pub use model::log::{LogChunk, LogPage, LogPosition, LogStream};
-pub use model::new_job::{Enqueued, IfUnmet, NewJob, Source};
-pub use model::overview::{Overview, Summary};
-pub use model::record::{
-    Attempt, CapableWorker, Counts, Event, EventTrigger, Fire, FireOutcome, Job, LegalHold, Page, PurgeWait,
-    RetentionProgress, RetentionRule, Trouble, WorkerRecord, WouldFire,
-};
-pub use model::report::{Activity, DEAD_LETTERS_SEEN, DeadLetter, ErrorGroup, Run};
-pub use model::tenant::{DEFAULT_TENANT, INSTALLATION, Tenant};
-pub use model::token::{KnownToken, NewToken, Token};
-pub use model::trace::Trace;
-pub use model::trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
-pub use model::why::{Reason, Why};
-pub use model::{instant, job};
-pub use pull::{Beat, Beaten, Claim, Held, Introduction, Pull, PulledJob, Puller, Registered};
+pub use model::new_job::{JobArgs, NewJob};
+pub use model::tenant::DEFAULT_TENANT;
 pub use queue::Queue;
-#[doc(hidden)]
-pub use queue::slots::{SlotGuard, Slots};
-pub use setup::doctor::examine;
-pub use setup::embedded;
-pub use setup::migrate::{Migrated, migrate, print_sql};
+pub use setup::migrate::migrate;
 pub use store::database::Settings;
+#[doc(inline)]
+pub use worker::Worker;
+pub use worker::context::Context;
+pub use worker::handler::{BatchHandler, Handler};
+
 #[doc(hidden)]
-pub use store::permits::{Permit, Permits};
-#[doc(hidden)]
-pub use store::statements;
-pub use store::supported::{NEWEST_SCHEMA, OLDEST_SCHEMA};
-pub use telemetry::{METRICS, Transition};
-pub use text::{json, redact};
-#[cfg(feature = "http-jobs")]
-pub use worker::http::{HttpEndpoint, Lookup, SecretText};
-pub use worker::{BatchHandler, Completion, Context, Fence, Handler, Worker, WorkerBuilder};
+pub use public::internals;
+pub use public::{admin, events, job, redact, retention, schedule};
+
+#[cfg(feature = "sqlx-08")]
+pub use worker::sqlx::sqlx08;
+#[cfg(feature = "sqlx-09")]
+pub use worker::sqlx::sqlx09;
 
 /// The examples of the README compile.
 #[cfg(doctest)]
@@ -110,4 +175,18 @@ mod getting_started {}
 /// And this one's.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/retention.md")]
-mod retention {}
+mod retention_page {}
+
+/// And those of the guides.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/retries.md")]
+mod retries_page {}
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/uniqueness.md")]
+mod uniqueness_page {}
+
+/// And those of the page on tests.
+#[cfg(all(doctest, feature = "testing"))]
+#[doc = include_str!("../../../docs/guides/testing.md")]
+mod testing_page {}

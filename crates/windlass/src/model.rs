@@ -10,7 +10,7 @@ pub(crate) mod duty;
 pub(crate) mod event;
 pub(crate) mod filter;
 pub mod instant;
-pub mod job;
+pub(crate) mod job;
 pub(crate) mod log;
 pub(crate) mod new_job;
 pub(crate) mod overview;

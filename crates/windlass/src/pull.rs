@@ -1,4 +1,24 @@
-//! The worker protocol as a service: anybody's own process takes jobs, says that it is alive, and ends them.
+//! The protocol of pull workers: processes that claim, renew and settle jobs by calls instead of a [`Worker`](crate::Worker).
+//!
+//! The HTTP API of `windlass serve` is built on it. An application needs it only to offer the protocol over a transport of its own.
+//!
+//! ```no_run
+//! # async fn example() -> windlass::Result<()> {
+//! use std::time::Duration;
+//! use windlass::Done;
+//! use windlass::pull::{Claim, Pull, Puller};
+//!
+//! let queue = windlass::Queue::connect_to("postgresql://localhost/app").await?;
+//! let pull = Pull::start(&queue).await?;
+//! let caller = Puller::new("machine-7").tenant(windlass::DEFAULT_TENANT);
+//! let claim = Claim::new(["resize"]).limit(10).wait(Duration::from_secs(20));
+//! for job in pull.claim(&caller, claim).await? {
+//!     println!("{} {}", job.id, job.payload);
+//!     pull.complete(&caller, job.id, &job.fence, Done::new()).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 //!
 //! A pull worker stands in for the feed, the run and the lease of one of ours; what it says of an attempt is decided by the
 //! same rules and written by the same statement (`job/settle.rs`, `settle.sql`). It holds every job under a lease of its
@@ -15,6 +35,7 @@
 mod ask;
 mod dispatch;
 mod ending;
+mod given;
 mod groups;
 mod leftovers;
 
@@ -22,15 +43,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
-use serde::Serialize;
-use serde_json::value::RawValue;
 use tokio::sync::{OnceCell, broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 pub use ask::{Beat, Claim, Introduction, Puller};
+pub use given::{Beaten, Held, PulledJob, Registered};
 
 use crate::attempt::done::{Done, Failure};
 use crate::attempt::known::Known;
@@ -47,66 +66,6 @@ use crate::telemetry::Meters;
 use crate::text::redact::Redactor;
 use dispatch::Dispatcher;
 use groups::Waiter;
-
-/// The answer to a call that carries a fence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held<T> {
-    Held(T),
-    /// The fence is stale: the lease ran out and was taken, or the attempt has ended. Nothing was changed.
-    LeaseLost,
-}
-
-/// A job that was given to a pull worker.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct PulledJob {
-    pub id: Uuid,
-    pub tenant_id: Uuid,
-    pub definition_key: String,
-    pub queue: String,
-    pub payload: Box<RawValue>,
-    pub attempt: i32,
-    pub max_attempts: i16,
-    /// Failures counted before this attempt.
-    pub failures: i16,
-    /// To be sent with every word about this attempt.
-    pub fence: String,
-    pub lease_expires_at: Timestamp,
-    pub lease_seconds: i32,
-    /// When the attempt is timed out, heartbeats or not.
-    pub deadline: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subject_type: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub subject_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub correlation_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub source_ref: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trace: Option<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parent_id: Option<Uuid>,
-}
-
-/// What a granted heartbeat answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Beaten {
-    pub lease_expires_at: Timestamp,
-    pub lease_seconds: i32,
-    /// Stop the work and say so with any ending: the attempt then ends as canceled.
-    pub cancel_requested: bool,
-}
-
-/// Who a pull worker is to the queue.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Registered {
-    pub worker_id: String,
-    /// An operator asked it to take no more jobs; its claims stay empty.
-    pub is_quiet: bool,
-}
 
 /// The service. Cheap to clone; clones share the dispatcher.
 #[derive(Debug, Clone)]

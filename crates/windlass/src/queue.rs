@@ -28,6 +28,31 @@ use waiting::WaitingList;
 const ROUTE_AGE: Duration = Duration::from_secs(5);
 
 /// A job queue in one Postgres database. Cheap to clone; clones share connections.
+///
+/// ```no_run
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize { image: i64 }
+/// # impl windlass::JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// use windlass::job::{Filter, State};
+/// use windlass::{DEFAULT_TENANT, Queue};
+///
+/// # async fn example() -> windlass::Result<()> {
+/// let queue = Queue::connect_to("postgresql://localhost/app").await?;
+///
+/// let id = queue.enqueue(Resize { image: 7 }).await?.id;
+/// let job = queue.job(DEFAULT_TENANT, id).await?;
+/// println!("{:?}", job.map(|job| job.status));
+/// queue.cancel(DEFAULT_TENANT, id).await?;
+///
+/// // Many at once: list the dead letters of a definition, and retry them.
+/// let dead = Filter::new(DEFAULT_TENANT).state(State::DeadLetter).definition_key("resize");
+/// for job in queue.list(&dead).await?.jobs {
+///     println!("{} {:?}", job.id, job.last_error);
+/// }
+/// queue.retry_matching(&dead, "on call").await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Queue {
     inner: Arc<Inner>,
@@ -63,7 +88,7 @@ struct RouteKey {
 }
 
 impl Queue {
-    /// Connects and checks that the schema is one this release knows. Does not migrate: see [`crate::migrate()`].
+    /// Connects, and checks that this release supports the schema. Does not migrate: see [`crate::migrate()`].
     pub async fn connect(mut settings: Settings) -> Result<Self> {
         settings.prepared = settings.prepared && connect::is_direct(&settings.config).await?;
         let database = Database::new(&settings.config, settings.connections, settings.prepared)?
@@ -112,6 +137,7 @@ impl Queue {
     /// as the route of a job or a log, runs as the server's role for the tenant too, so that a mistake cannot reach another
     /// tenant's rows.
     #[must_use]
+    #[doc(hidden)]
     pub fn for_callers(mut self) -> Self {
         self.is_callers = true;
         self.database = self.database.for_requests();
@@ -149,6 +175,7 @@ impl Queue {
         self.inner.dry_runs.clone()
     }
 
+    /// Returns the settings that the queue was connected with.
     pub fn settings(&self) -> &Settings {
         &self.inner.settings
     }

@@ -38,6 +38,8 @@ mod shares;
 pub(crate) mod statement;
 pub(crate) mod supported;
 pub(crate) mod tenant;
+#[cfg(feature = "testing")]
+pub(crate) mod testing;
 pub(crate) mod token;
 pub(crate) mod trigger;
 pub(crate) mod trouble;
@@ -51,6 +53,8 @@ use database::Statement;
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
     let all: &[&[&Statement]] = &[
         access::STATEMENTS,
+        #[cfg(feature = "testing")]
+        testing::STATEMENTS,
         enqueue::STATEMENTS,
         enqueue_as::STATEMENTS,
         job::STATEMENTS,

@@ -44,14 +44,23 @@ pub const METRICS: &[(&str, &str)] = &[
 
 /// One move of one job, as it was committed.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Transition {
+    /// The tenant that it belongs to.
     pub tenant_id: Uuid,
+    /// The id of the job.
     pub job_id: Uuid,
+    /// The key of its definition.
     pub definition_key: Arc<str>,
+    /// The number of the attempt.
     pub attempt_no: i32,
+    /// The id of the worker.
     pub worker_id: Arc<str>,
+    /// The state before.
     pub from: State,
+    /// The state after.
     pub to: State,
+    /// What moved the job.
     pub by: MovedBy,
     /// How the attempt ended, when one did.
     pub outcome: Option<AttemptOutcome>,
@@ -59,6 +68,7 @@ pub struct Transition {
     pub ran: Option<Duration>,
     /// How long the job had been due when it was claimed.
     pub queued: Duration,
+    /// The trace that the job belongs to.
     pub trace: Trace,
 }
 

@@ -1,5 +1,17 @@
 //! Signatures in the form of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, so that neither the body nor its
 //! time can be changed, and a repetition can be told by its id. HTTP jobs are sent with them, and signed hooks taken by them.
+//!
+//! An endpoint that receives HTTP jobs verifies the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`:
+//!
+//! ```
+//! use windlass::webhook::Key;
+//!
+//! let key = Key::new("a secret of at least 16 bytes")?;
+//! let signature = key.sign("msg_1", 1_700_000_000, b"{}");
+//! assert!(key.verify("msg_1", "1700000000", b"{}", &signature));
+//! assert!(!key.verify("msg_1", "1700000000", b"{ }", &signature));
+//! # Ok::<(), &'static str>(())
+//! ```
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,22 +1,53 @@
-//! A worker: takes jobs of the definitions it has handlers for, and runs them.
+//! Running jobs: the settings of a [`Worker`], and handlers that are commands or HTTP endpoints.
 //!
-//! Its parts, each a file below: the `feed` claims and starts runs, each run is a task, the `settler` writes their ends,
-//! the `lease` thread keeps the worker alive in the database's eyes, and the keeper does the queue's housekeeping.
+//! ```no_run
+//! # use windlass::{Context, Done, Failure, Handler, JobArgs, Queue, Worker};
+//! # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+//! # struct Resize {}
+//! # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+//! # struct Resizer;
+//! # impl Handler for Resizer {
+//! #     type Args = Resize;
+//! #     async fn run(&self, _: &Context, _: Resize) -> Result<Done, Failure> { Ok(Done::new()) }
+//! # }
+//! # async fn example(queue: &Queue) -> windlass::Result<()> {
+//! use std::time::Duration;
 //!
-//! # How it stops
+//! let worker = Worker::builder(queue)
+//!     .handler(Resizer)
+//!     .queues(["images"])
+//!     .concurrency(50)
+//!     .grace(Duration::from_secs(60))
+//!     .start()
+//!     .await?;
+//! let mut moves = worker.subscribe();
+//! if let Ok(transition) = moves.recv().await {
+//!     println!("{} is {}", transition.job_id, transition.to);
+//! }
+//! worker.stop().await?;
+//! # Ok(())
+//! # }
+//! ```
 //!
-//! [`Worker::stop`] claims no more, lets runs finish for the grace time, tells the rest to stop and gives their jobs back
-//! uncharged, writes every ending, and says goodbye. [`Worker::abort`] (a second signal) skips the waiting: jobs that are
-//! still running are given back by the reaper once the lease has run out. A worker that is dropped is aborted.
+//! # How a worker stops
+//!
+//! [`Worker::stop`] claims no more jobs, waits for running jobs for the grace time, stops the others and returns them to the queue
+//! without counting a failure, writes every result, and unregisters the worker. [`Worker::abort`] (a second signal) does not wait:
+//! jobs that are still running return to the queue once the lease has expired. A worker that is dropped is aborted.
+//!
+//! # Its parts
+//!
+//! Each is a file below: the `feed` claims and starts runs, each run is a task, the `settler` writes their results, the `lease` thread
+//! renews the lease, and the keeper does the maintenance of the queue.
 
 #[cfg(feature = "commands")]
 mod command;
-mod context;
+pub(crate) mod context;
 mod feed;
 #[cfg(any(feature = "commands", feature = "http-jobs"))]
 mod file;
 mod hand_over;
-mod handler;
+pub(crate) mod handler;
 #[cfg(feature = "http-jobs")]
 pub(crate) mod http;
 mod kind;
@@ -27,7 +58,11 @@ mod progress;
 mod run;
 mod running;
 mod settler;
+#[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
+pub(crate) mod sqlx;
 mod start;
+#[cfg(feature = "testing")]
+pub(crate) mod trial;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -41,15 +76,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use crate::attempt::done::{Done, Failure};
-pub use crate::lane::fair;
-pub use crate::model::job::claimed::Fence;
+pub use crate::telemetry::Transition;
 #[cfg(feature = "commands")]
 pub use command::{CommandSpec, run_shim_if_asked};
-pub use context::{Completion, Context};
+pub use context::Completion;
 #[cfg(any(feature = "commands", feature = "http-jobs"))]
 pub use file::WorkerFile;
-pub use handler::{BatchHandler, Handler};
+#[cfg(feature = "http-jobs")]
+pub use http::{HttpEndpoint, Lookup, SecretText};
 pub use start::WorkerBuilder;
 
 use crate::model::job::claimed::Claimed;
@@ -67,13 +101,31 @@ use crate::model::job::settle::{Outcome, Retry};
 use crate::model::job::state::State;
 use crate::queue::Queue;
 use crate::store;
-use crate::telemetry::{Events, Transition};
+use crate::telemetry::Events;
 use crate::text::redact::Redactor;
 
 /// How long a job that was claimed ahead waits for its turn before it is given back to the others.
 const CLAIMED_AHEAD: Duration = Duration::from_secs(1);
 
-/// A running worker.
+/// A running worker: it claims jobs of the definitions that it has handlers for, and runs them.
+///
+/// ```no_run
+/// # use windlass::{Context, Done, Failure, Handler, JobArgs, Queue, Worker};
+/// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// # struct Resize {}
+/// # impl JobArgs for Resize { const KEY: &'static str = "resize"; }
+/// # struct Resizer;
+/// # impl Handler for Resizer {
+/// #     type Args = Resize;
+/// #     async fn run(&self, _: &Context, _: Resize) -> Result<Done, Failure> { Ok(Done::new()) }
+/// # }
+/// # async fn example(queue: &Queue) -> Result<(), Box<dyn std::error::Error>> {
+/// let worker = Worker::builder(queue).handler(Resizer).concurrency(20).start().await?;
+/// tokio::signal::ctrl_c().await?;
+/// worker.stop().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Worker {
     shared: Arc<Shared>,
@@ -86,6 +138,7 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Starts to configure a worker of this queue; add handlers to it, then call `start`.
     pub fn builder(queue: &Queue) -> WorkerBuilder {
         WorkerBuilder::new(queue.clone())
     }

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{Filter, Queue};
+use windlass::Queue;
+use windlass::job::Filter;
 
 use crate::Result;
 use crate::api::Connection;

@@ -7,7 +7,8 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{Filter, Queue, Settings};
+use windlass::job::Filter;
+use windlass::{Queue, Settings};
 
 use crate::Result;
 use crate::api::Connection;

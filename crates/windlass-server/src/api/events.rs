@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
-use windlass::{Emitted, Event, EventFilter, EventTrigger, NewEvent};
+use windlass::events::{Emitted, Event, EventFilter, EventTrigger, NewEvent};
 
 use crate::auth::Caller;
 use crate::http::{
@@ -145,13 +145,10 @@ pub(crate) async fn list(
     Query(query): Query<EventsQuery>,
 ) -> Result<Json<Events>, Problem> {
     let (limit, offset) = (page_limit(query.limit, 50, 500)?, page_offset(query.offset)?);
-    let filter = EventFilter {
-        name: query.name,
-        older_than: query.cursor,
-        only_failed: query.failed.unwrap_or(false),
-        limit,
-        offset: offset.into(),
-    };
+    let mut filter =
+        EventFilter::default().only_failed(query.failed.unwrap_or(false)).limit(limit).offset(offset.into());
+    filter.name = query.name;
+    filter.older_than = query.cursor;
     let looking = app.queue().look(caller.reach()).await?;
     let (events, has_more) = looking.events(&filter).await?;
     looking.end().await?;

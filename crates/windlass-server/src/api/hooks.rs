@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use windlass::NewEvent;
-use windlass::json::{self, JsonLimits};
+use windlass::events::NewEvent;
+use windlass::internals::text::json::{self, JsonLimits};
 
 use crate::auth::{Caller, Permission, Role, Who};
 use crate::hooks::{Hook, Signed};
@@ -47,7 +47,7 @@ pub(crate) async fn receive(
         && problem.kind == ProblemKind::Unauthorized
     {
         if app.rates().has_room(MAX_LINES, "hook refused") {
-            let hook = windlass::text::storable(name.as_bytes(), 100);
+            let hook = windlass::internals::text::storable(name.as_bytes(), 100);
             tracing::warn!(?hook, reason = problem.detail, "a signed event was rejected");
         }
         app.record_denial(Denial::at_hook(from.0, from.1, &name)).await;

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
-use windlass::{PurgeWait, RetentionProgress, RetentionRule};
+use windlass::retention::{PurgeWait, RetentionProgress, RetentionRule};
 
 use crate::auth::Caller;
 use crate::http::{App, Body, Problem, Query};

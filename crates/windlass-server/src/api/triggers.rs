@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
-use windlass::{Cron, NewTrigger, Trigger, TriggerType};
+use windlass::schedule::{Cron, NewTrigger, Trigger, TriggerType};
 
 use crate::auth::Caller;
 use crate::http::{
@@ -68,7 +68,8 @@ pub(crate) async fn create(
     key: IdempotencyKey,
     body: Body<NewTrigger>,
 ) -> Result<Response, Problem> {
-    let new = NewTrigger { created_by: caller.user_id(), ..body.value };
+    let mut new = body.value;
+    new.created_by = caller.user_id();
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     if let Some(again) = replay(&acting, &key, &body.fingerprint).await? {
         return Ok(again);

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use windlass::{Error, Held, Puller, State as JobState};
+use windlass::Error;
+use windlass::job::State as JobState;
+use windlass::pull::{Held, Puller};
 
 use crate::auth::Caller;
 use crate::http::{App, Body, Id, Problem, ProblemKind};
@@ -143,8 +145,10 @@ pub(crate) async fn release(
 /// The identity of the worker comes from the credential, never from the body.
 fn puller(caller: &Caller) -> Puller {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
-    let name = caller.name().chars().take(150).map(|c| if is_plain(c) { c } else { '_' }).collect();
-    Puller { tenant: caller.tenant, name }
+    let name: String = caller.name().chars().take(150).map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let mut puller = Puller::new(name);
+    puller.tenant = caller.tenant;
+    puller
 }
 
 /// The new status of the job, if the lease was still held.

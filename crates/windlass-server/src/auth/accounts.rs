@@ -4,10 +4,8 @@
 //! The secret of a link is shown once, to the person who created it, who passes it on.
 
 use uuid::Uuid;
-use windlass::{
-    Acting, Action, Actor, INSTALLATION, Invitation, InvitedTo, Member, NewAccount, PasswordReset, Reach,
-    ResetOf, SessionOf,
-};
+use windlass::admin::{Action, Acting, Actor, INSTALLATION, Member, Reach};
+use windlass::internals::{Invitation, InvitedTo, NewAccount, PasswordReset, ResetOf, SessionOf};
 
 use super::caller::{Caller, Who};
 use super::link::LinkSecret;
@@ -240,5 +238,5 @@ pub(crate) async fn use_reset(
 
 /// The user of a link, for the audit trail.
 fn actor(user: Uuid, from: &From) -> Actor {
-    Actor { name: format!("user:{user}"), from_address: from.address.clone(), ..Actor::default() }
+    Actor::new(format!("user:{user}")).from_address(from.address.clone())
 }

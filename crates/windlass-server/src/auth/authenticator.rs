@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use uuid::Uuid;
-use windlass::{KnownToken, Queue, Reach, SignedIn, Tenant};
+use windlass::Queue;
+use windlass::admin::{Reach, Tenant};
+use windlass::internals::{KnownToken, SignedIn};
 
 use super::caller::{Caller, Who};
 use super::jwt::{JwtSettings, JwtVerifier};

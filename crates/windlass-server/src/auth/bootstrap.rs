@@ -1,6 +1,8 @@
 //! The first credential: a super-admin token, created with direct access to the database.
 
-use windlass::{Actor, INSTALLATION, NewToken, Queue, Reach};
+use windlass::Queue;
+use windlass::admin::{Actor, INSTALLATION, Reach};
+use windlass::internals::NewToken;
 
 use super::token::{Kind, TokenSecret};
 
@@ -8,8 +10,7 @@ use super::token::{Kind, TokenSecret};
 /// super-admin creates further ones.
 pub async fn create_admin_token(queue: &Queue, name: &str) -> windlass::Result<TokenSecret> {
     let secret = TokenSecret::generate(Kind::Admin);
-    let actor =
-        Actor { name: "system:bootstrap".to_owned(), role: "super_admin".to_owned(), ..Actor::default() };
+    let actor = Actor::new("system:bootstrap").role("super_admin");
     let acting = queue.act(Reach::Everything, &actor).await?;
     let token = NewToken {
         id: secret.id().to_owned(),

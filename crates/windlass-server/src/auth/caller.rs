@@ -4,7 +4,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use jiff::Timestamp;
 use uuid::Uuid;
-use windlass::{Actor, DEFAULT_TENANT, Reach};
+use windlass::DEFAULT_TENANT;
+use windlass::admin::{Actor, Reach};
 
 use super::role::{Permission, Role};
 use crate::http::Problem;
@@ -83,12 +84,10 @@ impl Caller {
 
     /// The caller in the audit trail.
     pub fn actor(&self) -> Actor {
-        Actor {
-            name: self.name(),
-            role: self.role.as_str().to_owned(),
-            from_address: self.from_address.clone(),
-            request_id: self.request_id.clone(),
-        }
+        Actor::new(self.name())
+            .role(self.role.as_str())
+            .from_address(self.from_address.clone())
+            .request_id(self.request_id.clone())
     }
 
     /// The kind and the id: the key of request rates, and the name in the audit trail.
@@ -96,13 +95,13 @@ impl Caller {
         match &self.who {
             Who::Token { id, .. } => format!("token:{id}"),
             Who::Local { user, login } => {
-                let clean = |text: &str| windlass::text::storable(text.as_bytes(), 200);
+                let clean = |text: &str| windlass::internals::text::storable(text.as_bytes(), 200);
                 format!("local:{}@{}", clean(user), clean(login))
             }
             Who::Hook { name } => format!("hook:{name}"),
             Who::User { id, .. } => format!("user:{id}"),
             Who::Jwt { subject, .. } => {
-                format!("jwt:{}", windlass::text::storable(subject.as_bytes(), 200))
+                format!("jwt:{}", windlass::internals::text::storable(subject.as_bytes(), 200))
             }
         }
     }

@@ -63,7 +63,7 @@ pub(crate) fn person_name(text: &str) -> Result<String, Problem> {
     if text.chars().count() > 200 {
         return Err(Problem::invalid("/name", "must have at most 200 characters"));
     }
-    Ok(windlass::text::storable(text.trim().as_bytes(), 1000))
+    Ok(windlass::internals::text::storable(text.trim().as_bytes(), 1000))
 }
 
 #[cfg(test)]

@@ -14,7 +14,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rand::RngCore;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
-use windlass::{Actor, NewSession, Reach, SessionOf, SignedIn};
+use windlass::admin::{Actor, Reach};
+use windlass::internals::{NewSession, SessionOf, SignedIn};
 
 use super::member::email_address;
 use super::password::verify_password;
@@ -97,7 +98,7 @@ pub(crate) async fn enter(app: &App, email: &str, password: Secret, from: &From)
     drop(slot);
     // An address without an account is not recorded: users enter their password there by mistake.
     let who = account.as_ref().map_or_else(|| "nobody".to_owned(), |account| format!("user:{}", account.id));
-    if let Some(windlass::Account { id, password_hash: Some(compared), .. }) =
+    if let Some(windlass::internals::Account { id, password_hash: Some(compared), .. }) =
         account.filter(|account| is_right && account.is_active)
     {
         let of = SessionOf::User { id, password_hash: &compared };
@@ -178,8 +179,9 @@ fn name_of(session: &SignedIn) -> String {
 }
 
 fn actor(who: &str, from: &From) -> Actor {
-    let from_address = from.address.as_ref().map(|address| windlass::text::storable(address.as_bytes(), 500));
-    Actor { name: who.to_owned(), from_address, ..Actor::default() }
+    let from_address =
+        from.address.as_ref().map(|address| windlass::internals::text::storable(address.as_bytes(), 500));
+    Actor::new(who.to_owned()).from_address(from_address)
 }
 
 fn check_rate(app: &App, who: &str) -> Result<(), Problem> {
@@ -203,8 +205,9 @@ pub(crate) async fn begin(app: &App, of: SessionOf<'_>, who: &str, from: &From) 
     rand::rng().fill_bytes(&mut secret);
     let secret = URL_SAFE_NO_PAD.encode(secret);
     let hash: [u8; 32] = Sha256::digest(secret.as_bytes()).into();
-    let clean =
-        |text: &Option<String>| text.as_ref().map(|text| windlass::text::storable(text.as_bytes(), 500));
+    let clean = |text: &Option<String>| {
+        text.as_ref().map(|text| windlass::internals::text::storable(text.as_bytes(), 500))
+    };
     let (address, agent) = (clean(&from.address), clean(&from.user_agent));
     let new = NewSession {
         hash: &hash,

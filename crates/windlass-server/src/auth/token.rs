@@ -51,7 +51,7 @@ impl TokenSecret {
         let mut random = rand::rng();
         random.fill_bytes(&mut id);
         random.fill_bytes(&mut secret);
-        let (id, secret) = (windlass::text::hex(&id), base62(&secret, SECRET_LENGTH));
+        let (id, secret) = (windlass::internals::text::hex(&id), base62(&secret, SECRET_LENGTH));
         let check = checksum(kind, &id, &secret);
         Self { kind, id, secret: Secret::new(format!("{secret}{check}")) }
     }
@@ -90,7 +90,7 @@ impl TokenSecret {
 
     /// Whether the secret matches the stored hash (in hex), compared in constant time.
     pub fn matches(&self, stored: &str) -> bool {
-        windlass::text::hex(&self.hash()).as_bytes().ct_eq(stored.as_bytes()).into()
+        windlass::internals::text::hex(&self.hash()).as_bytes().ct_eq(stored.as_bytes()).into()
     }
 
     /// The complete text, shown only once.
@@ -144,7 +144,7 @@ mod tests {
             let made = TokenSecret::generate(kind);
             let read = TokenSecret::parse(&made.expose()).unwrap();
             assert_eq!((read.kind(), read.id(), read.hash()), (kind, made.id(), made.hash()));
-            assert!(made.matches(&windlass::text::hex(&made.hash())));
+            assert!(made.matches(&windlass::internals::text::hex(&made.hash())));
         }
     }
 

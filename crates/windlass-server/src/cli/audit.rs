@@ -2,7 +2,8 @@
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass::{AuditHead, Queue};
+use windlass::Queue;
+use windlass::admin::AuditHead;
 
 use super::Global;
 use super::client::list_of;

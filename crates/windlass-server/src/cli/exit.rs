@@ -108,7 +108,7 @@ impl fmt::Display for Failure {
 impl From<windlass::Error> for Failure {
     fn from(error: windlass::Error) -> Self {
         let exit = match &error {
-            windlass::Error::Settings { .. } => Exit::Usage,
+            windlass::Error::Settings { .. } | windlass::Error::ServerVersion { .. } => Exit::Usage,
             windlass::Error::MissingRole { .. } => Exit::Denied,
             windlass::Error::UnknownJob { .. } => Exit::Missing,
             windlass::Error::NotFinished { .. } | windlass::Error::DedupeSlotTaken { .. } => Exit::Conflict,
@@ -131,8 +131,8 @@ impl From<windlass::Error> for Failure {
     }
 }
 
-impl From<windlass::embedded::EmbeddedError> for Failure {
-    fn from(error: windlass::embedded::EmbeddedError) -> Self {
+impl From<windlass::setup::embedded::EmbeddedError> for Failure {
+    fn from(error: windlass::setup::embedded::EmbeddedError) -> Self {
         Self::new(Exit::Unreachable, error.to_string())
     }
 }

@@ -2,7 +2,8 @@
 
 use clap::Args;
 use serde_json::json;
-use windlass::{Duty, KeeperSettings, Queue};
+use windlass::Queue;
+use windlass::keeper::{Duty, KeeperSettings};
 
 use super::Global;
 use super::exit::{Exit, Failure};
@@ -46,7 +47,8 @@ async fn once(global: &Global, queue: &Queue, name: &str) -> Result<Exit, Failur
         let known: Vec<&str> = Duty::ALL.iter().map(|duty| duty.as_str()).collect();
         return Err(Failure::usage(format!("--once {name}: must be one of {}", known.join(", "))));
     };
-    let round = windlass::Keeper::new(queue.clone(), KeeperSettings::default()).run_once(duty).await?;
+    let round =
+        windlass::keeper::Keeper::new(queue.clone(), KeeperSettings::default()).run_once(duty).await?;
     if global.json {
         print::json(&json!({"duty": name, "moved": round.moved, "is_full": round.is_full}))?;
     } else {

@@ -22,7 +22,7 @@ pub struct Migrate {
 impl Migrate {
     pub(super) async fn run(&self, global: &Global) -> Result<Exit, Failure> {
         if self.print_sql {
-            print::line(windlass::print_sql())?;
+            print::line(windlass::setup::print_sql())?;
             return Ok(Exit::Success);
         }
         let sourced = global.load(&[])?;
@@ -32,14 +32,14 @@ impl Migrate {
                 "applied": migrated.applied,
                 "functions_installed": migrated.functions_installed,
                 "is_newer": migrated.is_newer,
-                "version": windlass::NEWEST_SCHEMA,
+                "version": windlass::setup::NEWEST_SCHEMA,
             }))?;
         } else if migrated.is_newer {
             print::line(
                 "no changes: the schema was installed by a newer release of windlass; this release can use it",
             )?;
         } else if migrated.applied.is_empty() && !migrated.functions_installed {
-            print::line(format!("up to date: the schema is at version {}", windlass::NEWEST_SCHEMA))?;
+            print::line(format!("up to date: the schema is at version {}", windlass::setup::NEWEST_SCHEMA))?;
         } else {
             let applied: Vec<String> = migrated.applied.iter().map(ToString::to_string).collect();
             let list = if applied.is_empty() { "none".to_owned() } else { applied.join(", ") };
@@ -47,7 +47,7 @@ impl Migrate {
                 if migrated.functions_installed { "functions installed" } else { "functions unchanged" };
             print::line(format!(
                 "migrations applied: {list}; {functions}; the schema is at version {}",
-                windlass::NEWEST_SCHEMA
+                windlass::setup::NEWEST_SCHEMA
             ))?;
         }
         Ok(Exit::Success)

@@ -9,7 +9,8 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use windlass::{Keeper, KeeperSettings, Queue, Settings};
+use windlass::keeper::{Keeper, KeeperSettings};
+use windlass::{Queue, Settings};
 
 use super::exit::{Exit, Failure};
 use crate::auth::{Caller, JwtKeys, JwtSettings, Role, Secret, Who};

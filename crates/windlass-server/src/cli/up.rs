@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use windlass::embedded::{Options, Postgres};
+use windlass::setup::embedded::{Options, Postgres};
 use windlass::{Settings, Worker};
 
 use super::Global;

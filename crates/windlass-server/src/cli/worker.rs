@@ -14,8 +14,10 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::task::JoinSet;
+use windlass::Queue;
+use windlass::job::AttemptOutcome;
+use windlass::worker::Transition;
 use windlass::worker::WorkerFile;
-use windlass::{AttemptOutcome, Queue, Transition};
 
 use super::Global;
 use super::exit::{Exit, Failure};

@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{Pull, Queue, Slots};
+use windlass::Queue;
+use windlass::internals::Slots;
+use windlass::pull::Pull;
 
 use super::bodies::Bodies;
 use super::denials::{Denial, Denials};

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
-use windlass::{Reach, Summary};
+use windlass::admin::{Reach, Summary};
 
 use super::app::App;
 use super::problem::Problem;

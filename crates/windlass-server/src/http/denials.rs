@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::{Extensions, HeaderMap, header};
 use serde_json::json;
-use windlass::{Action, Actor, Reach};
+use windlass::admin::{Action, Actor, Reach};
 
 use super::app::App;
 use super::limits::RequestId;
@@ -68,7 +68,7 @@ impl Denial {
 
     /// Of a message with an invalid signature.
     pub(crate) fn at_hook(from_address: Option<String>, request_id: Option<String>, hook: &str) -> Self {
-        let hook = windlass::text::storable(hook.as_bytes(), 100);
+        let hook = windlass::internals::text::storable(hook.as_bytes(), 100);
         Self::of_anonymous_act(Action::HookReceive, (from_address, request_id), hook, "signature")
     }
 
@@ -94,7 +94,7 @@ impl Denial {
     ) -> Self {
         Self {
             reach: Reach::Everything,
-            actor: Actor { name: "anonymous".to_owned(), from_address, request_id, ..Actor::default() },
+            actor: Actor::new("anonymous").from_address(from_address).request_id(request_id),
             is_known: false,
             action,
             target: target.into(),
@@ -122,7 +122,7 @@ impl Denials {
         if unwritten > 0 {
             after["unwritten_before"] = json!(unwritten);
         }
-        let target = windlass::text::storable(denial.target.as_bytes(), 500);
+        let target = windlass::internals::text::storable(denial.target.as_bytes(), 500);
         let by = (denial.reach, &denial.actor);
         if let Err(error) = app.queue().record_denied(by, denial.action, &target, &after).await {
             self.unwritten.fetch_add(unwritten + 1, Ordering::Relaxed);
@@ -136,7 +136,7 @@ impl Denials {
         if unwritten == 0 {
             return;
         }
-        let actor = Actor { name: "anonymous".to_owned(), ..Actor::default() };
+        let actor = Actor::new("anonymous");
         let (by, after) = ((Reach::Everything, &actor), json!({"unwritten_before": unwritten}));
         if let Err(error) = app.queue().record_denied(by, Action::Request, "calls", &after).await {
             tracing::error!(%error, unwritten, "cannot record denied calls in the audit trail");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use windlass::{Overview, Reach};
+use windlass::admin::{Overview, Reach};
 
 use super::app::App;
 

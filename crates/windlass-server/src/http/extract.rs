@@ -8,7 +8,7 @@ use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
-use windlass::json::{self, JsonLimits};
+use windlass::internals::text::json::{self, JsonLimits};
 
 use super::app::App;
 use super::bodies::{Held, read};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use uuid::Uuid;
-use windlass::{LogChunk, LogPosition};
+use windlass::job::{LogChunk, LogPosition};
 
 use super::app::App;
 use super::problem::{Problem, ProblemKind};

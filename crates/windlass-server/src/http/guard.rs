@@ -124,7 +124,7 @@ async fn serve(
 
 /// The tenant, the installation for super-admins, or one key for all requests without a credential.
 fn permit_key(caller: Option<&Caller>) -> Uuid {
-    caller.map_or(ANONYMOUS, |caller| caller.tenant.unwrap_or(windlass::INSTALLATION))
+    caller.map_or(ANONYMOUS, |caller| caller.tenant.unwrap_or(windlass::admin::INSTALLATION))
 }
 
 async fn admit(route: &Guarded, request: &Parts) -> Result<Caller, Denied> {

@@ -15,7 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{Permit, Permits};
+use windlass::internals::{Permit, Permits};
 
 use super::problem::{Problem, ProblemKind};
 

@@ -5,7 +5,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
-use windlass::Acting;
+use windlass::admin::Acting;
 
 use super::extract::IdempotencyKey;
 use super::problem::Problem;

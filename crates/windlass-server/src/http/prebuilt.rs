@@ -14,7 +14,7 @@ pub(super) struct Prebuilt {
 impl Prebuilt {
     pub(super) fn new(body: impl Into<Bytes>) -> Self {
         let body = body.into();
-        let hash = windlass::text::hex(&Sha256::digest(&body)[..16]);
+        let hash = windlass::internals::text::hex(&Sha256::digest(&body)[..16]);
         Self { body, tag: format!("W/\"{hash}\"") }
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use uuid::Uuid;
-use windlass::{Permit, Permits};
+use windlass::internals::{Permit, Permits};
 
 use super::problem::{Problem, ProblemKind};
 

@@ -10,7 +10,7 @@ use axum::http::request::Parts;
 use axum::response::sse::Event;
 use serde_json::json;
 use uuid::Uuid;
-use windlass::SlotGuard;
+use windlass::internals::SlotGuard;
 
 use super::app::App;
 use super::guard::{InProcess, tenant_of};
@@ -44,7 +44,7 @@ impl FromRequestParts<App> for Standing {
     async fn from_request_parts(request: &mut Parts, app: &App) -> Result<Self, Problem> {
         let caller = request.extensions.get::<Caller>().cloned().ok_or_else(Problem::unauthorized)?;
         let permission = request.extensions.get::<Permission>().copied().ok_or_else(Problem::unauthorized)?;
-        let tenant = caller.tenant.unwrap_or(windlass::INSTALLATION);
+        let tenant = caller.tenant.unwrap_or(windlass::admin::INSTALLATION);
         let slot = app.streams().take(tenant, 1).ok_or_else(|| {
             let most = app.options().streams_per_tenant;
             let detail = format!("a tenant can have at most {most} open streams; close another one");

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
 use utoipa::ToSchema;
-use windlass::instant;
+use windlass::internals::instant;
 
 /// An instant between the years 1 and 9999.
 #[derive(Debug, Clone, Copy, serde::Serialize, ToSchema)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use windlass::{Overview, Summary};
+use windlass::admin::{Overview, Summary};
 
 /// The series written here; `docs/telemetry.md` lists the same, and a test compares the two.
 pub const METRICS: &[(&str, &str)] = &[
@@ -112,7 +112,7 @@ fn escape(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use windlass::{Overview, Summary};
+    use windlass::admin::{Overview, Summary};
 
     use super::{depths, escape};
 
@@ -131,12 +131,14 @@ mod tests {
     fn thirty_thousand_queues_make_no_more_series_than_a_hundred_and_one() {
         let mut overview = Overview::default();
         for n in 0..30_000_u32 {
-            let age = Some(f64::from(n));
-            let summary =
-                Summary { queued: i64::from(n), oldest_queued_age_seconds: age, ..Summary::default() };
+            let mut summary = Summary::default();
+            summary.queued = i64::from(n);
+            summary.oldest_queued_age_seconds = Some(f64::from(n));
             overview.queues.insert(format!("q{n}"), summary);
         }
-        overview.queues.insert("other".to_owned(), Summary { queued: 1_000_000, ..Summary::default() });
+        let mut other = Summary::default();
+        other.queued = 1_000_000;
+        overview.queues.insert("other".to_owned(), other);
         let text = depths(&overview, 5);
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         assert_eq!(lines.len(), 101 * 8 + 101);

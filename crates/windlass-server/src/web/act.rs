@@ -3,7 +3,7 @@
 
 use axum::extract::State as FromState;
 use uuid::Uuid;
-use windlass::{Canceled, Filter};
+use windlass::job::{Canceled, Filter};
 
 use super::jobs::short;
 use super::page::{Page, back, sentence};

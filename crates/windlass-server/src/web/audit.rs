@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use serde::Deserialize;
 use serde_json::Value;
-use windlass::{AuditEntry, AuditQuery};
+use windlass::admin::{AuditEntry, AuditQuery};
 
 use super::asked::Query;
 use super::frame::{Frame, Section};
@@ -50,14 +50,11 @@ pub(crate) async fn list(
     let frame = viewer.frame(&app, Section::Audit).await?;
     let looking = app.queue().look(viewer.caller.wide_reach()).await?;
     let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-    let query = AuditQuery {
-        actor: given(&search.actor),
-        action: given(&search.action),
-        target: None,
-        outcome: given(&search.outcome),
-        before: search.before,
-        limit: ROWS,
-    };
+    let query = AuditQuery::newest(ROWS)
+        .actor(given(&search.actor))
+        .action(given(&search.action))
+        .outcome(given(&search.outcome))
+        .before(search.before);
     let (entries, has_more) = looking.audit(&query).await?;
     looking.end().await?;
     let now = frame.now;

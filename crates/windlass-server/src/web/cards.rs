@@ -1,6 +1,7 @@
 //! The numbers people read first. One that is fine is plain; one that needs attention says so and links there.
 
-use windlass::{Activity, State, Summary};
+use windlass::admin::{Activity, Summary};
+use windlass::job::State;
 
 use super::chart::trend;
 use super::html::Html;

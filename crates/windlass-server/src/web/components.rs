@@ -5,7 +5,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use serde_json::json;
-use windlass::State;
+use windlass::job::State;
 
 use super::chart::{Bar, Dot, Figure, Unit, distribution, scatter, spark, throughput};
 use super::frame::{Frame, Section};

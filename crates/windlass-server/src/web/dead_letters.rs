@@ -5,7 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use askama::Template;
 use axum::extract::State as FromState;
 use uuid::Uuid;
-use windlass::{DEAD_LETTERS_SEEN, ErrorGroup, Filter, State};
+use windlass::admin::{DEAD_LETTERS_SEEN, ErrorGroup};
+use windlass::job::{Filter, State};
 
 use super::act::{Verb, all};
 use super::cards::grouped;

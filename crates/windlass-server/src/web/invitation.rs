@@ -6,7 +6,7 @@ use axum::extract::State as FromState;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Redirect, Response};
 use uuid::Uuid;
-use windlass::InvitedTo;
+use windlass::internals::InvitedTo;
 
 use super::assets;
 use super::link::Link;

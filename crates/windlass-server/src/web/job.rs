@@ -7,7 +7,7 @@ use axum::response::IntoResponse as _;
 use jiff::Timestamp;
 use serde_json::Value;
 use uuid::Uuid;
-use windlass::{Attempt, Filter, Job, LogChunk, LogPosition, State};
+use windlass::job::{Attempt, Filter, Job, LogChunk, LogPosition, State};
 
 use super::asked::Id;
 use super::frame::{Frame, Section};

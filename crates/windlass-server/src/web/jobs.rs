@@ -5,7 +5,8 @@ use axum::extract::State as FromState;
 use axum::response::{IntoResponse, Redirect};
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
-use windlass::{Activity, Counts, Job, Run, State};
+use windlass::admin::{Activity, Run};
+use windlass::job::{Counts, Job, State};
 
 use super::asked::Query;
 use super::cards::{Card, Facts, cards, grouped, minutes};
@@ -134,7 +135,7 @@ pub(crate) async fn list(
     let now = frame.now;
     let activity = looking.activity(now - SignedDuration::from_hours(1), 60).await?;
     let runs = looking.runs(&[tenant], RUNS).await?;
-    let none = windlass::Page::default;
+    let none = windlass::job::Page::default;
     let (found, wrong) = match query.filter(tenant) {
         Ok(filter) if filter.is_search() => (searched.unwrap_or_default(), None),
         // The counters know it, and looking for what is not there would read every job of the tenant.

@@ -3,7 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use windlass::{InvitedTo, ResetOf};
+use windlass::internals::{InvitedTo, ResetOf};
 
 use super::page::{PageProblem, dead_link};
 use super::viewer::theme;

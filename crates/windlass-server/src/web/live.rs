@@ -17,7 +17,8 @@ use futures_util::stream::{self, StreamExt as _};
 use serde::Deserialize;
 use tokio::sync::Mutex;
 use uuid::Uuid;
-use windlass::{Queue, Reach};
+use windlass::Queue;
+use windlass::admin::Reach;
 
 use super::asked::Query;
 use super::page::PageProblem;
@@ -103,7 +104,7 @@ impl Pulses {
     async fn pulse(&self, queue: &Queue, reach: Reach) -> Result<u64, windlass::Error> {
         let key = match reach {
             Reach::Tenant(tenant) => tenant,
-            Reach::Everything => windlass::INSTALLATION,
+            Reach::Everything => windlass::admin::INSTALLATION,
         };
         let place = {
             let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);

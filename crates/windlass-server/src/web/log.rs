@@ -9,7 +9,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt as _};
 use serde::Deserialize;
-use windlass::{LogChunk, LogPosition};
+use windlass::job::{LogChunk, LogPosition};
 
 use super::asked::{Id, Query};
 use super::page::PageProblem;

@@ -1,6 +1,6 @@
 //! How a status looks: a word, a shape of its own and a colour role, so that it reads in grey too.
 
-use windlass::State;
+use windlass::job::State;
 
 /// A state of a job, the outcome of an attempt, or the state of something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Mark {
 mod tests {
     use std::collections::BTreeSet;
 
-    use windlass::State;
+    use windlass::job::State;
 
     use super::Mark;
 

@@ -3,7 +3,8 @@
 use askama::Template;
 use axum::extract::State as FromState;
 use uuid::Uuid;
-use windlass::{Invitation, Member};
+use windlass::admin::{Member};
+use windlass::internals::Invitation;
 
 use super::asked::Query;
 use super::form::{Form, Shown};

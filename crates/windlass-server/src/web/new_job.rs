@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Redirect};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{Looking, NewJob};
+use windlass::NewJob;
+use windlass::admin::Looking;
 
 use super::asked::Query;
 use super::frame::{Frame, Section};

@@ -7,7 +7,7 @@ use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use serde::Deserialize;
 use uuid::Uuid;
-use windlass::{Reach, Run, Summary, Trouble};
+use windlass::admin::{Reach, Run, Summary, Trouble};
 
 use super::asked::Query;
 use super::cards::{Card, Facts, cards, grouped, minutes};

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State as FromState;
 use axum::http::HeaderMap;
-use windlass::ResetOf;
+use windlass::internals::ResetOf;
 
 use super::assets;
 use super::link::Link;

@@ -7,7 +7,7 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 use uuid::Uuid;
-use windlass::{Filter, Source, State};
+use windlass::job::{Filter, Source, State};
 
 pub(crate) const SOURCES: [&str; 4] = ["manual", "event", "schedule", "system"];
 
@@ -205,7 +205,7 @@ pub(crate) fn encode_into(out: &mut String, text: &str) {
 #[cfg(test)]
 mod tests {
     use uuid::Uuid;
-    use windlass::State;
+    use windlass::job::State;
 
     use super::JobsQuery;
 

@@ -7,7 +7,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use jiff::SignedDuration;
 use uuid::Uuid;
-use windlass::{Reach, Run};
+use windlass::admin::{Reach, Run};
 
 use super::cards::grouped;
 use super::chart::{Figure, Unit, distribution, percentile, scatter, spark, throughput};

@@ -1,7 +1,7 @@
 //! One sentence about the state of a job.
 
 use jiff::Timestamp;
-use windlass::{Attempt, Job, State};
+use windlass::job::{Attempt, Job, State};
 
 use super::when::{When, seconds_between, span};
 use super::worker_name::brief;

@@ -6,7 +6,7 @@ use axum::http::HeaderMap;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Redirect};
 use uuid::Uuid;
-use windlass::Reach;
+use windlass::admin::Reach;
 
 use super::assets;
 use super::frame::TenantName;

@@ -5,7 +5,7 @@ use axum::extract::State as FromState;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
-use windlass::{Reach, Tenant};
+use windlass::admin::{Reach, Tenant};
 
 use super::asked::{Id, Query};
 use super::cards::grouped;

@@ -3,7 +3,8 @@
 use askama::Template;
 use axum::extract::State as FromState;
 use uuid::Uuid;
-use windlass::{INSTALLATION, NewToken, Token};
+use windlass::admin::{INSTALLATION};
+use windlass::internals::{NewToken, Token};
 
 use super::asked::Query;
 use super::form::{Form, Shown};

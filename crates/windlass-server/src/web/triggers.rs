@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
-use windlass::{NewEvent, Schedule, Trigger, TriggerType};
+use windlass::events::NewEvent;
+use windlass::schedule::{Schedule, Trigger, TriggerType};
 
 pub(crate) use edit::{change, create, edit, new};
 
@@ -160,7 +161,7 @@ pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, post
     match tried.await {
         Err(wrong) => dry_run.wrong = Some(wrong),
         Ok(would) => {
-            let fire = |fire: windlass::WouldFire| DryFire {
+            let fire = |fire: windlass::events::WouldFire| DryFire {
                 payload: fire.payload.as_ref().map(JsonView::new),
                 label: fire.label,
                 definition_key: fire.definition_key,

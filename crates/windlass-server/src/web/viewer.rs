@@ -5,7 +5,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use jiff::Timestamp;
 use uuid::Uuid;
-use windlass::Reach;
+use windlass::admin::Reach;
 
 use super::flash;
 use super::frame::{Flash, Frame, Section, TenantName};

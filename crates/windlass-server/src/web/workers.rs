@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
-use windlass::{Reach, WorkerRecord};
+use windlass::admin::{Reach, WorkerRecord};
 
 use super::asked::Query;
 use super::frame::{Frame, Section};

@@ -1,7 +1,7 @@
 //! The audit trail: append-only, chained, and without secrets.
 
 use serde_json::{Value, json};
-use windlass::{Keeper, KeeperSettings};
+use windlass::keeper::{Keeper, KeeperSettings};
 use windlass_server::auth::{Kind, Role, Secret, TokenSecret, session};
 use windlass_testing::eventually;
 

@@ -238,5 +238,5 @@ async fn an_invitation_that_finds_an_account_is_in_the_installations_trail() {
     let row = "select tenant_id from windlass.audit where action = 'invitation.accept' and outcome = 'denied' and target = $1";
     let database = server.queue.client().await;
     let of: Uuid = database.query_one(row, &[&made["id"].as_str().unwrap()]).await.unwrap().get(0);
-    assert_eq!(of, windlass::INSTALLATION);
+    assert_eq!(of, windlass::admin::INSTALLATION);
 }

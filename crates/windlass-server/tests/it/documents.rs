@@ -81,6 +81,9 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if path.is_symlink() {
+            continue;
+        }
         if path.is_dir() && !name.starts_with('.') && name != "target" && name != "node_modules" {
             walk(&path, found);
         } else if path.extension().is_some_and(|suffix| suffix == "md") {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tokio_postgres::Client as Database;
 use uuid::Uuid;
-use windlass::INSTALLATION;
+use windlass::admin::INSTALLATION;
 use windlass_server::auth::{Permission, Role};
 use windlass_testing::sample;
 

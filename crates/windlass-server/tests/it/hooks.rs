@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use windlass::DEFAULT_TENANT;
+use windlass::events::EventFilter;
 use windlass::webhook::Key;
-use windlass::{DEFAULT_TENANT, EventFilter};
 use windlass_server::hooks::Hooks;
 use windlass_server::http::Options;
 

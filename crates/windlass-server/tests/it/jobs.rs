@@ -1,7 +1,8 @@
 //! `/api/v1/jobs`, as seed 004 has it and as the design adds to it.
 
 use serde_json::{Value, json};
-use windlass::{Duty, Keeper, KeeperSettings, NewJob};
+use windlass::NewJob;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass_server::auth::Role;
 
 use crate::support::{Client, TestServer};

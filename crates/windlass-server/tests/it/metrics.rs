@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use windlass::{Context, Definition, Done, Duty, Failure, Handler, Keeper, KeeperSettings, NewJob, Worker};
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Worker};
 use windlass_server::auth::Role;
 use windlass_server::http::Options;
 use windlass_server::metrics;
@@ -48,18 +49,19 @@ async fn ten_thousand_tenants_do_not_make_ten_thousand_series() {
     client.batch_execute(many).await.unwrap();
     let text = server.admin.get("/metrics").await.text;
     let series = text.lines().filter(|line| line.starts_with("windlass_tenant_jobs{")).count();
-    assert_eq!(series, 21 * windlass::State::ALL.len());
+    assert_eq!(series, 21 * windlass::job::State::ALL.len());
     let plain = TestServer::start().await.admin.get("/metrics").await.text;
     assert!(!plain.contains("windlass_tenant_jobs"), "no tenant is named unless asked for");
 }
 
 struct Flaky;
 
-impl Handler for Flaky {
-    const KEY: &'static str = "flaky";
-    type Args = serde_json::Value;
+windlass_testing::payload!(FlakyArgs(serde_json::Value) = "flaky");
 
-    async fn run(&self, job: &Context, payload: serde_json::Value) -> Result<Done, Failure> {
+impl Handler for Flaky {
+    type Args = FlakyArgs;
+
+    async fn run(&self, job: &Context, FlakyArgs(payload): FlakyArgs) -> Result<Done, Failure> {
         let is_hopeless = payload["hopeless"] == true;
         if is_hopeless || job.attempt() == 1 {
             return Err(Failure::retry_after(Duration::ZERO, "as asked"));
@@ -68,7 +70,7 @@ impl Handler for Flaky {
     }
 
     fn definition(&self) -> Definition {
-        Definition::new(Self::KEY).max_attempts(2)
+        Definition::of::<FlakyArgs>().max_attempts(2)
     }
 }
 
@@ -233,7 +235,7 @@ fn promtool_accepts_the_alert_rules() {
 #[test]
 fn the_dashboard_and_the_alerts_ask_for_metrics_that_exist() {
     let known: BTreeSet<&str> =
-        windlass::METRICS.iter().chain(metrics::METRICS).map(|(name, _)| *name).collect();
+        windlass::internals::METRICS.iter().chain(metrics::METRICS).map(|(name, _)| *name).collect();
     for file in ["alerts.yml", "grafana-dashboard.json"] {
         let text = std::fs::read_to_string(deploy(file)).unwrap();
         let asked = names(&text);

@@ -226,7 +226,7 @@ fn the_codes_of_why_are_those_written_down() {
     let table = page.split("<!-- checked: why-codes -->").nth(1).unwrap();
     let written: Vec<&str> =
         table.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
-    assert_eq!(written, windlass::Reason::CODES);
+    assert_eq!(written, windlass::job::Reason::CODES);
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{Definition, NewEvent, NewJob};
+use windlass::events::NewEvent;
+use windlass::{Definition, NewJob};
 use windlass_server::auth::Role;
 
 use crate::support::{Client, TestServer};

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{Definition, Duty, Keeper, KeeperSettings, NewJob, State};
+use windlass::job::State;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::{Definition, NewJob};
 use windlass_server::auth::Role;
 
 use crate::cli::{Ran, windlass};

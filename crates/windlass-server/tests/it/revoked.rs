@@ -5,7 +5,9 @@ use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
-use windlass::{Actor, Definition, NewJob, NewSession, Reach, SessionOf};
+use windlass::admin::{Actor, Reach};
+use windlass::internals::{NewSession, SessionOf};
+use windlass::{Definition, NewJob};
 use windlass_server::auth::{JwtKeys, JwtSettings, Role, Secret};
 use windlass_server::http::Options;
 

@@ -2,7 +2,9 @@
 
 use reqwest::Method;
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, Definition, Duty, INSTALLATION};
+use windlass::admin::INSTALLATION;
+use windlass::keeper::Duty;
+use windlass::{DEFAULT_TENANT, Definition};
 
 use crate::support::TestServer;
 

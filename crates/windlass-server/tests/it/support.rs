@@ -11,7 +11,9 @@ use reqwest::{Method, StatusCode};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use uuid::Uuid;
-use windlass::{Actor, NewToken, Queue, Reach};
+use windlass::Queue;
+use windlass::admin::{Actor, Reach};
+use windlass::internals::NewToken;
 use windlass_server::auth::{Kind, Role, TokenSecret, create_admin_token};
 use windlass_server::http::{App, Options};
 use windlass_server::server::{Running, Server};
@@ -70,7 +72,7 @@ impl TestServer {
 
     pub(crate) async fn scoped_client(&self, tenant: Uuid, role: Role, scopes: Option<&[&str]>) -> Client {
         let (kind, tenant) = match role {
-            Role::SuperAdmin => (Kind::Admin, windlass::INSTALLATION),
+            Role::SuperAdmin => (Kind::Admin, windlass::admin::INSTALLATION),
             Role::Worker => (Kind::Worker, tenant),
             _ => (Kind::Api, tenant),
         };
@@ -84,7 +86,7 @@ impl TestServer {
             created_by: "test".to_owned(),
             expires_at: None,
         };
-        let actor = Actor { name: "test".to_owned(), ..Actor::default() };
+        let actor = Actor::new("test");
         let acting = self.queue.act(Reach::Everything, &actor).await.unwrap();
         acting.create_token(tenant, &token, &secret.hash()).await.unwrap();
         acting.commit().await.unwrap();

@@ -13,11 +13,12 @@ use windlass_testing::{TestQueue, eventually};
 
 struct FailsOnce;
 
-impl Handler for FailsOnce {
-    const KEY: &'static str = "fails-once";
-    type Args = Value;
+windlass_testing::payload!(FailsOnceArgs(Value) = "fails-once");
 
-    async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
+impl Handler for FailsOnce {
+    type Args = FailsOnceArgs;
+
+    async fn run(&self, job: &Context, _: FailsOnceArgs) -> Result<Done, Failure> {
         if job.attempt() == 1 {
             return Err(Failure::retry_after(std::time::Duration::ZERO, "once, with hunter22"));
         }

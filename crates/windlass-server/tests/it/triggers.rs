@@ -1,7 +1,7 @@
 //! `/api/v1/jobs/triggers` and `/api/v1/events`, as seed 004 has them and as the design adds to them.
 
 use serde_json::{Value, json};
-use windlass::{Duty, Keeper, KeeperSettings};
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 

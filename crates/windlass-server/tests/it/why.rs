@@ -166,7 +166,7 @@ async fn every_reason_there_is_can_be_brought_about_and_is_told_first_where_it_c
         asked.why(&job).await.0,
         ["tenant_suspended", "definition_inactive", "queue_paused", "no_worker_knows_key"]
     );
-    let every: BTreeSet<String> = windlass::Reason::CODES.iter().map(ToString::to_string).collect();
+    let every: BTreeSet<String> = windlass::job::Reason::CODES.iter().map(ToString::to_string).collect();
     assert_eq!(asked.seen, every, "a code that no test brings about");
 }
 

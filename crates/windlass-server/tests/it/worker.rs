@@ -113,7 +113,7 @@ async fn only_the_holder_of_the_fence_is_heard() {
     worker.post(&elsewhere, &body).await.problem(409, "lease_lost");
     worker.post(&at(&job, "complete"), &json!({"fence": "made up"})).await.problem(409, "lease_lost");
     let row = server.queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap();
-    assert_eq!(row.status, windlass::State::Running);
+    assert_eq!(row.status, windlass::job::State::Running);
     // Who may not work may not ask; who may work may do nothing else.
     for role in [Role::Viewer, Role::Operator, Role::TenantAdmin] {
         let client = server.client(DEFAULT_TENANT, role).await;

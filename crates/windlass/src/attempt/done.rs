@@ -13,7 +13,19 @@ use crate::text::json::JsonLimits;
 /// How many jobs one completion may enqueue. They are written in the same transaction as the completion, and it must stay short.
 pub(crate) const MOST_NEXT: usize = 1000;
 
-/// A run that did not fail: success, with what it leaves behind, or a wish to be run again later.
+/// The end of a run that did not fail: success, with what it leaves behind, or a request to run again later.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::{Done, NewJob};
+///
+/// let success = Done::new()
+///     .result(&serde_json::json!({ "pages": 12 }))
+///     .artifact(&serde_json::json!({ "path": "reports/7.pdf" }))
+///     .then(NewJob::new("report.send"));
+/// let not_yet = Done::snooze(Duration::from_secs(30));
+/// # let _ = (success, not_yet);
+/// ```
 #[derive(Debug, Default)]
 pub struct Done {
     pub(crate) result: Option<String>,
@@ -26,6 +38,7 @@ pub struct Done {
 }
 
 impl Done {
+    /// Success, without a result.
     pub fn new() -> Self {
         Self::default()
     }
@@ -47,8 +60,8 @@ impl Done {
     /// A job to enqueue in the same statement that records this success: both or neither. One success may enqueue up to 1,000
     /// jobs; with more, or if one of them is refused (the tenant's quota is full, the definition is gone), the attempt fails.
     #[must_use]
-    pub fn then(mut self, job: NewJob) -> Self {
-        self.next.push(job);
+    pub fn then(mut self, job: impl Into<NewJob>) -> Self {
+        self.next.push(job.into());
         self
     }
 
@@ -73,7 +86,20 @@ fn storable(value: &impl Serialize) -> String {
     text::storable_json(value, &JsonLimits::default())
 }
 
-/// A run that failed, and what that means for the job.
+/// The end of a run that failed, and what that means for the job.
+///
+/// Any error converts into a failure that is retried, so `?` works in a handler.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::Failure;
+///
+/// let again = Failure::retry("the disk is full");
+/// let later = Failure::retry_after(Duration::from_secs(300), "rate limited");
+/// let never = Failure::permanent("the account was closed");
+/// let converted = Failure::from(std::io::Error::other("connection reset"));
+/// # let _ = (again, later, never, converted);
+/// ```
 #[derive(Debug)]
 pub struct Failure {
     pub(crate) error: String,

@@ -98,7 +98,7 @@ fn is_plain_success(result: &RunResult) -> bool {
         && result.done.next.is_empty()
 }
 
-fn budget_of(budget: &Budget, policies: &Policies, ran: Duration) -> Budget {
+pub(crate) fn budget_of(budget: &Budget, policies: &Policies, ran: Duration) -> Budget {
     Budget {
         max_lost: policies.max_lost,
         max_snoozes: policies.max_snoozes,

@@ -23,7 +23,11 @@ pub(crate) struct Known {
 impl Known {
     /// As it stands in the database now.
     pub(crate) async fn read(database: &Database, key: &str) -> Result<Self> {
-        let policies = store::definition::policies(database, key).await?;
+        Self::of(store::definition::policies(database, key).await?)
+    }
+
+    /// From policies that were read.
+    pub(crate) fn of(policies: Policies) -> Result<Self> {
         let validator = definition::validator(&policies.arg_schema.to_string())?;
         let rules = Rules::of(&policies.redaction)?;
         Ok(Self { policies: Arc::new(policies), validator, rules })

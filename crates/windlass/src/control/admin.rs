@@ -49,6 +49,7 @@ impl Acting {
         Ok(changed)
     }
 
+    /// Returns one definition.
     pub async fn definition(&self, id: Uuid) -> Result<Value> {
         store::manage::definition(&self.session, id).await?.ok_or(Error::Unknown { what: "definition" })
     }
@@ -61,10 +62,12 @@ impl Acting {
         Ok(made)
     }
 
+    /// Returns one tenant.
     pub async fn tenant_record(&self, id: Uuid) -> Result<Tenant> {
         store::manage::tenant(&self.session, id).await?.ok_or(Error::Unknown { what: "tenant" })
     }
 
+    /// Changes the given fields of a tenant.
     pub async fn change_tenant(&self, id: Uuid, fields: &Fields) -> Result<Tenant> {
         self.set_tenant(Action::TenantChange, id, fields).await
     }
@@ -114,6 +117,7 @@ impl Acting {
         Ok(step)
     }
 
+    /// Returns the members of a tenant.
     pub async fn members(&self, tenant: Uuid) -> Result<Vec<Member>> {
         store::manage::members(&self.session, tenant).await
     }
@@ -141,6 +145,7 @@ impl Looking {
         store::manage::definitions(&self.session).await
     }
 
+    /// Returns one definition.
     pub async fn definition(&self, id: Uuid) -> Result<Value> {
         store::manage::definition(&self.session, id).await?.ok_or(Error::Unknown { what: "definition" })
     }
@@ -162,14 +167,17 @@ impl Looking {
         store::manage::count_tenants(&self.session, &text).await
     }
 
+    /// Returns one tenant.
     pub async fn tenant_record(&self, id: Uuid) -> Result<Tenant> {
         store::manage::tenant(&self.session, id).await?.ok_or(Error::Unknown { what: "tenant" })
     }
 
+    /// Returns the members of a tenant.
     pub async fn members(&self, tenant: Uuid) -> Result<Vec<Member>> {
         store::manage::members(&self.session, tenant).await
     }
 
+    /// Returns the workers.
     pub async fn workers(&self) -> Result<Vec<WorkerRecord>> {
         store::manage::workers(&self.session).await
     }
@@ -185,12 +193,14 @@ impl Looking {
     }
 }
 
+#[doc(hidden)]
 impl Queue {
     /// A person by their address, for signing in.
     pub async fn account(&self, email: &str) -> Result<Option<Account>> {
         store::manage::account(self.database(), email).await
     }
 
+    /// Returns the session with this hash.
     pub async fn session_of(&self, hash: &[u8]) -> Result<Option<SignedIn>> {
         store::manage::session(self.database(), hash).await
     }
@@ -202,6 +212,7 @@ impl Queue {
     }
 }
 
+#[doc(hidden)]
 impl Acting {
     /// Begins a session. False: the password is another one by now, or the account or the token has ended.
     pub async fn create_session(&self, new: &NewSession<'_>) -> Result<bool> {

@@ -28,6 +28,7 @@ use crate::text::redact::{self, PLACEHOLDER};
 /// A job that was enqueued, and since when it is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
+    /// The id and state of the job.
     pub enqueued: Enqueued,
     /// None if it was purged.
     pub queued_at: Option<Timestamp>,
@@ -64,6 +65,7 @@ pub(crate) const MOST_AT_ONCE: u16 = 1000;
 
 impl Queue {
     /// Checks a caller's job and finds its route. Call it before [`Queue::act`], never while a transaction is open.
+    #[doc(hidden)]
     pub async fn check_job<'a>(&self, job: &'a NewJob) -> Result<CheckedJob<'a>> {
         refuse_hidden(job)?;
         Ok(CheckedJob { job, route: checked_route(self, job).await? })
@@ -71,6 +73,7 @@ impl Queue {
 
     /// Enqueues one job of a caller's and writes it into the audit trail, in one statement if the job has no guard; together with
     /// others if many callers wait for a connection.
+    #[doc(hidden)]
     pub async fn enqueue_as(&self, tenant: Uuid, actor: &Actor, job: &NewJob) -> Result<Placed> {
         let checked = self.check_job(job).await?;
         if let Plan::Plain(routed) = plan(self, &checked.route, job)? {
@@ -113,6 +116,7 @@ fn enqueued_act(id: Uuid, definition_key: &str, state: Option<State>) -> Act {
 
 impl Acting {
     /// Enqueues one job. The tenant is this transaction's.
+    #[doc(hidden)]
     pub async fn enqueue(&self, checked: &CheckedJob<'_>) -> Result<Placed> {
         let CheckedJob { job, route } = checked;
         let enqueued = match plan(&self.queue, route, job)? {
@@ -136,6 +140,7 @@ impl Acting {
 
     /// Enqueues many, each with its own answer: what is refused does not keep the others out. Plain jobs go in one statement;
     /// those with keys go one by one, each behind a savepoint.
+    #[doc(hidden)]
     pub async fn enqueue_each(&self, jobs: &[CheckedJob<'_>]) -> Result<Vec<Result<Placed>>> {
         let mut answers: Vec<Option<Result<Enqueued>>> = vec![None; jobs.len()];
         let mut plain = Vec::new();
@@ -182,7 +187,7 @@ impl Acting {
         Ok(answers.into_iter().flatten().map(|answer| answer.map(placed)).collect())
     }
 
-    /// A job that had ended before is left as it is, and nothing is recorded.
+    /// Cancels a job. A job that had ended before is left as it is, and nothing is recorded.
     pub async fn cancel(&self, job: Uuid) -> Result<Canceled> {
         let tenant = self.tenant(job)?;
         let answer = store::job::cancel_as(&self.session, tenant, job, &self.actor).await?;

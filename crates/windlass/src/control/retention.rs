@@ -22,11 +22,15 @@ const EVENTS: &str = "event";
 
 /// What a hold keeps.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HoldOn {
+    /// One job.
     Job(Uuid),
     /// Every job of a subject, those to come included.
     Subject {
+        /// The type of the entity.
         kind: String,
+        /// The id of the entity.
         id: String,
     },
     /// Everything of the tenant.
@@ -160,6 +164,7 @@ impl Looking {
         store::retention::rules(&self.session, self.reach.owner()).await
     }
 
+    /// Returns the legal holds.
     pub async fn holds(&self) -> Result<Vec<LegalHold>> {
         store::retention::holds(&self.session, self.reach.owner(), None).await
     }

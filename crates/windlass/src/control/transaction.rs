@@ -98,6 +98,7 @@ impl Acting {
     /// done again. A key of another request is [`crate::Error::RequestKeyTaken`].
     ///
     /// `named`: the tenant that the request is about, where the transaction reaches further than one.
+    #[doc(hidden)]
     pub async fn remember_request(
         &self,
         named: Option<Uuid>,
@@ -108,6 +109,7 @@ impl Acting {
     }
 
     /// What to answer when the request comes again.
+    #[doc(hidden)]
     pub async fn answer_request(
         &self,
         named: Option<Uuid>,
@@ -148,6 +150,7 @@ impl Looking {
         Ok(Page { jobs: shown(jobs), next, searched: None })
     }
 
+    /// Returns one job.
     pub async fn job(&self, tenant: Uuid, id: Uuid) -> Result<Option<Job>> {
         Ok(shown(store::list::jobs_in(&self.session, tenant, &[id]).await?).pop())
     }

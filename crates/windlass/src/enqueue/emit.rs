@@ -6,13 +6,25 @@ use crate::model::event::{Emitted, NewEvent};
 use crate::queue::Queue;
 use crate::store;
 
-/// Emits in the caller's own transaction (or on a bare client): it happened if and only if that commits.
-pub async fn emit<C: tokio_postgres::GenericClient + Sync>(client: &C, event: &NewEvent) -> Result<Emitted> {
+/// Emits in the caller's own transaction (or on a bare client): the event happened if and only if the transaction commits.
+pub async fn emit_in<C: tokio_postgres::GenericClient + Sync>(
+    client: &C,
+    event: &NewEvent,
+) -> Result<Emitted> {
     store::event::emit_on(client, event, event.checked()?).await
 }
 
 impl Queue {
-    /// Emits one event and answers once it is durable.
+    /// Emits one event and returns once it is durable.
+    ///
+    /// ```no_run
+    /// # async fn example(queue: &windlass::Queue) -> windlass::Result<()> {
+    /// use windlass::events::NewEvent;
+    ///
+    /// queue.emit(&NewEvent::new("folder.updated").payload(&serde_json::json!({ "folder": 7 }))).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn emit(&self, event: &NewEvent) -> Result<Emitted> {
         store::event::emit_of(self.database(), event, event.checked()?).await
     }

@@ -26,11 +26,15 @@ pub const AGEING: Duration = Duration::from_secs(1);
 /// One stream of jobs in order: a (queue, definition, tenant, priority), interned as a number. A lower priority goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lane {
+    /// The number of the lane.
     pub id: i32,
+    /// Its tenant.
     pub tenant: Uuid,
+    /// Its priority.
     pub priority: i16,
 }
 
+/// Chooses which lanes to ask next, in turn.
 #[derive(Debug, Default)]
 pub struct Fair {
     lanes: HashMap<i32, KnownLane>,
@@ -46,6 +50,7 @@ pub struct Fair {
 }
 
 impl Fair {
+    /// Without lanes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -65,6 +70,7 @@ impl Fair {
         }
     }
 
+    /// Forgets a lane.
     pub fn remove_lane(&mut self, id: i32) {
         self.deactivate(id);
         let Some(KnownLane { lane, .. }) = self.lanes.remove(&id) else { return };
@@ -117,10 +123,12 @@ impl Fair {
         }
     }
 
+    /// Returns whether the lane has work.
     pub fn is_active(&self, id: i32) -> bool {
         self.lanes.get(&id).is_some_and(|known| known.is_active)
     }
 
+    /// Returns whether any lane has work.
     pub fn has_active_lanes(&self) -> bool {
         !self.ranking.is_empty()
     }

@@ -37,10 +37,12 @@ impl Schedule {
         Ok(Self { cron: Cron::parse(cron_expr)?, zone: zone(timezone)? })
     }
 
+    /// Returns the cron expression.
     pub fn cron(&self) -> &Cron {
         &self.cron
     }
 
+    /// Returns the time zone.
     pub fn zone(&self) -> &TimeZone {
         &self.zone
     }

@@ -1,21 +1,42 @@
 //! What a kind of job is: its key, its arguments' schema and its policies. Registering a handler creates or updates its
 //! definition; a job may tighten some of the policies.
 
+mod policies;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jsonschema::Validator;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::model::job::backoff::Backoff;
-use crate::model::job::settle::{OnLost, OnTimeout, RetryPolicy};
+use crate::model::job::settle::{OnLost, OnTimeout};
 use crate::model::job::state::State;
 use crate::model::job::unique::Unique;
+use crate::model::new_job::JobArgs;
 use crate::text::redact::Redaction;
 
-/// A definition as code declares it. What is not set keeps its value in the database, or the default.
+pub(crate) use policies::Policies;
+
+/// A kind of job as code declares it. What is not set keeps its value in the database, or the default.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::Definition;
+/// use windlass::job::{OnLost, OnTimeout, State};
+///
+/// let definition = Definition::new("invoice.send")
+///     .queue("mail")
+///     .max_attempts(10)
+///     .timeout(Duration::from_secs(30), OnTimeout::Retry)
+///     .on_lost(OnLost::Fail);
+/// # let _ = definition;
+/// ```
+///
+/// A handler declares its definition with [`Handler::definition`](crate::Handler::definition). A process that only enqueues can
+/// declare one with [`Queue::define`](crate::Queue::define).
 #[derive(Debug, Clone, Serialize)]
 pub struct Definition {
     pub(crate) key: String,
@@ -34,7 +55,7 @@ pub struct Definition {
     #[serde(skip_serializing_if = "Option::is_none")]
     on_lost: Option<OnLost>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_attempts: Option<u16>,
+    pub(crate) max_attempts: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_lost: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +77,20 @@ pub struct Definition {
 }
 
 impl Definition {
+    /// The definition of a payload type: its key, and its JSON Schema.
+    pub fn of<A: JobArgs>() -> Self {
+        Self::new(A::KEY).with_schema_of::<A>()
+    }
+
+    /// The same with the schema of a payload type, unless it has one.
+    pub(crate) fn with_schema_of<A: JobArgs>(self) -> Self {
+        if self.arg_schema.is_some() {
+            return self;
+        }
+        self.arg_schema(schemars::schema_for!(A).to_value())
+    }
+
+    /// A definition with this key. Its payload can be any JSON until [`Self::arg_schema`] restricts it.
     pub fn new(key: impl Into<String>) -> Self {
         Self {
             key: key.into(),
@@ -79,6 +114,7 @@ impl Definition {
         }
     }
 
+    /// Sets the description shown to people.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
@@ -92,12 +128,14 @@ impl Definition {
         self
     }
 
+    /// Sets the queue of its jobs (default `default`).
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
         self
     }
 
+    /// Sets the priority of its jobs, from 0 to 1000 (default 100); lower numbers run first.
     #[must_use]
     pub fn priority(mut self, priority: i16) -> Self {
         self.priority = Some(priority);
@@ -119,6 +157,7 @@ impl Definition {
         self
     }
 
+    /// Sets the most failures before a job is a dead letter.
     #[must_use]
     pub fn max_attempts(mut self, most: u16) -> Self {
         self.max_attempts = Some(most);
@@ -132,6 +171,7 @@ impl Definition {
         self
     }
 
+    /// Sets the most snoozes before a job is a dead letter.
     #[must_use]
     pub fn max_snoozes(mut self, most: u16) -> Self {
         self.max_snoozes = Some(most);
@@ -152,12 +192,14 @@ impl Definition {
         self
     }
 
+    /// Sets the rule that computes the delay before a retry.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = Some(backoff);
         self
     }
 
+    /// Sets how long a dedupe key is held.
     #[must_use]
     pub fn uniqueness(mut self, unique: Unique) -> Self {
         self.uniqueness = Some(unique);
@@ -186,6 +228,7 @@ impl Definition {
         self
     }
 
+    /// Returns the key.
     pub fn key(&self) -> &str {
         &self.key
     }
@@ -253,49 +296,6 @@ fn is_key(text: &str) -> bool {
     is_first
         && text.len() <= 200
         && letters.all(|letter| letter.is_ascii_alphanumeric() || b"._:/-".contains(&letter))
-}
-
-/// What a worker needs to know of a definition while it runs its jobs.
-#[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Policies {
-    pub(crate) timeout_seconds: u64,
-    pub(crate) max_lost: i16,
-    pub(crate) max_snoozes: i32,
-    #[serde(default, deserialize_with = "readable_backoff")]
-    backoff: Backoff,
-    on_timeout: OnTimeout,
-    on_lost: OnLost,
-    pub(crate) arg_schema: Value,
-    #[serde(default)]
-    pub(crate) redaction: Redaction,
-}
-
-/// As the database's own defaults have it.
-impl Default for Policies {
-    fn default() -> Self {
-        Self {
-            timeout_seconds: 3600,
-            max_lost: 3,
-            max_snoozes: 1000,
-            backoff: Backoff::default(),
-            on_timeout: OnTimeout::Retry,
-            on_lost: OnLost::Retry,
-            arg_schema: Value::Bool(true),
-            redaction: Redaction::default(),
-        }
-    }
-}
-
-/// A backoff that was stored before it was checked is the default one, so that its jobs can still end.
-fn readable_backoff<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Backoff, D::Error> {
-    let stored = Value::deserialize(from)?;
-    Ok(serde_json::from_value(stored).unwrap_or_default())
-}
-
-impl Policies {
-    pub(crate) fn retry(&self) -> RetryPolicy {
-        RetryPolicy { backoff: self.backoff, on_timeout: self.on_timeout, on_lost: self.on_lost }
-    }
 }
 
 /// Keywords that refuse nothing.

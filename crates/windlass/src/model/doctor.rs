@@ -10,6 +10,7 @@ pub(crate) use judge::judge;
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Severity {
     /// As it should be.
     Fine,
@@ -20,6 +21,7 @@ pub enum Severity {
 }
 
 impl Severity {
+    /// Returns the name used in SQL, JSON and logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -34,8 +36,11 @@ impl Severity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
+    /// The name of the check.
     pub check: &'static str,
+    /// How serious it is.
     pub severity: Severity,
+    /// What was found.
     pub found: String,
     /// What to do, where something is to be done.
     pub advice: Option<String>,

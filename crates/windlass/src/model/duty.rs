@@ -2,22 +2,36 @@
 
 /// A thing the keeper does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Duty {
+    /// Queues scheduled jobs that are due.
     Promote,
+    /// Fires schedules that are due.
     Schedule,
+    /// Starts the triggers of emitted events.
     Dispatch,
+    /// Takes jobs from workers whose lease expired.
     Reap,
+    /// Ends jobs that are past their deadline.
     Expire,
+    /// Releases jobs whose dependencies have ended.
     Unblock,
+    /// Adds up the counters.
     Fold,
+    /// Deletes what no retention rule keeps.
     Prune,
+    /// Chains new rows of the audit trail.
     Seal,
+    /// Deletes the data of deleted tenants.
     PurgeTenants,
+    /// Creates partitions ahead of time and drops empty ones.
     Partition,
+    /// Adds up what happened, for the charts.
     Sample,
 }
 
 impl Duty {
+    /// Every duty.
     pub const ALL: [Self; 12] = [
         Self::Promote,
         Self::Schedule,
@@ -33,6 +47,7 @@ impl Duty {
         Self::Sample,
     ];
 
+    /// Returns the name used in SQL, JSON and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Promote => "promote",

@@ -71,6 +71,7 @@ impl NewEvent {
         self
     }
 
+    /// Records the user who caused the event.
     #[must_use]
     pub fn created_by(mut self, user: Uuid) -> Self {
         self.created_by = Some(user);
@@ -108,8 +109,11 @@ impl NewEvent {
 
 /// What an emit answers: always an event's id, and whether that event was there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Emitted {
+    /// The id of the event.
     pub id: Uuid,
+    /// Whether an earlier event has this dedupe id; `id` is that event's.
     pub is_duplicate: bool,
 }
 
@@ -126,14 +130,55 @@ pub(crate) struct Pending {
 
 /// Which events of a tenant, newest first.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct EventFilter {
+    /// Only events with this name.
     pub name: Option<String>,
     /// The last id of the page before.
     pub older_than: Option<Uuid>,
     /// Only those at which a trigger failed.
     pub only_failed: bool,
+    /// The most events to return.
     pub limit: u16,
+    /// How many matching events to skip.
     pub offset: u32,
+}
+
+impl EventFilter {
+    /// Only events with this name.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// Only events before this one; the last id of the previous page.
+    #[must_use]
+    pub fn older_than(mut self, id: Uuid) -> Self {
+        self.older_than = Some(id);
+        self
+    }
+
+    /// Only events at which a trigger failed.
+    #[must_use]
+    pub fn only_failed(mut self, only_failed: bool) -> Self {
+        self.only_failed = only_failed;
+        self
+    }
+
+    /// The most events to return (default 50).
+    #[must_use]
+    pub fn limit(mut self, most: u16) -> Self {
+        self.limit = most;
+        self
+    }
+
+    /// How many matching events to skip.
+    #[must_use]
+    pub fn offset(mut self, events: u32) -> Self {
+        self.offset = events;
+        self
+    }
 }
 
 impl Default for EventFilter {

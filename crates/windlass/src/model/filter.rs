@@ -20,6 +20,16 @@ const LONGEST_RECORDED: usize = 500;
 /// How far a job's id may be from its creation: ids are made by clocks that differ a little from the database's.
 const ID_SLACK: SignedDuration = SignedDuration::from_hours(24);
 
+/// Selects jobs of one tenant, for [`Queue::list`](crate::Queue::list) and the operations on many jobs.
+///
+/// ```
+/// use windlass::DEFAULT_TENANT;
+/// use windlass::job::{Filter, State};
+///
+/// let filter = Filter::new(DEFAULT_TENANT).state(State::Failed).queue("mail").tag("invoice").limit(20);
+/// # let _ = filter;
+/// ```
+///
 /// Jobs of one tenant that fit every condition given. Ordered by id, newest first; queued jobs that are asked for by their
 /// state alone, or by state, definition, queue, source and time, come in the order of the line, the last in line first.
 #[derive(Debug, Clone)]
@@ -67,30 +77,35 @@ impl Filter {
         }
     }
 
+    /// Only jobs in this state.
     #[must_use]
     pub fn state(mut self, state: State) -> Self {
         self.state = Some(state);
         self
     }
 
+    /// Only jobs of this definition.
     #[must_use]
     pub fn definition_key(mut self, key: impl Into<String>) -> Self {
         self.definition_key = Some(key.into());
         self
     }
 
+    /// Only jobs of this queue.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(queue.into());
         self
     }
 
+    /// Only jobs from this source.
     #[must_use]
     pub fn source(mut self, source: Source) -> Self {
         self.source = Some(source);
         self
     }
 
+    /// Only jobs about this subject.
     #[must_use]
     pub fn subject(mut self, kind: impl Into<String>, id: impl Into<String>) -> Self {
         self.subject_type = Some(kind.into());
@@ -98,18 +113,21 @@ impl Filter {
         self
     }
 
+    /// Only jobs with this tag.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tag = Some(tag.into());
         self
     }
 
+    /// Only jobs with this correlation id.
     #[must_use]
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
         self.correlation_id = Some(id.into());
         self
     }
 
+    /// Only these jobs.
     #[must_use]
     pub fn ids(mut self, ids: impl IntoIterator<Item = Uuid>) -> Self {
         self.ids = Some(ids.into_iter().collect());

@@ -5,7 +5,7 @@ pub mod state;
 
 pub mod settle;
 
-pub mod backoff;
+pub(crate) mod backoff;
 pub(crate) mod claimed;
 
-pub mod unique;
+pub(crate) mod unique;

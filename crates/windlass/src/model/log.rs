@@ -11,14 +11,18 @@ use crate::error::{Error, Result};
 /// Where text came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum LogStream {
+    /// The standard output of a command.
     Stdout,
+    /// The standard error of a command.
     Stderr,
     /// What a handler or a pull worker logged, and remarks of the worker itself.
     Log,
 }
 
 impl LogStream {
+    /// Returns the name used in SQL, JSON and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
@@ -47,9 +51,20 @@ impl LogStream {
 
 /// A place in a job's log; the default is before its beginning. Written as `attempt.chunk`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct LogPosition {
+    /// The number of the attempt.
     pub attempt: i32,
+    /// The number of the chunk within the attempt.
     pub chunk: i32,
+}
+
+impl LogPosition {
+    /// A position in the log of one attempt.
+    #[must_use]
+    pub const fn new(attempt: i32, chunk: i32) -> Self {
+        Self { attempt, chunk }
+    }
 }
 
 impl fmt::Display for LogPosition {
@@ -71,11 +86,16 @@ impl FromStr for LogPosition {
 
 /// Some text of one attempt. Clean of secrets and control characters; not always a whole line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct LogChunk {
+    /// Where the chunk is in the log.
     #[serde(serialize_with = "as_text")]
     pub position: LogPosition,
+    /// Which stream wrote it.
     pub stream: LogStream,
+    /// When it was written.
     pub at: Timestamp,
+    /// The text.
     pub text: String,
 }
 
@@ -85,7 +105,9 @@ fn as_text<S: serde::Serializer>(position: &LogPosition, to: S) -> Result<S::Ok,
 
 /// What comes after a position.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct LogPage {
+    /// The chunks, in order.
     pub chunks: Vec<LogChunk>,
     /// Where to go on.
     pub next: LogPosition,

@@ -1,23 +1,35 @@
 //! The description of a job to be: a definition's key, a payload, and what differs from the definition's policies.
 
+mod args;
+mod chain;
 mod check;
+mod options;
+mod policy;
 pub(crate) mod read;
+
+pub use args::{AsJob, JobArgs};
+pub(crate) use chain::ChainedJob;
+pub(crate) use options::JobOptions;
+pub use policy::{IfUnmet, Source};
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
 use crate::model::job::state::State;
 use crate::model::job::unique::Unique;
+use crate::text::hex;
 use crate::text::json::{self, JsonLimits};
 
-/// What an enqueue answers: always a job's id, and whether that job was there before.
+/// What an enqueue returns: the id of a job, and whether that job existed before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Enqueued {
+    /// The id of the job.
     pub id: Uuid,
     /// None if the job that holds the key was purged: the key outlives it, and the job is not made again.
     pub state: Option<State>,
@@ -25,7 +37,22 @@ pub struct Enqueued {
     pub is_duplicate: bool,
 }
 
-/// A job to be: a definition's key, a payload, and what differs from the definition's policies.
+/// A job to enqueue: a definition's key, a payload, and what differs from the definition's policies.
+///
+/// [`JobArgs::job`] creates one from a typed payload. [`NewJob::new`] is for keys that are only known at run time.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::NewJob;
+///
+/// let job = NewJob::new("resize")
+///     .payload(&serde_json::json!({ "image": 7, "width": 640 }))
+///     .priority(10)
+///     .delay(Duration::from_secs(60))
+///     .subject("image", "7")
+///     .tag("upload");
+/// # let _ = job;
+/// ```
 #[derive(Debug, Clone)]
 pub struct NewJob {
     pub(crate) definition_key: String,
@@ -34,6 +61,7 @@ pub struct NewJob {
 }
 
 impl NewJob {
+    /// A job of the definition with this key, with an empty object as its payload.
     pub fn new(definition_key: impl Into<String>) -> Self {
         Self {
             definition_key: definition_key.into(),
@@ -48,6 +76,7 @@ impl NewJob {
         self.payload = serde_json::to_string(payload)
             .map_err(|error| Error::refused("payload", format!("cannot be serialised: {error}")))
             .and_then(checked);
+        self.derive_dedupe_key();
         self
     }
 
@@ -55,40 +84,8 @@ impl NewJob {
     #[must_use]
     pub fn payload_json(mut self, payload: impl Into<String>) -> Self {
         self.payload = checked(payload.into());
+        self.derive_dedupe_key();
         self
-    }
-
-    /// The same as named arguments of the SQL door: how a finishing job asks for its next ones.
-    pub(crate) fn as_link(&self) -> ChainedJob<'_> {
-        let options = &self.options;
-        let mut named = serde_json::json!({
-            "definition_key": self.definition_key,
-            "queue": options.queue,
-            "priority": options.priority,
-            "scheduled_for": options.scheduled_for,
-            "delay": options.delay.map(|delay| format!("{} seconds", delay.as_secs_f64())),
-            "dedupe_key": options.dedupe_key,
-            "uniqueness": options.unique,
-            "idempotency_key": options.idempotency_key,
-            "ordering_key": options.ordering_key,
-            "depends_on": (!options.depends_on.is_empty()).then_some(&options.depends_on),
-            "if_unmet": options.if_unmet.map(IfUnmet::as_str),
-            "subject_type": options.subject_type,
-            "subject_id": options.subject_id,
-            "tags": (!options.tags.is_empty()).then_some(&options.tags),
-            "correlation_id": options.correlation_id,
-            "source_ref": options.source_ref,
-            "max_attempts": options.max_attempts,
-            "deadline": options.deadline,
-            "created_by": options.created_by,
-            "trace": options.trace,
-            "job_id": options.id,
-        });
-        if let Some(fields) = named.as_object_mut() {
-            fields.retain(|_, value| !value.is_null());
-        }
-        let payload = self.payload_text().ok().and_then(|text| serde_json::from_str(text).ok());
-        ChainedJob { named, payload }
     }
 
     pub(crate) fn payload_text(&self) -> Result<&str> {
@@ -105,6 +102,7 @@ impl NewJob {
         self
     }
 
+    /// Sets the queue, if not the definition's.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.options.queue = Some(queue.into());
@@ -136,6 +134,7 @@ impl NewJob {
     #[must_use]
     pub fn dedupe_key(mut self, key: impl Into<String>) -> Self {
         self.options.dedupe_key = Some(key.into());
+        self.options.is_keyed_by_payload = false;
         self
     }
 
@@ -144,6 +143,35 @@ impl NewJob {
     pub fn unique(mut self, unique: Unique) -> Self {
         self.options.unique = Some(unique);
         self
+    }
+
+    /// At most one job with this definition and this payload is accepted within this time; a duplicate returns the first job.
+    ///
+    /// The dedupe key is a digest of the definition's key and the payload, unless [`Self::dedupe_key`] sets another.
+    ///
+    /// ```
+    /// # use windlass::NewJob;
+    /// use std::time::Duration;
+    ///
+    /// let reminder = NewJob::new("remind").unique_for(Duration::from_secs(60));
+    /// # let _ = reminder;
+    /// ```
+    #[must_use]
+    pub fn unique_for(mut self, window: Duration) -> Self {
+        self.options.unique = Some(Unique::Window(window));
+        self.options.is_keyed_by_payload |= self.options.dedupe_key.is_none();
+        self.derive_dedupe_key();
+        self
+    }
+
+    fn derive_dedupe_key(&mut self) {
+        if let (true, Ok(payload)) = (self.options.is_keyed_by_payload, &self.payload) {
+            let mut digest = Sha256::new();
+            digest.update(self.definition_key.as_bytes());
+            digest.update([0]);
+            digest.update(payload.as_bytes());
+            self.options.dedupe_key = Some(format!("payload:{}", hex(&digest.finalize())));
+        }
     }
 
     /// The same request sent again answers with the same job; another job under the same key is refused.
@@ -182,6 +210,7 @@ impl NewJob {
         self
     }
 
+    /// Adds a tag; may be called several times.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.options.tags.push(tag.into());
@@ -195,6 +224,7 @@ impl NewJob {
         self
     }
 
+    /// Sets where the job comes from, and what that refers to.
     #[must_use]
     pub fn source(mut self, source: Source, reference: Option<String>) -> Self {
         self.options.source = source;
@@ -202,6 +232,7 @@ impl NewJob {
         self
     }
 
+    /// Sets the most failures before the job is a dead letter.
     #[must_use]
     pub fn max_attempts(mut self, most: u16) -> Self {
         self.options.max_attempts = Some(i32::from(most));
@@ -215,6 +246,7 @@ impl NewJob {
         self
     }
 
+    /// Records the user who enqueued the job.
     #[must_use]
     pub fn created_by(mut self, user: Uuid) -> Self {
         self.options.created_by = Some(user);
@@ -236,162 +268,6 @@ impl NewJob {
     }
 }
 
-/// Where a job comes from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Source {
-    #[default]
-    Manual,
-    Event,
-    Schedule,
-    System,
-}
-
-impl Source {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Manual => "manual",
-            Self::Event => "event",
-            Self::Schedule => "schedule",
-            Self::System => "system",
-        }
-    }
-
-    /// The stored number; never reused.
-    pub(crate) const fn code(self) -> i16 {
-        match self {
-            Self::Manual => 1,
-            Self::Event => 2,
-            Self::Schedule => 3,
-            Self::System => 4,
-        }
-    }
-}
-
-/// What becomes of a waiting job when one it waits for ends without success.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IfUnmet {
-    /// It is canceled. The default for `depends_on`.
-    Cancel,
-    /// It runs all the same.
-    Run,
-    /// It goes on waiting, for an operator's retry. The default for `ordering_key`.
-    Wait,
-}
-
-impl IfUnmet {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cancel => "cancel",
-            Self::Run => "run",
-            Self::Wait => "wait",
-        }
-    }
-}
-
 fn checked(text: String) -> Result<String> {
     json::checked(text, &JsonLimits::default()).map_err(|refused| Error::json("payload", refused))
-}
-
-/// A new job as a finishing one asks for it.
-#[derive(Serialize)]
-pub(crate) struct ChainedJob<'a> {
-    #[serde(flatten)]
-    named: serde_json::Value,
-    /// As it was written: parsing it would round its large numbers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<&'a RawValue>,
-}
-
-/// Everything optional about a new job.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct JobOptions {
-    pub(crate) id: Option<Uuid>,
-    pub(crate) tenant: Option<Uuid>,
-    pub(crate) queue: Option<String>,
-    pub(crate) priority: Option<i32>,
-    pub(crate) scheduled_for: Option<Timestamp>,
-    pub(crate) delay: Option<Duration>,
-    pub(crate) dedupe_key: Option<String>,
-    pub(crate) unique: Option<Unique>,
-    pub(crate) idempotency_key: Option<String>,
-    pub(crate) ordering_key: Option<String>,
-    pub(crate) depends_on: Vec<Uuid>,
-    pub(crate) if_unmet: Option<IfUnmet>,
-    pub(crate) subject_type: Option<String>,
-    pub(crate) subject_id: Option<String>,
-    pub(crate) tags: Vec<String>,
-    pub(crate) correlation_id: Option<String>,
-    pub(crate) source: Source,
-    pub(crate) source_ref: Option<String>,
-    pub(crate) max_attempts: Option<i32>,
-    pub(crate) deadline: Option<Timestamp>,
-    pub(crate) parent_id: Option<Uuid>,
-    pub(crate) created_by: Option<Uuid>,
-    pub(crate) trace: Option<String>,
-}
-
-impl JobOptions {
-    pub(crate) fn needs_a_guard(&self) -> bool {
-        self.scheduled_for.is_some()
-            || self.delay.is_some()
-            || self.dedupe_key.is_some()
-            || self.idempotency_key.is_some()
-            || self.ordering_key.is_some()
-            || self.deadline.is_some()
-            || !self.depends_on.is_empty()
-    }
-
-    fn has_no_extra(&self) -> bool {
-        self.source == Source::Manual
-            && self.tags.is_empty()
-            && self.created_by.is_none()
-            && self.parent_id.is_none()
-            && self.source_ref.is_none()
-            && self.correlation_id.is_none()
-            && self.subject_type.is_none()
-            && self.subject_id.is_none()
-            && self.trace.is_none()
-    }
-
-    /// The columns that most jobs leave empty, as one JSON object, or nothing at all.
-    pub(crate) fn extra(&self) -> Option<String> {
-        if self.has_no_extra() {
-            return None;
-        }
-        let extra = ExtraOptions {
-            source: (self.source != Source::Manual).then(|| self.source.as_str()),
-            created_by: self.created_by,
-            parent_id: self.parent_id,
-            source_ref: self.source_ref.as_deref(),
-            correlation_id: self.correlation_id.as_deref(),
-            subject_type: self.subject_type.as_deref(),
-            subject_id: self.subject_id.as_deref(),
-            trace: self.trace.as_deref(),
-            tags: (!self.tags.is_empty()).then_some(&self.tags),
-        };
-        let text = serde_json::to_string(&extra).ok()?;
-        (text != "{}").then_some(text)
-    }
-}
-
-#[derive(Serialize)]
-struct ExtraOptions<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    created_by: Option<Uuid>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parent_id: Option<Uuid>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    source_ref: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    correlation_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    subject_id: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    trace: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tags: Option<&'a Vec<String>>,
 }

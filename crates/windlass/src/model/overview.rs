@@ -11,20 +11,30 @@ use super::record::Counts;
 
 /// Jobs by status, and how long the oldest has waited.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Summary {
+    /// Jobs that are queued.
     pub queued: i64,
+    /// Jobs that are running.
     pub running: i64,
+    /// Jobs that are scheduled.
     pub scheduled: i64,
+    /// Jobs that are blocked.
     pub blocked: i64,
+    /// Jobs that succeeded.
     pub succeeded: i64,
+    /// Jobs that failed permanently.
     pub failed: i64,
+    /// Jobs that are dead letters.
     pub dead_letter: i64,
+    /// Jobs that were canceled.
     pub canceled: i64,
     /// How long the job that has been queued longest could have run; none, if none is queued.
     pub oldest_queued_age_seconds: Option<f64>,
 }
 
 impl Summary {
+    /// Returns the number of jobs in a state.
     pub fn of(&self, state: State) -> i64 {
         match state {
             State::Queued => self.queued,
@@ -72,13 +82,18 @@ impl Summary {
 
 /// The whole, and its parts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Overview {
     /// What it is made from, for those who need other sums.
     #[serde(skip)]
     pub counts: Vec<Counts>,
+    /// All jobs together.
     pub all: Summary,
+    /// The jobs of each tenant.
     pub tenants: BTreeMap<Uuid, Summary>,
+    /// The jobs of each queue.
     pub queues: BTreeMap<String, Summary>,
+    /// The jobs of each definition.
     pub definitions: BTreeMap<String, Summary>,
     /// All that ever came in through any door, by definition. Falls only when a tenant is deleted.
     #[serde(skip)]

@@ -22,42 +22,75 @@ use crate::text::redact::{PLACEHOLDER, Redaction, Rules};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Job {
+    /// The id of the job.
     pub id: Uuid,
+    /// The tenant that it belongs to.
     pub tenant_id: Uuid,
+    /// The id of its definition.
     pub definition_id: Uuid,
+    /// The key of its definition.
     pub definition_key: String,
+    /// Where the job comes from.
     pub source: String,
+    /// What the source refers to, such as the id of a trigger.
     pub source_ref: Option<String>,
+    /// The current status.
     pub status: State,
+    /// The priority; lower numbers run first.
     pub priority: i32,
+    /// The JSON input.
     pub payload: Value,
+    /// The dedupe key.
     pub dedupe_key: Option<String>,
+    /// The id that groups the jobs of one request or event.
     pub correlation_id: Option<String>,
+    /// The earliest start.
     pub scheduled_for: Timestamp,
+    /// When it was queued last.
     pub queued_at: Timestamp,
     /// The first start of any attempt.
     pub started_at: Option<Timestamp>,
+    /// The last start of any attempt.
     pub last_started_at: Option<Timestamp>,
+    /// When it ended.
     pub finished_at: Option<Timestamp>,
+    /// How many attempts have started.
     pub attempt_count: i32,
+    /// The most failures before the job is a dead letter.
     pub max_attempts: i32,
+    /// When the lease expires without a further heartbeat.
     pub lease_expires_at: Option<Timestamp>,
     /// The worker that runs it, or that ended it.
     pub claimed_by_worker: Option<String>,
+    /// The error of the last failed attempt.
     pub last_error: Option<String>,
+    /// The user who enqueued it.
     pub created_by: Option<Uuid>,
+    /// The name of its queue.
     pub queue: String,
+    /// What the successful attempt returned.
     pub result: Option<Value>,
+    /// The reference to what the job created.
     pub artifact: Option<Value>,
+    /// The last reported progress.
     pub progress_percent: Option<f32>,
+    /// The last reported message.
     pub progress_message: Option<String>,
+    /// The type of the entity that the job is about.
     pub subject_type: Option<String>,
+    /// The id of the entity that the job is about.
     pub subject_id: Option<String>,
+    /// The tags of the job.
     pub tags: Vec<String>,
+    /// The W3C traceparent given at enqueue.
     pub trace: Option<String>,
+    /// The job whose completion enqueued this one.
     pub parent_id: Option<Uuid>,
+    /// The ordering key.
     pub ordering_key: Option<String>,
+    /// The instant by which it must have ended.
     pub deadline: Option<Timestamp>,
+    /// When a cancel was requested.
     pub cancel_requested_at: Option<Timestamp>,
     /// Why it ended as it did, where that is not plain: `poison`, `expired`, `dependency`, …
     pub reason: Option<String>,
@@ -89,20 +122,33 @@ pub(crate) fn shown_key(key: &str) -> &str {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Attempt {
+    /// The id of the attempt.
     pub id: Uuid,
+    /// The tenant that it belongs to.
     pub tenant_id: Uuid,
+    /// The id of the job.
     pub job_id: Uuid,
+    /// The number of the attempt, from 1.
     pub attempt_no: i32,
+    /// The worker that ran it.
     pub worker_id: Option<String>,
+    /// The process id of its command.
     pub pid: Option<i32>,
+    /// When it started.
     pub started_at: Option<Timestamp>,
+    /// When it ended.
     pub finished_at: Option<Timestamp>,
+    /// The exit code of its command.
     pub exit_code: Option<i32>,
     /// `running`, or how it ended.
     pub status: String,
+    /// The end of its standard output.
     pub stdout_tail: Option<String>,
+    /// The end of its standard error.
     pub stderr_tail: Option<String>,
+    /// The error with which it ended.
     pub error_text: Option<String>,
+    /// The reason, if there is one.
     pub reason: Option<String>,
     /// The signal that ended the process, if one did.
     pub signal: Option<i16>,
@@ -110,6 +156,7 @@ pub struct Attempt {
     pub max_rss_kb: Option<i64>,
     /// The last that it said of how far it was.
     pub progress_percent: Option<f32>,
+    /// The last reported message.
     pub progress_message: Option<String>,
 }
 
@@ -117,17 +164,29 @@ pub struct Attempt {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
+    /// The tenant that it belongs to.
     pub tenant_id: Uuid,
+    /// The name of its queue.
     pub queue: String,
+    /// The id of its definition.
     pub definition_id: Uuid,
+    /// The key of its definition.
     pub definition_key: String,
+    /// Jobs that are queued.
     pub queued: i64,
+    /// Jobs that are running.
     pub running: i64,
+    /// Jobs that are scheduled.
     pub scheduled: i64,
+    /// Jobs that are blocked.
     pub blocked: i64,
+    /// Jobs that succeeded.
     pub succeeded: i64,
+    /// Jobs that failed permanently.
     pub failed: i64,
+    /// Jobs that are dead letters.
     pub dead_letter: i64,
+    /// Jobs that were canceled.
     pub canceled: i64,
     /// Those that were deleted, by retention or by hand.
     pub purged: i64,
@@ -156,6 +215,7 @@ impl Counts {
         State::ALL.iter().map(|state| self.of(*state)).sum::<i64>() + self.purged
     }
 
+    /// Returns the number of jobs in a state.
     pub fn of(&self, state: State) -> i64 {
         match state {
             State::Queued => self.queued,
@@ -174,7 +234,9 @@ impl Counts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CapableWorker {
+    /// The id of the worker.
     pub worker_id: String,
+    /// The host on which the worker runs.
     pub hostname: String,
     /// The queues it serves; none named means all.
     pub queues: Vec<String>,
@@ -184,7 +246,9 @@ pub struct CapableWorker {
 
 /// Some jobs, newest first, and where to go on.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Page {
+    /// The jobs of this page.
     pub jobs: Vec<Job>,
     /// Give it to [`crate::Filter::older_than`] for the next page; there is none after the last.
     pub next: Option<Uuid>,

@@ -16,13 +16,17 @@ pub const DEAD_LETTERS_SEEN: u16 = 2000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Activity {
+    /// The start of the interval.
     pub from: Timestamp,
+    /// The name of its queue.
     pub queue: String,
     /// Attempts that ended so.
     pub succeeded: i64,
+    /// Attempts that failed.
     pub failed: i64,
     /// The most jobs at once.
     pub queued: i64,
+    /// Jobs that were running at its end.
     pub running: i64,
 }
 
@@ -30,14 +34,21 @@ pub struct Activity {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Run {
+    /// The id of the job.
     pub job_id: Uuid,
+    /// The number of the attempt.
     pub attempt: i32,
+    /// The name of its queue.
     pub queue: String,
+    /// The key of its definition.
     pub definition_key: String,
+    /// How the attempt ended.
     pub outcome: String,
     /// When it could have started: only known of first attempts.
     pub ready_at: Option<Timestamp>,
+    /// When it started.
     pub started_at: Option<Timestamp>,
+    /// When it ended.
     pub finished_at: Timestamp,
 }
 
@@ -57,10 +68,16 @@ impl Run {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeadLetter {
+    /// The id of the job.
     pub job_id: Uuid,
+    /// The key of its definition.
     pub definition_key: String,
+    /// When it ended.
     pub finished_at: Timestamp,
+    /// How many attempts it had.
     pub attempts: i32,
+    /// The reason, if there is one.
     pub reason: Option<String>,
+    /// The error of the last attempt.
     pub error_text: Option<String>,
 }

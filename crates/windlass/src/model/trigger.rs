@@ -1,5 +1,6 @@
 //! What starts jobs by itself: a schedule, or an event's name. Types and rules; the keeper acts on them.
 
+mod build;
 mod check;
 mod conditions;
 mod fire;
@@ -22,16 +23,20 @@ use crate::text::redact::Redaction;
 pub(crate) const SCHEDULE_ROOTS: [&str; 3] = ["schedule", "trigger", "tenant_id"];
 pub(crate) const EVENT_ROOTS: [&str; 4] = ["event", "meta", "trigger", "tenant_id"];
 
+/// What fires a trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TriggerType {
+    /// An event with a matching name.
     Event,
+    /// A cron expression.
     Schedule,
 }
 
 /// What becomes of instants that passed while no scheduler ran.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Misfire {
     /// None of them fires.
     Skip,
@@ -45,7 +50,9 @@ pub enum Misfire {
 /// What happens when a job of the same trigger has not ended yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Overlap {
+    /// Both run.
     #[default]
     Allow,
     /// This instant is left out.
@@ -59,9 +66,11 @@ pub enum Overlap {
 /// A trigger to be, and the fields of one that is. The names are those of the HTTP API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct NewTrigger {
     /// For people.
     pub label: String,
+    /// What fires it.
     pub trigger_type: TriggerType,
     /// The name of an event, or a pattern: `provider.*` is everything below `provider`.
     #[serde(default)]
@@ -69,37 +78,48 @@ pub struct NewTrigger {
     /// What an event's payload must be like, by path: `{"provider": "dropbox", "size": {"gte": 10}}`.
     #[serde(default = "no_members")]
     pub conditions: Value,
+    /// The cron expression of a schedule.
     #[serde(default)]
     pub cron_expr: Option<String>,
     /// The zone of the schedule; the tenant's, if left out.
     #[serde(default)]
     pub timezone: Option<String>,
+    /// The key of the definition whose jobs it enqueues.
     pub definition_key: String,
+    /// The payload of its jobs; `{{ … }}` in texts is replaced.
     #[serde(default = "no_members")]
     pub payload_template: Value,
     /// For events: the same payload again within this time causes no second job. 0 switches it off.
     #[serde(default = "five_minutes")]
     pub dedupe_window_seconds: u32,
+    /// Whether it fires.
     #[serde(default = "yes")]
     pub is_enabled: bool,
+    /// What happens to due instants that were missed.
     #[serde(default)]
     pub misfire: Misfire,
+    /// The most missed instants that fire, with [`Misfire::FireAll`].
     #[serde(default = "one_hundred")]
     pub misfire_max: u32,
+    /// How old a missed instant may be, with [`Misfire::FireAll`].
     #[serde(default = "one_day")]
     pub misfire_window_seconds: u32,
     /// How late an instant may be fired without being a misfire.
     #[serde(default = "one_minute")]
     pub misfire_grace_seconds: u32,
+    /// What happens while an earlier job of the trigger has not ended.
     #[serde(default)]
     pub overlap: Overlap,
     /// Each job starts at a moment within this time of its instant, the same for the same instant.
     #[serde(default)]
     pub jitter_seconds: u32,
+    /// No instant before this fires.
     #[serde(default, deserialize_with = "crate::model::instant::optional")]
     pub starts_at: Option<Timestamp>,
+    /// No instant after this fires.
     #[serde(default, deserialize_with = "crate::model::instant::optional")]
     pub ends_at: Option<Timestamp>,
+    /// The user who created it.
     #[serde(default)]
     pub created_by: Option<Uuid>,
 }
@@ -186,8 +206,11 @@ fn one_minute() -> u32 {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Trigger {
+    /// The id of the trigger.
     pub id: Uuid,
+    /// The tenant that it belongs to.
     pub tenant_id: Uuid,
+    /// The id of the definition whose jobs it enqueues.
     pub definition_id: Uuid,
     /// Rises with every edit; nothing of an older one fires after the edit.
     pub generation: i32,
@@ -196,11 +219,14 @@ pub struct Trigger {
     /// The same, paused or not.
     #[serde(default, skip_serializing)]
     pub(crate) undecided_from: Option<Timestamp>,
+    /// When it was created.
     pub created_at: Timestamp,
+    /// When it was last changed.
     pub updated_at: Timestamp,
     /// What its definition hides of payloads; none if that cannot be read.
     #[serde(default, skip_serializing, deserialize_with = "readable")]
     pub(crate) redaction: Option<Redaction>,
+    /// Everything that was set when it was created or changed.
     #[serde(flatten)]
     pub fields: NewTrigger,
 }

@@ -9,15 +9,19 @@ use crate::model::job::state::State;
 
 /// The answer: the one reason that counts most, and all of them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Why {
+    /// The status of the job.
     pub status: State,
     /// The first of `reasons`.
     pub reason: Reason,
+    /// Every reason, the most important first.
     pub reasons: Vec<Reason>,
 }
 
 /// One thing that keeps a job from running, or says that nothing does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Reason {
     /// Stable; one of [`Reason::CODES`].
     pub code: &'static str,

@@ -24,6 +24,7 @@ const PIECE_BYTES: usize = 16 * 1024;
 
 /// Whose word a call is, as its credential says.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Puller {
     /// The one tenant whose jobs it may hold; every tenant's without one.
     pub tenant: Option<Uuid>,
@@ -33,24 +34,35 @@ pub struct Puller {
 
 /// What a worker says of itself.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Introduction {
+    /// Its id; the name of its credential without one.
     pub worker_id: Option<String>,
+    /// The host on which it runs.
     pub hostname: String,
+    /// The release that the worker runs.
     pub version: String,
+    /// The definitions that the worker has handlers for.
     pub definition_keys: Vec<String>,
+    /// The queues that the worker takes jobs from; empty for all.
     pub queues: Vec<String>,
+    /// What the worker reported about itself.
     pub metadata: serde_json::Map<String, serde_json::Value>,
 }
 
 /// Which jobs, how many, and for how long.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Claim {
+    /// The id of the worker; the name of its credential without one.
     pub worker_id: Option<String>,
     /// Empty: every definition, in the queues named.
     pub definition_keys: Vec<String>,
     /// Empty: every queue.
     pub queues: Vec<String>,
+    /// The most jobs to return.
     pub limit: usize,
+    /// How long to wait for the first job.
     pub wait: Duration,
     /// How long a job is safe from others without a heartbeat.
     pub lease: Duration,
@@ -58,16 +70,31 @@ pub struct Claim {
 
 /// What a heartbeat carries besides the fence.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Beat {
     /// A new length of the lease; the one of the claim without it.
     pub lease: Option<Duration>,
+    /// How much is done.
     pub percent: Option<f32>,
+    /// What is being done.
     pub message: Option<String>,
     /// Lines for the attempt's log, at most 1 MiB in one call. Of more than 64 KiB the end is kept.
     pub log: Vec<String>,
 }
 
 impl Puller {
+    /// A caller with this name, which may hold jobs of every tenant.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { tenant: None, name: name.into() }
+    }
+
+    /// Restricts it to the jobs of one tenant.
+    #[must_use]
+    pub fn tenant(mut self, tenant: Uuid) -> Self {
+        self.tenant = Some(tenant);
+        self
+    }
+
     /// The name under which the worker's row is kept. It names the tenant, so that no tenant can take up another's row, and
     /// holds an `@`, which the name of a worker of ours never does.
     pub(crate) fn name_of(&self, own: Option<&str>) -> Result<String> {
@@ -91,7 +118,128 @@ impl Puller {
     }
 }
 
+impl Claim {
+    /// One job of these definitions, or of every definition if there are none, without waiting, under a lease of 30 seconds.
+    pub fn new<K: Into<String>>(definition_keys: impl IntoIterator<Item = K>) -> Self {
+        Self {
+            worker_id: None,
+            definition_keys: definition_keys.into_iter().map(Into::into).collect(),
+            queues: Vec::new(),
+            limit: 1,
+            wait: Duration::ZERO,
+            lease: Duration::from_secs(30),
+        }
+    }
+
+    /// Sets the id of the worker.
+    #[must_use]
+    pub fn worker_id(mut self, id: Option<String>) -> Self {
+        self.worker_id = id;
+        self
+    }
+
+    /// Restricts it to these queues.
+    #[must_use]
+    pub fn queues(mut self, queues: Vec<String>) -> Self {
+        self.queues = queues;
+        self
+    }
+
+    /// Sets the most jobs to return.
+    #[must_use]
+    pub fn limit(mut self, most: usize) -> Self {
+        self.limit = most;
+        self
+    }
+
+    /// Sets how long to wait for the first job.
+    #[must_use]
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    /// Sets how long a job is held without a heartbeat.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+}
+
+impl Beat {
+    /// Sets a new length of the lease.
+    #[must_use]
+    pub fn lease(mut self, lease: Option<Duration>) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Reports how much is done.
+    #[must_use]
+    pub fn percent(mut self, percent: Option<f32>) -> Self {
+        self.percent = percent;
+        self
+    }
+
+    /// Reports what is being done.
+    #[must_use]
+    pub fn message(mut self, message: Option<String>) -> Self {
+        self.message = message;
+        self
+    }
+
+    /// Adds lines to the log.
+    #[must_use]
+    pub fn log(mut self, lines: Vec<String>) -> Self {
+        self.log = lines;
+        self
+    }
+}
+
 impl Introduction {
+    /// Sets its id.
+    #[must_use]
+    pub fn worker_id(mut self, id: Option<String>) -> Self {
+        self.worker_id = id;
+        self
+    }
+
+    /// Sets the host on which it runs.
+    #[must_use]
+    pub fn hostname(mut self, hostname: impl Into<String>) -> Self {
+        self.hostname = hostname.into();
+        self
+    }
+
+    /// Sets the release that it runs.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.version = version.into();
+        self
+    }
+
+    /// Sets the definitions that it has handlers for.
+    #[must_use]
+    pub fn definition_keys(mut self, keys: Vec<String>) -> Self {
+        self.definition_keys = keys;
+        self
+    }
+
+    /// Sets the queues that it takes jobs from.
+    #[must_use]
+    pub fn queues(mut self, queues: Vec<String>) -> Self {
+        self.queues = queues;
+        self
+    }
+
+    /// Sets what else to know of it.
+    #[must_use]
+    pub fn metadata(mut self, metadata: serde_json::Map<String, serde_json::Value>) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
     pub(crate) fn check(&self) -> Result<()> {
         check_names("definition_keys", &self.definition_keys)?;
         check_names("queues", &self.queues)?;

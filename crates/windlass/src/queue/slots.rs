@@ -29,6 +29,7 @@ pub struct SlotGuard<K: Eq + Hash = Uuid> {
 }
 
 impl<K: Eq + Hash> Slots<K> {
+    /// At most this many for each key.
     pub fn new(limit: usize) -> Self {
         Self { limit, used: Arc::default() }
     }

@@ -36,9 +36,11 @@ pub const SOURCE_VARIABLE: &str = "WINDLASS_POSTGRES_SOURCE";
 
 /// Which Postgres to start, and on which data.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Options {
     /// Created on the first start. Its parent also holds the lock files, so it must be writable.
     pub data_dir: PathBuf,
+    /// Where its programs come from.
     pub source: ServerSource,
     /// Extra `postgresql.conf` values. They win over ours, and take effect when a server is started, not when a
     /// running one is shared.
@@ -59,8 +61,25 @@ impl Options {
     }
 }
 
+impl Options {
+    /// Sets where its programs come from.
+    #[must_use]
+    pub fn source(mut self, source: ServerSource) -> Self {
+        self.source = source;
+        self
+    }
+
+    /// Sets extra `postgresql.conf` values.
+    #[must_use]
+    pub fn settings(mut self, settings: Vec<(String, String)>) -> Self {
+        self.settings = settings;
+        self
+    }
+}
+
 /// Where the server's programs come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ServerSource {
     /// The first of system, pip and npm that works.
     Auto,

@@ -42,14 +42,26 @@ const STEP: &str = "begin; set local search_path = pg_catalog, pg_temp; set loca
 
 /// What a migration run did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Migrated {
+    /// The numbers of the migrations that were applied.
     pub applied: Vec<i32>,
+    /// Whether the functions were installed again.
     pub functions_installed: bool,
     /// A newer release has installed its functions; they were left as they are.
     pub is_newer: bool,
 }
 
-/// Migrates the database that the settings' direct address names.
+/// Migrates the database that the settings' direct address names. Many processes may call it at once: one migrates, the others wait.
+///
+/// ```no_run
+/// # async fn example() -> windlass::Result<()> {
+/// let settings = windlass::Settings::new("postgresql://localhost/app")?;
+/// let migrated = windlass::migrate(&settings).await?;
+/// println!("applied {:?}", migrated.applied);
+/// # Ok(())
+/// # }
+/// ```
 pub async fn migrate(settings: &Settings) -> Result<Migrated> {
     let connection = connect::open(&settings.direct).await?;
     let client = &connection.client;

@@ -31,6 +31,17 @@ use crate::error::{Error, Result};
 pub(crate) use asking::Rows;
 
 /// Where the database is, and how this process uses it.
+///
+/// ```
+/// use windlass::Settings;
+///
+/// // A pooler in transaction mode for statements, the server itself for LISTEN and migrations.
+/// let settings = Settings::new("postgresql://app@pooler:6432/app")?
+///     .direct_url("postgresql://app@db:5432/app")?
+///     .connections(20);
+/// # let _ = settings;
+/// # Ok::<(), windlass::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Settings {
     pub(crate) config: Config,
@@ -244,7 +255,8 @@ impl Database {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Row> {
         let mut rows = self.query(statement, params).await?;
-        rows.pop().ok_or_else(|| Error::Settings { message: format!("{} answered no row", statement.text) })
+        rows.pop()
+            .ok_or_else(|| Error::UnexpectedResult { message: format!("no row from `{}`", statement.text) })
     }
 }
 

@@ -32,6 +32,16 @@ pub(crate) struct Settled {
     pub(crate) busy: Vec<usize>,
 }
 
+impl Settled {
+    /// From the columns of the statement, which count from 1.
+    pub(crate) fn of(settled: Option<Vec<i32>>, overruled: Option<Vec<i32>>) -> Self {
+        let positions = |ords: Option<Vec<i32>>| {
+            ords.unwrap_or_default().into_iter().filter_map(|ord| usize::try_from(ord - 1).ok()).collect()
+        };
+        Self { settled: positions(settled), overruled: positions(overruled), busy: Vec::new() }
+    }
+}
+
 const SETTLE_TYPES: &[Type] = &[
     Type::UUID_ARRAY,
     Type::UUID_ARRAY,
@@ -41,7 +51,7 @@ const SETTLE_TYPES: &[Type] = &[
     Type::JSONB_ARRAY,
 ];
 
-static SETTLE: Statement = Statement {
+pub(crate) static SETTLE: Statement = Statement {
     text: "select settled, overruled from windlass.settle($1, $2, $3, $4, $5, $6)",
     types: SETTLE_TYPES,
 };
@@ -91,7 +101,7 @@ impl<'a> SettleColumns<'a> {
 }
 
 pub(crate) fn read_settled(row: &tokio_postgres::Row) -> Settled {
-    Settled { settled: positions(row, 0), overruled: positions(row, 1), busy: Vec::new() }
+    Settled::of(row.get(0), row.get(1))
 }
 
 fn positions(row: &tokio_postgres::Row, column: usize) -> Vec<usize> {

@@ -299,7 +299,7 @@ fn read_job(row: &Row) -> Result<Job> {
 /// A job is in exactly one place. One that is in none, or in a state of another release, has no state that could be shown.
 fn read_state(row: &Row) -> Result<State> {
     let status: Option<&str> = row.get("status");
-    status.and_then(|status| status.parse().ok()).ok_or_else(|| Error::Settings {
+    status.and_then(|status| status.parse().ok()).ok_or_else(|| Error::UnexpectedResult {
         message: format!(
             "job {} has the state {status:?}, which this release does not know",
             row.get::<_, Uuid>("id")

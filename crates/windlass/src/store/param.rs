@@ -58,7 +58,6 @@ pub(crate) fn read_texts<I: RowIndex + std::fmt::Display>(row: &Row, column: I) 
 
 /// A value that a statement answers as one JSON object.
 pub(crate) fn read_json<T: DeserializeOwned>(row: &Row, column: usize) -> crate::error::Result<T> {
-    serde_json::from_str(row.get::<_, JsonOut<'_>>(column).0).map_err(|error| crate::error::Error::Settings {
-        message: format!("the database holds what this release cannot read: {error}"),
-    })
+    serde_json::from_str(row.get::<_, JsonOut<'_>>(column).0)
+        .map_err(|error| crate::error::Error::UnexpectedResult { message: error.to_string() })
 }

@@ -54,7 +54,7 @@ impl Refusal<'_> {
             }
             "WL015" => Error::TooManyTriggers { most: detail() },
             "WL011" => Error::Changed { what: "definition" },
-            "WL021" => Error::Settings { message: message() },
+            "WL021" => Error::Isolation { message: message() },
             "42501" => self.missing_role()?,
             "23505" => Error::Taken { what: taken(self.constraint?)? },
             "23514" => {

@@ -7,6 +7,7 @@ use crate::model::server_version::{Standing, standing};
 /// The schema versions this release can work with. The oldest is the one whose functions this release's statements call. No release came
 /// before this one, so that is its own; the next release sets it to the newest of this one.
 pub const OLDEST_SCHEMA: i32 = NEWEST_SCHEMA;
+/// The newest version of the schema that this release works with.
 pub const NEWEST_SCHEMA: i32 = schema::MIGRATIONS[schema::MIGRATIONS.len() - 1].version;
 
 /// Refuses a server that is too old, by its `server_version_num`.
@@ -14,8 +15,8 @@ pub(crate) fn check_server(version: i32) -> Result<()> {
     let shown = format!("Postgres {}.{}", version / 10_000, version % 10_000);
     match standing(version) {
         Standing::TooOld => {
-            let message = format!("{shown} is too old: windlass needs Postgres 15 or newer");
-            Err(Error::Settings { message })
+            let found = format!("{}.{}", version / 10_000, version % 10_000);
+            Err(Error::ServerVersion { found, oldest: 15 })
         }
         Standing::Unfixed { fixed_in } => {
             tracing::warn!("{shown} lacks fixes that row-level security rests on; upgrade to {fixed_in}");

@@ -11,8 +11,9 @@
 //! the first one would otherwise see another job than the list shows.
 
 mod names;
+mod problem;
 
-use std::fmt;
+pub use problem::{JsonProblem, JsonRefused};
 
 use crate::error::Error;
 
@@ -66,8 +67,10 @@ fn scan(text: &str, limits: &JsonLimits) -> Result<Names, JsonRefused> {
     Ok(if scan.may_repeat { Names::MayRepeat } else { Names::Once })
 }
 
+/// The limits of a JSON text that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonLimits {
+    /// The most bytes.
     pub max_bytes: usize,
     /// Arrays and objects inside one another; never more than 127, where our own parser stops.
     pub max_depth: usize,
@@ -78,42 +81,6 @@ pub struct JsonLimits {
 impl Default for JsonLimits {
     fn default() -> Self {
         Self { max_bytes: 1024 * 1024, max_depth: 32, max_nodes: 10_000 }
-    }
-}
-
-/// A refusal, with the place as an RFC 6901 pointer: empty for the document itself. A fault in an object's member name
-/// points to the object. Long names in the pointer are cut and control characters replaced, so that it can be shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JsonRefused {
-    pub pointer: String,
-    pub problem: JsonProblem,
-}
-
-/// What is wrong; never repeats the text, which may be secret.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum JsonProblem {
-    #[error("JSON of {bytes} bytes is over the limit of {limit}")]
-    TooLarge { bytes: usize, limit: usize },
-    #[error("JSON is nested deeper than {limit} levels")]
-    TooDeep { limit: usize },
-    #[error("JSON holds more than {limit} values")]
-    TooManyValues { limit: usize },
-    #[error("text holds the NUL character, which cannot be stored")]
-    Nul,
-    #[error("text holds half of a surrogate pair")]
-    LoneSurrogate,
-    #[error("number is longer than {LONGEST_NUMBER} characters or outside the range of a 64-bit float")]
-    Number,
-    #[error("not valid JSON: expected {expected} at byte {at}")]
-    Syntax { at: usize, expected: &'static str },
-}
-
-impl std::error::Error for JsonRefused {}
-
-impl fmt::Display for JsonRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { pointer, problem } = self;
-        if pointer.is_empty() { write!(f, "{problem}") } else { write!(f, "{problem} (at {pointer})") }
     }
 }
 

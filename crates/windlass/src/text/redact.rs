@@ -135,6 +135,7 @@ impl Redactor {
         Self { expressions: Arc::default(), ..self.clone() }
     }
 
+    /// Returns whether nothing is hidden by these rules.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty() && self.expressions.is_empty() && !self.withholds
     }

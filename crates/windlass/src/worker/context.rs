@@ -19,7 +19,7 @@ use crate::model::definition::Policies;
 use crate::model::job::claimed::{Claimed, Fence};
 use crate::model::log::LogStream;
 use crate::store;
-use crate::store::job::Report;
+use crate::store::job::{Report, SettleEntry, Settled};
 use crate::text;
 use crate::text::redact::Redactor;
 
@@ -27,6 +27,22 @@ use crate::text::redact::Redactor;
 const MESSAGE_BYTES: usize = 1000;
 
 /// One attempt of one job, as its handler sees it.
+///
+/// ```
+/// use windlass::{Context, Done, Failure};
+///
+/// async fn train(job: &Context, epochs: u32) -> Result<Done, Failure> {
+///     for epoch in 0..epochs {
+///         if job.is_stopped() {
+///             // Canceled, shut down, or the lease was lost: what is returned now is not recorded as a failure.
+///             return Err(Failure::retry("stopped"));
+///         }
+///         job.progress(100.0 * epoch as f32 / epochs as f32, "training");
+///         job.log(&format!("epoch {epoch} of job {}", job.job_id()));
+///     }
+///     Ok(Done::new())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Context {
     pub(crate) claimed: Arc<Claimed>,
@@ -40,24 +56,27 @@ pub struct Context {
     pub(crate) lease: Arc<Lease>,
 }
 
-/// The answer of [`Context::complete_in`].
+/// What [`Context::complete_in`] returns.
 #[derive(Debug)]
 pub enum Completion {
     /// Commit the transaction, then return this from the handler.
     Ready(Done),
-    /// The lease was lost: another attempt may be under way. Roll back; nothing of this attempt counts.
+    /// The lease was lost: another attempt may be in progress. Roll back; nothing of this attempt counts.
     LeaseLost,
 }
 
 impl Context {
+    /// Returns the id of the job.
     pub fn job_id(&self) -> Uuid {
         self.claimed.fence.job
     }
 
+    /// Returns the tenant of the job.
     pub fn tenant_id(&self) -> Uuid {
         self.claimed.fence.tenant
     }
 
+    /// Returns the key of the job's definition.
     pub fn definition_key(&self) -> &str {
         &self.claimed.definition_key
     }
@@ -72,6 +91,7 @@ impl Context {
         self.claimed.budget.failures
     }
 
+    /// Returns the most failures before the job is a dead letter.
     pub fn max_attempts(&self) -> i16 {
         self.claimed.budget.max_attempts
     }
@@ -86,18 +106,22 @@ impl Context {
         &self.claimed.payload
     }
 
+    /// Returns the type and id of the entity that the job is about.
     pub fn subject(&self) -> Option<(&str, &str)> {
         Some((self.claimed.extra.subject_type.as_deref()?, self.claimed.extra.subject_id.as_deref()?))
     }
 
+    /// Returns the tags of the job.
     pub fn tags(&self) -> &[String] {
         self.claimed.extra.tags.as_deref().unwrap_or_default()
     }
 
+    /// Returns the id that groups the jobs of one request or event.
     pub fn correlation_id(&self) -> Option<&str> {
         self.claimed.extra.correlation_id.as_deref()
     }
 
+    /// Returns what the job's source refers to.
     pub fn source_ref(&self) -> Option<&str> {
         self.claimed.extra.source_ref.as_deref()
     }
@@ -112,10 +136,12 @@ impl Context {
         self.claimed.extra.trace.as_deref()
     }
 
+    /// Returns the job whose completion enqueued this one.
     pub fn parent_id(&self) -> Option<Uuid> {
         self.claimed.extra.parent_id
     }
 
+    /// Returns the user who enqueued the job.
     pub fn created_by(&self) -> Option<Uuid> {
         self.claimed.extra.created_by
     }
@@ -125,6 +151,7 @@ impl Context {
         self.deadline
     }
 
+    /// Returns the time left until the attempt times out.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -134,6 +161,7 @@ impl Context {
         self.switch.stopped().await;
     }
 
+    /// Returns whether the run should stop; see [`Self::stopped`].
     pub fn is_stopped(&self) -> bool {
         self.switch.reason().is_some()
     }
@@ -169,22 +197,66 @@ impl Context {
     }
 
     /// Records success inside the handler's own transaction, so that its writes are visible if and only if the job
-    /// succeeded. Commit, then return the [`Done`] it gives back. A rolled-back transaction leaves the attempt open, and
-    /// it then counts as failed.
+    /// succeeded. Commit, then return the [`Done`] of [`Completion::Ready`]. If the transaction is rolled back, the attempt counts as
+    /// failed.
+    ///
+    /// For a transaction of sqlx, see `sqlx08::complete_in` and `sqlx09::complete_in`.
+    ///
+    /// ```no_run
+    /// # #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// # struct Pay { account: i64, cents: i64 }
+    /// # impl windlass::JobArgs for Pay { const KEY: &'static str = "pay"; }
+    /// use tokio::sync::Mutex;
+    /// use windlass::worker::Completion;
+    /// use windlass::{Context, Done, Failure, Handler};
+    ///
+    /// struct Payer {
+    ///     client: Mutex<tokio_postgres::Client>,
+    /// }
+    ///
+    /// impl Handler for Payer {
+    ///     type Args = Pay;
+    ///
+    ///     async fn run(&self, job: &Context, args: Pay) -> Result<Done, Failure> {
+    ///         let mut client = self.client.lock().await;
+    ///         let tx = client.transaction().await?;
+    ///         tx.execute("update account set cents = cents - $1 where id = $2", &[&args.cents, &args.account]).await?;
+    ///         match job.complete_in(&tx, Done::new()).await? {
+    ///             Completion::Ready(done) => {
+    ///                 tx.commit().await?;
+    ///                 Ok(done)
+    ///             }
+    ///             // Another attempt may be running. Dropping the transaction rolls it back.
+    ///             _ => Err(Failure::retry("the lease was lost")),
+    ///         }
+    ///     }
+    /// }
+    /// ```
     pub async fn complete_in<C: tokio_postgres::GenericClient + Sync>(
         &self,
         client: &C,
         done: Done,
     ) -> Result<Completion> {
+        let ending = self.prepare_completion(done).await?;
+        let settled = store::job::settle_in(client, &ending).await?;
+        Ok(Self::completion(&settled))
+    }
+
+    /// Decides how the attempt ends, before the statement that writes it in the handler's transaction.
+    pub(crate) async fn prepare_completion(&self, done: Done) -> Result<SettleEntry> {
         done.check()?;
         let mut result = RunResult::from(Ok(done)).redacted(self.redactor());
         result.progress = self.progress.take(&self.claimed.fence).await;
         self.logs.flush(&self.claimed.fence).await;
         let (ending, ..) = ending::decide(&self.claimed, &self.policies, &result, self.started.elapsed());
-        let settled = store::job::settle_in(client, &ending).await?;
+        Ok(ending)
+    }
+
+    /// Reads what that statement returned.
+    pub(crate) fn completion(settled: &Settled) -> Completion {
         if settled.settled.is_empty() || !settled.overruled.is_empty() {
-            return Ok(Completion::LeaseLost);
+            return Completion::LeaseLost;
         }
-        Ok(Completion::Ready(Done { is_settled: true, ..Done::default() }))
+        Completion::Ready(Done { is_settled: true, ..Done::default() })
     }
 }

@@ -18,19 +18,28 @@ pub(crate) use table::{ConfigText, Item, Table};
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerFile {
+    /// The URL of the database.
     pub database_url: Option<String>,
+    /// The most jobs that run at once.
     pub concurrency: Option<usize>,
+    /// The most jobs that are claimed ahead.
     pub prefetch: Option<usize>,
+    /// The queues to take jobs from.
     pub queues: Option<Vec<String>>,
+    /// The length of the lease.
     pub lease: Option<std::time::Duration>,
+    /// How long a stop waits for running jobs.
     pub grace: Option<std::time::Duration>,
+    /// The definitions that are run as commands.
     #[cfg(feature = "commands")]
     pub commands: Vec<CommandSpec>,
+    /// The definitions that are sent over HTTP.
     #[cfg(feature = "http-jobs")]
     pub http: Vec<(String, HttpEndpoint)>,
 }
 
 impl WorkerFile {
+    /// Reads and checks a file.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| Error::Configuration {

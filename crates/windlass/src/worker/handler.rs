@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::context::Context;
@@ -11,37 +10,105 @@ use crate::attempt::done::{Done, Failure};
 use crate::attempt::run_result::RunResult;
 use crate::model::definition::Definition;
 use crate::model::job::settle::Retry;
+use crate::model::new_job::JobArgs;
 
-/// Runs jobs of one definition, one at a time per call; many calls run at once. Its fields are its shared state.
+/// Runs the jobs of one payload type, one job per call; many calls run at once. Its fields are shared by all calls.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::job::{Backoff, OnTimeout};
+/// use windlass::{Context, Definition, Done, Failure, Handler, JobArgs};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// struct Resize {
+///     image: i64,
+///     width: u32,
+/// }
+///
+/// impl JobArgs for Resize {
+///     const KEY: &'static str = "resize";
+/// }
+///
+/// struct Resizer {
+///     largest: u32,
+/// }
+///
+/// impl Handler for Resizer {
+///     type Args = Resize;
+///
+///     async fn run(&self, job: &Context, args: Resize) -> Result<Done, Failure> {
+///         if args.width > self.largest {
+///             return Err(Failure::permanent("too wide"));
+///         }
+///         job.log("resized");
+///         Ok(Done::new())
+///     }
+///
+///     // The policies of these jobs; leave it out for the defaults.
+///     fn definition(&self) -> Definition {
+///         Definition::of::<Resize>()
+///             .max_attempts(5)
+///             .backoff(Backoff::fixed(Duration::from_secs(10)))
+///             .timeout(Duration::from_secs(60), OnTimeout::Retry)
+///     }
+/// }
+/// ```
+///
+/// A payload that does not fit `Args` fails permanently without a call.
 pub trait Handler: Send + Sync + 'static {
-    /// The definition's key: what jobs name.
-    const KEY: &'static str;
-    /// The payload's type. Its JSON Schema becomes the definition's, and payloads are checked against it.
-    type Args: DeserializeOwned + JsonSchema + Send;
+    /// The payload type. It names the definition, and its JSON Schema becomes the definition's.
+    type Args: JobArgs;
 
+    /// Runs one job. An error is retried by the definition's policy unless the [`Failure`] says otherwise.
     fn run(&self, job: &Context, args: Self::Args) -> impl Future<Output = Result<Done, Failure>> + Send;
 
-    /// The definition to register, without its schema. Override it to set policies.
+    /// Returns the definition to register when a worker starts. Override it to set policies.
     fn definition(&self) -> Definition {
-        Definition::new(Self::KEY)
+        Definition::of::<Self::Args>()
     }
 }
 
-/// Runs several jobs of one definition in one call.
+/// Runs several jobs of one payload type in one call.
+///
+/// ```
+/// use windlass::{BatchHandler, Context, Done, Failure, JobArgs};
+///
+/// #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+/// struct Index {
+///     document: i64,
+/// }
+///
+/// impl JobArgs for Index {
+///     const KEY: &'static str = "index";
+/// }
+///
+/// struct Indexer;
+///
+/// impl BatchHandler for Indexer {
+///     const BATCH: usize = 100;
+///     type Args = Index;
+///
+///     async fn run(&self, jobs: Vec<(Context, Index)>) -> Vec<Result<Done, Failure>> {
+///         // One request for all of them, then one result for each.
+///         jobs.iter().map(|_| Ok(Done::new())).collect()
+///     }
+/// }
+/// ```
 pub trait BatchHandler: Send + Sync + 'static {
-    const KEY: &'static str;
-    /// The most jobs one call gets. It gets fewer when fewer are there: it is never kept waiting for more.
+    /// The most jobs of one call. A call gets fewer jobs when fewer are queued: it never waits for more.
     const BATCH: usize;
-    type Args: DeserializeOwned + JsonSchema + Send;
+    /// The payload type. It names the definition, and its JSON Schema becomes the definition's.
+    type Args: JobArgs;
 
-    /// Answers for each job, in the order given. A job without an answer counts as failed.
+    /// Runs the jobs and returns a result for each, in the same order. A job without a result counts as failed.
     fn run(
         &self,
         jobs: Vec<(Context, Self::Args)>,
     ) -> impl Future<Output = Vec<Result<Done, Failure>>> + Send;
 
+    /// Returns the definition to register when a worker starts. Override it to set policies.
     fn definition(&self) -> Definition {
-        Definition::new(Self::KEY)
+        Definition::of::<Self::Args>()
     }
 }
 
@@ -64,7 +131,7 @@ pub(crate) struct Many<H>(pub(crate) H);
 
 impl<H: Handler> AnyHandler for One<H> {
     fn definition(&self) -> Definition {
-        with_schema::<H::Args>(self.0.definition())
+        self.0.definition().with_schema_of::<H::Args>()
     }
 
     fn batch(&self) -> usize {
@@ -72,22 +139,25 @@ impl<H: Handler> AnyHandler for One<H> {
     }
 
     fn run(&self, jobs: Vec<Context>) -> Run<'_> {
-        Box::pin(async move {
-            let mut results = Vec::with_capacity(jobs.len());
-            for job in jobs {
-                results.push(match parse(&job) {
-                    Ok(args) => self.0.run(&job, args).await.into(),
-                    Err(refused) => *refused,
-                });
-            }
-            results
-        })
+        Box::pin(run_each(&self.0, jobs))
     }
+}
+
+/// Runs jobs one after the other; returns one result per job, in order.
+pub(crate) async fn run_each<H: Handler>(handler: &H, jobs: Vec<Context>) -> Vec<RunResult> {
+    let mut results = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        results.push(match parse(&job) {
+            Ok(args) => handler.run(&job, args).await.into(),
+            Err(refused) => *refused,
+        });
+    }
+    results
 }
 
 impl<H: BatchHandler> AnyHandler for Many<H> {
     fn definition(&self) -> Definition {
-        with_schema::<H::Args>(self.0.definition())
+        self.0.definition().with_schema_of::<H::Args>()
     }
 
     fn batch(&self) -> usize {
@@ -118,13 +188,6 @@ impl<H: BatchHandler> AnyHandler for Many<H> {
                 .collect()
         })
     }
-}
-
-fn with_schema<A: JsonSchema>(definition: Definition) -> Definition {
-    if definition.arg_schema.is_some() {
-        return definition;
-    }
-    definition.arg_schema(schemars::schema_for!(A).to_value())
 }
 
 fn parse<A: DeserializeOwned>(job: &Context) -> Result<A, Box<RunResult>> {

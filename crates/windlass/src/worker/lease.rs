@@ -96,7 +96,7 @@ impl LeaseThread {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
-            .map_err(|error| crate::error::Error::Unreachable(Arc::new(error)))?;
+            .map_err(|error| crate::error::Error::Thread(Arc::new(error)))?;
         thread::Builder::new()
             .name("windlass-lease".to_owned())
             .spawn(move || {
@@ -104,7 +104,7 @@ impl LeaseThread {
                     tracing::error!(%error, "the lease cannot be kept");
                 }
             })
-            .map_err(|error| crate::error::Error::Unreachable(Arc::new(error)))
+            .map_err(|error| crate::error::Error::Thread(Arc::new(error)))
     }
 
     async fn keep(self) -> Result<()> {

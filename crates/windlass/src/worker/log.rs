@@ -89,6 +89,15 @@ impl LogSink {
         self.write(&chunks).await;
     }
 
+    /// What a run has logged and not written, line by line.
+    #[cfg(feature = "testing")]
+    pub(crate) fn lines(&self, fence: &Fence) -> Vec<String> {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let text: String =
+            runs.get(fence).into_iter().flat_map(|run| &run.pending).map(|(_, text)| text.as_str()).collect();
+        text.lines().map(str::to_owned).collect()
+    }
+
     pub(crate) async fn run(&self, stop: CancellationToken) {
         loop {
             tokio::select! {

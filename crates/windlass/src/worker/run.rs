@@ -98,7 +98,11 @@ pub(super) async fn run_all(
 }
 
 /// Runs the jobs in one call of their handler; answers one result per job.
-async fn call(handler: &dyn AnyHandler, jobs: Vec<Context>, switches: &[Switch]) -> Vec<RunResult> {
+pub(super) async fn call(
+    handler: &dyn AnyHandler,
+    jobs: Vec<Context>,
+    switches: &[Switch],
+) -> Vec<RunResult> {
     let count = jobs.len();
     let deadline = jobs.iter().map(|job| job.deadline).min().unwrap_or_else(Instant::now);
     // The call itself is inside: a handler may panic before it returns its future.

@@ -70,6 +70,12 @@ impl WorkerBuilder {
         }
     }
 
+    /// The keys of the definitions that it has handlers for.
+    #[cfg(feature = "testing")]
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.handlers.iter().map(|handler| handler.definition().key().to_owned()).collect()
+    }
+
     /// Runs this definition's jobs. Starting the worker creates or updates the definition.
     #[must_use]
     pub fn handler<H: Handler>(mut self, handler: H) -> Self {

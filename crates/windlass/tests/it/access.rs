@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{
-    Claim, Context, Definition, Done, Duty, Error, Failure, Filter, Handler, Keeper, KeeperSettings, NewJob,
-    Pull, Puller, Queue, State, Worker,
-};
+use windlass::job::{Filter, State};
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::pull::{Claim, Pull, Puller};
+use windlass::{Context, Definition, Done, Error, Failure, Handler, NewJob, Queue, Worker};
 use windlass_testing::{Login, TestQueue, eventually, settings};
 
 /// What everyone's row-level security lets through.
@@ -108,15 +108,8 @@ async fn live_a_little(queue: &TestQueue, tenant: Uuid) {
     queue.define(&Definition::new("pulled")).await.unwrap();
     queue.enqueue(&new("pulled")).await.unwrap();
     let pull = Pull::start(queue.queue()).await.unwrap();
-    let claim = Claim {
-        worker_id: None,
-        definition_keys: vec!["pulled".to_owned()],
-        queues: Vec::new(),
-        limit: 1,
-        wait: Duration::from_secs(30),
-        lease: Duration::from_secs(600),
-    };
-    let puller = Puller { tenant: Some(tenant), name: "puller".to_owned() };
+    let claim = Claim::new(["pulled"]).wait(Duration::from_secs(30)).lease(Duration::from_secs(600));
+    let puller = Puller::new("puller").tenant(tenant);
     assert_eq!(pull.claim(&puller, claim).await.unwrap().len(), 1);
     pull.stop().await;
     queue.cancel(tenant, hanging.id).await.unwrap();
@@ -138,11 +131,12 @@ async fn live_a_little(queue: &TestQueue, tenant: Uuid) {
 
 struct Talk;
 
-impl Handler for Talk {
-    const KEY: &'static str = "talk";
-    type Args = serde_json::Value;
+windlass_testing::payload!(TalkArgs(serde_json::Value) = "talk");
 
-    async fn run(&self, job: &Context, args: Self::Args) -> Result<Done, Failure> {
+impl Handler for Talk {
+    type Args = TalkArgs;
+
+    async fn run(&self, job: &Context, TalkArgs(args): TalkArgs) -> Result<Done, Failure> {
         job.progress(10.0, "talking");
         job.log("talking");
         if args == "hang" {
@@ -338,10 +332,10 @@ async fn a_tenant_in_force_cannot_act_for_another() {
         assert_eq!(refusal(client.query(&format!("select {call}"), &[]).await), "WL003", "{call}");
     }
     assert!(matches!(
-        windlass::enqueue(&client, &NewJob::new("a").tenant(b)).await,
+        windlass::enqueue_in(&client, &NewJob::new("a").tenant(b)).await,
         Err(Error::TenantRefused { .. })
     ));
-    let mine = windlass::enqueue(&client, &NewJob::new("a")).await.unwrap();
+    let mine = windlass::enqueue_in(&client, &NewJob::new("a")).await.unwrap();
     assert_eq!(queue.job(a, mine.id).await.unwrap().unwrap().tenant_id, a);
     assert_eq!(queue.job(b, job).await.unwrap().unwrap().status, State::Queued);
     role.drop().await;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{Definition, Duty, NewJob};
+use windlass::keeper::Duty;
+use windlass::{Definition, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{

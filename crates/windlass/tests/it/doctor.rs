@@ -1,12 +1,14 @@
 //! The doctor, on databases that have what it looks for.
 
-use windlass::{Definition, Duty, Finding, Keeper, KeeperSettings, NewJob, Severity, Worker};
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::setup::{Finding, Severity};
+use windlass::{Definition, NewJob, Worker};
 use windlass_testing::{TestQueue, TestServer, eventually, settings};
 
 use crate::support;
 
 async fn examine(queue: &TestQueue) -> Vec<Finding> {
-    windlass::examine(&settings(queue.url())).await.unwrap()
+    windlass::setup::examine(&settings(queue.url())).await.unwrap()
 }
 
 async fn found(queue: &TestQueue, check: &str) -> Vec<(Severity, String)> {
@@ -41,7 +43,7 @@ async fn a_fresh_queue_has_nothing_dangerous() {
 
 #[tokio::test]
 async fn a_database_without_the_schema_is_told_to_migrate() {
-    let findings = windlass::examine(&settings(&TestServer::shared().await.url())).await.unwrap();
+    let findings = windlass::setup::examine(&settings(&TestServer::shared().await.url())).await.unwrap();
     let schema = findings.iter().find(|finding| finding.check == "schema").unwrap();
     assert_eq!(schema.severity, Severity::Danger);
     assert!(schema.advice.as_ref().unwrap().contains("windlass migrate"));
@@ -131,7 +133,7 @@ async fn a_worker_that_fell_silent_is_stale_and_one_that_said_goodbye_is_not() {
 }
 
 async fn status_of_worker(queue: &TestQueue, id: &str) -> String {
-    let looking = queue.look(windlass::Reach::Everything).await.unwrap();
+    let looking = queue.look(windlass::admin::Reach::Everything).await.unwrap();
     let workers = looking.workers().await.unwrap();
     looking.end().await.unwrap();
     workers.into_iter().find(|worker| worker.worker_id == id).unwrap().status

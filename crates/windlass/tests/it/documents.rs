@@ -7,7 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tokio_postgres::Client;
-use windlass::{Context, Definition, Done, Failure, Handler, METRICS, NewJob, State, Worker};
+use windlass::internals::METRICS;
+use windlass::job::State;
+use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Worker};
 use windlass_testing::{TestQueue, eventually};
 
 const SQL: &str = include_str!("../../../../docs/sql.md");
@@ -62,11 +64,12 @@ fn emitted_metrics(directory: &Path) -> Vec<(&'static str, BTreeSet<String>)> {
 
 struct Nothing;
 
-impl Handler for Nothing {
-    const KEY: &'static str = "nothing";
-    type Args = serde_json::Value;
+windlass_testing::payload!(NothingArgs(serde_json::Value) = "nothing");
 
-    async fn run(&self, _: &Context, _: Self::Args) -> Result<Done, Failure> {
+impl Handler for Nothing {
+    type Args = NothingArgs;
+
+    async fn run(&self, _: &Context, _: NothingArgs) -> Result<Done, Failure> {
         Ok(Done::new())
     }
 }

@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 use tokio::task::JoinSet;
-use windlass::embedded::{EmbeddedError, Options, Postgres, SOURCE_VARIABLE, ServerSource};
+use windlass::setup::embedded::{EmbeddedError, Postgres, SOURCE_VARIABLE, ServerSource};
 use windlass_testing::eventually;
 
 use scratch::{Scratch, connect, is_root, kill_postmaster, single};
@@ -290,14 +290,14 @@ async fn two_processes_that_fetch_at_once_fill_the_cache_once() {
 #[tokio::test]
 async fn a_bin_directory_without_a_server_is_refused() {
     let scratch = Scratch::new();
-    let options = Options { source: ServerSource::Path("/etc".into()), ..scratch.options() };
+    let options = scratch.options().source(ServerSource::Path("/etc".into()));
     let error = Postgres::start(&options).await.unwrap_err();
     assert!(matches!(error, EmbeddedError::IncompleteBinaries { .. }), "{error}");
 }
 
 async fn starts_from(source: ServerSource, oldest: u32) {
     let scratch = Scratch::new();
-    let postgres = Postgres::start(&Options { source, ..scratch.options() }).await.unwrap();
+    let postgres = Postgres::start(&scratch.options().source(source)).await.unwrap();
     assert!(postgres.major_version() >= oldest);
     let reported = single(&postgres.url(), "select current_setting('server_version')").await;
     assert!(reported.starts_with(&postgres.major_version().to_string()), "{reported}");

@@ -5,7 +5,7 @@ use std::env;
 use std::error::Error;
 use std::io::{self, Read, Write};
 
-use windlass::embedded::{Options, Postgres};
+use windlass::setup::embedded::{Options, Postgres};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {

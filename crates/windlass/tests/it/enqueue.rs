@@ -5,7 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Error, IfUnmet, NewJob, Source, State};
+use windlass::job::{IfUnmet, Source, State};
+use windlass::{DEFAULT_TENANT, Definition, Error, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::support::{assert_counts_are_exact, count, everything, job, status};
@@ -64,7 +65,7 @@ async fn every_option_is_stored_and_seen() {
     let (one, two) = (Uuid::now_v7(), Uuid::now_v7());
     assert_eq!(queue.enqueue(&full("a").id(one)).await.unwrap().id, one);
     let transaction = client.transaction().await.unwrap();
-    assert_eq!(windlass::enqueue(&transaction, &full("b").id(two)).await.unwrap().id, two);
+    assert_eq!(windlass::enqueue_in(&transaction, &full("b").id(two)).await.unwrap().id, two);
     transaction.commit().await.unwrap();
     for (id, key) in [(one, "a"), (two, "b")] {
         let row = job(&client, id).await;
@@ -109,7 +110,7 @@ async fn a_job_exists_if_and_only_if_its_callers_transaction_commits() {
     let mut seen = Vec::new();
     for commit in [true, false] {
         let transaction = client.transaction().await.unwrap();
-        let id = windlass::enqueue(&transaction, &NewJob::new("plain").dedupe_key("k")).await.unwrap().id;
+        let id = windlass::enqueue_in(&transaction, &NewJob::new("plain").dedupe_key("k")).await.unwrap().id;
         if commit {
             transaction.commit().await.unwrap();
             queue.cancel(DEFAULT_TENANT, id).await.unwrap();
@@ -226,7 +227,7 @@ async fn what_is_beyond_the_limits_is_refused_by_name_at_every_door() {
         let answers = [
             queue.enqueue(&job).await.unwrap_err(),
             queue.enqueue_many(std::slice::from_ref(&job)).await.unwrap_err(),
-            windlass::enqueue(&client, &job).await.unwrap_err(),
+            windlass::enqueue_in(&client, &job).await.unwrap_err(),
         ];
         for error in answers {
             assert!(matches!(&error, Error::Refused { field, .. } if field == name), "{name}: {error}");
@@ -321,7 +322,7 @@ async fn an_unknown_or_inactive_definition_and_an_unknown_or_suspended_tenant_ar
     let before = everything(&client).await;
     for (n, job) in jobs.iter().enumerate() {
         for error in
-            [queue.enqueue(job).await.unwrap_err(), windlass::enqueue(&client, job).await.unwrap_err()]
+            [queue.enqueue(job).await.unwrap_err(), windlass::enqueue_in(&client, job).await.unwrap_err()]
         {
             match n {
                 0 => assert!(matches!(&error, Error::UnknownDefinition { key } if key == "nope"), "{error}"),
@@ -345,8 +346,8 @@ async fn a_tenant_in_force_is_the_jobs_tenant() {
         .execute("select set_config('windlass.tenant_id', $1, true)", &[&ours.to_string()])
         .await
         .unwrap();
-    let id = windlass::enqueue(&transaction, &NewJob::new("plain")).await.unwrap().id;
-    let refused = windlass::enqueue(&transaction, &NewJob::new("plain").tenant(theirs)).await.unwrap_err();
+    let id = windlass::enqueue_in(&transaction, &NewJob::new("plain")).await.unwrap().id;
+    let refused = windlass::enqueue_in(&transaction, &NewJob::new("plain").tenant(theirs)).await.unwrap_err();
     assert!(matches!(refused, Error::TenantRefused { .. }), "{refused}");
     transaction.rollback().await.unwrap();
     assert_eq!(status(&client, id).await, "missing");
@@ -384,7 +385,7 @@ async fn a_name_that_is_written_twice_counts_once_by_every_door() {
     queue.enqueue(&twice).await.unwrap();
     queue.enqueue_many(&vec![twice.clone(); 2]).await.unwrap();
     queue.enqueue_many(&vec![twice.clone(); 6000]).await.unwrap();
-    windlass::enqueue(&client, &twice).await.unwrap();
+    windlass::enqueue_in(&client, &twice).await.unwrap();
     let query = "select distinct payload::jsonb::text, (select count(*) from json_object_keys(payload)) from windlass.job";
     let rows = client.query(query, &[]).await.unwrap();
     let read: Vec<(String, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();

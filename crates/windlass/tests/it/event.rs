@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Duty, Event, EventFilter, NewEvent, NewTrigger, Queue, Trigger};
+use windlass::events::{Event, EventFilter, NewEvent};
+use windlass::keeper::Duty;
+use windlass::schedule::{NewTrigger, Trigger};
+use windlass::{DEFAULT_TENANT, Definition, Queue};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::schedule::{changes, create};
@@ -22,11 +25,9 @@ pub(crate) async fn sync_dropbox(queue: &Queue) -> Trigger {
         "required": ["provider_id"], "additionalProperties": false});
     queue.define(&Definition::new("sync-dropbox").arg_schema(schema)).await.unwrap();
     let template = json!({"provider_id": "{{event.provider_id}}", "path_prefix": "{{event.folder_path}}"});
-    let new = NewTrigger {
-        payload_template: template,
-        dedupe_window_seconds: 120,
-        ..NewTrigger::event("Resync on folder change", "provider.folder.updated", "sync-dropbox")
-    };
+    let new = NewTrigger::event("Resync on folder change", "provider.folder.updated", "sync-dropbox")
+        .payload_template(template)
+        .dedupe_window_seconds(120);
     create(queue, &new).await
 }
 
@@ -40,10 +41,7 @@ pub(crate) async fn dispatch(queue: &Queue) {
     let keeper = keeper(queue);
     eventually("the outbox is empty", async || {
         keeper.run_once(Duty::Dispatch).await.unwrap();
-        let all = queue
-            .events(DEFAULT_TENANT, &EventFilter { limit: 500, ..EventFilter::default() })
-            .await
-            .unwrap();
+        let all = queue.events(DEFAULT_TENANT, &EventFilter::default().limit(500)).await.unwrap();
         all.iter().all(|event| !event.is_pending)
     })
     .await;
@@ -86,13 +84,10 @@ async fn the_canonical_events_reach_the_triggers_whose_pattern_and_conditions_th
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("held")).await.unwrap();
     let provider = create(&queue, &NewTrigger::event("all of a provider", "provider.*", "held")).await;
-    let large = NewTrigger {
-        conditions: json!({"count": {"gte": 100}}),
-        ..NewTrigger::event("large", "images.ingest.completed", "held")
-    };
+    let large = NewTrigger::event("large", "images.ingest.completed", "held")
+        .conditions(json!({"count": {"gte": 100}}));
     let large = create(&queue, &large).await;
-    let off =
-        create(&queue, &NewTrigger { is_enabled: false, ..NewTrigger::event("off", "*", "held") }).await;
+    let off = create(&queue, &NewTrigger::event("off", "*", "held").is_enabled(false)).await;
     let mut expected = Vec::new();
     for (name, payload, wanted) in [
         ("provider.folder.updated", json!({"n": 1}), vec![provider.id]),
@@ -132,7 +127,7 @@ async fn what_cannot_be_rendered_is_kept_with_its_reason_and_can_be_tried_again(
     );
     let reason = event(&queue, misfit).await.triggers[0].reason.clone().unwrap();
     assert!(reason.starts_with("payload/provider_id: "), "{reason}");
-    let failed = EventFilter { only_failed: true, ..EventFilter::default() };
+    let failed = EventFilter::default().only_failed(true);
     assert_eq!(queue.events(DEFAULT_TENANT, &failed).await.unwrap().len(), 2);
 
     let retry = async |id| queue.retry_event(DEFAULT_TENANT, id, trigger.id, "tester").await.unwrap();
@@ -165,10 +160,9 @@ async fn a_dry_run_says_which_triggers_would_fire_and_writes_nothing() {
 async fn an_event_is_dispatched_as_soon_as_it_is_committed() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let slow =
-        windlass::KeeperSettings { dispatch: Duration::from_secs(3), ..windlass::KeeperSettings::default() };
+    let slow = windlass::keeper::KeeperSettings::default().dispatch(Duration::from_secs(3));
     let worker = worker(&queue).keeper(slow).handler(Acting).start().await.unwrap();
-    let new = NewTrigger { dedupe_window_seconds: 0, ..NewTrigger::event("all", "*", "acting") };
+    let new = NewTrigger::event("all", "*", "acting").dedupe_window_seconds(0);
     create(&queue, &new).await;
     let rings =
         "select count(*) from windlass.leader where duty = 'dispatch' and rings_until > clock_timestamp()";
@@ -199,5 +193,5 @@ async fn a_tenants_events_reach_only_its_own_triggers() {
     .await;
     assert_eq!(queue.event(a, id).await.unwrap().unwrap().triggers.len(), 1);
     assert_eq!(queue.event(b, id).await.unwrap(), None);
-    assert!(queue.list(&windlass::Filter::new(b)).await.unwrap().jobs.is_empty());
+    assert!(queue.list(&windlass::job::Filter::new(b)).await.unwrap().jobs.is_empty());
 }

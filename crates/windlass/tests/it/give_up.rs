@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use windlass::{Definition, Duty, NewJob};
+use windlass::keeper::Duty;
+use windlass::{Definition, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Acting, count, keeper, worker};

@@ -11,11 +11,8 @@ use serde::ser::{Serialize, SerializeSeq, Serializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 use uuid::Uuid;
-use windlass::job::backoff::BackoffKind;
-use windlass::{
-    Backoff, Context, DEFAULT_TENANT, Definition, Done, Failure, Filter, Handler, NewJob, OnTimeout, Queue,
-    Worker,
-};
+use windlass::job::{Backoff, Filter, OnTimeout};
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob, Queue, Worker};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::process::accounting::{number, settle_accounts};
@@ -120,14 +117,17 @@ async fn ends_whatever_it_says(texts: Vec<String>) {
 
 struct Says(Arc<Vec<String>>);
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 struct SaysArgs {
     way: String,
     text: usize,
 }
 
-impl Handler for Says {
+impl windlass::JobArgs for SaysArgs {
     const KEY: &'static str = "says";
+}
+
+impl Handler for Says {
     type Args = SaysArgs;
 
     async fn run(&self, job: &Context, args: SaysArgs) -> Result<Done, Failure> {
@@ -150,7 +150,7 @@ impl Handler for Says {
     }
 
     fn definition(&self) -> Definition {
-        quick(Self::KEY)
+        quick("says")
     }
 }
 
@@ -174,13 +174,16 @@ const GIFTS: u32 = 13;
 
 struct Gives;
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 struct GivesArgs {
     number: u32,
 }
 
-impl Handler for Gives {
+impl windlass::JobArgs for GivesArgs {
     const KEY: &'static str = "gives";
+}
+
+impl Handler for Gives {
     type Args = GivesArgs;
 
     async fn run(&self, _: &Context, args: GivesArgs) -> Result<Done, Failure> {
@@ -208,7 +211,7 @@ impl Handler for Gives {
     }
 
     fn definition(&self) -> Definition {
-        quick(Self::KEY)
+        quick("gives")
     }
 }
 
@@ -275,7 +278,7 @@ async fn no_behaviour_keeps_a_job_from_ending() {
 
 struct Breaks;
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
+#[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 struct BreaksArgs {
     way: String,
 }
@@ -290,8 +293,11 @@ impl Drop for PanicsOnDrop {
     }
 }
 
-impl Handler for Breaks {
+impl windlass::JobArgs for BreaksArgs {
     const KEY: &'static str = "breaks";
+}
+
+impl Handler for Breaks {
     type Args = BreaksArgs;
 
     async fn run(&self, _: &Context, args: BreaksArgs) -> Result<Done, Failure> {
@@ -314,7 +320,7 @@ impl Handler for Breaks {
     }
 
     fn definition(&self) -> Definition {
-        quick(Self::KEY).timeout(Duration::from_secs(1), OnTimeout::Retry)
+        quick("breaks").timeout(Duration::from_secs(1), OnTimeout::Retry)
     }
 }
 
@@ -374,8 +380,7 @@ async fn start(queue: &Queue, handler: impl Handler) -> Worker {
 }
 
 fn quick(key: &str) -> Definition {
-    let backoff =
-        Backoff { kind: BackoffKind::Fixed, base_seconds: 0.01, factor: 1.0, cap_seconds: 0.1, jitter: 0.0 };
+    let backoff = Backoff::fixed(Duration::from_millis(10)).jitter(0.0);
     Definition::new(key).backoff(backoff).max_attempts(2).max_snoozes(1)
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
-use windlass::embedded::{Options, Postgres};
+use windlass::setup::embedded::{Options, Postgres};
 use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Queue, Worker};
 use windlass_testing::{TestQueue, eventually, settings};
 
@@ -39,11 +39,12 @@ async fn the_tenant_is_in_every_unique_key_of_a_tenants_table() {
 
 struct Count(Arc<AtomicUsize>);
 
-impl Handler for Count {
-    const KEY: &'static str = "count";
-    type Args = serde_json::Value;
+windlass_testing::payload!(CountArgs(serde_json::Value) = "count");
 
-    async fn run(&self, _: &Context, _: Self::Args) -> Result<Done, Failure> {
+impl Handler for Count {
+    type Args = CountArgs;
+
+    async fn run(&self, _: &Context, _: CountArgs) -> Result<Done, Failure> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(Done::new())
     }

@@ -9,9 +9,11 @@ use std::time::Duration;
 use base64::Engine;
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
-use windlass::{
-    Beat, DEFAULT_TENANT, Definition, Done, Duty, Held, HttpEndpoint, NewJob, Pull, Puller, State, Worker,
-};
+use windlass::job::State;
+use windlass::keeper::Duty;
+use windlass::pull::{Beat, Held, Pull, Puller};
+use windlass::worker::HttpEndpoint;
+use windlass::{DEFAULT_TENANT, Definition, Done, NewJob, Worker};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{attempts, count, job, soon, status, until, worker};
@@ -19,7 +21,7 @@ use server::{Reply, Request, Server};
 
 /// An endpoint on this machine, which is only called because it is allowed by name.
 pub(super) fn endpoint(server: &Server, path: &str) -> HttpEndpoint {
-    HttpEndpoint { allow: vec![server.place()], timeout: 20.0, ..HttpEndpoint::new(server.url(path)) }
+    HttpEndpoint::new(server.url(path)).allow(vec![server.place()]).timeout(20.0)
 }
 
 pub(super) async fn start(queue: &TestQueue, key: &str, endpoint: &HttpEndpoint) -> Worker {
@@ -33,11 +35,9 @@ async fn a_job_is_sent_signed_and_its_answer_is_the_result() {
     let server = Server::start(|_| Reply::json(200, &json!({"tags": ["news"], "n": 1}))).await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let endpoint = HttpEndpoint {
-        secret: Some(secret.into()),
-        headers: [("x-shard".to_owned(), "7".into())].into(),
-        ..endpoint(&server, "/tag?x=1")
-    };
+    let endpoint = endpoint(&server, "/tag?x=1")
+        .secret(secret.into())
+        .headers([("x-shard".to_owned(), "7".into())].into());
     let worker = start(&queue, "ai-tagging", &endpoint).await;
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let new = NewJob::new("ai-tagging").payload(&json!({"post": 1})).subject("post", "1").trace(trace);
@@ -55,7 +55,7 @@ async fn a_job_is_sent_signed_and_its_answer_is_the_result() {
     );
     assert_eq!((request.header("x-shard"), request.header("content-type")), ("7", "application/json"));
     // One trace from the enqueue to the end: the endpoint's spans hang below this attempt's, by the id that everybody knows.
-    assert_eq!(request.header("traceparent"), windlass::Trace::of(id, Some(trace)).traceparent(1));
+    assert_eq!(request.header("traceparent"), windlass::job::Trace::of(id, Some(trace)).traceparent(1));
     assert!(request.header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
     let timestamp: i64 = request.header("webhook-timestamp").parse().unwrap();
     assert!((jiff::Timestamp::now().as_second() - timestamp).abs() < 60);
@@ -145,11 +145,11 @@ async fn an_accepted_job_runs_until_its_endpoint_ends_it() {
     assert_eq!(status(&client, id).await, "running");
 
     let pull = Pull::start(queue.queue()).await.unwrap();
-    let puller = Puller { tenant: Some(DEFAULT_TENANT), name: "endpoint".to_owned() };
+    let puller = Puller::new("endpoint").tenant(DEFAULT_TENANT);
     let fence = server.requests()[0].json()["fence"].as_str().unwrap().to_owned();
-    let beat = Beat { percent: Some(50.0), log: vec!["half".to_owned()], ..Beat::default() };
+    let beat = Beat::default().percent(Some(50.0)).log(vec!["half".to_owned()]);
     assert!(matches!(pull.heartbeat(&puller, id, &fence, &beat).await.unwrap(), Held::Held(_)));
-    let log = queue.read_log(DEFAULT_TENANT, id, windlass::LogPosition::default()).await.unwrap();
+    let log = queue.read_log(DEFAULT_TENANT, id, windlass::job::LogPosition::default()).await.unwrap();
     assert!(format!("{log:?}").contains("half\\n"), "{log:?}");
     let done = Done::new().result(&"later");
     assert_eq!(pull.complete(&puller, id, &fence, done).await.unwrap(), Held::Held(State::Succeeded));
@@ -170,7 +170,7 @@ async fn an_endpoint_that_ends_the_job_before_it_answers_is_heard() {
             let body = request.json();
             let (id, fence) =
                 (body["id"].as_str().unwrap().parse().unwrap(), body["fence"].as_str().unwrap());
-            let puller = Puller { tenant: None, name: "endpoint".to_owned() };
+            let puller = Puller::new("endpoint");
             assert!(matches!(
                 pull.heartbeat(&puller, id, fence, &Beat::default()).await.unwrap(),
                 Held::Held(_)
@@ -231,7 +231,7 @@ async fn a_batch_is_one_call_with_an_outcome_for_each_job() {
     queue.define(&Definition::new("tag")).await.unwrap();
     let posts: Vec<_> = (0..20).map(|n| NewJob::new("tag").payload(&json!({"n": n}))).collect();
     let ids: Vec<_> = queue.enqueue_many(&posts).await.unwrap().into_iter().map(|job| job.id).collect();
-    let endpoint = HttpEndpoint { batch: 10, ..endpoint(&server, "/") };
+    let endpoint = endpoint(&server, "/").batch(10);
     let worker = worker(&queue).concurrency(20).http("tag", &endpoint).unwrap().start().await.unwrap();
     for (n, id) in ids.iter().enumerate() {
         let row = until(&client, *id, if n % 5 == 4 { "failed" } else { "succeeded" }).await;
@@ -273,10 +273,8 @@ async fn a_secret_that_comes_back_is_not_kept() {
     .await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let endpoint = HttpEndpoint {
-        headers: [("authorization".to_owned(), "Bearer sesame-open-7731".into())].into(),
-        ..endpoint(&server, "/")
-    };
+    let endpoint = endpoint(&server, "/")
+        .headers([("authorization".to_owned(), "Bearer sesame-open-7731".into())].into());
     let worker = start(&queue, "telling", &endpoint).await;
     let echoed = queue.enqueue(&NewJob::new("telling").payload(&"echo")).await.unwrap().id;
     let refused = queue.enqueue(&NewJob::new("telling").payload(&"no")).await.unwrap().id;

@@ -2,7 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use windlass::{Definition, NewJob, Reach};
+use windlass::admin::Reach;
+use windlass::{Definition, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{self, Acting};
@@ -28,7 +29,7 @@ async fn what_happened_is_added_up_per_tenant_and_for_all() {
         let looking = queue.look(reach).await.unwrap();
         let activity = looking.activity(since, 3600).await.unwrap();
         looking.end().await.unwrap();
-        let sum = |pick: fn(&windlass::Activity) -> i64| activity.iter().map(pick).sum::<i64>();
+        let sum = |pick: fn(&windlass::admin::Activity) -> i64| activity.iter().map(pick).sum::<i64>();
         (sum(|each| each.succeeded), sum(|each| each.failed))
     };
     // Slots of a second: the newest two seconds are never sampled, whatever the slot.

@@ -1,8 +1,10 @@
 //! Installing on the system's Postgres and on the newest one that we fetch, as a managed Postgres lets one do it: by an administrator
 //! who may create roles and owns the database, and is no superuser. From PostgreSQL 16 on that is another set of rights than before.
 
-use windlass::embedded::{Options, Postgres, ServerSource};
-use windlass::{Definition, Duty, Error, Keeper, KeeperSettings, NewJob, Queue, State, Worker, migrate};
+use windlass::job::State;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::setup::embedded::{Postgres, ServerSource};
+use windlass::{Definition, Error, NewJob, Queue, Worker, migrate};
 use windlass_testing::{Plain, eventually, settings};
 
 use crate::embedded::scratch::{Scratch, connect};
@@ -19,7 +21,7 @@ async fn an_administrator_installs_on_the_fetched_postgres_and_its_logins_work()
 
 async fn install(source: ServerSource) {
     let scratch = Scratch::new();
-    let postgres = Postgres::start(&Options { source, ..scratch.options() }).await.unwrap();
+    let postgres = Postgres::start(&scratch.options().source(source)).await.unwrap();
     let url = |login: &str, database: &str| {
         postgres.database_url(database).replacen("windlass@", &format!("{login}@"), 1)
     };

@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{
-    DEFAULT_TENANT, Definition, Duty, Keeper, KeeperSettings, NewJob, Queue, Reach, State, Unique,
-};
+use windlass::admin::Reach;
+use windlass::job::{State, Unique};
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::{DEFAULT_TENANT, Definition, NewJob, Queue};
 use windlass_testing::{TestQueue, eventually, settings, until_waits_or_ends};
 
 use crate::support::{
@@ -225,7 +226,7 @@ async fn a_partition_is_not_dropped_under_a_job_that_is_just_being_committed() {
     client.batch_execute(&make).await.unwrap();
     let mut other = queue.client().await;
     let transaction = other.transaction().await.unwrap();
-    windlass::enqueue(&transaction, &NewJob::new("held").id(low)).await.unwrap();
+    windlass::enqueue_in(&transaction, &NewJob::new("held").id(low)).await.unwrap();
     let keeper = keeper(&queue);
     let dropping = tokio::spawn(async move { keeper.run_once(Duty::Partition).await });
     until_waits_or_ends(&client, &dropping).await;
@@ -346,21 +347,19 @@ async fn every_task_of_a_keeper_has_a_connection_of_its_own() {
     let queue = TestQueue::create().await;
     let (client, holder) = (queue.client().await, queue.client().await);
     let often = Duration::from_millis(1);
-    let settings = KeeperSettings {
-        promote: often,
-        schedule: often,
-        dispatch: often,
-        reap: often,
-        expire: often,
-        unblock: often,
-        fold: often,
-        prune: often,
-        seal: often,
-        purge_tenants: often,
-        partition: often,
-        sample: often,
-        ..KeeperSettings::default()
-    };
+    let settings = KeeperSettings::default()
+        .promote(often)
+        .schedule(often)
+        .dispatch(often)
+        .reap(often)
+        .expire(often)
+        .unblock(often)
+        .fold(often)
+        .prune(often)
+        .seal(often)
+        .purge_tenants(often)
+        .partition(often)
+        .sample(often);
     let lock_all = "begin; do $$ declare t text; begin
         for t in select format('windlass.%I', tablename) from pg_tables where schemaname = 'windlass' order by 1 loop
           execute 'lock table ' || t || ' in access exclusive mode';

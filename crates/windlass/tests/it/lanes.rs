@@ -18,7 +18,7 @@ async fn bounded(queue: &TestQueue, lanes: i32, names: i32) -> Uuid {
     tenant
 }
 
-fn refused_for(answer: Result<windlass::Enqueued, Error>) -> String {
+fn refused_for(answer: Result<windlass::job::Enqueued, Error>) -> String {
     match answer {
         Err(Error::TooManyLanes { field, message }) => format!("{field}: {message}"),
         other => panic!("{other:?}"),

@@ -1,7 +1,8 @@
 //! Jobs that are too late to start: whoever meets them first ends them, a claim or the keeper.
 
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, Duty};
+use windlass::DEFAULT_TENANT;
+use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Hand, assert_counts_are_exact, attempts, count, ending, job, keeper, status};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use windlass::{Duty, NewJob};
+use windlass::NewJob;
+use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Hand, Held, attempts, count, everything, job, keeper, status, until, worker};

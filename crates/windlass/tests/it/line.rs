@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Fence, Filter, NewJob, State};
+use windlass::job::{Fence, Filter, State};
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::support::{Hand, assert_counts_are_exact, count, ending, register};

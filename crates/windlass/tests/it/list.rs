@@ -6,18 +6,18 @@ use std::time::Duration;
 use jiff::{Timestamp, ToSpan};
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{
-    Context, DEFAULT_TENANT, Definition, Done, Failure, Filter, Handler, NewJob, Source, State, Worker,
-};
+use windlass::job::{Filter, Source, State};
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob, Worker};
 use windlass_testing::{TestQueue, eventually};
 
 struct Obey;
 
-impl Handler for Obey {
-    const KEY: &'static str = "obey";
-    type Args = serde_json::Value;
+windlass_testing::payload!(ObeyArgs(serde_json::Value) = "obey");
 
-    async fn run(&self, job: &Context, args: Self::Args) -> Result<Done, Failure> {
+impl Handler for Obey {
+    type Args = ObeyArgs;
+
+    async fn run(&self, job: &Context, ObeyArgs(args): ObeyArgs) -> Result<Done, Failure> {
         match args["do"].as_str() {
             Some("fail") => Err(Failure::permanent("as told")),
             Some("die") => Err(Failure::retry("as told")),
@@ -31,7 +31,7 @@ impl Handler for Obey {
     }
 
     fn definition(&self) -> Definition {
-        Definition::new(Self::KEY).max_attempts(1)
+        Definition::of::<ObeyArgs>().max_attempts(1)
     }
 }
 
@@ -339,7 +339,7 @@ async fn a_search_finds_what_a_payload_says_however_it_was_written() {
         queue.enqueue(&NewJob::new("a").payload_json(text)).await.unwrap();
     }
     queue.enqueue(&NewJob::new("a").payload(&json!({"user": {"name": "Zola"}}))).await.unwrap();
-    windlass::enqueue(&queue.client().await, &NewJob::new("a").payload_json(compact)).await.unwrap();
+    windlass::enqueue_in(&queue.client().await, &NewJob::new("a").payload_json(compact)).await.unwrap();
     for words in ["zoë", r#""name": "Zoë""#, r#""name":"zoë""#, r#"["x", "y"]"#, r#""n":5"#] {
         let found = queue.list(&Filter::new(DEFAULT_TENANT).mentions(words)).await.unwrap().jobs;
         assert_eq!(found.len(), 5, "{words}");

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use uuid::Uuid;
+use windlass::job::{LogPosition, LogStream};
 use windlass::redact::Redactor;
-use windlass::{Context, DEFAULT_TENANT, Done, Error, Failure, Handler, LogPosition, LogStream, NewJob};
+use windlass::{Context, DEFAULT_TENANT, Done, Error, Failure, Handler, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::support::{Hand, count, until, worker};
@@ -21,11 +22,12 @@ impl Talk {
     }
 }
 
-impl Handler for Talk {
-    const KEY: &'static str = "talk";
-    type Args = Value;
+windlass_testing::payload!(TalkArgs(Value) = "talk");
 
-    async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
+impl Handler for Talk {
+    type Args = TalkArgs;
+
+    async fn run(&self, job: &Context, _: TalkArgs) -> Result<Done, Failure> {
         while let Some(line) = self.0.lock().await.recv().await {
             job.log(&line);
         }

@@ -44,6 +44,7 @@ mod pull;
 mod quota;
 mod redaction;
 mod retention;
+mod root_names;
 mod run;
 mod running_limit;
 mod same_id;
@@ -57,6 +58,8 @@ mod statements;
 mod states;
 mod support;
 mod tenant;
+#[cfg(feature = "testing")]
+mod testing;
 mod together;
 mod turns;
 mod unique;

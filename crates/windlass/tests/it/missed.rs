@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{Duty, KeeperSettings};
+use windlass::keeper::{Duty, KeeperSettings};
 use windlass_testing::{TestQueue, eventually, waiting_for_locks};
 
 use crate::plans::watch::Watch;
@@ -198,7 +198,7 @@ async fn the_keeper_is_rung_for_what_a_settlement_left() {
     wait_for(&hand, need, 300, "cancel").await;
     let fence = hand.claim_one().await;
     let hour = Duration::from_secs(3600);
-    let settings = KeeperSettings { unblock: hour, ..KeeperSettings::default() };
+    let settings = KeeperSettings::default().unblock(hour);
     let running = worker(&queue).handler(Acting).keeper(settings).start().await.unwrap();
     let listens = "select count(*) from pg_stat_activity where datname = current_database() and query ilike 'listen windlass%'";
     eventually("it listens", async || count(&hand.client, listens).await > 0).await;

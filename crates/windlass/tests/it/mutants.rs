@@ -11,7 +11,9 @@ use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{Definition, Fence, Filter, NewJob, Queue, Reach};
+use windlass::admin::Reach;
+use windlass::job::{Fence, Filter};
+use windlass::{Definition, NewJob, Queue};
 use windlass_testing::{TestQueue, eventually, settings, until_somebody_waits, waiting_for_locks};
 
 use crate::schedule;

@@ -12,7 +12,8 @@ use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{Context, Definition, Done, Failure, Handler, NewTrigger};
+use windlass::schedule::NewTrigger;
+use windlass::{Context, Definition, Done, Failure, Handler};
 use windlass_testing::{Login, TestQueue, eventually};
 
 use crate::access::in_force;
@@ -26,11 +27,12 @@ const QUOTA: i64 = 3000;
 /// The loud tenant's jobs.
 struct Loud;
 
-impl Handler for Loud {
-    const KEY: &'static str = "loud";
-    type Args = Value;
+windlass_testing::payload!(LoudArgs(Value) = "loud");
 
-    async fn run(&self, _: &Context, _: Value) -> Result<Done, Failure> {
+impl Handler for Loud {
+    type Args = LoudArgs;
+
+    async fn run(&self, _: &Context, _: LoudArgs) -> Result<Done, Failure> {
         Ok(Done::new())
     }
 }
@@ -46,7 +48,7 @@ async fn an_application_at_its_worst_keeps_nothing_from_another() {
     let quota = "update windlass.tenants set max_queued = $2 where id = $1";
     admin.execute(quota, &[&loud, &QUOTA]).await.unwrap();
     for (tenant, key) in [(quiet, "acting"), (loud, "loud")] {
-        let trigger = NewTrigger { dedupe_window_seconds: 0, ..NewTrigger::event("on", "*", key) };
+        let trigger = NewTrigger::event("on", "*", key).dedupe_window_seconds(0);
         queue.create_trigger(tenant, &trigger, "tester").await.unwrap();
     }
     let worker = worker(&queue).handler(Acting).handler(Loud).start().await.unwrap();

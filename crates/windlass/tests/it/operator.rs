@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{Canceled, DEFAULT_TENANT, Definition, Done, Duty, Error, NewJob, State, Unique};
+use windlass::job::{Canceled, State, Unique};
+use windlass::keeper::Duty;
+use windlass::{DEFAULT_TENANT, Definition, Done, Error, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::support::{
@@ -273,7 +275,7 @@ async fn deleting_a_tenant_can_stop_in_the_middle_and_go_on() {
     let step = "select purged, done from windlass.purge_tenant($1, 10)";
     let row = client.query_one(step, &[&tenant]).await.unwrap();
     assert_eq!((row.get::<_, i32>(0), row.get::<_, bool>(1)), (10, false));
-    let refused = windlass::enqueue(&client, &NewJob::new("held").tenant(tenant)).await.unwrap_err();
+    let refused = windlass::enqueue_in(&client, &NewJob::new("held").tenant(tenant)).await.unwrap_err();
     assert!(matches!(refused, Error::TenantRefused { .. }), "{refused}");
 
     let mut steps = Vec::new();
@@ -298,7 +300,7 @@ async fn nothing_enters_a_tenant_that_is_being_deleted() {
     queue.enqueue(&new).await.unwrap(); // and its route is known now
     let mut late = queue.client().await;
     let under_way = late.transaction().await.unwrap();
-    windlass::enqueue(&under_way, &new).await.unwrap();
+    windlass::enqueue_in(&under_way, &new).await.unwrap();
 
     let step = async || {
         let row = client

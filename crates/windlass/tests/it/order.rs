@@ -10,7 +10,9 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::Mutex;
 use uuid::Uuid;
-use windlass::{Context, DEFAULT_TENANT, Definition, Done, Duty, Failure, Handler, IfUnmet, NewJob, State};
+use windlass::job::{IfUnmet, State};
+use windlass::keeper::Duty;
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, status, worker};
@@ -107,7 +109,7 @@ async fn a_missed_hand_over_is_made_good_by_the_keeper() {
     let fence = hand.claim_one().await;
     let mut client = queue.client().await;
     let transaction = client.transaction().await.unwrap();
-    let waits = windlass::enqueue(&transaction, &NewJob::new("held").depends_on(needed)).await.unwrap().id;
+    let waits = windlass::enqueue_in(&transaction, &NewJob::new("held").depends_on(needed)).await.unwrap().id;
     assert!(hand.settle(&fence, None).await);
     transaction.commit().await.unwrap();
     assert_eq!(status(&hand.client, waits).await, "blocked");
@@ -122,11 +124,12 @@ struct OneByOne {
     order: Arc<Mutex<Vec<u64>>>,
 }
 
-impl Handler for OneByOne {
-    const KEY: &'static str = "one_by_one";
-    type Args = u64;
+windlass_testing::payload!(OneByOneArgs(u64) = "one_by_one");
 
-    async fn run(&self, job: &Context, number: u64) -> Result<Done, Failure> {
+impl Handler for OneByOne {
+    type Args = OneByOneArgs;
+
+    async fn run(&self, job: &Context, OneByOneArgs(number): OneByOneArgs) -> Result<Done, Failure> {
         let running = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(running, Ordering::SeqCst);
         tokio::task::yield_now().await;
@@ -172,7 +175,7 @@ async fn jobs_with_one_ordering_key_run_one_at_a_time_in_order() {
 }
 
 /// Makes a chain of one ordering key of which the first job is running.
-async fn chain(hand: &Hand, length: usize, policy: &str) -> (Vec<Uuid>, windlass::Fence) {
+async fn chain(hand: &Hand, length: usize, policy: &str) -> (Vec<Uuid>, windlass::job::Fence) {
     let mut ids = vec![hand.enqueue("'held', ordering_key => 'k'").await];
     let fence = hand.claim_one().await;
     for _ in 1..length {

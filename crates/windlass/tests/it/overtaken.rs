@@ -2,7 +2,7 @@
 
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::Duty;
+use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, until_somebody_waits};
 
 use serde_json::json;

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Filter, NewJob, State};
+use windlass::job::{Filter, State};
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_testing::TestQueue;
 
 /// Newest first, and queued jobs in the order of their line: both go on behind the last job of the page before.

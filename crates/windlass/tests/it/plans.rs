@@ -6,7 +6,8 @@ mod pages;
 pub(crate) mod watch;
 
 use uuid::Uuid;
-use windlass::{Definition, Filter, State};
+use windlass::Definition;
+use windlass::job::{Filter, State};
 use windlass_testing::TestQueue;
 
 use hand::{claim, lanes, register, settle, single};
@@ -380,6 +381,7 @@ async fn held(watch: &mut Watch, what: &str, words: &str) -> Vec<Plan> {
 }
 
 fn statement(words: &str) -> &'static str {
-    let found = windlass::statements().into_iter().map(|(text, _)| text).find(|text| text.contains(words));
+    let found =
+        windlass::internals::statements().into_iter().map(|(text, _)| text).find(|text| text.contains(words));
     found.unwrap_or_else(|| panic!("no statement says {words:?}"))
 }

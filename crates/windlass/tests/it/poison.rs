@@ -7,10 +7,11 @@ mod jobs;
 mod mended;
 mod rows;
 
-use windlass::{Duty, Severity};
+use windlass::keeper::Duty;
+use windlass::setup::Severity;
 use windlass_testing::{TestQueue, settings};
 
-/// A duty without a case does not compile here: add one.
+/// A duty without a case panics here: add one.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_bad_row_stops_a_duty_of_the_keeper() {
     for duty in Duty::ALL {
@@ -28,13 +29,14 @@ async fn no_bad_row_stops_a_duty_of_the_keeper() {
             Duty::PurgeTenants => rows::purge_tenants(&queue).await,
             Duty::Partition => rows::partition(&queue).await,
             Duty::Sample => rows::sample(&queue).await,
+            _ => panic!("{duty:?} has no case"),
         }
     }
 }
 
 /// What the doctor says was set aside.
 async fn set_aside(queue: &TestQueue) -> Vec<String> {
-    let findings = windlass::examine(&settings(queue.url())).await.unwrap();
+    let findings = windlass::setup::examine(&settings(queue.url())).await.unwrap();
     let found =
         findings.into_iter().filter(|one| one.check == "set aside" && one.severity == Severity::Warning);
     found.map(|one| one.found).collect()

@@ -8,6 +8,7 @@ mod cut;
 mod defaults;
 mod disorder;
 mod events;
+mod examples;
 
 pub(crate) mod fleet;
 mod freeze;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass::{
-    Completion, Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, LogPosition, NewJob, Worker,
-};
+use windlass::job::LogPosition;
+use windlass::worker::Completion;
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob, Worker};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{job, soon, worker};
@@ -13,10 +13,11 @@ use crate::support::{job, soon, worker};
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_seen_while_the_job_runs() {
     struct Telling(tokio::sync::Semaphore);
+    windlass_testing::payload!(TellingArgs(Value) = "telling");
+
     impl Handler for Telling {
-        const KEY: &'static str = "telling";
-        type Args = Value;
-        async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
+        type Args = TellingArgs;
+        async fn run(&self, job: &Context, _: TellingArgs) -> Result<Done, Failure> {
             job.progress(40.0, "two of five");
             let _ = tokio::time::timeout(Duration::from_secs(60), job.stopped()).await;
             let _permit = self.0.acquire().await?;
@@ -42,10 +43,11 @@ async fn progress_is_seen_while_the_job_runs() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_progress_of_a_run_is_written_with_its_end() {
     struct Hasty(String);
+    windlass_testing::payload!(HastyArgs(String) = "hasty");
+
     impl Handler for Hasty {
-        const KEY: &'static str = "hasty";
-        type Args = String;
-        async fn run(&self, job: &Context, way: String) -> Result<Done, Failure> {
+        type Args = HastyArgs;
+        async fn run(&self, job: &Context, HastyArgs(way): HastyArgs) -> Result<Done, Failure> {
             if job.attempt() > 1 {
                 return Ok(Done::new());
             }
@@ -74,7 +76,7 @@ async fn the_last_progress_of_a_run_is_written_with_its_end() {
         }
 
         fn definition(&self) -> Definition {
-            Definition::new(Self::KEY).backoff(soon()).max_attempts(1)
+            Definition::of::<HastyArgs>().backoff(soon()).max_attempts(1)
         }
     }
     let queue = TestQueue::create().await;

@@ -11,26 +11,23 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{
-    Beat, Claim, DEFAULT_TENANT, Definition, Done, Failure, Held, NewJob, Pull, PulledJob, Puller, State,
-};
+use windlass::job::State;
+use windlass::pull::{Beat, Claim, Held, Pull, PulledJob, Puller};
+use windlass::{DEFAULT_TENANT, Definition, Done, Failure, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{assert_counts_are_exact, attempts, count, everything, job, soon, status};
 
 pub(super) fn anyone() -> Puller {
-    Puller { tenant: None, name: "anyone".to_owned() }
+    Puller::new("anyone")
 }
 
 pub(super) fn claim(keys: &[&str]) -> Claim {
-    Claim {
-        worker_id: Some("tester".to_owned()),
-        definition_keys: keys.iter().map(ToString::to_string).collect(),
-        queues: Vec::new(),
-        limit: 10,
-        wait: Duration::from_secs(30),
-        lease: Duration::from_secs(60),
-    }
+    Claim::new(keys.iter().copied())
+        .worker_id(Some("tester".to_owned()))
+        .limit(10)
+        .wait(Duration::from_secs(30))
+        .lease(Duration::from_secs(60))
 }
 
 pub(super) async fn start() -> (TestQueue, Pull) {
@@ -61,12 +58,7 @@ async fn a_pull_worker_takes_a_job_and_completes_it_with_what_follows() {
     let row = job(&client, id).await;
     assert_eq!((&row["status"], &row["claimed_by_worker"]), (&json!("running"), &json!("tester@remote")));
 
-    let beat = Beat {
-        percent: Some(40.0),
-        message: Some("two\u{0} fifths".to_owned()),
-        log: Vec::new(),
-        lease: None,
-    };
+    let beat = Beat::default().percent(Some(40.0)).message(Some("two\u{0} fifths".to_owned()));
     let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap();
     let Held::Held(beaten) = beaten else { panic!("the lease is ours") };
     assert!(beaten.lease_expires_at >= taken.lease_expires_at && !beaten.cancel_requested);
@@ -102,7 +94,7 @@ async fn every_ending_of_a_pulled_attempt_is_decided_by_the_definitions_rules() 
     let keeper = crate::support::keeper(&queue);
     let promote = async || {
         eventually("it is due again", async || {
-            keeper.run_once(windlass::Duty::Promote).await.unwrap();
+            keeper.run_once(windlass::keeper::Duty::Promote).await.unwrap();
             status(&client, id).await == "queued"
         })
         .await;
@@ -142,7 +134,7 @@ async fn a_cancel_reaches_a_pull_worker_with_its_next_heartbeat() {
     let client = queue.client().await;
     let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
     let taken = take_one(&pull).await;
-    assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), windlass::Canceled::Requested);
+    assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), windlass::job::Canceled::Requested);
     let Held::Held(beaten) = pull.heartbeat(&anyone(), id, &taken.fence, &Beat::default()).await.unwrap()
     else {
         panic!("it is still held")

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use windlass::{Actor, Definition, Done, Error, NewJob, Reach, State};
+use windlass::admin::{Actor, Reach};
+use windlass::job::State;
+use windlass::{Definition, Done, Error, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::support::{Held, attempts, until, worker};
@@ -71,7 +73,7 @@ async fn a_place_that_comes_free_can_be_taken_and_a_retry_needs_one() {
     assert!(matches!(queue.retry(tenant, first.id, "me").await, Err(Error::QuotaReached { .. })));
     assert_eq!(unended(&queue, tenant).await, 2);
     // One that is refused does not keep the others of its batch out.
-    let actor = Actor { name: "me".to_owned(), ..Actor::default() };
+    let actor = Actor::new("me");
     let statement = "update windlass.tenants set max_queued = 3 where id = $1";
     queue.client().await.execute(statement, &[&tenant]).await.unwrap();
     let job = new();

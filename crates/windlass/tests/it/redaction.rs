@@ -1,22 +1,23 @@
 //! What a definition hides: in the words of its runs, and in its payloads where others see them.
 
 use serde_json::{Value, json};
+use windlass::admin::{Actor, Reach};
+use windlass::events::{EventFilter, NewEvent};
+use windlass::job::{Filter, LogPosition};
 use windlass::redact::{PLACEHOLDER, Redaction};
-use windlass::{
-    Actor, Context, DEFAULT_TENANT, Definition, Done, EventFilter, Failure, Filter, Handler, LogPosition,
-    NewEvent, NewJob, Reach,
-};
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::support::{everything, until, worker};
 
 struct Careless;
 
-impl Handler for Careless {
-    const KEY: &'static str = "careless";
-    type Args = Value;
+windlass_testing::payload!(CarelessArgs(Value) = "careless");
 
-    async fn run(&self, job: &Context, args: Value) -> Result<Done, Failure> {
+impl Handler for Careless {
+    type Args = CarelessArgs;
+
+    async fn run(&self, job: &Context, CarelessArgs(args): CarelessArgs) -> Result<Done, Failure> {
         let said = format!(
             "{} and {} and 4111-1111-1111-1111",
             args["pin"].as_str().unwrap(),
@@ -31,10 +32,8 @@ impl Handler for Careless {
     }
 
     fn definition(&self) -> Definition {
-        Definition::new(Self::KEY).redaction(Redaction {
-            expressions: vec![r"\d{4}-\d{4}-\d{4}-\d{4}".to_owned()],
-            keys: vec!["pin".to_owned()],
-        })
+        Definition::of::<CarelessArgs>()
+            .redaction(Redaction::new().expression(r"\d{4}-\d{4}-\d{4}-\d{4}").key("pin"))
     }
 }
 
@@ -75,7 +74,7 @@ async fn a_handler_keeps_its_definitions_secrets_and_its_payloads() {
 async fn a_placeholder_is_not_taken_for_a_secret() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("plain")).await.unwrap();
-    let actor = Actor { name: "ada".to_owned(), ..Actor::default() };
+    let actor = Actor::new("ada");
     let copied = NewJob::new("plain").payload(&json!({"to": {"api_key": PLACEHOLDER}}));
     let refused = queue.enqueue_as(DEFAULT_TENANT, &actor, &copied).await.unwrap_err().to_string();
     assert!(refused.starts_with("payload/to/api_key: is [redacted], which stands for"), "{refused}");
@@ -97,7 +96,7 @@ async fn events_are_shown_without_the_texts_under_telling_keys() {
 #[tokio::test]
 async fn a_definitions_rules_are_checked_where_they_come_in() {
     let queue = TestQueue::create().await;
-    let bad = Redaction { expressions: vec!["(".to_owned()], ..Redaction::default() };
+    let bad = Redaction::new().expression("(");
     let refused = queue.define(&Definition::new("x").redaction(bad)).await.unwrap_err().to_string();
     assert!(refused.starts_with("redaction/expressions/0: regex parse error"), "{refused}");
 }

@@ -9,7 +9,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Duty, Error, HoldOn, NewEvent, OnTimeout, Queue, Reach, State};
+use windlass::admin::Reach;
+use windlass::events::NewEvent;
+use windlass::job::{OnTimeout, State};
+use windlass::keeper::Duty;
+use windlass::retention::HoldOn;
+use windlass::{DEFAULT_TENANT, Definition, Error, Queue};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, status};
@@ -117,7 +122,7 @@ async fn a_tenants_own_rule_comes_before_the_definitions() {
     assert_eq!((own.purged, own.keep_seconds), (1, 86_400));
     assert!(own.reached.is_some());
     // The rule is taken away: the definition's holds again, also for what the old rule had passed over.
-    let acting = queue.act(Reach::Tenant(long), &windlass::Actor::default()).await.unwrap();
+    let acting = queue.act(Reach::Tenant(long), &windlass::admin::Actor::default()).await.unwrap();
     acting.forget_rule(Some("held"), "succeeded").await.unwrap();
     acting.commit().await.unwrap();
     prune(&queue).await;
@@ -237,7 +242,7 @@ async fn events_go_after_their_time_and_never_before_they_are_dispatched() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (brief, held) = (queue.tenant("brief").await, queue.tenant("held").await);
-    let acting = queue.act(Reach::Tenant(brief), &windlass::Actor::default()).await.unwrap();
+    let acting = queue.act(Reach::Tenant(brief), &windlass::admin::Actor::default()).await.unwrap();
     acting.keep_events(Some(DAY)).await.unwrap();
     acting.commit().await.unwrap();
     queue.hold(held, &HoldOn::Tenant, "audit", "x").await.unwrap();

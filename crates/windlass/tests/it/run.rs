@@ -6,7 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use windlass::{Context, DEFAULT_TENANT, Definition, Done, Duty, Failure, Handler, NewJob, OnTimeout};
+use windlass::job::OnTimeout;
+use windlass::keeper::Duty;
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Acting, Held, attempts, count, job, keeper, status, until, worker};
@@ -62,9 +64,8 @@ async fn a_spent_budget_is_a_dead_letter_that_keeps_the_last_error() {
 async fn a_retry_waits_as_the_policy_or_its_handler_says() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let (held, mut desk) = Held::with(|definition| {
-        definition.backoff(windlass::Backoff { jitter: 0.0, ..windlass::Backoff::default() })
-    });
+    let (held, mut desk) =
+        Held::with(|definition| definition.backoff(windlass::job::Backoff::default().jitter(0.0)));
     let worker = worker(&queue).handler(held).start().await.unwrap();
     let answers = [
         (30.0, Failure::retry("by policy")),
@@ -245,17 +246,18 @@ async fn an_aborted_workers_jobs_come_back_by_the_reaper() {
     })
     .await;
     assert_eq!(attempts(&client, id).await, ["lost"]);
-    assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), windlass::Canceled::Now);
+    assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), windlass::job::Canceled::Now);
 }
 
 /// Invariant 13: a handler that fails because it was told to stop did not fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_obeys_a_shutdown_with_an_error_is_not_charged() {
     struct Obeying(Arc<Notify>);
+    windlass_testing::payload!(ObeyingArgs(Value) = "obeying");
+
     impl Handler for Obeying {
-        const KEY: &'static str = "obeying";
-        type Args = Value;
-        async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
+        type Args = ObeyingArgs;
+        async fn run(&self, job: &Context, _: ObeyingArgs) -> Result<Done, Failure> {
             self.0.notify_one();
             job.stopped().await;
             Err(Failure::permanent("interrupted"))

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use uuid::Uuid;
-use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob, Reach, Worker};
+use windlass::admin::Reach;
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob, Worker};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Held, assert_counts_are_exact, count, until, worker};
@@ -18,11 +19,12 @@ struct Crowd {
     most: Arc<AtomicUsize>,
 }
 
-impl Handler for Crowd {
-    const KEY: &'static str = "crowd";
-    type Args = serde_json::Value;
+windlass_testing::payload!(CrowdArgs(serde_json::Value) = "crowd");
 
-    async fn run(&self, _: &Context, _: Self::Args) -> Result<Done, Failure> {
+impl Handler for Crowd {
+    type Args = CrowdArgs;
+
+    async fn run(&self, _: &Context, _: CrowdArgs) -> Result<Done, Failure> {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
         // Long enough for the others to come in, if they were let in.

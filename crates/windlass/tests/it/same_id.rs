@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{Context, Definition, Done, Failure, Handler, LogPosition, NewJob};
+use windlass::job::LogPosition;
+use windlass::{Context, Definition, Done, Failure, Handler, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::worker;
@@ -12,11 +13,12 @@ use crate::support::worker;
 /// Says whose it is, and waits for a signal or for its end.
 struct Twin;
 
-impl Handler for Twin {
-    const KEY: &'static str = "twin";
-    type Args = Value;
+windlass_testing::payload!(TwinArgs(Value) = "twin");
 
-    async fn run(&self, job: &Context, _: Value) -> Result<Done, Failure> {
+impl Handler for Twin {
+    type Args = TwinArgs;
+
+    async fn run(&self, job: &Context, _: TwinArgs) -> Result<Done, Failure> {
         job.log(&format!("a line of {}", job.tenant_id()));
         job.progress(10.0, &format!("progress of {}", job.tenant_id()));
         let _ = tokio::time::timeout(Duration::from_secs(60), job.stopped()).await;
@@ -24,7 +26,7 @@ impl Handler for Twin {
     }
 
     fn definition(&self) -> Definition {
-        Definition::new(Self::KEY)
+        Definition::of::<TwinArgs>()
     }
 }
 

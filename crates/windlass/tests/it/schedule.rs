@@ -10,9 +10,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{
-    DEFAULT_TENANT, Definition, Duty, Error, Fire, Keeper, Misfire, NewTrigger, Queue, Schedule, Trigger,
-};
+use windlass::keeper::{Duty, Keeper};
+use windlass::schedule::{Fire, Misfire, NewTrigger, Schedule, Trigger};
+use windlass::{DEFAULT_TENANT, Definition, Error, Queue};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Acting, assert_counts_are_exact, count, job, keeper, until, worker};
@@ -95,12 +95,10 @@ async fn a_due_schedule_makes_a_job_with_its_payload_and_source() {
     define(&queue).await;
     let template = json!({"n": 7, "at": "{{schedule.due_at}}", "local": "{{schedule.local}}", "by": "{{trigger.label}}"});
     // The zone's minutes are half an hour ahead of ours.
-    let new = NewTrigger {
-        payload_template: template,
-        timezone: Some("Asia/Kolkata".to_owned()),
-        cron_expr: Some(every_minute_but(31..=32)),
-        ..every_minute()
-    };
+    let new = every_minute()
+        .payload_template(template)
+        .timezone("Asia/Kolkata")
+        .cron_expr(every_minute_but(31..=32));
     let trigger = create(&queue, &new).await;
     assert!(trigger.next_due_at.unwrap() > Timestamp::now() - SignedDuration::from_secs(1));
     let due = look_back(&client, &trigger, SignedDuration::from_secs(60)).await;
@@ -148,8 +146,7 @@ async fn missed_instants_follow_the_policy_and_every_skipped_one_is_seen() {
     define(&queue).await;
     let hour = SignedDuration::from_hours(1);
     for (misfire, wanted) in [(Misfire::Skip, 0), (Misfire::FireOnce, 1), (Misfire::FireAll, 60)] {
-        let trigger =
-            create(&queue, &NewTrigger { misfire, misfire_grace_seconds: 1, ..each_minute() }).await;
+        let trigger = create(&queue, &each_minute().misfire(misfire).misfire_grace_seconds(1)).await;
         look_back(&client, &trigger, hour).await;
         fire_all(&keeper(&queue)).await;
         let fires = fires(&queue, &trigger).await;
@@ -185,10 +182,8 @@ async fn a_payload_that_does_not_fit_is_told_and_stops_nothing_else() {
     let client = queue.client().await;
     define(&queue).await;
     queue.define(&Definition::new("off")).await.unwrap();
-    let bad =
-        create(&queue, &NewTrigger { payload_template: json!({"n": "{{trigger.label}}"}), ..every_minute() })
-            .await;
-    let off = create(&queue, &NewTrigger { definition_key: "off".to_owned(), ..every_minute() }).await;
+    let bad = create(&queue, &every_minute().payload_template(json!({"n": "{{trigger.label}}"}))).await;
+    let off = create(&queue, &every_minute().definition_key("off")).await;
     let good = create(&queue, &every_minute()).await;
     client
         .execute("update windlass.job_definitions set is_active = false where key = 'off'", &[])
@@ -209,7 +204,7 @@ async fn jitter_moves_the_start_and_not_the_instant() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
-    let trigger = create(&queue, &NewTrigger { jitter_seconds: 3600, ..every_minute() }).await;
+    let trigger = create(&queue, &every_minute().jitter_seconds(3600)).await;
     let due = look_back(&client, &trigger, SignedDuration::from_secs(60)).await;
     fire_all(&keeper(&queue)).await;
     let fire = fires(&queue, &trigger).await.remove(0);
@@ -232,8 +227,7 @@ async fn a_due_job_starts_within_a_second_of_its_instant() {
     let worker = worker(&queue).handler(Acting).start().await.unwrap();
     let mut started = Vec::new();
     for _ in 0..3 {
-        let trigger =
-            create(&queue, &NewTrigger { definition_key: "acting".to_owned(), ..every_minute() }).await;
+        let trigger = create(&queue, &every_minute().definition_key("acting")).await;
         // A minute is long, so the next one is said to begin in half a second.
         let soon = "update windlass.job_triggers set next_due_at = clock_timestamp() + interval '500 ms' where id = $1 returning next_due_at";
         let due: Timestamp = client.query_one(soon, &[&trigger.id]).await.unwrap().get(0);
@@ -258,12 +252,10 @@ async fn a_due_job_starts_within_a_second_of_its_instant() {
 async fn preview_is_in_the_triggers_zone_and_within_its_dates() {
     let queue = TestQueue::create().await;
     define(&queue).await;
-    let berlin = NewTrigger {
-        timezone: Some("Europe/Berlin".to_owned()),
-        starts_at: Some("2030-03-29T12:00:00Z".parse().unwrap()),
-        ends_at: Some("2030-04-01T12:00:00Z".parse().unwrap()),
-        ..NewTrigger::schedule("nightly", "30 2 * * *", "held")
-    };
+    let berlin = NewTrigger::schedule("nightly", "30 2 * * *", "held")
+        .timezone("Europe/Berlin")
+        .starts_at("2030-03-29T12:00:00Z".parse().unwrap())
+        .ends_at("2030-04-01T12:00:00Z".parse().unwrap());
     let trigger = create(&queue, &berlin).await;
     let runs = queue.preview(DEFAULT_TENANT, trigger.id, 5).await.unwrap();
     let local: Vec<&str> = runs.iter().map(|run| run.local.as_str()).collect();
@@ -294,11 +286,9 @@ async fn the_nightly_example_gives_what_its_template_says_and_leaves_the_rest() 
     let client = queue.client().await;
     let sync = Definition::new("sync-dropbox").max_attempts(7).queue("sync").priority(42);
     queue.define(&sync).await.unwrap();
-    let nightly = NewTrigger {
-        timezone: Some("America/New_York".to_owned()),
-        payload_template: json!({"path_prefix": "/"}),
-        ..NewTrigger::schedule("Nightly provider sync", "0 2 * * *", "sync-dropbox")
-    };
+    let nightly = NewTrigger::schedule("Nightly provider sync", "0 2 * * *", "sync-dropbox")
+        .timezone("America/New_York")
+        .payload_template(json!({"path_prefix": "/"}));
     let trigger = create(&queue, &nightly).await;
     look_back(&client, &trigger, SignedDuration::from_hours(24)).await;
     fire_all(&keeper(&queue)).await;

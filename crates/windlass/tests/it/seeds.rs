@@ -106,7 +106,7 @@ async fn a_payload_reads_the_same_whichever_door_it_came_by() {
     let mut ids = vec![queue.enqueue(&one).await.unwrap().id];
     ids.extend(queue.enqueue_many(&[one.clone(), one.clone()]).await.unwrap().iter().map(|job| job.id));
     let transaction = client.transaction().await.unwrap();
-    ids.push(windlass::enqueue(&transaction, &one).await.unwrap().id);
+    ids.push(windlass::enqueue_in(&transaction, &one).await.unwrap().id);
     transaction.commit().await.unwrap();
     ids.push(
         client

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use uuid::Uuid;
-use windlass::{BatchHandler, Completion, Context, Definition, Done, Duty, Failure, Fence, Handler, NewJob};
+use windlass::job::Fence;
+use windlass::keeper::Duty;
+use windlass::worker::Completion;
+use windlass::{BatchHandler, Context, Definition, Done, Failure, Handler, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::support::{
@@ -75,11 +78,12 @@ async fn a_chain_that_is_refused_fails_the_attempt_and_leaves_nothing() {
 /// Writes a row and completes in one transaction, which it commits or rolls back as the payload says.
 struct Writing(String);
 
-impl Handler for Writing {
-    const KEY: &'static str = "writing";
-    type Args = Value;
+windlass_testing::payload!(WritingArgs(Value) = "writing");
 
-    async fn run(&self, job: &Context, payload: Value) -> Result<Done, Failure> {
+impl Handler for Writing {
+    type Args = WritingArgs;
+
+    async fn run(&self, job: &Context, WritingArgs(payload): WritingArgs) -> Result<Done, Failure> {
         let (mut client, connection) = tokio_postgres::connect(&self.0, tokio_postgres::NoTls).await?;
         let connection = tokio::spawn(connection);
         let transaction = client.transaction().await?;
@@ -105,7 +109,7 @@ impl Handler for Writing {
     }
 
     fn definition(&self) -> Definition {
-        Definition::new(Self::KEY).backoff(soon())
+        Definition::of::<WritingArgs>().backoff(soon())
     }
 }
 
@@ -131,19 +135,20 @@ async fn a_handlers_writes_are_visible_if_and_only_if_its_job_succeeded() {
 /// Takes up to three at a time and notes how many it got.
 struct Together(Arc<Mutex<Vec<usize>>>);
 
-impl BatchHandler for Together {
-    const KEY: &'static str = "together";
-    const BATCH: usize = 3;
-    type Args = Value;
+windlass_testing::payload!(TogetherArgs(Value) = "together");
 
-    async fn run(&self, jobs: Vec<(Context, Value)>) -> Vec<Result<Done, Failure>> {
+impl BatchHandler for Together {
+    const BATCH: usize = 3;
+    type Args = TogetherArgs;
+
+    async fn run(&self, jobs: Vec<(Context, TogetherArgs)>) -> Vec<Result<Done, Failure>> {
         self.0.lock().await.push(jobs.len());
         let answer = |payload: &Value| match payload["n"].as_i64() {
             Some(0) => Err(Failure::permanent("nought")),
             n => Ok(Done::new().result(&n)),
         };
         jobs.iter()
-            .map(|(_, payload)| answer(payload))
+            .map(|(_, payload)| answer(&payload.0))
             .filter(|answer| {
                 // A job without an answer counts as failed; 7 is forgotten, and as it is last nobody else's answer moves.
                 !answer.as_ref().is_ok_and(|done| format!("{done:?}").contains("\"7\""))
@@ -175,14 +180,16 @@ async fn a_batch_handler_gets_several_jobs_and_answers_for_each() {
 /// Invariant 50: the SQL door cannot check schemas, so the worker does before it runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_payload_that_does_not_fit_ends_its_job_before_it_runs() {
-    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
     struct Args {
-        #[expect(dead_code, reason = "only its presence is checked")]
         name: String,
     }
     struct Typed;
-    impl Handler for Typed {
+    impl windlass::JobArgs for Args {
         const KEY: &'static str = "typed";
+    }
+
+    impl Handler for Typed {
         type Args = Args;
         async fn run(&self, _: &Context, _: Args) -> Result<Done, Failure> {
             Ok(Done::new())

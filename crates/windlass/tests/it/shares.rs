@@ -85,11 +85,12 @@ async fn a_worker_with_one_slot_serves_everybody() {
 /// Ends with a job that has to wait for its tenant's quota.
 struct Chaining(Arc<AtomicUsize>);
 
-impl Handler for Chaining {
-    const KEY: &'static str = "held";
-    type Args = Value;
+windlass_testing::payload!(ChainingArgs(Value) = "held");
 
-    async fn run(&self, _: &Context, _: Value) -> Result<Done, Failure> {
+impl Handler for Chaining {
+    type Args = ChainingArgs;
+
+    async fn run(&self, _: &Context, _: ChainingArgs) -> Result<Done, Failure> {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(Done::new().then(NewJob::new("next")))
     }

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{Duty, Fence};
+use windlass::job::Fence;
+use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, eventually};
 
 use self::world::{Workers, World};

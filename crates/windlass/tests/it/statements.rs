@@ -7,7 +7,7 @@ use windlass_testing::TestQueue;
 async fn every_statement_prepares_with_the_types_it_declares() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    for (text, declared) in windlass::statements() {
+    for (text, declared) in windlass::internals::statements() {
         let inferred = client.prepare(text).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
         assert_eq!(names(inferred.params()), names(declared), "{text}");
         client.prepare_typed(text, declared).await.unwrap_or_else(|error| panic!("{text}: {error:?}"));
@@ -59,7 +59,7 @@ async fn every_function_is_called_or_promised() {
         .map(|row| row.get(0))
         .collect();
     let promised = include_str!("../../../../docs/sql.md");
-    let installed = windlass::print_sql();
+    let installed = windlass::setup::print_sql();
 
     let unused: Vec<&str> = functions
         .iter()
@@ -68,7 +68,7 @@ async fn every_function_is_called_or_promised() {
             let by_sql = functions.iter().any(|(other, body)| other != name && body.contains(&call));
             let mut catalog = views.iter().chain(&policies).chain(&triggers).chain(&checks);
             let by_catalog = catalog.any(|text| text.contains(&call));
-            let by_rust = windlass::statements().iter().any(|(text, _)| text.contains(&call));
+            let by_rust = windlass::internals::statements().iter().any(|(text, _)| text.contains(&call));
             let by_install =
                 ["select", "perform"].iter().any(|verb| installed.contains(&format!("{verb} {call}")));
             !by_sql && !by_catalog && !by_rust && !by_install && !promised.contains(&call)

@@ -5,8 +5,10 @@ use std::collections::HashSet;
 
 use serde_json::json;
 use uuid::Uuid;
-use windlass::job::state::{Move, MovedBy, TRANSITIONS};
-use windlass::{DEFAULT_TENANT, Duty, Fence, Keeper, State};
+use windlass::DEFAULT_TENANT;
+use windlass::internals::state::{Move, MovedBy, TRANSITIONS};
+use windlass::job::{Fence, State};
+use windlass::keeper::{Duty, Keeper};
 use windlass_testing::TestQueue;
 
 use crate::support::{Hand, assert_counts_are_exact, ending, everything, keeper, status};

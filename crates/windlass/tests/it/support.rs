@@ -7,10 +7,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{
-    Backoff, Context, DEFAULT_TENANT, Definition, Done, Duty, Failure, Fence, Handler, Keeper,
-    KeeperSettings, Queue, Worker, WorkerBuilder,
-};
+use windlass::job::{Backoff, Fence};
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::worker::WorkerBuilder;
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, Queue, Worker};
 use windlass_testing::{TestQueue, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -51,11 +51,12 @@ impl Held {
     }
 }
 
-impl Handler for Held {
-    const KEY: &'static str = "held";
-    type Args = Value;
+windlass_testing::payload!(pub(crate) HeldArgs(Value) = "held");
 
-    async fn run(&self, job: &Context, payload: Value) -> Result<Done, Failure> {
+impl Handler for Held {
+    type Args = HeldArgs;
+
+    async fn run(&self, job: &Context, HeldArgs(payload): HeldArgs) -> Result<Done, Failure> {
         let (answer, word) = oneshot::channel();
         let run =
             Run { job: job.job_id(), attempt: job.attempt(), payload, stop: job.cancellation(), answer };
@@ -68,7 +69,7 @@ impl Handler for Held {
     }
 
     fn definition(&self) -> Definition {
-        (self.policies)(Definition::new(Self::KEY).backoff(soon()))
+        (self.policies)(Definition::of::<HeldArgs>().backoff(soon()))
     }
 }
 
@@ -105,11 +106,12 @@ impl Run {
 /// A handler that does what its payload says. Its definition is `acting`.
 pub(crate) struct Acting;
 
-impl Handler for Acting {
-    const KEY: &'static str = "acting";
-    type Args = Value;
+windlass_testing::payload!(pub(crate) ActingArgs(Value) = "acting");
 
-    async fn run(&self, job: &Context, payload: Value) -> Result<Done, Failure> {
+impl Handler for Acting {
+    type Args = ActingArgs;
+
+    async fn run(&self, job: &Context, ActingArgs(payload): ActingArgs) -> Result<Done, Failure> {
         match payload["act"].as_str().unwrap_or("succeed") {
             "fail" => Err(Failure::retry("as asked")),
             "fail_once" if job.failures() == 0 => Err(Failure::retry_after(Duration::ZERO, "once")),
@@ -121,26 +123,20 @@ impl Handler for Acting {
     }
 
     fn definition(&self) -> Definition {
-        Definition::new(Self::KEY).backoff(soon())
+        Definition::of::<ActingArgs>().backoff(soon())
     }
 }
 
 /// A backoff that a test can wait for.
 pub(crate) fn soon() -> Backoff {
-    Backoff { base_seconds: 0.01, cap_seconds: 0.01, jitter: 0.0, ..Backoff::default() }
+    Backoff::fixed(Duration::from_millis(10)).jitter(0.0)
 }
 
 /// A worker that looks often, so that no test waits for a default interval.
 pub(crate) fn worker(queue: &Queue) -> WorkerBuilder {
     let often = Duration::from_millis(50);
-    let keeper = KeeperSettings {
-        promote: often,
-        reap: often,
-        expire: often,
-        unblock: often,
-        fold: often,
-        ..KeeperSettings::default()
-    };
+    let keeper =
+        KeeperSettings::default().promote(often).reap(often).expire(often).unblock(often).fold(often);
     Worker::builder(queue).poll_interval(often).keeper(keeper)
 }
 

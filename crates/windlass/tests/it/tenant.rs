@@ -3,7 +3,11 @@
 mod purge;
 
 use uuid::Uuid;
-use windlass::{Actor, Definition, Duty, HoldOn, NewJob, Reach, examine};
+use windlass::admin::{Actor, Reach};
+use windlass::keeper::Duty;
+use windlass::retention::HoldOn;
+use windlass::setup::examine;
+use windlass::{Definition, NewJob};
 use windlass_testing::{TestQueue, eventually, settings};
 
 use crate::support::{count, everything, keeper};
@@ -117,7 +121,7 @@ async fn a_transaction_with_an_old_snapshot_brings_nothing_into_a_deleted_tenant
         let tenant = queue.tenant("leaving").await;
         let new = NewJob::new("held").tenant(tenant);
         for new in [new.clone(), new.clone().dedupe_key("k"), new.clone().tag("t")] {
-            windlass::enqueue(&queue.client().await, &new).await.unwrap();
+            windlass::enqueue_in(&queue.client().await, &new).await.unwrap();
         }
         let mut old = Vec::new();
         for new in [new.clone(), new.clone().dedupe_key("l"), new.tag("t")] {
@@ -130,7 +134,7 @@ async fn a_transaction_with_an_old_snapshot_brings_nothing_into_a_deleted_tenant
         }
         queue.delete_tenant(tenant, |_| ()).await.unwrap();
         for (client, new) in old {
-            let refused = windlass::enqueue(&client, &new).await;
+            let refused = windlass::enqueue_in(&client, &new).await;
             assert!(refused.is_err(), "{level}: {refused:?}");
         }
         let client = queue.client().await;

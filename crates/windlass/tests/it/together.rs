@@ -2,7 +2,8 @@
 
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use windlass::{Actor, DEFAULT_TENANT, Definition, NewJob, Queue};
+use windlass::admin::Actor;
+use windlass::{DEFAULT_TENANT, Definition, NewJob, Queue};
 use windlass_testing::{TestQueue, eventually, settings, until_somebody_waits, waiting_for_locks};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,5 +100,5 @@ async fn enqueues_that_wait_for_their_tenants_quota_leave_connections_to_others(
 }
 
 fn actor(name: &str) -> Actor {
-    Actor { name: name.to_owned(), ..Actor::default() }
+    Actor::new(name.to_owned())
 }

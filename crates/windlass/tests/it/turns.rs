@@ -1,7 +1,11 @@
 //! One tenant's backlog in each duty of the keeper, with one item of another tenant behind it: that one is done within two rounds.
 
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, Definition, Duty, Error, NewEvent, NewTrigger, Reach};
+use windlass::admin::Reach;
+use windlass::events::NewEvent;
+use windlass::keeper::Duty;
+use windlass::schedule::NewTrigger;
+use windlass::{DEFAULT_TENANT, Definition, Error};
 use windlass_testing::TestQueue;
 
 use crate::schedule::create;
@@ -108,7 +112,7 @@ enum Turns {
     None(&'static str),
 }
 
-/// A duty without a row does not compile here: add one.
+/// A duty without a row panics here: add one.
 fn turns(duty: Duty) -> Turns {
     match duty {
         Duty::Promote => Turns::Of(PROMOTE),
@@ -125,6 +129,7 @@ fn turns(duty: Duty) -> Turns {
         }
         Duty::Partition => Turns::None("makes and drops partitions, which are everybody's"),
         Duty::Sample => Turns::None("adds up all tenants in one statement"),
+        _ => panic!("{duty:?} has no row"),
     }
 }
 
@@ -299,11 +304,7 @@ async fn a_dry_run_has_the_bounds_of_the_dispatcher_and_a_tenant_has_one_at_a_ti
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
     let template = json!({"all": "{{event.b}}".repeat(400)});
-    create(
-        &queue,
-        &NewTrigger { payload_template: template, ..NewTrigger::event("first", "load.*", "held") },
-    )
-    .await;
+    create(&queue, &NewTrigger::event("first", "load.*", "held").payload_template(template)).await;
     let copy = "insert into windlass.job_triggers select (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()))).*
         from windlass.job_triggers t, generate_series(1, 59)";
     client.execute(copy, &[]).await.unwrap();

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Error, NewJob, State, Unique};
+use windlass::job::{State, Unique};
+use windlass::{DEFAULT_TENANT, Definition, Error, NewJob};
 use windlass_testing::{TestQueue, eventually, until_somebody_waits};
 
 use crate::support::{Hand, assert_counts_are_exact, count};
@@ -88,7 +89,7 @@ async fn of_many_racers_with_one_key_one_is_taken_and_all_get_its_id() {
             racers.push(tokio::spawn(async move {
                 let transaction = client.transaction().await.unwrap();
                 let new = NewJob::new("held").dedupe_key(format!("round {round}"));
-                let answer = windlass::enqueue(&transaction, &new).await.unwrap();
+                let answer = windlass::enqueue_in(&transaction, &new).await.unwrap();
                 if racer % 2 == 0 {
                     transaction.rollback().await.unwrap();
                     return None;
@@ -119,7 +120,7 @@ async fn a_racer_whose_rival_rolls_back_is_inserted() {
     let mut rival = queue.client().await;
     let transaction = rival.transaction().await.unwrap();
     let new = NewJob::new("held").dedupe_key("k").idempotency_key("i");
-    let theirs = windlass::enqueue(&transaction, &new).await.unwrap();
+    let theirs = windlass::enqueue_in(&transaction, &new).await.unwrap();
     let ours = tokio::spawn({
         let queue = queue.queue().clone();
         let new = new.clone();
@@ -227,7 +228,7 @@ async fn the_same_request_is_known_again_on_whatever_connection_it_comes() {
         "set timezone = 'Asia/Kolkata'; set intervalstyle = 'iso_8601'; set datestyle = 'SQL, DMY'";
     hand.client.batch_execute(settings).await.unwrap();
     let again =
-        windlass::enqueue(&hand.client, &new.trace("00-cc-dd-01").correlation_id("two")).await.unwrap();
+        windlass::enqueue_in(&hand.client, &new.trace("00-cc-dd-01").correlation_id("two")).await.unwrap();
     assert_eq!((again.id, again.is_duplicate, again.state), (first.id, true, Some(State::Scheduled)));
 }
 
@@ -251,7 +252,7 @@ async fn a_duplicate_of_a_purged_job_says_that_it_is_gone() {
         (first.id, true, None),
         "retention keeps what was promised"
     );
-    let actor = windlass::Actor { name: "ada".to_owned(), ..windlass::Actor::default() };
+    let actor = windlass::admin::Actor::new("ada");
     let placed = queue.enqueue_as(DEFAULT_TENANT, &actor, &ever.tenant(DEFAULT_TENANT)).await.unwrap();
     assert_eq!((placed.enqueued.state, placed.queued_at), (None, None));
     assert_eq!(count(&hand.client, "select count(*) from windlass.job").await, 0);

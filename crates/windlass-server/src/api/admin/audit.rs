@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass::{AuditEntry, AuditFault, AuditHead, AuditQuery};
+use windlass::admin::{AuditEntry, AuditFault, AuditHead, AuditQuery};
 
 use crate::api::schema;
 use crate::auth::Caller;
@@ -54,17 +54,16 @@ pub(crate) async fn list(
     Query(query): Query<AuditParams>,
 ) -> Result<Json<AuditPage>, Problem> {
     let limit = page_limit(query.limit, 100, 1000)?;
-    let wanted = AuditQuery {
-        actor: query.actor,
-        action: query.action,
-        target: query.target,
-        outcome: query.outcome.map(|outcome| match outcome {
-            Outcome::Done => "done".to_owned(),
-            Outcome::Denied => "denied".to_owned(),
-        }),
-        before: query.cursor,
-        limit,
-    };
+    let outcome = query.outcome.map(|outcome| match outcome {
+        Outcome::Done => "done".to_owned(),
+        Outcome::Denied => "denied".to_owned(),
+    });
+    let wanted = AuditQuery::newest(limit)
+        .actor(query.actor)
+        .action(query.action)
+        .target(query.target)
+        .outcome(outcome)
+        .before(query.cursor);
     let looking = app.queue().look(caller.wide_reach()).await?;
     let (entries, has_more) = looking.audit(&wanted).await?;
     looking.end().await?;
@@ -132,7 +131,7 @@ fn kept(checkpoint: &[KeptHead]) -> Result<Vec<AuditHead>, Problem> {
         }
         let sealed_at = kept.sealed_at.as_ref().map_or(jiff::Timestamp::UNIX_EPOCH, |at| at.0);
         let (tenant_id, position, hash) = (kept.tenant_id, kept.position, kept.hash.clone());
-        Ok(AuditHead { tenant_id, position, hash, sealed_at })
+        Ok(AuditHead::new(tenant_id, position, hash, sealed_at))
     };
     checkpoint.iter().enumerate().map(head).collect()
 }

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use windlass::Invitation;
+use windlass::internals::Invitation;
 
 use crate::api::schema;
 use crate::auth::{Caller, MemberRole, accounts};

@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass::Member;
+use windlass::admin::Member;
 
 use crate::api::schema;
 use crate::auth::{Caller, MemberRole, accounts};

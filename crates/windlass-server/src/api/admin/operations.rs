@@ -5,7 +5,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Tenant, WorkerRecord};
+use windlass::admin::{Tenant, WorkerRecord};
 
 use super::tenants::{checked_limits, given};
 use crate::api::schema;
@@ -19,7 +19,7 @@ pub(crate) struct Queue {
     name: String,
     is_paused: bool,
     #[schema(value_type = schema::Summary)]
-    summary: windlass::Summary,
+    summary: windlass::admin::Summary,
 }
 
 /// Every queue.
@@ -281,7 +281,7 @@ pub(crate) async fn change_limits(
 pub(crate) async fn summary(
     State(app): State<App>,
     caller: Caller,
-) -> Result<Json<windlass::Overview>, Problem> {
+) -> Result<Json<windlass::admin::Overview>, Problem> {
     let looking = app.queue().look(caller.global_reach()).await?;
     let overview = looking.overview().await?;
     looking.end().await?;

@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
-use windlass::{Acting, INSTALLATION, NewToken, Token};
+use windlass::admin::{Acting, INSTALLATION};
+use windlass::internals::{NewToken, Token};
 
 use crate::api::schema;
 use crate::auth::{Caller, Kind, Permission, Role, TokenSecret};

@@ -6,7 +6,8 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Bulk, Filter};
+use windlass::admin::{Bulk};
+use windlass::job::Filter;
 
 use super::filter::FilterBody;
 use crate::auth::Caller;

@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 use std::time::Duration;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{CheckedJob, IfUnmet, NewJob, Placed, Queue, State as JobState, Unique};
+use windlass::internals::{CheckedJob, Placed};
+use windlass::job::{IfUnmet, State as JobState, Unique};
+use windlass::{NewJob, Queue};
 
 use crate::auth::Caller;
 use crate::http::{App, Body, Fault, IdempotencyKey, Problem, Time, parse, replay, store_response};
@@ -340,7 +342,7 @@ pub(crate) async fn enqueue_many(
     Ok(Json(answer).into_response())
 }
 
-/// The valid jobs, and the problem of each invalid one. Done before the transaction begins: see [`windlass::CheckedJob`].
+/// The valid jobs, and the problem of each invalid one. Done before the transaction begins: see [`windlass::internals::CheckedJob`].
 async fn check_each<'a>(
     queue: &Queue,
     jobs: &'a [Result<NewJob, Problem>],

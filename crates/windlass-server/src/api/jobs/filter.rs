@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
-use windlass::{Filter, Source, State};
+use windlass::job::{Filter, Source, State};
 
 use crate::auth::Caller;
 use crate::http::{Problem, Time, page_limit, page_offset};

@@ -15,7 +15,7 @@ use crate::http::{App, Problem, Query};
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct JobPage {
     #[schema(value_type = Vec<schema::Job>)]
-    jobs: Vec<windlass::Job>,
+    jobs: Vec<windlass::job::Job>,
     /// The cursor of the next page; null on the last page. A search may return fewer jobs than the limit, or none, and still have one.
     next_cursor: Option<Uuid>,
     /// With `q`: the number of jobs that this request searched, starting at the newest or at the cursor.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
-use windlass::Canceled;
+use windlass::job::Canceled;
 
 use crate::api::schema;
 use crate::auth::Caller;
@@ -16,7 +16,7 @@ pub(crate) async fn read(
     State(app): State<App>,
     caller: Caller,
     Id(id): Id,
-) -> Result<Json<windlass::Job>, Problem> {
+) -> Result<Json<windlass::job::Job>, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
     let job = looking.job(caller.tenant(), id).await?;
     looking.end().await?;
@@ -27,7 +27,7 @@ pub(crate) async fn read(
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Attempts {
     #[schema(value_type = Vec<schema::Attempt>)]
-    attempts: Vec<windlass::Attempt>,
+    attempts: Vec<windlass::job::Attempt>,
     /// The cursor of the next page; null on the last page.
     next_cursor: Option<i32>,
 }
@@ -75,7 +75,7 @@ pub(crate) async fn why(
     State(app): State<App>,
     caller: Caller,
     Id(id): Id,
-) -> Result<Json<windlass::Why>, Problem> {
+) -> Result<Json<windlass::job::Why>, Problem> {
     let looking = app.queue().look(caller.reach()).await?;
     let why = looking.why(id).await?;
     looking.end().await?;
@@ -91,7 +91,7 @@ pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
     Id(id): Id,
-) -> Result<Json<windlass::Job>, Problem> {
+) -> Result<Json<windlass::job::Job>, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     let before = acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
     if acting.cancel(id).await? == Canceled::AlreadyFinished {
@@ -108,7 +108,7 @@ pub(crate) async fn retry(
     State(app): State<App>,
     caller: Caller,
     Id(id): Id,
-) -> Result<Json<windlass::Job>, Problem> {
+) -> Result<Json<windlass::job::Job>, Problem> {
     let acting = app.queue().act(caller.reach(), &caller.actor()).await?;
     acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
     acting.retry(id).await?;
@@ -116,7 +116,7 @@ pub(crate) async fn retry(
 }
 
 /// Returns the job as it is after the change.
-async fn finish(acting: windlass::Acting, id: uuid::Uuid) -> Result<Json<windlass::Job>, Problem> {
+async fn finish(acting: windlass::admin::Acting, id: uuid::Uuid) -> Result<Json<windlass::job::Job>, Problem> {
     let after = acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
     acting.commit().await?;
     Ok(Json(after))

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream, StreamExt};
-use windlass::{LogChunk, LogPosition};
+use windlass::job::{LogChunk, LogPosition};
 
 use crate::auth::Caller;
 use crate::http::{App, Change, Follower, Id, More, Problem, Standing, changes, revoked};

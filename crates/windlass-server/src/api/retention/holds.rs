@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{HoldOn, LegalHold};
+use windlass::retention::{HoldOn, LegalHold};
 
 use crate::auth::Caller;
 use crate::http::{App, Body, Id, IdempotencyKey, Problem, replay, store_response};

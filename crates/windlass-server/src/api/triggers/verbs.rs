@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::{IntoParams, ToSchema};
-use windlass::{Cron, DueRun, Fire, FireOutcome, NewEvent, WouldFire};
+use windlass::events::{NewEvent, WouldFire};
+use windlass::schedule::{Cron, DueRun, Fire, FireOutcome};
 
 use super::schema;
 use crate::auth::Caller;

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::{Beat, Claim, Done, Failure, Introduction, NewJob, PulledJob};
+use windlass::pull::{Beat, Claim, Introduction, PulledJob};
+use windlass::{Done, Failure, NewJob};
 
 use super::seconds;
 use crate::http::Problem;
@@ -32,7 +33,13 @@ pub(crate) struct RegisterBody {
 impl From<RegisterBody> for Introduction {
     fn from(body: RegisterBody) -> Self {
         let RegisterBody { worker_id, hostname, version, definition_keys, queues, metadata } = body;
-        Self { worker_id, hostname, version, definition_keys, queues, metadata }
+        Self::default()
+            .worker_id(worker_id)
+            .hostname(hostname)
+            .version(version)
+            .definition_keys(definition_keys)
+            .queues(queues)
+            .metadata(metadata)
     }
 }
 
@@ -74,7 +81,12 @@ impl ClaimBody {
         let (wait, lease) =
             (seconds("wait_seconds", self.wait_seconds)?, seconds("lease_seconds", self.lease_seconds)?);
         let Self { worker_id, definition_keys, queues, limit, .. } = self;
-        Ok(Claim { worker_id, definition_keys, queues, limit, wait, lease })
+        Ok(Claim::new(definition_keys)
+            .worker_id(worker_id)
+            .queues(queues)
+            .limit(limit)
+            .wait(wait)
+            .lease(lease))
     }
 }
 
@@ -94,7 +106,7 @@ pub(crate) struct ClaimedJobs {
 
 /// A claimed job.
 #[derive(Debug, ToSchema)]
-#[expect(dead_code, reason = "describes windlass::PulledJob")]
+#[expect(dead_code, reason = "describes windlass::pull::PulledJob")]
 pub(crate) struct ClaimedJob {
     id: Uuid,
     tenant_id: Uuid,
@@ -164,7 +176,7 @@ impl HeartbeatBody {
             Some(LogLines::Many(lines)) => lines,
         };
         let lease = self.lease_seconds.map(|lease| seconds("lease_seconds", lease)).transpose()?;
-        Ok((self.fence, Beat { lease, percent, message, log }))
+        Ok((self.fence, Beat::default().lease(lease).percent(percent).message(message).log(log)))
     }
 }
 

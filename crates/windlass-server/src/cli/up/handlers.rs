@@ -6,8 +6,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use windlass::job::backoff::BackoffKind;
-use windlass::{Backoff, Context, Definition, Done, Failure, Handler, NewJob, OnTimeout, State};
+use windlass::job::{Backoff, OnTimeout, State};
+use windlass::{Context, Definition, Done, Failure, Handler, JobArgs};
 
 /// Reads a provider's changes page by page, then has the new pictures tagged.
 pub(super) struct SyncDropbox;
@@ -21,8 +21,11 @@ pub(super) struct Sync {
     pub(super) path_prefix: Option<String>,
 }
 
-impl Handler for SyncDropbox {
+impl JobArgs for Sync {
     const KEY: &'static str = "sync-dropbox";
+}
+
+impl Handler for SyncDropbox {
     type Args = Sync;
 
     async fn run(&self, job: &Context, sync: Sync) -> Result<Done, Failure> {
@@ -35,14 +38,12 @@ impl Handler for SyncDropbox {
             job.progress(percent(page, pages), &format!("page {page} of {pages} below {prefix}"));
         }
         let pictures = u32::from(pages) * 25;
-        let tag = NewJob::new(RecomputeTags::KEY)
-            .payload(&json!({"model": "siglip"}))
-            .subject("provider", &*sync.provider_id);
+        let tag = Model { model: "siglip".to_owned() }.job().subject("provider", &*sync.provider_id);
         Ok(Done::new().result(&json!({"pages": pages, "pictures": pictures})).then(tag))
     }
 
     fn definition(&self) -> Definition {
-        short_lived(Self::KEY).description("Sync provider updates for tenant; chains a recompute of its tags")
+        short_lived(Sync::KEY).description("Sync provider updates for tenant; chains a recompute of its tags")
     }
 }
 
@@ -55,8 +56,11 @@ pub(super) struct Model {
     pub(super) model: String,
 }
 
-impl Handler for RecomputeTags {
+impl JobArgs for Model {
     const KEY: &'static str = "recompute-trained-tags";
+}
+
+impl Handler for RecomputeTags {
     type Args = Model;
 
     async fn run(&self, job: &Context, model: Model) -> Result<Done, Failure> {
@@ -69,14 +73,8 @@ impl Handler for RecomputeTags {
     }
 
     fn definition(&self) -> Definition {
-        let backoff = Backoff {
-            kind: BackoffKind::Exponential,
-            base_seconds: 2.0,
-            factor: 2.0,
-            cap_seconds: 30.0,
-            jitter: 0.3,
-        };
-        short_lived(Self::KEY)
+        let backoff = Backoff::exponential(Duration::from_secs(2), Duration::from_secs(30)).jitter(0.3);
+        short_lived(Model::KEY)
             .description("Recompute tags with a trained model; its service is sometimes unavailable")
             .backoff(backoff)
     }
@@ -92,8 +90,11 @@ pub(super) struct Labels {
     pub(super) labels: Vec<String>,
 }
 
-impl Handler for RecomputeZeroshot {
+impl JobArgs for Labels {
     const KEY: &'static str = "recompute-zeroshot-tags";
+}
+
+impl Handler for RecomputeZeroshot {
     type Args = Labels;
 
     async fn run(&self, job: &Context, labels: Labels) -> Result<Done, Failure> {
@@ -106,7 +107,7 @@ impl Handler for RecomputeZeroshot {
     }
 
     fn definition(&self) -> Definition {
-        short_lived(Self::KEY)
+        short_lived(Labels::KEY)
             .description("Recompute tags without training; polls until the operation is done")
     }
 }
@@ -121,8 +122,11 @@ pub(super) struct Training {
     pub(super) keywords: u16,
 }
 
-impl Handler for TrainModels {
+impl JobArgs for Training {
     const KEY: &'static str = "train-keyword-models";
+}
+
+impl Handler for TrainModels {
     type Args = Training;
 
     async fn run(&self, job: &Context, training: Training) -> Result<Done, Failure> {
@@ -141,7 +145,7 @@ impl Handler for TrainModels {
     }
 
     fn definition(&self) -> Definition {
-        short_lived(Self::KEY)
+        short_lived(Training::KEY)
             .description("Train one model per keyword; a multiple of 13 keywords fails permanently")
             .timeout(Duration::from_secs(600), OnTimeout::Fail)
     }

@@ -5,7 +5,7 @@ use axum::extract::State as FromState;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use windlass::{Fire, NewTrigger, Trigger};
+use windlass::schedule::{Fire, NewTrigger, Trigger};
 
 use super::super::form::{Form, Shown};
 use super::super::frame::{Frame, Section};

@@ -1,6 +1,6 @@
 //! The next runs of a schedule, told in its own zone, with what a change of the clocks does to them.
 
-use windlass::{ClockChange, DueRun};
+use windlass::schedule::{ClockChange, DueRun};
 
 use super::super::page::sentence;
 use super::super::when::When;

@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{Backoff, DEFAULT_TENANT, Definition, Job, Keeper, KeeperSettings, NewJob, State};
+use windlass::job::{Backoff, Job, State};
+use windlass::keeper::{Keeper, KeeperSettings};
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 
@@ -51,12 +53,12 @@ struct Stage {
 impl Stage {
     async fn start() -> Self {
         let server = TestServer::start().await;
-        let soon = Backoff { base_seconds: 0.01, cap_seconds: 0.01, jitter: 0.0, ..Backoff::default() };
+        let soon = Backoff::fixed(Duration::from_millis(10)).jitter(0.0);
         for key in KEYS {
             server.queue.define(&Definition::new(key).backoff(soon)).await.unwrap();
         }
         let often = Duration::from_millis(50);
-        let settings = KeeperSettings { promote: often, reap: often, ..KeeperSettings::default() };
+        let settings = KeeperSettings::default().promote(often).reap(often);
         let stop = CancellationToken::new();
         let keeping = tokio::spawn(Keeper::new(server.queue.queue().clone(), settings).run(stop.clone()));
         Self { server, stop, keeping }
@@ -120,7 +122,7 @@ async fn a_worker_runs_jobs_of_every_kind(language: &Language) {
     let log = stage
         .server
         .queue
-        .read_log(DEFAULT_TENANT, succeeds, windlass::LogPosition::default())
+        .read_log(DEFAULT_TENANT, succeeds, windlass::job::LogPosition::default())
         .await
         .unwrap();
     assert!(format!("{log:?}").contains("hello from succeeds"), "{log:?}");

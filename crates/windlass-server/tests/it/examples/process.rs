@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
-use windlass::{KeeperSettings, Queue, Worker, WorkerBuilder};
+use windlass::keeper::KeeperSettings;
+use windlass::worker::WorkerBuilder;
+use windlass::{Queue, Worker};
 
 /// The folder of an example.
 fn folder(name: &str) -> PathBuf {
@@ -68,6 +70,6 @@ impl Program {
 /// A worker that looks often, so that no test waits for a default interval.
 fn worker(queue: &Queue) -> WorkerBuilder {
     let often = Duration::from_millis(50);
-    let keeper = KeeperSettings { promote: often, reap: often, expire: often, ..KeeperSettings::default() };
+    let keeper = KeeperSettings::default().promote(often).reap(often).expire(often);
     Worker::builder(queue).poll_interval(often).keeper(keeper)
 }

@@ -21,9 +21,9 @@ use world::World;
 
 /// Every page, by name and address, as a super-admin who looks at Acme sees them.
 async fn pages(world: &World) -> Vec<(&'static str, String)> {
-    let running = world.in_state(windlass::State::Running).await;
-    let dead = world.in_state(windlass::State::DeadLetter).await;
-    let queued = world.in_state(windlass::State::Queued).await;
+    let running = world.in_state(windlass::job::State::Running).await;
+    let dead = world.in_state(windlass::job::State::DeadLetter).await;
+    let queued = world.in_state(windlass::job::State::Queued).await;
     let trigger = world.trigger_with_a_past().await;
     world.people().await;
     world.fall_silent("host-7:4211:worker").await;

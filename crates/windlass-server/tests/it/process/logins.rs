@@ -12,7 +12,9 @@ use serde_json::json;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Duty, NewJob, Queue, State, Worker, migrate};
+use windlass::job::State;
+use windlass::keeper::Duty;
+use windlass::{DEFAULT_TENANT, Definition, NewJob, Queue, Worker, migrate};
 use windlass_testing::{Login, Plain, TestQueue, eventually, settings};
 
 use crate::cli::{Ran, run, windlass};
@@ -128,7 +130,9 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
             "analyst who only reads" => {
                 let theirs = Queue::connect(settings(url)).await.unwrap();
                 place.queue.enqueue(&NewJob::new("hello")).await.unwrap();
-                assert!(!theirs.list(&windlass::Filter::new(DEFAULT_TENANT)).await.unwrap().jobs.is_empty());
+                assert!(
+                    !theirs.list(&windlass::job::Filter::new(DEFAULT_TENANT)).await.unwrap().jobs.is_empty()
+                );
                 let error = theirs.enqueue(&NewJob::new("hello")).await.unwrap_err().to_string();
                 assert!(error.contains("windlass_app"), "{error}");
                 refused(&["jobs", "list"], url, "windlass_operator").await;

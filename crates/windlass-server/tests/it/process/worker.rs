@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Job, NewJob, State};
+use windlass::job::{Job, State};
+use windlass::{DEFAULT_TENANT, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::cli::{Ran, run, windlass};

@@ -9,7 +9,9 @@ use std::time::Duration;
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Job, Keeper, KeeperSettings};
+use windlass::DEFAULT_TENANT;
+use windlass::job::Job;
+use windlass::keeper::{Keeper, KeeperSettings};
 use windlass_testing::eventually;
 
 use crate::support::TestServer;
@@ -30,7 +32,7 @@ impl Stage {
             server.admin.post("/api/v1/admin/jobs/definitions", &definition).await.expect(201);
         }
         let often = Duration::from_millis(50);
-        let settings = KeeperSettings { promote: often, reap: often, ..KeeperSettings::default() };
+        let settings = KeeperSettings::default().promote(often).reap(often);
         let stop = CancellationToken::new();
         let keeping = tokio::spawn(Keeper::new(server.queue.queue().clone(), settings).run(stop.clone()));
         let files = std::env::temp_dir().join(format!("windlass-{example}-{}", Uuid::new_v4()));

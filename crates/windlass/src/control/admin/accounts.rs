@@ -13,6 +13,7 @@ use crate::model::audit::{Act, Action};
 use crate::queue::Queue;
 use crate::store;
 
+#[doc(hidden)]
 impl Acting {
     /// Offers an address a membership. Only the hash of the link's secret is kept.
     pub async fn create_invitation(
@@ -29,6 +30,7 @@ impl Acting {
         Ok(made)
     }
 
+    /// Revokes an invitation.
     pub async fn revoke_invitation(&self, tenant: Uuid, id: Uuid) -> Result<Invitation> {
         let revoked = store::account::revoke_invitation(&self.session, tenant, id).await?;
         let revoked = revoked.ok_or(Error::Unknown { what: "invitation" })?;
@@ -131,6 +133,7 @@ impl Acting {
     }
 }
 
+#[doc(hidden)]
 impl Looking {
     /// The open invitations of a tenant.
     pub async fn invitations(&self, tenant: Uuid) -> Result<Vec<Invitation>> {
@@ -138,6 +141,7 @@ impl Looking {
     }
 }
 
+#[doc(hidden)]
 impl Queue {
     /// The open invitation behind a link.
     pub async fn find_invitation(&self, hash: &[u8]) -> Result<Option<InvitedTo>> {

@@ -9,6 +9,7 @@ use crate::model::token::{KnownToken, NewToken, Token};
 use crate::queue::Queue;
 use crate::store;
 
+#[doc(hidden)]
 impl Queue {
     /// A token by the id it carries, whoever's it is. `shown` is the hash of the secret that came with the id: only its own notes
     /// that the token was used. None: a session that was begun with it.
@@ -17,6 +18,7 @@ impl Queue {
     }
 }
 
+#[doc(hidden)]
 impl Acting {
     /// Makes a token for a tenant, or for the installation ([`crate::INSTALLATION`]).
     pub async fn create_token(&self, tenant: Uuid, token: &NewToken, hash: &[u8]) -> Result<Token> {
@@ -25,6 +27,7 @@ impl Acting {
         Ok(made)
     }
 
+    /// Revokes a token.
     pub async fn revoke_token(&self, tenant: Uuid, id: &str) -> Result<Token> {
         let before = store::token::list(&self.session, Some(tenant), Some(id)).await?.pop();
         let revoked = store::token::revoke(&self.session, tenant, id).await?;
@@ -57,6 +60,7 @@ impl Acting {
     }
 }
 
+#[doc(hidden)]
 impl Looking {
     /// The tokens of a tenant, or everyone's for a view that sees everything.
     pub async fn tokens(&self, tenant: Option<Uuid>) -> Result<Vec<Token>> {

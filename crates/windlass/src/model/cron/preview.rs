@@ -7,10 +7,13 @@ use super::Schedule;
 
 /// One run to come.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct DueRun {
+    /// The due instant.
     pub due_at: Timestamp,
     /// The same in the schedule's zone, with its offset: `2026-03-29T03:00:00+02:00`.
     pub local: String,
+    /// What a change of the clocks does to the instant, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_change: Option<ClockChange>,
 }

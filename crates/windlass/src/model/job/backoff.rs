@@ -8,12 +8,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// No job is put off for longer, whoever asks: it keeps a delay inside what the database's intervals and a reader can hold.
-pub const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
+pub(crate) const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// The rule that turns the number of failures so far into a delay. The default is `min(600, 30·2ⁿ)` seconds, ±20 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Backoff {
+    /// How the delay grows.
     pub kind: BackoffKind,
     /// The delay after the first failure, before jitter.
     pub base_seconds: f64,
@@ -28,6 +30,7 @@ pub struct Backoff {
 /// The shape of the curve over n, the failures before this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum BackoffKind {
     /// base · factorⁿ
     Exponential,
@@ -50,6 +53,46 @@ impl Default for Backoff {
 }
 
 impl Backoff {
+    /// Starts with `base` and doubles with each failure, up to `cap`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::job::Backoff;
+    ///
+    /// let backoff = Backoff::exponential(Duration::from_secs(1), Duration::from_secs(60)).jitter(0.0);
+    /// assert_eq!(backoff.delay(0, 0.5), Duration::from_secs(1));
+    /// assert_eq!(backoff.delay(3, 0.5), Duration::from_secs(8));
+    /// assert_eq!(backoff.delay(9, 0.5), Duration::from_secs(60));
+    /// ```
+    pub fn exponential(base: Duration, cap: Duration) -> Self {
+        let (base_seconds, cap_seconds) = (base.as_secs_f64(), cap.as_secs_f64());
+        Self { kind: BackoffKind::Exponential, base_seconds, cap_seconds, ..Self::default() }
+    }
+
+    /// Starts with `base` and grows by `base` with each failure, up to `cap`.
+    pub fn linear(base: Duration, cap: Duration) -> Self {
+        Self { kind: BackoffKind::Linear, ..Self::exponential(base, cap) }
+    }
+
+    /// The same delay after each failure.
+    pub fn fixed(delay: Duration) -> Self {
+        Self { kind: BackoffKind::Fixed, ..Self::exponential(delay, delay) }
+    }
+
+    /// Sets what each failure multiplies an exponential delay by (default 2).
+    #[must_use]
+    pub fn factor(mut self, factor: f64) -> Self {
+        self.factor = factor;
+        self
+    }
+
+    /// Sets the fraction by which a delay is spread at random (default 0.2, which is ±20 %).
+    #[must_use]
+    pub fn jitter(mut self, jitter: f64) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
     /// The wait after a failure that `failures_before` others preceded; `random` is drawn from [0, 1).
     ///
     /// Total: a backoff that never passed [`Backoff::validate`] still gives a delay between zero and [`LONGEST_RETRY_DELAY`],
@@ -68,6 +111,7 @@ impl Backoff {
         Duration::try_from_secs_f64(within(middle * (1.0 + spread), cap)).unwrap_or(LONGEST_RETRY_DELAY)
     }
 
+    /// Checks that every field is within its bounds.
     pub fn validate(&self) -> Result<(), Invalid> {
         let longest = LONGEST_RETRY_DELAY.as_secs_f64();
         let refuse = |field, expected| Err(Invalid { field, expected });
@@ -94,8 +138,11 @@ impl Backoff {
 /// A field of a backoff that holds no usable value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} must be {expected}")]
+#[non_exhaustive]
 pub struct Invalid {
+    /// The field.
     pub field: &'static str,
+    /// What it must be.
     pub expected: &'static str,
 }
 

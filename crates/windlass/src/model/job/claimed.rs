@@ -13,9 +13,13 @@ use crate::model::trace::Trace;
 /// Proof of holding one attempt of one job. Every write about the attempt carries it, and is refused once it is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fence {
+    /// The tenant of the job.
     pub tenant: Uuid,
+    /// The id of the job.
     pub job: Uuid,
+    /// The number of the attempt.
     pub attempt: i32,
+    /// The random token of the attempt.
     pub token: Uuid,
 }
 

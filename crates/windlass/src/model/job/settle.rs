@@ -60,10 +60,15 @@ pub struct Budget {
     pub failures: i16,
     /// Lost leases alone, against `max_lost`.
     pub lost: i16,
+    /// Snoozes so far.
     pub snoozes: i32,
+    /// The most failures before the job is a dead letter.
     pub max_attempts: i16,
+    /// The most lost leases before the job is a dead letter.
     pub max_lost: i16,
+    /// The most snoozes before the job is a dead letter.
     pub max_snoozes: i32,
+    /// Whether a cancel was requested.
     pub cancel_requested: bool,
     /// Time until the job's deadline, if it has one; zero once it has passed.
     pub remaining: Option<Duration>,
@@ -72,39 +77,55 @@ pub struct Budget {
 /// What the definition says about trying again.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RetryPolicy {
+    /// The delay before a retry.
     pub backoff: Backoff,
+    /// What happens after a timeout.
     pub on_timeout: OnTimeout,
+    /// What happens after a lost lease.
     pub on_lost: OnLost,
 }
 
+/// What happens to a job whose attempt timed out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum OnTimeout {
+    /// It is retried, while attempts are left.
     #[default]
     Retry,
+    /// It fails permanently.
     Fail,
 }
 
+/// What happens to a job whose worker lost its lease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum OnLost {
+    /// It is retried, while `max_lost` allows.
     #[default]
     Retry,
+    /// It fails permanently.
     Fail,
 }
 
 /// How the attempt went, as its runner or the reaper saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
+    /// It succeeded.
     Succeeded,
+    /// It failed.
     Failed {
+        /// When to try again.
         retry: Retry,
     },
+    /// It ran longer than its timeout.
     TimedOut,
     /// The handler stopped because it was asked to.
     Canceled,
     /// The handler has nothing to do yet and asks to be run again.
     Snoozed {
+        /// How long to wait.
         delay: Duration,
     },
     /// The worker shuts down and gives the job back unharmed.
@@ -116,34 +137,53 @@ pub enum Outcome {
 /// What a handler says about its failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
+    /// Never.
     Permanent,
+    /// As the definition's backoff says.
     ByPolicy,
+    /// After this time.
     After(Duration),
 }
 
 /// The decision, and the counters as they stand after the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settlement {
+    /// How the attempt ended.
     pub attempt_outcome: AttemptOutcome,
+    /// Where the job moves.
     pub next: Next,
+    /// Why, where that is not obvious.
     pub reason: Option<EndReason>,
+    /// Failures counted so far.
     pub failures: i16,
+    /// Lost leases counted so far.
     pub lost: i16,
+    /// Snoozes so far.
     pub snoozes: i32,
 }
 
 /// Where a job goes from running. The delay counts from the database's clock at the moment of the write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
+    /// It succeeded.
     Succeeded,
+    /// It failed permanently.
     Failed,
+    /// It ran out of attempts.
     DeadLetter,
+    /// It was canceled.
     Canceled,
+    /// It runs again now.
     Queued,
-    Scheduled { after: Duration },
+    /// It runs again later.
+    Scheduled {
+        /// The delay.
+        after: Duration,
+    },
 }
 
 impl Next {
+    /// Returns the state of the job after the move.
     pub const fn state(self) -> State {
         match self {
             Self::Succeeded => State::Succeeded,
@@ -160,9 +200,11 @@ impl Next {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
+    /// Its attempts are exhausted.
     BudgetSpent,
     /// It kept losing its worker.
     Poison,
+    /// Its snoozes are exhausted.
     SnoozeBudget,
     /// Its next start would have come at or after its deadline.
     DeadlinePassed,
@@ -172,10 +214,12 @@ pub enum EndReason {
     Timeout,
     /// It lost its worker, and its definition does not retry that.
     Lost,
+    /// A cancel was requested.
     CancelRequested,
 }
 
 impl EndReason {
+    /// Returns the name used in SQL, JSON and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::BudgetSpent => "budget_spent",

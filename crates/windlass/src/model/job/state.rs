@@ -16,17 +16,22 @@ pub enum State {
     Scheduled,
     /// Waits for other jobs.
     Blocked,
+    /// Ready to run; waiting for a worker.
     Queued,
+    /// Claimed by a worker that holds a lease.
     Running,
+    /// Ended with success.
     Succeeded,
     /// Permanent: the handler said so, the payload is invalid, or the job expired.
     Failed,
     /// The retry budget or the crash budget is spent.
     DeadLetter,
+    /// Ended on request.
     Canceled,
 }
 
 impl State {
+    /// Every state.
     pub const ALL: [Self; 8] = [
         Self::Scheduled,
         Self::Blocked,
@@ -38,6 +43,7 @@ impl State {
         Self::Canceled,
     ];
 
+    /// Returns the name used in SQL, JSON and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -51,6 +57,7 @@ impl State {
         }
     }
 
+    /// Returns whether the job has ended.
     pub const fn is_terminal(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed | Self::DeadLetter | Self::Canceled => true,
@@ -72,6 +79,7 @@ impl State {
         }
     }
 
+    /// Returns the state with this stored number.
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.code() == code)
     }
@@ -101,10 +109,15 @@ pub struct UnknownState;
 /// How one attempt ended. An attempt gets exactly one, once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AttemptOutcome {
+    /// It succeeded.
     Succeeded,
+    /// It failed.
     Failed,
+    /// It ran longer than its timeout.
     Timeout,
+    /// It was canceled.
     Canceled,
     /// Its worker fell silent, and the reaper closed it.
     Lost,
@@ -115,6 +128,7 @@ pub enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
+    /// Every outcome.
     pub const ALL: [Self; 7] = [
         Self::Succeeded,
         Self::Failed,
@@ -125,6 +139,7 @@ impl AttemptOutcome {
         Self::Released,
     ];
 
+    /// Returns the name used in SQL, JSON and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -150,6 +165,7 @@ impl AttemptOutcome {
         }
     }
 
+    /// Returns the outcome with this stored number.
     pub fn from_code(code: i16) -> Option<Self> {
         Self::ALL.into_iter().find(|outcome| outcome.code() == code)
     }
@@ -163,23 +179,36 @@ impl fmt::Display for AttemptOutcome {
 
 /// Who moves a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MovedBy {
+    /// The enqueue.
     Enqueue,
+    /// The promoter, at the due time.
     Promoter,
+    /// The end of a job that it depends on.
     Dependency,
+    /// A claim.
     Claim,
+    /// The worker that ran it.
     Worker,
+    /// The reaper, after an expired lease.
     Reaper,
+    /// A cancel.
     Cancel,
+    /// The deadline.
     Expiry,
+    /// An operator's retry.
     Operator,
 }
 
 /// One row of the table. `from` is `None` where the job is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Move {
+    /// The state before; none for a new job.
     pub from: Option<State>,
+    /// The state after.
     pub to: State,
+    /// What moves the job.
     pub by: MovedBy,
 }
 

@@ -8,11 +8,23 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// A longer window is `forever` under another name, and no sum of it with a timestamp may overflow.
-pub const LONGEST_WINDOW: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+pub(crate) const LONGEST_WINDOW: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
+/// For how long a dedupe key is held.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::NewJob;
+/// use windlass::job::Unique;
+///
+/// let once_an_hour = NewJob::new("report").dedupe_key("report 7").unique(Unique::Window(Duration::from_secs(3600)));
+/// # let _ = once_an_hour;
+/// ```
+///
 /// Written `"active"`, `{"window_seconds": 60}` or `"forever"`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Unique {
     /// While a job with the key is not yet terminal: at most one of them waits or runs. The default.
     #[default]

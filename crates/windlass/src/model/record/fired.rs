@@ -9,6 +9,7 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Fire {
+    /// The id of the trigger.
     pub trigger_id: Uuid,
     /// The instant of the schedule, or when it was asked for, or when the event was emitted.
     pub due_at: Timestamp,
@@ -20,10 +21,13 @@ pub struct Fire {
     pub outcome: String,
     /// Why it was left out: `paused`, `misfire`, `overlap`, `edited`, `deleted`, or what was wrong with its payload.
     pub reason: Option<String>,
+    /// The job that was enqueued.
     pub job_id: Option<Uuid>,
     /// How long after its instant the job may start.
     pub jitter_seconds: f64,
+    /// The event that fired it.
     pub event_id: Option<Uuid>,
+    /// When it was processed.
     pub decided_at: Timestamp,
 }
 
@@ -31,10 +35,13 @@ pub struct Fire {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FireOutcome {
+    /// The due instant.
     pub due_at: Timestamp,
     /// `fired` or `skipped`; `due` in a dry run.
     pub outcome: String,
+    /// Why nothing was enqueued.
     pub reason: Option<String>,
+    /// The job that was enqueued.
     pub job_id: Option<Uuid>,
 }
 
@@ -42,18 +49,27 @@ pub struct FireOutcome {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Event {
+    /// The id of the event.
     pub id: Uuid,
+    /// The tenant that it belongs to.
     pub tenant_id: Uuid,
+    /// The name of the event.
     pub name: String,
+    /// The JSON input.
     pub payload: Value,
+    /// When it was emitted.
     pub emitted_at: Timestamp,
+    /// The id by which duplicates are recognized.
     pub dedupe_id: Option<String>,
+    /// The id that groups the jobs of one request or event.
     pub correlation_id: Option<String>,
+    /// The user who caused it.
     pub created_by: Option<Uuid>,
     /// Nobody has dispatched it yet, or not at all of its triggers.
     pub is_pending: bool,
     /// Why it could not be dispatched; it is tried again by itself.
     pub problem: Option<String>,
+    /// What each matching trigger did.
     pub triggers: Vec<EventTrigger>,
 }
 
@@ -61,10 +77,13 @@ pub struct Event {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EventTrigger {
+    /// The id of the trigger.
     pub trigger_id: Uuid,
     /// `fired`, `deduplicated` (the job is the one that came before), or `failed`.
     pub outcome: String,
+    /// Why nothing was enqueued.
     pub reason: Option<String>,
+    /// The job that was enqueued.
     pub job_id: Option<Uuid>,
 }
 
@@ -72,10 +91,14 @@ pub struct EventTrigger {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WouldFire {
+    /// The id of the trigger.
     pub trigger_id: Uuid,
+    /// The name of the trigger.
     pub label: String,
+    /// The key of its definition.
     pub definition_key: String,
     /// The rendered payload, unless there can be none.
     pub payload: Option<Value>,
+    /// Why nothing would be enqueued.
     pub reason: Option<String>,
 }

@@ -22,8 +22,11 @@ pub struct RetentionRule {
 pub struct RetentionProgress {
     /// Of whom the rule is; none for a definition's own, which holds for every tenant without one.
     pub tenant_id: Option<Uuid>,
+    /// The key of its definition.
     pub definition_key: String,
+    /// The status of the jobs, or `event`.
     pub status: String,
+    /// How long they are kept.
     pub keep_seconds: i64,
     /// Everything that ended before this instant has been looked at.
     pub reached: Option<Timestamp>,
@@ -31,6 +34,7 @@ pub struct RetentionProgress {
     pub behind_seconds: Option<i64>,
     /// Jobs deleted so far.
     pub purged: i64,
+    /// When the keeper last looked.
     pub looked_at: Option<Timestamp>,
 }
 
@@ -38,12 +42,19 @@ pub struct RetentionProgress {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LegalHold {
+    /// The id of the hold.
     pub id: Uuid,
+    /// The held job, if it is one job.
     pub job_id: Option<Uuid>,
+    /// The type of the entity that the job is about.
     pub subject_type: Option<String>,
+    /// The id of the entity that the job is about.
     pub subject_id: Option<String>,
+    /// Why the jobs are held.
     pub reason: String,
+    /// Who created it.
     pub created_by: String,
+    /// When it was created.
     pub created_at: Timestamp,
 }
 
@@ -51,9 +62,12 @@ pub struct LegalHold {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PurgeWait {
+    /// The job that is to be purged.
     pub job_id: Uuid,
+    /// The job that cleans up after it.
     pub cleanup_job_id: Uuid,
     /// Of the job that removes it; `dead_letter` or `failed` needs somebody to look.
     pub cleanup_status: Option<String>,
+    /// Since when it waits.
     pub since: Timestamp,
 }

@@ -14,6 +14,8 @@ pub struct Trouble {
     pub tenant_id: Option<Uuid>,
     /// A job's, a trigger's or a tenant's id, a definition's key, or the name of a partition.
     pub subject: String,
+    /// What is wrong.
     pub reason: String,
+    /// Since when.
     pub since: Option<Timestamp>,
 }

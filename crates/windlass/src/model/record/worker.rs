@@ -6,23 +6,38 @@ use serde_json::Value;
 
 /// A worker process as operators see it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WorkerRecord {
+    /// The id of the worker.
     pub worker_id: String,
+    /// The host on which the worker runs.
     pub hostname: String,
+    /// The release that the worker runs.
     pub version: String,
+    /// The queues that the worker takes jobs from; empty for all.
     pub queues: Vec<String>,
+    /// The definitions that the worker has handlers for.
     pub definition_keys: Vec<String>,
+    /// When it registered.
     pub started_at: Timestamp,
+    /// When it last sent a heartbeat.
     pub last_seen_at: Timestamp,
+    /// When the lease expires without a further heartbeat.
     pub lease_expires_at: Timestamp,
+    /// The length of the lease in seconds.
     pub lease_seconds: i32,
+    /// How many jobs it runs.
     pub running_count: i32,
+    /// Whether the worker drains: it claims no more jobs.
     pub is_quiet: bool,
+    /// When it stopped.
     pub stopped_at: Option<Timestamp>,
+    /// What the worker reported about itself.
     pub metadata: Value,
     /// `alive`, `quiet`, `stale` (its lease has run out), `lost` (and others were given its jobs) or `stopped`.
     pub status: String,
     /// It fell silent without a goodbye: it is stale or lost.
     pub is_stale: bool,
+    /// How long ago it last sent a heartbeat, in seconds.
     pub seen_seconds_ago: f64,
 }

@@ -15,12 +15,15 @@ const TELLING: usize = 160;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ErrorGroup {
+    /// The key of its definition.
     pub definition_key: String,
     /// The error with its numbers and ids left out: what the members have in common.
     pub fingerprint: String,
     /// The newest member's error, whole.
     pub example: String,
+    /// The newest end of a job in the group.
     pub newest: Timestamp,
+    /// The oldest end of a job in the group.
     pub oldest: Timestamp,
     /// Newest first.
     pub jobs: Vec<Uuid>,

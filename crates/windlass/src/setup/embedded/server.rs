@@ -67,14 +67,17 @@ impl Postgres {
         format!("postgresql://{SUPERUSER}@/{database}?host={socket_dir}&port={}", self.postmaster.port)
     }
 
+    /// Returns the directory of its programs.
     pub fn bin_dir(&self) -> &Path {
         &self.binaries.bin_dir
     }
 
+    /// Returns its major version.
     pub fn major_version(&self) -> u32 {
         self.binaries.major_version
     }
 
+    /// Returns its data directory.
     pub fn data_dir(&self) -> &Path {
         &self.data_dir
     }

@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 /// A definition's own rules, beside those that hold for every job.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
 pub struct Redaction {
     /// In the syntax of the `regex` crate, each applied to one line at a time: what they match is replaced in output,
     /// errors, results, progress and logs, and in the payload where it is shown.
@@ -24,9 +25,31 @@ pub struct Redaction {
 impl Redaction {
     /// The most of each.
     pub const MOST: usize = 32;
+    /// The most bytes of one expression.
     pub const LONGEST_EXPRESSION: usize = 1000;
+    /// The most bytes of one key.
     pub const LONGEST_KEY: usize = 100;
 
+    /// Rules that hide nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds an expression.
+    #[must_use]
+    pub fn expression(mut self, expression: impl Into<String>) -> Self {
+        self.expressions.push(expression.into());
+        self
+    }
+
+    /// Adds a part of names of payload members.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.keys.push(key.into());
+        self
+    }
+
+    /// Returns whether nothing is hidden by these rules.
     pub fn is_empty(&self) -> bool {
         self.expressions.is_empty() && self.keys.is_empty()
     }

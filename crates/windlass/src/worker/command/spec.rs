@@ -40,6 +40,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const TAIL_BYTES: u64 = 64 * 1024;
 
 impl CommandSpec {
+    /// Returns the key of the definition.
     pub fn key(&self) -> &str {
         &self.key
     }

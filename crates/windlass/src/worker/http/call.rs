@@ -211,6 +211,7 @@ pub struct Lookup(Option<Arc<Find>>);
 type Find = dyn Fn(&str) -> Vec<IpAddr> + Send + Sync;
 
 impl Lookup {
+    /// Resolves host names with this function.
     pub fn new(lookup: impl Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(lookup)))
     }

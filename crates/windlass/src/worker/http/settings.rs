@@ -17,10 +17,14 @@ use crate::webhook::Key;
 /// Where jobs of one definition are sent, and how. Times are in seconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct HttpEndpoint {
+    /// The URL that is called.
     pub url: String,
+    /// The HTTP method.
     #[serde(default = "post")]
     pub method: String,
+    /// Headers of every request.
     #[serde(default)]
     pub headers: BTreeMap<String, SecretText>,
     /// Signs every request; `whsec_…` is base64 as in Standard Webhooks, anything else is taken as it is.
@@ -41,11 +45,85 @@ pub struct HttpEndpoint {
     /// The most redirects followed.
     #[serde(default = "three")]
     pub redirects: usize,
+    /// The most bytes of a response that are read.
     #[serde(default = "mebibyte")]
     pub max_response_bytes: usize,
+    /// How host names are resolved.
     #[serde(skip)]
     #[doc(hidden)]
     pub lookup: Lookup,
+}
+
+impl HttpEndpoint {
+    /// Sets the HTTP method (default `POST`).
+    #[must_use]
+    pub fn method(mut self, method: impl Into<String>) -> Self {
+        self.method = method.into();
+        self
+    }
+
+    /// Sets headers of every request.
+    #[must_use]
+    pub fn headers(mut self, headers: BTreeMap<String, SecretText>) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// Sets the secret that signs every request.
+    #[must_use]
+    pub fn secret(mut self, secret: SecretText) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// Sets how long one call may take.
+    #[must_use]
+    pub fn timeout(mut self, seconds: f64) -> Self {
+        self.timeout = seconds;
+        self
+    }
+
+    /// Sets the lease of an endpoint that answered 202.
+    #[must_use]
+    pub fn lease(mut self, seconds: f64) -> Self {
+        self.lease = seconds;
+        self
+    }
+
+    /// Allows private addresses, as `host:port`.
+    #[must_use]
+    pub fn allow(mut self, places: Vec<String>) -> Self {
+        self.allow = places;
+        self
+    }
+
+    /// Sets the most jobs of one call.
+    #[must_use]
+    pub fn batch(mut self, most: usize) -> Self {
+        self.batch = most;
+        self
+    }
+
+    /// Sets the most redirects followed.
+    #[must_use]
+    pub fn redirects(mut self, most: usize) -> Self {
+        self.redirects = most;
+        self
+    }
+
+    /// Sets the most bytes of a response that are read.
+    #[must_use]
+    pub fn max_response_bytes(mut self, most: usize) -> Self {
+        self.max_response_bytes = most;
+        self
+    }
+
+    #[doc(hidden)]
+    #[must_use]
+    pub fn lookup(mut self, lookup: Lookup) -> Self {
+        self.lookup = lookup;
+        self
+    }
 }
 
 fn post() -> String {
@@ -70,12 +148,16 @@ fn mebibyte() -> usize {
 /// A text that is never printed: as it is, or where to find it.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum SecretText {
+    /// The text itself.
     Text(String),
+    /// An environment variable.
     Env {
         /// The name of an environment variable of the worker.
         env: String,
     },
+    /// A file.
     File {
         /// The path of a file; white space at its end is left out.
         file: String,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use windlass::{Actor, Definition, Error, NewJob, Queue};
+use windlass::admin::Actor;
+use windlass::{Definition, Error, NewJob, Queue};
 use windlass_testing::{TestQueue, settings};
 
 /// A request's whole transaction at once: as the server's role, for its tenant alone, with its audit row, and without waiting for a lock
@@ -14,7 +15,7 @@ async fn the_way_in_of_callers_holds_them_to_their_role_tenant_and_time() {
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let hurried = settings(queue.url()).statement_timeout(Duration::from_millis(200));
     let hurried = Queue::connect(hurried).await.unwrap();
-    let actor = Actor { name: "ada".to_owned(), ..Actor::default() };
+    let actor = Actor::new("ada");
     let foreign = hurried.enqueue_as(a, &actor, &NewJob::new("a").tenant(b)).await;
     assert!(matches!(foreign, Err(Error::TenantRefused { .. })), "{foreign:?}");
     let client = queue.client().await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use uuid::Uuid;
-use windlass::INSTALLATION;
+use windlass::admin::INSTALLATION;
 use windlass_testing::{Login, TestQueue};
 
 use super::GROUPS;

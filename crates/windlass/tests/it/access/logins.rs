@@ -1,9 +1,9 @@
 //! The table of logins in the guide on security, held to: each row becomes a login with exactly those roles.
 
-use windlass::{
-    Definition, Duty, Error, EventFilter, Filter, Keeper, KeeperSettings, NewEvent, NewJob, Queue, State,
-    Worker, migrate,
-};
+use windlass::events::{EventFilter, NewEvent};
+use windlass::job::{Filter, State};
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::{Definition, Error, NewJob, Queue, Worker, migrate};
 use windlass_testing::{Login, Plain, TestQueue, eventually, settings};
 
 use super::refusal;
@@ -275,7 +275,7 @@ async fn the_migrator_installs_functions_and_the_operator_examines() {
     assert!(migrate(&settings(role.url())).await.unwrap().functions_installed);
     role.drop().await;
     let role = Login::create(&queue, &roles_of("operator with `--database-url`")).await;
-    windlass::examine(&settings(role.url())).await.unwrap();
+    windlass::setup::examine(&settings(role.url())).await.unwrap();
     let theirs = Queue::connect(settings(role.url())).await.unwrap();
     assert_eq!(theirs.verify_audit(&[]).await.unwrap(), []);
     theirs.ensure_tenant("b", "b", 1).await.unwrap();

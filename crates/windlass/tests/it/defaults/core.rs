@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, Definition, Duty, Filter, NewEvent, NewJob, NewTrigger, State};
+use windlass::events::NewEvent;
+use windlass::job::{Filter, State};
+use windlass::keeper::Duty;
+use windlass::schedule::NewTrigger;
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::schedule::{create, every_minute, look_back};
@@ -45,7 +49,7 @@ pub(super) async fn run_on(queue: &TestQueue) {
         "select count(*) from windlass.jobs where status in ('queued', 'running', 'scheduled', 'blocked')";
     eventually("every job has ended", async || count(&client, left).await == 0).await;
 
-    let trigger = create(queue, &NewTrigger { definition_key: "acting".to_owned(), ..every_minute() }).await;
+    let trigger = create(queue, &every_minute().definition_key("acting")).await;
     look_back(&client, &trigger, SignedDuration::from_mins(2)).await;
     create(queue, &NewTrigger::event("on order", "order.*", "acting")).await;
     queue.emit(&NewEvent::new("order.made").payload(&json!({}))).await.unwrap();

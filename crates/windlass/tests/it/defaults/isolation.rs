@@ -1,7 +1,8 @@
 //! Isolation levels other than read committed.
 
 use serde_json::json;
-use windlass::{Definition, Duty, NewJob, Settings};
+use windlass::keeper::Duty;
+use windlass::{Definition, NewJob, Settings};
 use windlass_testing::{TestQueue, settings};
 
 use crate::support::{Acting, Hand, Held, count, keeper, status, until, worker};
@@ -96,7 +97,7 @@ async fn an_enqueue_is_part_of_a_transaction_of_any_level() {
     {
         let transaction = own.build_transaction().isolation_level(level).start().await.unwrap();
         let job = NewJob::new("acting").dedupe_key("k").ordering_key("o");
-        let id = windlass::enqueue(&transaction, &job).await.unwrap().id;
+        let id = windlass::enqueue_in(&transaction, &job).await.unwrap().id;
         transaction.commit().await.unwrap();
         until(&client, id, "succeeded").await;
     }

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use tokio_postgres::NoTls;
-use windlass::embedded::Postgres;
+use windlass::setup::embedded::Postgres;
 use windlass_testing::eventually;
 
 use super::scratch::{NOBODY, Scratch, is_root, single};

@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
-use windlass::embedded::{Options, SOURCE_VARIABLE};
+use windlass::setup::embedded::{Options, SOURCE_VARIABLE};
 
 pub(crate) const NOBODY: u32 = 65534;
 

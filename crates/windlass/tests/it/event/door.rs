@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Error, EventFilter, NewEvent, NewTrigger, emit};
+use windlass::events::{EventFilter, NewEvent, emit_in};
+use windlass::schedule::NewTrigger;
+use windlass::{DEFAULT_TENANT, Error};
 use windlass_testing::TestQueue;
 
 use super::{dispatch, event, folder_updated, outcomes, sync_dropbox};
@@ -15,10 +17,10 @@ async fn an_event_is_there_if_and_only_if_its_transaction_commits() {
     let mut client = queue.client().await;
     sync_dropbox(&queue).await;
     let tx = client.transaction().await.unwrap();
-    let undone = emit(&tx, &folder_updated("/a")).await.unwrap();
+    let undone = emit_in(&tx, &folder_updated("/a")).await.unwrap();
     tx.rollback().await.unwrap();
     let tx = client.transaction().await.unwrap();
-    let done = emit(&tx, &folder_updated("/b").correlation_id("request 7")).await.unwrap();
+    let done = emit_in(&tx, &folder_updated("/b").correlation_id("request 7")).await.unwrap();
     tx.commit().await.unwrap();
     dispatch(&queue).await;
     assert_eq!(queue.event(DEFAULT_TENANT, undone.id).await.unwrap(), None);
@@ -77,10 +79,8 @@ async fn a_row_trigger_emits_with_the_row_or_not_at_all() {
     let queue = TestQueue::create().await;
     let mut client = queue.client().await;
     queue.define(&windlass::Definition::new("scrape")).await.unwrap();
-    let new = NewTrigger {
-        payload_template: json!({"video": "{{event.id}}", "url": "{{event.video_url}}"}),
-        ..NewTrigger::event("scrape new videos", "clipnest.video.created", "scrape")
-    };
+    let new = NewTrigger::event("scrape new videos", "clipnest.video.created", "scrape")
+        .payload_template(json!({"video": "{{event.id}}", "url": "{{event.video_url}}"}));
     create(&queue, &new).await;
     let document = include_str!("../../../../../docs/events.md");
     let example =

@@ -3,7 +3,10 @@
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Duty, EventFilter, NewEvent, NewTrigger};
+use windlass::events::{EventFilter, NewEvent};
+use windlass::keeper::Duty;
+use windlass::schedule::NewTrigger;
+use windlass::{DEFAULT_TENANT, Definition};
 use windlass_testing::TestQueue;
 
 use super::{event, outcomes};
@@ -13,11 +16,8 @@ use crate::support::{count, keeper};
 /// A trigger for everything, without a window, and as many copies of it as asked.
 async fn triggers(queue: &TestQueue, client: &Client, template: serde_json::Value, copies: i32) {
     queue.define(&Definition::new("held")).await.unwrap();
-    let new = NewTrigger {
-        payload_template: template,
-        dedupe_window_seconds: 0,
-        ..NewTrigger::event("first", "load.*", "held")
-    };
+    let new =
+        NewTrigger::event("first", "load.*", "held").payload_template(template).dedupe_window_seconds(0);
     create(queue, &new).await;
     let copy = "insert into windlass.job_triggers select (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()))).*
         from windlass.job_triggers t, generate_series(1, $1)";
@@ -152,7 +152,7 @@ async fn what_the_database_refuses_is_set_aside_and_the_rest_goes_on() {
     }
     let stuck = event(&queue, ids[3]).await;
     assert!(stuck.is_pending && stuck.problem.as_ref().unwrap().contains("stuck"), "{stuck:?}");
-    let failed = EventFilter { only_failed: true, ..EventFilter::default() };
+    let failed = EventFilter::default().only_failed(true);
     let mut listed: Vec<Uuid> =
         queue.events(DEFAULT_TENANT, &failed).await.unwrap().iter().map(|event| event.id).collect();
     listed.sort_unstable();

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, Definition, Duty, Keeper, KeeperSettings, NewEvent, NewTrigger};
+use windlass::events::NewEvent;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::schedule::NewTrigger;
+use windlass::{DEFAULT_TENANT, Definition};
 use windlass_testing::{TestQueue, eventually};
 
 use super::{dispatch, event, folder_updated, outcomes, sync_dropbox};
@@ -18,8 +21,7 @@ async fn many_dispatchers_make_one_job_per_event_and_trigger() {
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
     for n in 0..3 {
-        let new =
-            NewTrigger { dedupe_window_seconds: 0, ..NewTrigger::event(n.to_string(), "load.*", "held") };
+        let new = NewTrigger::event(n.to_string(), "load.*", "held").dedupe_window_seconds(0);
         create(&queue, &new).await;
     }
     let stop = Arc::new(AtomicBool::new(false));
@@ -111,9 +113,9 @@ async fn a_window_is_held_by_one_job_however_many_dispatchers_race_for_it() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
-    let new = NewTrigger { dedupe_window_seconds: 120, ..NewTrigger::event("a", "load.*", "held") };
+    let new = NewTrigger::event("a", "load.*", "held").dedupe_window_seconds(120);
     let trigger = create(&queue, &new).await;
-    let other = create(&queue, &NewTrigger { label: "b".to_owned(), ..new }).await;
+    let other = create(&queue, &new.label("b")).await;
     let mut ids = Vec::new();
     for _ in 0..60 {
         ids.push(queue.emit(&NewEvent::new("load.tick")).await.unwrap().id);
@@ -145,7 +147,7 @@ async fn a_dispatcher_that_is_cut_off_loses_and_doubles_nothing() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
-    create(&queue, &NewTrigger { dedupe_window_seconds: 0, ..NewTrigger::event("a", "*", "held") }).await;
+    create(&queue, &NewTrigger::event("a", "*", "held").dedupe_window_seconds(0)).await;
     for n in 0..300 {
         queue.emit(&NewEvent::new("tick").payload(&json!({"n": n}))).await.unwrap();
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio_postgres::{Client, Error, Row};
 use uuid::Uuid;
-use windlass::EventFilter;
+use windlass::events::EventFilter;
 use windlass_testing::TestQueue;
 
 use super::{dispatch, sync_dropbox};

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::{HttpEndpoint, NewJob, SecretText};
+use windlass::NewJob;
+use windlass::worker::{HttpEndpoint, SecretText};
 use windlass_testing::TestQueue;
 
 use super::server::{Reply, Request, Server};
@@ -15,8 +16,7 @@ async fn an_answer_without_an_end_is_not_read_to_it() {
     let server = Server::start(|_| Reply::endless()).await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let worker =
-        start(&queue, "flood", &HttpEndpoint { max_response_bytes: 100_000, ..endpoint(&server, "/") }).await;
+    let worker = start(&queue, "flood", &endpoint(&server, "/").max_response_bytes(100_000)).await;
     let id = queue.enqueue(&NewJob::new("flood")).await.unwrap().id;
     let row = until(&client, id, "failed").await;
     assert_eq!(row["last_error"], json!("the answer is larger than 100000 bytes"));
@@ -28,7 +28,7 @@ async fn a_call_without_an_answer_ends_with_its_time() {
     let server = Server::start(|_| Reply::never()).await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let worker = start(&queue, "mute", &HttpEndpoint { timeout: 0.2, ..endpoint(&server, "/") }).await;
+    let worker = start(&queue, "mute", &endpoint(&server, "/").timeout(0.2)).await;
     let id = queue.enqueue(&NewJob::new("mute").max_attempts(2)).await.unwrap().id;
     let row = until(&client, id, "dead_letter").await;
     assert_eq!(row["last_error"], json!("no answer within 0.2 s"));
@@ -52,10 +52,10 @@ async fn a_redirect_is_followed_a_few_times_and_never_to_another_origin() {
     .await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let to = |path: &str| HttpEndpoint {
-        headers: [("authorization".to_owned(), "Bearer sesame-open".into())].into(),
-        allow: vec![server.place(), other.place()],
-        ..endpoint(&server, path)
+    let to = |path: &str| {
+        endpoint(&server, path)
+            .headers([("authorization".to_owned(), "Bearer sesame-open".into())].into())
+            .allow(vec![server.place(), other.place()])
     };
     let mut building = worker(&queue);
     let keys = ["near", "round", "see-other", "away", "https"];
@@ -112,21 +112,21 @@ async fn settings_that_cannot_work_are_refused_by_their_name() {
         ("url", HttpEndpoint::new("ftp://example.org/")),
         ("url", HttpEndpoint::new("file:///etc/passwd")),
         ("url", HttpEndpoint::new("https://user:word@example.org/")),
-        ("method", HttpEndpoint { method: "GET".to_owned(), ..good() }),
-        ("allow.0", HttpEndpoint { allow: vec!["localhost".to_owned()], ..good() }),
-        ("allow.0", HttpEndpoint { allow: vec!["localhost:0".to_owned()], ..good() }),
-        ("allow.1", HttpEndpoint { allow: vec!["a:1".to_owned(), "b/c:2".to_owned()], ..good() }),
-        ("timeout", HttpEndpoint { timeout: 0.0, ..good() }),
-        ("timeout", HttpEndpoint { timeout: f64::NAN, ..good() }),
-        ("lease", HttpEndpoint { lease: 1e9, ..good() }),
-        ("batch", HttpEndpoint { batch: 0, ..good() }),
-        ("redirects", HttpEndpoint { redirects: 99, ..good() }),
-        ("secret", HttpEndpoint { secret: Some("short".into()), ..good() }),
-        ("secret", HttpEndpoint { secret: Some(missing.clone()), ..good() }),
-        ("headers.x-a", HttpEndpoint { headers: header("x-a", "a\nb".into()), ..good() }),
-        ("headers.x a", HttpEndpoint { headers: header("x a", "b".into()), ..good() }),
-        ("headers.Webhook-Id", HttpEndpoint { headers: header("Webhook-Id", "b".into()), ..good() }),
-        ("headers.x-a", HttpEndpoint { headers: header("x-a", missing), ..good() }),
+        ("method", good().method("GET")),
+        ("allow.0", good().allow(vec!["localhost".to_owned()])),
+        ("allow.0", good().allow(vec!["localhost:0".to_owned()])),
+        ("allow.1", good().allow(vec!["a:1".to_owned(), "b/c:2".to_owned()])),
+        ("timeout", good().timeout(0.0)),
+        ("timeout", good().timeout(f64::NAN)),
+        ("lease", good().lease(1e9)),
+        ("batch", good().batch(0)),
+        ("redirects", good().redirects(99)),
+        ("secret", good().secret("short".into())),
+        ("secret", good().secret(missing.clone())),
+        ("headers.x-a", good().headers(header("x-a", "a\nb".into()))),
+        ("headers.x a", good().headers(header("x a", "b".into()))),
+        ("headers.Webhook-Id", good().headers(header("Webhook-Id", "b".into()))),
+        ("headers.x-a", good().headers(header("x-a", missing))),
     ];
     for (setting, endpoint) in bad {
         match worker(&queue).http("k", &endpoint) {
@@ -134,7 +134,7 @@ async fn settings_that_cannot_work_are_refused_by_their_name() {
             other => panic!("{setting}: {other:?}"),
         }
     }
-    let shown = format!("{:?}", HttpEndpoint { secret: Some("a secret of some length".into()), ..good() });
+    let shown = format!("{:?}", good().secret("a secret of some length".into()));
     assert!(!shown.contains("a secret"), "{shown}");
     let _ = Arc::new(worker(&queue).http("k", &good()).unwrap());
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use tokio::net::TcpListener;
-use windlass::{HttpEndpoint, Lookup, NewJob};
+use windlass::NewJob;
+use windlass::worker::{HttpEndpoint, Lookup};
 use windlass_testing::{TestQueue, eventually};
 
 use super::server::{Reply, Request, Server};
@@ -146,8 +147,7 @@ async fn a_private_address_is_never_called_however_it_is_written() {
     let mut refused = 0;
     for host in LITERALS {
         for scheme in ["http", "https"] {
-            let endpoint =
-                HttpEndpoint { lookup: lookup(), ..HttpEndpoint::new(format!("{scheme}://{host}:{port}/")) };
+            let endpoint = HttpEndpoint::new(format!("{scheme}://{host}:{port}/")).lookup(lookup());
             let error = worker(&queue).http("k", &endpoint).map(drop).unwrap_err().to_string();
             assert!(error.contains("http.k.url"), "{host}: {error}");
             refused += 1;
@@ -158,13 +158,12 @@ async fn a_private_address_is_never_called_however_it_is_written() {
     let mut keys = Vec::new();
     for (n, (host, _)) in NAMES.iter().enumerate() {
         let key = format!("name-{n}");
-        let endpoint = HttpEndpoint {
-            lookup: lookup(),
-            timeout: 5.0,
-            // A place that is allowed says nothing of the same host at another port.
-            allow: vec![format!("{host}:{}", port.wrapping_add(1).max(1))],
-            ..HttpEndpoint::new(format!("http://{host}:{port}/"))
-        };
+        // A place that is allowed says nothing of the same host at another port.
+        let other_port = format!("{host}:{}", port.wrapping_add(1).max(1));
+        let endpoint = HttpEndpoint::new(format!("http://{host}:{port}/"))
+            .lookup(lookup())
+            .timeout(5.0)
+            .allow(vec![other_port]);
         building = building.http(&key, &endpoint).unwrap();
         keys.push(key);
         refused += 1;
@@ -189,7 +188,7 @@ async fn a_redirect_leads_to_no_private_address() {
             .await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let endpoint = HttpEndpoint { lookup: lookup(), timeout: 5.0, ..endpoint(&server, "/") };
+    let endpoint = endpoint(&server, "/").lookup(lookup()).timeout(5.0);
     let worker = start(&queue, "redirects", &endpoint).await;
     let hosts = LITERALS.iter().copied().chain(NAMES.iter().map(|(name, _)| *name));
     let mut targets: Vec<String> = hosts.map(|host| format!("http://{host}:{port}/")).collect();
@@ -227,7 +226,7 @@ async fn a_name_that_changes_its_address_gains_nothing() {
         vec![if look.is_multiple_of(2) { public } else { "127.0.0.1".parse().unwrap() }]
     });
     let url = format!("http://rebinding.test:{}/", canary.v4.port());
-    let endpoint = HttpEndpoint { lookup: rebinding, timeout: 0.3, ..HttpEndpoint::new(url) };
+    let endpoint = HttpEndpoint::new(url).lookup(rebinding).timeout(0.3);
     let worker = start(&queue, "rebinding", &endpoint).await;
     let id = queue.enqueue(&NewJob::new("rebinding").payload(&json!(1)).max_attempts(6)).await.unwrap().id;
     until(&client, id, "dead_letter").await;

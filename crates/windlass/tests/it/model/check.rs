@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use windlass::State;
+use windlass::job::State;
 
 use super::definition::DEFINITIONS;
 use super::operation::TICK;

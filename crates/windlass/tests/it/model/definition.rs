@@ -1,8 +1,8 @@
 //! The kinds of job that the model's jobs are of, and what is decided about their attempts.
 
-use windlass::job::backoff::{Backoff, BackoffKind};
-use windlass::job::settle::{Budget, Outcome, RetryPolicy, Settlement, settle};
-use windlass::{OnLost, OnTimeout};
+use windlass::internals::settle::{Budget, Outcome, RetryPolicy, Settlement, settle};
+use windlass::job::Backoff;
+use windlass::job::{OnLost, OnTimeout};
 
 use super::operation::TICK;
 
@@ -49,13 +49,6 @@ impl Definition {
     }
 
     pub(super) fn backoff(&self) -> Backoff {
-        let seconds = TICK.as_secs_f64();
-        Backoff {
-            kind: BackoffKind::Fixed,
-            base_seconds: seconds,
-            factor: 1.0,
-            cap_seconds: seconds,
-            jitter: 0.0,
-        }
+        Backoff::fixed(TICK).factor(1.0).jitter(0.0)
     }
 }

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use windlass::job::settle::{Outcome, Retry};
-use windlass::{IfUnmet, Unique};
+use windlass::internals::settle::{Outcome, Retry};
+use windlass::job::{IfUnmet, Unique};
 
 use super::reference::{LANES, Reference, WORKERS};
 

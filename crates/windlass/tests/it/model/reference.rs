@@ -9,8 +9,8 @@ mod upkeep;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use windlass::job::settle::Outcome;
-use windlass::{AttemptOutcome, IfUnmet, State, Unique};
+use windlass::internals::settle::Outcome;
+use windlass::job::{AttemptOutcome, IfUnmet, State, Unique};
 
 use super::definition::DEFINITIONS;
 use super::operation::{Ending, Operation, Request, TICK};
@@ -223,6 +223,7 @@ impl Reference {
                 Unique::Active => (None, true),
                 Unique::Forever => (None, false),
                 Unique::Window(window) => (Some(self.now + ticks(window)), false),
+                _ => panic!("the model does not know {unique:?}"),
             };
             self.dedupe.insert((tenant, key), Slot { job: id, until, released_at_end });
             self.jobs[id].holds_dedupe = released_at_end;

@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 use uuid::Uuid;
-use windlass::job::settle::{Budget, Outcome};
+use windlass::internals::settle::{Budget, Outcome};
 use windlass_testing::TestQueue;
 
 use super::check::{LOOK, SOUND, expected};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
-use windlass::IfUnmet;
-use windlass::job::settle::{Budget, Next, Settlement};
+use windlass::internals::settle::{Budget, Next, Settlement};
+use windlass::job::IfUnmet;
 
 use super::operation::{Request, TICK};
 use super::reference::{TENANTS, tenant_of};

@@ -3,7 +3,8 @@
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Duty};
+use windlass::DEFAULT_TENANT;
+use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, until_waits_or_ends};
 
 use super::{Told, catches, holds};

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 use tokio_postgres::Client;
-use windlass::{DEFAULT_TENANT, Definition, Duty, Filter, NewJob, Reach, State};
+use windlass::admin::Reach;
+use windlass::job::{Filter, State};
+use windlass::keeper::Duty;
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::support::{Hand, count, keeper, status};

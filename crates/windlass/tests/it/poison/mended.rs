@@ -1,7 +1,8 @@
 //! What was set aside is shown for as long as it is in the way, and no longer.
 
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, Duty};
+use windlass::DEFAULT_TENANT;
+use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, eventually};
 
 use super::{assert_shown, jobs, rows, set_aside};

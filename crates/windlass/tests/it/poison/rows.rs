@@ -2,7 +2,10 @@
 
 use jiff::SignedDuration;
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, Definition, Duty, NewEvent, NewTrigger};
+use windlass::events::NewEvent;
+use windlass::keeper::Duty;
+use windlass::schedule::NewTrigger;
+use windlass::{DEFAULT_TENANT, Definition};
 use windlass_testing::{TestQueue, eventually};
 
 use super::{assert_shown, set_aside};

@@ -1,6 +1,7 @@
 //! Cancel requests that cross from one process to another.
 
-use windlass::{Canceled, DEFAULT_TENANT};
+use windlass::DEFAULT_TENANT;
+use windlass::job::Canceled;
 use windlass_testing::{TestQueue, eventually};
 
 use super::accounting::{number, settle_accounts};

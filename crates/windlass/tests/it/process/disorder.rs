@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 use rand::seq::{IndexedRandom, SliceRandom};
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use windlass::job::backoff::BackoffKind;
-use windlass::{
-    Backoff, Context, DEFAULT_TENANT, Definition, Done, Duty, Failure, Handler, Keeper, KeeperSettings,
-    NewJob, Queue, Worker,
-};
+use windlass::job::Backoff;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob, Queue, Worker};
 use windlass_testing::TestQueue;
 
 use super::accounting::settle_accounts;
@@ -101,11 +99,12 @@ async fn cancel(queue: Queue, kept: Arc<Mutex<Vec<Uuid>>>, until: Instant) {
 
 struct Brief;
 
-impl Handler for Brief {
-    const KEY: &'static str = "brief";
-    type Args = serde_json::Value;
+windlass_testing::payload!(BriefArgs(serde_json::Value) = "brief");
 
-    async fn run(&self, job: &Context, _: Self::Args) -> Result<Done, Failure> {
+impl Handler for Brief {
+    type Args = BriefArgs;
+
+    async fn run(&self, job: &Context, _: BriefArgs) -> Result<Done, Failure> {
         let _ = tokio::time::timeout(Duration::from_millis(rand::random_range(0..5)), job.stopped()).await;
         match rand::random_range(0..4) {
             0 => Err(Failure::retry("by chance")),
@@ -115,13 +114,7 @@ impl Handler for Brief {
     }
 
     fn definition(&self) -> Definition {
-        let backoff = Backoff {
-            kind: BackoffKind::Fixed,
-            base_seconds: 0.02,
-            factor: 1.0,
-            cap_seconds: 0.1,
-            jitter: 0.5,
-        };
-        Definition::new(Self::KEY).backoff(backoff).max_attempts(5)
+        let backoff = Backoff::fixed(Duration::from_millis(20)).jitter(0.5);
+        Definition::of::<BriefArgs>().backoff(backoff).max_attempts(5)
     }
 }

@@ -3,7 +3,8 @@
 use rustix::process::Signal;
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, NewTrigger};
+use windlass::DEFAULT_TENANT;
+use windlass::schedule::NewTrigger;
 use windlass_testing::{TestQueue, eventually};
 
 use super::accounting::{number, settle_accounts};
@@ -24,11 +25,9 @@ async fn events_make_one_job_per_trigger_however_their_dispatchers_die() {
         workers.push(fleet.spawn(queue.url(), &flags).await);
     }
     for n in 0..TRIGGERS {
-        let new = NewTrigger {
-            dedupe_window_seconds: 0,
-            payload_template: json!({"ms": "{{event.ms}}"}),
-            ..NewTrigger::event(n.to_string(), "load.*", "work")
-        };
+        let new = NewTrigger::event(n.to_string(), "load.*", "work")
+            .dedupe_window_seconds(0)
+            .payload_template(json!({"ms": "{{event.ms}}"}));
         queue.create_trigger(DEFAULT_TENANT, &new, "tester").await.unwrap();
     }
     let dispatched = "select count(*) from windlass.event_dispatch";

@@ -13,7 +13,8 @@ use tokio::process::{Child, Command};
 use tokio_postgres::NoTls;
 use tokio_postgres::config::Host;
 use uuid::Uuid;
-use windlass::{Canceled, DEFAULT_TENANT, NewJob, Queue, Settings, enqueue};
+use windlass::job::Canceled;
+use windlass::{DEFAULT_TENANT, NewJob, Queue, Settings, enqueue_in};
 use windlass_testing::{TestQueue, TestServer, eventually, times};
 
 use super::accounting::{make_effect_table, number, settle_accounts};
@@ -53,8 +54,8 @@ async fn tenants_do_not_meet_behind_a_pooler() {
     for round in 0..times(400, 2000_usize) {
         let tenant = tenants[round % 2];
         let look = async {
-            let looking = queue.look(windlass::Reach::Tenant(tenant)).await?;
-            let page = looking.list(&windlass::Filter::new(tenant)).await?;
+            let looking = queue.look(windlass::admin::Reach::Tenant(tenant)).await?;
+            let page = looking.list(&windlass::job::Filter::new(tenant)).await?;
             let counts = looking.counts().await?;
             looking.end().await?;
             Ok::<_, windlass::Error>((page.jobs, counts))
@@ -75,14 +76,14 @@ async fn tenants_do_not_meet_behind_a_pooler() {
 async fn the_doctor_finds_that_listen_is_lost_behind_a_pooler() {
     let direct = TestQueue::create().await;
     let bouncer = Bouncer::start(&direct).await;
-    let findings = windlass::examine(&Settings::new(&bouncer.url).unwrap()).await.unwrap();
+    let findings = windlass::setup::examine(&Settings::new(&bouncer.url).unwrap()).await.unwrap();
     let listen = findings.iter().find(|finding| finding.check == "listen").unwrap();
-    assert_eq!(listen.severity, windlass::Severity::Danger, "{listen:?}");
+    assert_eq!(listen.severity, windlass::setup::Severity::Danger, "{listen:?}");
     assert!(listen.advice.as_ref().unwrap().contains("direct_url"), "{listen:?}");
     let both = Settings::new(&bouncer.url).unwrap().direct_url(direct.url()).unwrap();
-    let findings = windlass::examine(&both).await.unwrap();
+    let findings = windlass::setup::examine(&both).await.unwrap();
     let listen = findings.iter().find(|finding| finding.check == "listen").unwrap();
-    assert_eq!(listen.severity, windlass::Severity::Fine, "{listen:?}");
+    assert_eq!(listen.severity, windlass::setup::Severity::Fine, "{listen:?}");
     assert!(listen.found.contains("through a pooler"), "{listen:?}");
 }
 
@@ -138,7 +139,7 @@ async fn in_own_transaction(url: &str, commits: bool) -> Uuid {
     let (mut client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     let tx = client.transaction().await.unwrap();
-    let id = enqueue(&tx, &job("work", 1)).await.unwrap().id;
+    let id = enqueue_in(&tx, &job("work", 1)).await.unwrap().id;
     if commits {
         tx.commit().await.unwrap();
     } else {

@@ -11,8 +11,9 @@ use rustix::process::Signal;
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::embedded::{Options, Postgres, ServerSource};
-use windlass::{DEFAULT_TENANT, Definition, Misfire, NewTrigger, Queue, Schedule};
+use windlass::schedule::{Misfire, NewTrigger, Schedule};
+use windlass::setup::embedded::{Postgres, ServerSource};
+use windlass::{DEFAULT_TENANT, Definition, Queue};
 use windlass_testing::{eventually, settings};
 
 use super::accounting::number;
@@ -52,7 +53,7 @@ async fn server(scratch: &Scratch) -> (Postgres, Clock) {
     );
     fs::write(bin.join("pg_ctl"), script).unwrap();
     fs::set_permissions(bin.join("pg_ctl"), fs::Permissions::from_mode(0o755)).unwrap();
-    let options = Options { source: ServerSource::Path(bin), ..scratch.options() };
+    let options = scratch.options().source(ServerSource::Path(bin));
     (Postgres::start(&options).await.unwrap(), clock)
 }
 
@@ -66,11 +67,8 @@ async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_
     let queue = Queue::connect(settings(&postgres.url())).await.unwrap();
     let client = connect(&postgres.url()).await;
     queue.define(&Definition::new("work")).await.unwrap();
-    let every_minute = NewTrigger {
-        misfire: Misfire::FireAll,
-        misfire_max: 1000,
-        ..NewTrigger::schedule("every minute", "* * * * *", "work")
-    };
+    let every_minute =
+        NewTrigger::schedule("every minute", "* * * * *", "work").misfire(Misfire::FireAll).misfire_max(1000);
     let mut firsts = Vec::new();
     for _ in 0..10 {
         let trigger = queue.create_trigger(DEFAULT_TENANT, &every_minute, "tester").await.unwrap();
@@ -105,7 +103,7 @@ async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_
 
     // The clock goes back half an hour and on again: instants that were fired do not come a second time.
     clock.set(20);
-    let event = queue.emit(&windlass::NewEvent::new("clock.went.back")).await.unwrap();
+    let event = queue.emit(&windlass::events::NewEvent::new("clock.went.back")).await.unwrap();
     eventually("the keepers go on", async || {
         !queue.event(DEFAULT_TENANT, event.id).await.unwrap().unwrap().is_pending
     })

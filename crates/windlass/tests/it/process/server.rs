@@ -3,7 +3,7 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use windlass::embedded::{Options, Postgres, ServerSource};
+use windlass::setup::embedded::{Options, Postgres, ServerSource};
 use windlass::{Definition, Queue};
 use windlass_testing::{eventually, settings};
 
@@ -76,11 +76,8 @@ async fn a_lax_server_loses_nothing_it_acknowledged() {
 }
 
 fn options(scratch: &Scratch, synchronous_commit: &str) -> Options {
-    Options {
-        source: ServerSource::System,
-        settings: vec![("synchronous_commit".into(), synchronous_commit.into())],
-        ..scratch.options()
-    }
+    let settings = vec![("synchronous_commit".into(), synchronous_commit.into())];
+    scratch.options().source(ServerSource::System).settings(settings)
 }
 
 /// The postmaster first, so that it cannot notice and tidy up, then its children.

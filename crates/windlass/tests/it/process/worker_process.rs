@@ -17,14 +17,14 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Signal, getpid, kill_process};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_postgres::NoTls;
 use uuid::Uuid;
-use windlass::job::backoff::BackoffKind;
-use windlass::{
-    Backoff, Completion, Context, Definition, Done, Failure, Handler, KeeperSettings, Queue, Settings, Worker,
-};
+use windlass::job::Backoff;
+use windlass::keeper::KeeperSettings;
+use windlass::worker::Completion;
+use windlass::{Context, Definition, Done, Failure, Handler, Queue, Settings, Worker};
 
 use ledger::{Entry, now_ns};
 
@@ -62,7 +62,7 @@ async fn work(flags: Flags) -> Result<(), Box<dyn Error>> {
         .poll_interval(Duration::from_millis(200))
         .grace(flags.grace);
     builder = if flags.keeper {
-        builder.keeper(KeeperSettings { reap: flags.reap, ..KeeperSettings::default() })
+        builder.keeper(KeeperSettings::default().reap(flags.reap))
     } else {
         builder.without_keeper()
     };
@@ -168,7 +168,7 @@ impl Drop for Run {
     }
 }
 
-#[derive(Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 struct Args {
     #[serde(default)]
     ms: u64,
@@ -179,19 +179,19 @@ struct Args {
 
 /// Retries follow at once, so that a test waits for the engine and not for a policy.
 fn definition(key: &str) -> Definition {
-    let backoff =
-        Backoff { kind: BackoffKind::Fixed, base_seconds: 0.05, factor: 1.0, cap_seconds: 1.0, jitter: 0.2 };
+    let backoff = Backoff::fixed(Duration::from_millis(50));
     Definition::new(key).backoff(backoff).max_attempts(10)
 }
 
 /// Waits, and stops when told to.
 struct Work(Ledger);
 
-impl Handler for Work {
-    const KEY: &'static str = "work";
-    type Args = Args;
+windlass_testing::payload!(WorkArgs(Args) = "work");
 
-    async fn run(&self, job: &Context, args: Args) -> Result<Done, Failure> {
+impl Handler for Work {
+    type Args = WorkArgs;
+
+    async fn run(&self, job: &Context, WorkArgs(args): WorkArgs) -> Result<Done, Failure> {
         let _run = self.0.start(job);
         if tokio::time::timeout(Duration::from_millis(args.ms), job.stopped()).await.is_ok() {
             return Err(Failure::retry("told to stop"));
@@ -203,36 +203,38 @@ impl Handler for Work {
     }
 
     fn definition(&self) -> Definition {
-        definition(Self::KEY)
+        definition("work")
     }
 }
 
 /// Takes its whole process down.
 struct Killer(Ledger);
 
-impl Handler for Killer {
-    const KEY: &'static str = "killer";
-    type Args = Args;
+windlass_testing::payload!(KillerArgs(Args) = "killer");
 
-    async fn run(&self, job: &Context, _: Args) -> Result<Done, Failure> {
+impl Handler for Killer {
+    type Args = KillerArgs;
+
+    async fn run(&self, job: &Context, _: KillerArgs) -> Result<Done, Failure> {
         let _run = self.0.start(job);
         kill_process(getpid(), Signal::KILL).map_err(Failure::retry)?;
         Ok(Done::new())
     }
 
     fn definition(&self) -> Definition {
-        definition(Self::KEY)
+        definition("killer")
     }
 }
 
 /// Blocks the thread it runs on, deaf to everything.
 struct Spin(Ledger);
 
-impl Handler for Spin {
-    const KEY: &'static str = "spin";
-    type Args = Args;
+windlass_testing::payload!(SpinArgs(Args) = "spin");
 
-    async fn run(&self, job: &Context, args: Args) -> Result<Done, Failure> {
+impl Handler for Spin {
+    type Args = SpinArgs;
+
+    async fn run(&self, job: &Context, SpinArgs(args): SpinArgs) -> Result<Done, Failure> {
         let _run = self.0.start(job);
         let until = Instant::now() + Duration::from_millis(args.ms);
         while Instant::now() < until {
@@ -242,7 +244,7 @@ impl Handler for Spin {
     }
 
     fn definition(&self) -> Definition {
-        definition(Self::KEY)
+        definition("spin")
     }
 }
 
@@ -252,11 +254,12 @@ struct Effect {
     url: String,
 }
 
-impl Handler for Effect {
-    const KEY: &'static str = "effect";
-    type Args = Args;
+windlass_testing::payload!(EffectArgs(Args) = "effect");
 
-    async fn run(&self, job: &Context, args: Args) -> Result<Done, Failure> {
+impl Handler for Effect {
+    type Args = EffectArgs;
+
+    async fn run(&self, job: &Context, EffectArgs(args): EffectArgs) -> Result<Done, Failure> {
         let _run = self.ledger.start(job);
         let (mut client, connection) = tokio_postgres::connect(&self.url, NoTls).await?;
         let driver = tokio::spawn(connection);
@@ -282,6 +285,6 @@ impl Handler for Effect {
     }
 
     fn definition(&self) -> Definition {
-        definition(Self::KEY)
+        definition("effect")
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{Claim, Definition, NewJob, Pull};
+use windlass::pull::Pull;
+use windlass::{Definition, NewJob};
 use windlass_testing::TestQueue;
 
 use super::{anyone, claim, start};
@@ -27,7 +28,7 @@ async fn enqueue_large(queue: &TestQueue) -> BTreeSet<Uuid> {
 async fn take_all(pull: &Pull) -> BTreeSet<Uuid> {
     let mut taken = BTreeSet::new();
     while taken.len() < JOBS {
-        let claim = Claim { limit: 100, wait: Duration::from_secs(10), ..claim(&["remote"]) };
+        let claim = claim(&["remote"]).limit(100).wait(Duration::from_secs(10));
         let jobs = pull.claim(&anyone(), claim).await.unwrap();
         assert!(!jobs.is_empty(), "{} jobs are held by nobody", JOBS - taken.len());
         assert!(jobs.len() <= MOST_AT_ONCE, "{} large jobs at once", jobs.len());

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use uuid::Uuid;
-use windlass::{
-    Beat, DEFAULT_TENANT, Definition, Done, Duty, Failure, Fence, Held, NewJob, OnTimeout, State,
-};
+use windlass::job::{Fence, OnTimeout, State};
+use windlass::keeper::Duty;
+use windlass::pull::{Beat, Held};
+use windlass::{DEFAULT_TENANT, Definition, Done, Failure, NewJob};
 use windlass_testing::eventually;
 
 use super::{anyone, claim, start, take_one};
@@ -56,9 +57,8 @@ async fn a_word_under_any_other_fence_is_lease_lost_and_changes_nothing() {
     pull.stop().await;
 }
 
-async fn lost_in_every_call(pull: &windlass::Pull, job: Uuid, fence: &str) {
-    let (puller, beat) =
-        (anyone(), Beat { percent: Some(1.0), message: Some("x".to_owned()), ..Beat::default() });
+async fn lost_in_every_call(pull: &windlass::pull::Pull, job: Uuid, fence: &str) {
+    let (puller, beat) = (anyone(), Beat::default().percent(Some(1.0)).message(Some("x".to_owned())));
     assert_eq!(pull.heartbeat(&puller, job, fence, &beat).await.unwrap(), Held::LeaseLost, "{fence}");
     assert_eq!(pull.complete(&puller, job, fence, Done::new()).await.unwrap(), Held::LeaseLost, "{fence}");
     assert_eq!(
@@ -123,12 +123,12 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     for _ in 0..2 {
         queue.enqueue(&NewJob::new("remote")).await.unwrap();
     }
-    let short = windlass::Claim { lease: Duration::from_secs(1), limit: 2, ..claim(&["remote"]) };
+    let short = claim(&["remote"]).lease(Duration::from_secs(1)).limit(2);
     let jobs = pull.claim(&anyone(), short).await.unwrap();
     let [silent, alive] = &jobs[..] else { panic!("two are queued") };
     let keeper = keeper(&queue);
     eventually("the silent one is taken back", async || {
-        let beat = Beat { lease: Some(Duration::from_secs(30)), ..Beat::default() };
+        let beat = Beat::default().lease(Some(Duration::from_secs(30)));
         assert!(matches!(
             pull.heartbeat(&anyone(), alive.id, &alive.fence, &beat).await.unwrap(),
             Held::Held(_)
@@ -160,7 +160,7 @@ async fn a_pulled_attempt_is_timed_out_however_alive_it_is() {
     assert_eq!(taken.lease_expires_at, taken.deadline, "the lease ends with the attempt's time");
     let keeper = keeper(&queue);
     eventually("it is timed out", async || {
-        let beat = Beat { lease: Some(Duration::from_secs(600)), ..Beat::default() };
+        let beat = Beat::default().lease(Some(Duration::from_secs(600)));
         if let Held::Held(beaten) = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap() {
             assert_eq!(beaten.lease_expires_at, taken.deadline);
         }

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
-use windlass::{Claim, Done, Held, NewJob, State};
+use windlass::job::State;
+use windlass::pull::Held;
+use windlass::{Done, NewJob};
 use windlass_testing::eventually;
 
 use super::{anyone, claim, start};
@@ -23,7 +25,7 @@ async fn ten_thousand_who_wait_cost_little_and_a_job_wakes_one_of_them() {
         let pull = pull.clone();
         // A hundred workers with a hundred claims each, so that the test is about waiting and not about registering.
         let worker_id = Some(format!("w{}", n % 100));
-        let claim = Claim { worker_id, limit: 1, wait: Duration::from_secs(60), ..claim(&["remote"]) };
+        let claim = claim(&["remote"]).worker_id(worker_id).limit(1).wait(Duration::from_secs(60));
         waiting.spawn(async move { pull.claim(&anyone(), claim).await.unwrap() });
     }
     let known = "select count(*) from windlass.job_workers where worker_id like 'w%@remote'";
@@ -70,13 +72,13 @@ async fn a_claim_that_is_dropped_takes_no_job_with_it() {
         queue.enqueue_many(&jobs).await.unwrap().into_iter().map(|job| job.id).collect()
     };
     for n in 0..20 {
-        let claim = Claim { limit: 1, worker_id: Some(format!("gone{n}")), ..claim(&["remote"]) };
+        let claim = claim(&["remote"]).limit(1).worker_id(Some(format!("gone{n}")));
         // Long enough for the claim to be under way at times, seldom long enough for its answer.
         let _ = tokio::time::timeout(Duration::from_millis(n / 2), pull.claim(&anyone(), claim)).await;
     }
     let mut got = 0;
     eventually("all of them are handed out in the end", async || {
-        let claim = Claim { wait: Duration::ZERO, limit: 50, ..claim(&["remote"]) };
+        let claim = claim(&["remote"]).wait(Duration::ZERO).limit(50);
         for job in pull.claim(&anyone(), claim).await.unwrap() {
             assert_eq!(job.failures, 0);
             pull.complete(&anyone(), job.id, &job.fence, Done::new()).await.unwrap();

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{Beat, Claim, Definition, Error, NewJob, Pull, Puller};
+use windlass::pull::{Beat, Pull, Puller};
+use windlass::{Definition, Error, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use super::{claim, start};
 use crate::support::count;
 
 fn of(tenant: Uuid) -> Puller {
-    Puller { tenant: Some(tenant), name: "own".to_owned() }
+    Puller::new("own").tenant(tenant)
 }
 
 async fn two_tenants() -> (TestQueue, Pull, Uuid, Uuid) {
@@ -33,7 +34,7 @@ async fn thousands_of_jobs_that_do_not_fit_keep_no_claim_of_another_tenant_waiti
     queue.define(&Definition::new("strict").arg_schema(schema)).await.unwrap();
     let asking = tokio::spawn({
         let pull = pull.clone();
-        async move { pull.claim(&of(loud), Claim { limit: 100, ..claim(&["strict"]) }).await.unwrap() }
+        async move { pull.claim(&of(loud), claim(&["strict"]).limit(100)).await.unwrap() }
     });
     let refused =
         "select count(*) from windlass.jobs where definition_key = 'strict' and finished_at is not null";
@@ -58,10 +59,10 @@ async fn a_tenant_has_a_bounded_number_of_workers_and_is_told() {
          select 'w' || n || '@{loud}', '', 60, now() + interval '1 h' from generate_series(1, 1000) n"
     );
     client.execute(&fill, &[]).await.unwrap();
-    let hasty = Claim { wait: Duration::ZERO, ..claim(&["remote"]) };
+    let hasty = claim(&["remote"]).wait(Duration::ZERO);
     let refused = pull.claim(&of(loud), hasty.clone()).await.unwrap_err();
     assert!(matches!(&refused, Error::Refused { field, .. } if field == "worker_id"), "{refused}");
-    let known = Claim { worker_id: Some("w7".to_owned()), ..hasty.clone() };
+    let known = hasty.clone().worker_id(Some("w7".to_owned()));
     assert!(pull.claim(&of(loud), known).await.unwrap().is_empty(), "those that are known go on");
     assert!(pull.claim(&of(quiet), hasty).await.unwrap().is_empty(), "another tenant has its own");
     pull.stop().await;
@@ -71,8 +72,8 @@ async fn a_tenant_has_a_bounded_number_of_workers_and_is_told() {
 async fn a_heartbeat_with_too_much_text_is_refused_by_field() {
     let (_queue, pull, loud, _) = two_tenants().await;
     for (field, beat) in [
-        ("log", Beat { log: vec!["x".repeat(1024); 1025], ..Beat::default() }),
-        ("progress/message", Beat { message: Some("x".repeat(64 * 1024 + 1)), ..Beat::default() }),
+        ("log", Beat::default().log(vec!["x".repeat(1024); 1025])),
+        ("progress/message", Beat::default().message(Some("x".repeat(64 * 1024 + 1)))),
     ] {
         let refused = pull.heartbeat(&of(loud), Uuid::nil(), "x", &beat).await.unwrap_err();
         assert!(matches!(&refused, Error::Refused { field: named, .. } if named == field), "{refused}");

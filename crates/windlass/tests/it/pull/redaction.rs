@@ -1,8 +1,10 @@
 //! What a pull worker says is cleaned of secrets before it is kept (X-19, invariant 46).
 
 use serde_json::{Value, json};
+use windlass::job::LogPosition;
+use windlass::pull::{Beat, Held};
 use windlass::redact::Redaction;
-use windlass::{Beat, DEFAULT_TENANT, Definition, Done, Failure, Held, LogPosition, NewJob};
+use windlass::{DEFAULT_TENANT, Definition, Done, Failure, NewJob};
 
 use super::{anyone, start, take_one};
 use crate::support::{everything, job, soon};
@@ -13,8 +15,7 @@ const SECRETS: [&str; 4] = ["k3y-of-the-payload", "4711-0815", "DE12345678901234
 async fn no_word_of_a_pull_worker_leaves_a_secret_behind() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
-    let redaction =
-        Redaction { expressions: vec![r"\bDE\d{20}\b".to_owned()], keys: vec!["customer_pin".to_owned()] };
+    let redaction = Redaction::new().expression(r"\bDE\d{20}\b").key("customer_pin");
     queue.define(&Definition::new("remote").backoff(soon()).redaction(redaction)).await.unwrap();
     let payload =
         json!({"api_key": SECRETS[0], "customer_pin": SECRETS[1], "secret": SECRETS[3], "city": "Bonn"});
@@ -27,7 +28,7 @@ async fn no_word_of_a_pull_worker_leaves_a_secret_behind() {
         let mut log: Vec<String> = ["on two", "lines"].map(str::to_owned).to_vec();
         log.insert(0, "x".repeat(70_000));
         log.push(format!("with {said} in Bonn"));
-        let beat = Beat { percent: Some(1.0), message: Some(format!("half of {said}")), log, lease: None };
+        let beat = Beat::default().percent(Some(1.0)).message(Some(format!("half of {said}"))).log(log);
         assert!(matches!(pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap(), Held::Held(_)));
         let hidden = "[redacted], [redacted], [redacted], [redacted]";
         assert_eq!(job(&client, id).await["progress_message"], format!("half of {hidden}"));

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::{Claim, Definition, Done, Held, Introduction, NewJob, Puller, State};
+use windlass::job::State;
+use windlass::pull::{Claim, Held, Introduction, Puller};
+use windlass::{Definition, Done, NewJob};
 
 use windlass_testing::eventually;
 
@@ -11,7 +13,7 @@ use super::{anyone, claim, start};
 use crate::support::{count, everything, status};
 
 fn hasty(claim: Claim) -> Claim {
-    Claim { wait: Duration::ZERO, ..claim }
+    claim.wait(Duration::ZERO)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -21,8 +23,7 @@ async fn a_tenants_credential_gets_that_tenants_jobs_only() {
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let of_a = queue.enqueue(&NewJob::new("remote").tenant(a)).await.unwrap().id;
     let of_b = queue.enqueue(&NewJob::new("remote").tenant(b)).await.unwrap().id;
-    let (puller_a, puller_b) =
-        (Puller { tenant: Some(a), name: "w".to_owned() }, Puller { tenant: Some(b), name: "w".to_owned() });
+    let (puller_a, puller_b) = (Puller::new("w").tenant(a), Puller::new("w").tenant(b));
     let jobs_a = pull.claim(&puller_a, hasty(claim(&["remote"]))).await.unwrap();
     assert_eq!(jobs_a.iter().map(|job| job.id).collect::<Vec<_>>(), [of_a]);
     let before = everything(&client).await;
@@ -71,8 +72,8 @@ async fn a_claim_names_definitions_or_queues() {
         jobs.into_iter().map(|job| job.id).collect()
     };
     assert!(ids(claim(&["nothing"])).await.is_empty());
-    assert!(ids(Claim { queues: vec!["slow".to_owned()], ..claim(&["remote"]) }).await.is_empty());
-    assert_eq!(ids(Claim { queues: vec!["slow".to_owned()], ..claim(&[]) }).await, [other]);
+    assert!(ids(claim(&["remote"]).queues(vec!["slow".to_owned()])).await.is_empty());
+    assert_eq!(ids(claim(&[]).queues(vec!["slow".to_owned()])).await, [other]);
     assert_eq!(ids(claim(&["remote", "other"])).await, [fast]);
     pull.stop().await;
 }
@@ -84,14 +85,14 @@ async fn what_cannot_be_asked_is_refused_by_its_name() {
     let bad = [
         ("definition_keys", claim(&[])),
         ("definition_keys/0", claim(&[""])),
-        ("queues/1", Claim { queues: vec!["a".to_owned(), "x".repeat(300)], ..good() }),
-        ("limit", Claim { limit: 0, ..good() }),
-        ("limit", Claim { limit: 101, ..good() }),
-        ("wait_seconds", Claim { wait: Duration::from_secs(61), ..good() }),
-        ("lease_seconds", Claim { lease: Duration::ZERO, ..good() }),
-        ("lease_seconds", Claim { lease: Duration::from_secs(100_000), ..good() }),
-        ("worker_id", Claim { worker_id: Some("a/b".to_owned()), ..good() }),
-        ("worker_id", Claim { worker_id: Some("host:1:uuid\u{0}".to_owned()), ..good() }),
+        ("queues/1", good().queues(vec!["a".to_owned(), "x".repeat(300)])),
+        ("limit", good().limit(0)),
+        ("limit", good().limit(101)),
+        ("wait_seconds", good().wait(Duration::from_secs(61))),
+        ("lease_seconds", good().lease(Duration::ZERO)),
+        ("lease_seconds", good().lease(Duration::from_secs(100_000))),
+        ("worker_id", good().worker_id(Some("a/b".to_owned()))),
+        ("worker_id", good().worker_id(Some("host:1:uuid\u{0}".to_owned()))),
     ];
     for (wanted, claim) in bad {
         match pull.claim(&anyone(), claim).await {
@@ -107,14 +108,12 @@ async fn what_cannot_be_asked_is_refused_by_its_name() {
 async fn a_registered_worker_is_seen_and_can_be_asked_to_be_quiet() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
-    let me = Introduction {
-        worker_id: Some("mac-mini".to_owned()),
-        hostname: "mac".to_owned(),
-        version: "1.2".to_owned(),
-        definition_keys: vec!["remote".to_owned()],
-        metadata: json!({"gpu": true}).as_object().unwrap().clone(),
-        ..Introduction::default()
-    };
+    let me = Introduction::default()
+        .worker_id(Some("mac-mini".to_owned()))
+        .hostname("mac".to_owned())
+        .version("1.2".to_owned())
+        .definition_keys(vec!["remote".to_owned()])
+        .metadata(json!({"gpu": true}).as_object().unwrap().clone());
     let registered = pull.register(&anyone(), &me).await.unwrap();
     assert_eq!((registered.worker_id.as_str(), registered.is_quiet), ("mac-mini", false));
     let row = "select count(*) from windlass.job_workers where worker_id = 'mac-mini@remote' and hostname = 'mac' and version = '1.2'
@@ -128,7 +127,7 @@ async fn a_registered_worker_is_seen_and_can_be_asked_to_be_quiet() {
 
     // Once the word has come round, it is given nothing; and again once it is taken back.
     let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
-    let asks = Claim { worker_id: Some("mac-mini".to_owned()), ..hasty(claim(&["remote"])) };
+    let asks = hasty(claim(&["remote"])).worker_id(Some("mac-mini".to_owned()));
     let is_given = async || {
         let jobs = pull.claim(&anyone(), asks.clone()).await.unwrap();
         for job in &jobs {

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, State};
+use windlass::job::State;
+use windlass::{DEFAULT_TENANT, Definition};
 use windlass_testing::{TestQueue, until_somebody_waits};
 
 use super::{DAY, ended, prune, statuses};

@@ -1,7 +1,10 @@
 //! How pruning gets through a long history: in spans of time through the index on finish times, rule by rule, told as it goes.
 
 use serde_json::Value;
-use windlass::{DEFAULT_TENANT, Definition, Duty, HoldOn, Keeper, KeeperSettings, State};
+use windlass::job::State;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::retention::HoldOn;
+use windlass::{DEFAULT_TENANT, Definition};
 use windlass_testing::{TestQueue, eventually, until_waits_or_ends};
 
 use super::DAY;
@@ -105,7 +108,7 @@ async fn keepers_prune_a_backlog_by_themselves() {
     queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
     fill(&hand, "held", 5000).await;
     let stop = tokio_util::sync::CancellationToken::new();
-    let settings = KeeperSettings { prune_share: 0.5, ..KeeperSettings::default() };
+    let settings = KeeperSettings::default().prune_share(0.5);
     let keepers: Vec<_> = (0..2)
         .map(|_| tokio::spawn(Keeper::new(queue.queue().clone(), settings.clone()).run(stop.clone())))
         .collect();

@@ -7,8 +7,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
-use windlass::embedded::{Options, Postgres};
-use windlass::{DEFAULT_TENANT, Definition, Duty, Queue, State};
+use windlass::job::State;
+use windlass::keeper::Duty;
+use windlass::setup::embedded::{Options, Postgres};
+use windlass::{DEFAULT_TENANT, Definition, Queue};
 use windlass_testing::{TestQueue, eventually, settings};
 
 use super::{DAY, ended, prune, statuses};

@@ -2,7 +2,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, Error, Misfire, NewTrigger, Schedule};
+use windlass::schedule::{Misfire, NewTrigger, Schedule};
+use windlass::{DEFAULT_TENANT, Error};
 use windlass_testing::TestQueue;
 
 use super::{
@@ -152,7 +153,7 @@ async fn run_now_fires_at_once_even_while_paused() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
-    let trigger = create(&queue, &NewTrigger { is_enabled: false, ..every_minute() }).await;
+    let trigger = create(&queue, &every_minute().is_enabled(false)).await;
     let run = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
     assert_eq!(run.outcome, "fired");
     let again = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
@@ -160,8 +161,7 @@ async fn run_now_fires_at_once_even_while_paused() {
     assert_eq!(jobs_of(&client, trigger.id).await, 2);
     let fires = fires(&queue, &trigger).await;
     assert!(fires.iter().all(|fire| fire.kind == "manual"));
-    let event =
-        NewTrigger { payload_template: json!({"n": "{{event.n}}"}), ..NewTrigger::event("e", "a.b", "held") };
+    let event = NewTrigger::event("e", "a.b", "held").payload_template(json!({"n": "{{event.n}}"}));
     let event = create(&queue, &event).await;
     let run = queue.run_trigger(DEFAULT_TENANT, event.id, Some(json!({"n": 5})), "tester").await.unwrap();
     assert_eq!(run.outcome, "fired");
@@ -176,11 +176,7 @@ async fn a_backfill_fires_what_was_not_fired_and_only_that() {
     define(&queue).await;
     // The minute that runs may have begun within the grace.
     let cron = every_minute_but(0..=2);
-    let trigger = NewTrigger {
-        misfire: Misfire::Skip,
-        misfire_grace_seconds: 1,
-        ..NewTrigger::schedule("calm", &cron, "held")
-    };
+    let trigger = NewTrigger::schedule("calm", &cron, "held").misfire(Misfire::Skip).misfire_grace_seconds(1);
     let trigger = create(&queue, &trigger).await;
     let first = look_back(&client, &trigger, SignedDuration::from_mins(10)).await;
     fire_all(&keeper(&queue)).await;
@@ -210,12 +206,11 @@ async fn a_backfill_fires_what_was_not_fired_and_only_that() {
     assert!(backfill(false).await.is_empty(), "twice is once");
     assert_eq!(jobs_of(&client, trigger.id).await, i64::try_from(made.len()).unwrap());
     // Outside of its dates a trigger has no instants; a backfill says which of them it left out, and why.
-    let dated =
-        create(&queue, &NewTrigger { starts_at: Some(from), ends_at: Some(until), ..every_minute() }).await;
+    let dated = create(&queue, &every_minute().starts_at(from).ends_at(until)).await;
     let minute = SignedDuration::from_mins(1);
     let wide = from - minute..=until + minute;
     let made = queue.backfill(DEFAULT_TENANT, dated.id, wide.clone(), false, "tester").await.unwrap();
-    let reasons = |made: &[windlass::FireOutcome]| {
+    let reasons = |made: &[windlass::schedule::FireOutcome]| {
         let left_out = made.iter().filter_map(|fire| fire.reason.clone()).collect::<Vec<_>>();
         (made.len(), left_out)
     };

@@ -3,7 +3,8 @@
 use jiff::SignedDuration;
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, NewTrigger, Overlap, Trigger};
+use windlass::DEFAULT_TENANT;
+use windlass::schedule::{Overlap, Trigger};
 use windlass_testing::TestQueue;
 
 use super::{create, define, every_minute, fire_all, fires, look_back, outcomes};
@@ -26,7 +27,7 @@ async fn with(overlap: Overlap) -> (TestQueue, Hand, Trigger) {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     define(&queue).await;
-    let trigger = create(&queue, &NewTrigger { overlap, ..every_minute() }).await;
+    let trigger = create(&queue, &every_minute().overlap(overlap)).await;
     (queue, hand, trigger)
 }
 

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, Duty, Keeper, KeeperSettings, Misfire, NewTrigger, Queue, Schedule};
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::schedule::{Misfire, Schedule};
+use windlass::{DEFAULT_TENANT, Queue};
 use windlass_testing::TestQueue;
 
 use super::{changes, create, define, every_minute, look_back};
@@ -25,12 +27,7 @@ async fn many_schedulers_fire_every_instant_once() {
     define(&queue).await;
     let mut expected = BTreeSet::new();
     for n in 0..20 {
-        let new = NewTrigger {
-            misfire: Misfire::FireAll,
-            misfire_max: 1000,
-            label: n.to_string(),
-            ..every_minute()
-        };
+        let new = every_minute().misfire(Misfire::FireAll).misfire_max(1000).label(n.to_string());
         let trigger = create(&queue, &new).await;
         let first = look_back(&client, &trigger, SignedDuration::from_mins(30)).await;
         let last = first + SignedDuration::from_mins(24);
@@ -80,12 +77,7 @@ async fn triggers_edited_while_they_fire_never_fire_an_old_generation() {
         )
         .await
         .unwrap();
-    let new = NewTrigger {
-        misfire: Misfire::FireAll,
-        misfire_max: 1000,
-        misfire_window_seconds: 86_400 * 30,
-        ..every_minute()
-    };
+    let new = every_minute().misfire(Misfire::FireAll).misfire_max(1000).misfire_window_seconds(86_400 * 30);
     let trigger = create(&queue, &new).await;
     let stop = Arc::new(AtomicBool::new(false));
     let schedulers: Vec<_> =

@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{NewEvent, NewTrigger, Trigger};
+use windlass::events::NewEvent;
+use windlass::schedule::{NewTrigger, Trigger};
 use windlass_testing::TestQueue;
 
 use crate::support::Hand;

@@ -1,6 +1,7 @@
 //! What is left of a tenant besides its jobs, however much that is.
 
-use windlass::{Definition, Duty};
+use windlass::Definition;
+use windlass::keeper::Duty;
 use windlass_testing::{TestQueue, eventually};
 
 use super::{blocked, mark, purge_until};

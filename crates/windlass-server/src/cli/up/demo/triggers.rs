@@ -3,7 +3,9 @@
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{NewEvent, NewTrigger, Queue};
+use windlass::Queue;
+use windlass::events::NewEvent;
+use windlass::schedule::NewTrigger;
 
 /// Creates those that do not exist yet; existing ones keep their edits.
 pub(super) async fn ensure(queue: &Queue, tenant: Uuid) -> windlass::Result<()> {
@@ -46,10 +48,8 @@ fn provider(tenant: Uuid, number: u128) -> Uuid {
 }
 
 fn wanted(tenant: Uuid) -> [NewTrigger; 6] {
-    let event = |label: &str, name: &str, key: &str, template: Value| NewTrigger {
-        payload_template: template,
-        dedupe_window_seconds: 120,
-        ..NewTrigger::event(label, name, key)
+    let event = |label: &str, name: &str, key: &str, template: Value| {
+        NewTrigger::event(label, name, key).payload_template(template).dedupe_window_seconds(120)
     };
     [
         event(
@@ -58,15 +58,13 @@ fn wanted(tenant: Uuid) -> [NewTrigger; 6] {
             "sync-dropbox",
             json!({"provider_id": "{{event.provider_id}}", "path_prefix": "{{event.folder_path}}"}),
         ),
-        NewTrigger {
-            conditions: json!({"connected": true}),
-            ..event(
-                "Sync new connections",
-                "provider.connection.changed",
-                "sync-dropbox",
-                json!({"provider_id": "{{event.provider_id}}"}),
-            )
-        },
+        event(
+            "Sync new connections",
+            "provider.connection.changed",
+            "sync-dropbox",
+            json!({"provider_id": "{{event.provider_id}}"}),
+        )
+        .conditions(json!({"connected": true})),
         event(
             "Tag the pictures of a new list",
             "list.created",
@@ -79,14 +77,10 @@ fn wanted(tenant: Uuid) -> [NewTrigger; 6] {
             "recompute-trained-tags",
             json!({"model": "{{event.model | default(\"siglip\")}}"}),
         ),
-        NewTrigger {
-            payload_template: json!({"keywords": 8}),
-            ..NewTrigger::schedule("Train keyword models every minute", "* * * * *", "train-keyword-models")
-        },
-        NewTrigger {
-            timezone: Some("America/New_York".to_owned()),
-            payload_template: json!({"provider_id": provider(tenant, 0), "path_prefix": "/"}),
-            ..NewTrigger::schedule("Nightly provider sync", "0 2 * * *", "sync-dropbox")
-        },
+        NewTrigger::schedule("Train keyword models every minute", "* * * * *", "train-keyword-models")
+            .payload_template(json!({"keywords": 8})),
+        NewTrigger::schedule("Nightly provider sync", "0 2 * * *", "sync-dropbox")
+            .timezone("America/New_York")
+            .payload_template(json!({"provider_id": provider(tenant, 0), "path_prefix": "/"})),
     ]
 }

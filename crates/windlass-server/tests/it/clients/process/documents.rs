@@ -7,7 +7,9 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, HttpEndpoint, NewJob, State, Worker};
+use windlass::job::State;
+use windlass::worker::HttpEndpoint;
+use windlass::{DEFAULT_TENANT, Definition, NewJob, Worker};
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 
@@ -144,7 +146,7 @@ async fn what_the_documents_say_is_sent_is_sent_and_their_answer_is_understood()
     }
     let job = stage.until(id, State::Succeeded).await;
     assert_eq!((job.result, job.artifact), (Some(json!({"tags": ["news"]})), Some(json!("s3://bucket/7"))));
-    let filter = windlass::Filter::new(DEFAULT_TENANT).limit(10);
+    let filter = windlass::job::Filter::new(DEFAULT_TENANT).limit(10);
     let jobs = stage.server.queue.list(&filter).await.unwrap().jobs;
     let next = jobs.iter().find(|job| job.definition_key == "enrich").unwrap();
     assert_eq!((&next.payload, next.parent_id), (&json!({"post_id": 7}), Some(id)));

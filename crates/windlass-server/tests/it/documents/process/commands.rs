@@ -8,7 +8,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Filter, NewJob, State};
+use windlass::job::{Filter, State};
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_testing::eventually;
 
 use super::{Desk, blocks};

@@ -12,7 +12,7 @@ fn the_queries_of_the_documents_are_queries() {
         assert_eq!(block.language, "promql");
         let rules: Vec<String> =
             block.text.lines().map(|line| format!("      - record: one\n        expr: {line:?}\n")).collect();
-        let known = windlass::METRICS.iter().map(|(name, _)| *name);
+        let known = windlass::internals::METRICS.iter().map(|(name, _)| *name);
         assert!(
             block.text.lines().all(|line| known.clone().any(|name| line.contains(name))),
             "{}",

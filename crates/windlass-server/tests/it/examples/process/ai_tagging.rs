@@ -6,7 +6,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{Duty, HttpEndpoint, Keeper, KeeperSettings, Worker};
+use windlass::Worker;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::worker::HttpEndpoint;
 use windlass_testing::{TestQueue, eventually};
 
 use super::{Program, folder, load, worker};

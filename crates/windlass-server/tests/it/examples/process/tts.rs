@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Duty, Keeper, KeeperSettings};
+use windlass::DEFAULT_TENANT;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 
@@ -33,8 +34,7 @@ impl Stage {
             server.admin.post("/api/v1/admin/jobs/definitions", definition).await.expect(201);
         }
         let often = Duration::from_millis(50);
-        let settings =
-            KeeperSettings { promote: often, reap: often, expire: often, ..KeeperSettings::default() };
+        let settings = KeeperSettings::default().promote(often).reap(often).expire(often);
         let stop = CancellationToken::new();
         let keeping = tokio::spawn(Keeper::new(server.queue.queue().clone(), settings).run(stop.clone()));
         let token = server.client(DEFAULT_TENANT, Role::Operator).await.token.unwrap();

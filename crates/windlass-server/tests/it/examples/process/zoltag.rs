@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Child;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
-use windlass::{Keeper, KeeperSettings};
+use windlass::keeper::{Keeper, KeeperSettings};
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 
@@ -72,7 +72,7 @@ pub(super) async fn until(client: &Client, id: &Value, wanted: &str) -> Value {
 async fn three_workers_do_the_documents_jobs_for_two_tenants_though_one_is_killed() {
     let mut server = TestServer::start().await;
     let often = Duration::from_millis(50);
-    let settings = KeeperSettings { promote: often, reap: often, ..KeeperSettings::default() };
+    let settings = KeeperSettings::default().promote(often).reap(often);
     let stop = CancellationToken::new();
     let keeping = tokio::spawn(Keeper::new(server.queue.queue().clone(), settings).run(stop.clone()));
     let place = workplace();

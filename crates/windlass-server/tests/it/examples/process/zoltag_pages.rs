@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use windlass::{Keeper, KeeperSettings};
+use windlass::keeper::{Keeper, KeeperSettings};
 use windlass_server::auth::Role;
 
 use super::zoltag::{read, tenant, until, worker, workplace};
@@ -18,7 +18,7 @@ struct Keeping(CancellationToken, tokio::task::JoinHandle<()>);
 impl Keeping {
     fn start(server: &TestServer, reap: Duration) -> Self {
         let often = Duration::from_millis(50);
-        let settings = KeeperSettings { promote: often, reap, ..KeeperSettings::default() };
+        let settings = KeeperSettings::default().promote(often).reap(reap);
         let stop = CancellationToken::new();
         let keeper = Keeper::new(server.queue.queue().clone(), settings);
         Self(stop.clone(), tokio::spawn(keeper.run(stop)))

@@ -1,7 +1,7 @@
 //! Who sees what: a viewer, another tenant, a super-admin, nobody.
 
 use serde_json::json;
-use windlass::State;
+use windlass::job::State;
 use windlass_server::auth::Role;
 
 use super::chrome::Chrome;

@@ -1,6 +1,6 @@
 //! What seed 004 asks to be on the page of jobs, read from the page as it is sent.
 
-use windlass::State;
+use windlass::job::State;
 use windlass_server::auth::Role;
 
 use super::world::World;

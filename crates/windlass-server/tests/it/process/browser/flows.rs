@@ -1,7 +1,7 @@
 //! What a tenant admin comes for: enqueue, watch, follow, cancel, retry, schedule.
 
 use thirtyfour::{Key, TypingData};
-use windlass::State;
+use windlass::job::State;
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 

@@ -231,7 +231,7 @@ async fn every_group_of_errors(
     for (gone, gone_of_benign) in hostile.dead.chunks(40).zip(benign.dead.chunks(40)) {
         comparison.rows_alike("/ui/dead-letters").await;
         for (tenant, gone) in [(world.acme, gone), (world.globex, gone_of_benign)] {
-            let filter = windlass::Filter::new(tenant).ids(gone.to_vec());
+            let filter = windlass::job::Filter::new(tenant).ids(gone.to_vec());
             world.server.queue.purge_matching(&filter).await.unwrap();
         }
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use windlass::State;
+use windlass::job::State;
 use windlass_server::auth::Role;
 use windlass_server::http::{App, Options};
 use windlass_server::server::Server;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
-use windlass::{Filter, NewJob};
+use windlass::NewJob;
+use windlass::job::Filter;
 use windlass_server::auth::Role;
 
 use super::chrome::Chrome;

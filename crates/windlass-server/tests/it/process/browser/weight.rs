@@ -2,7 +2,8 @@
 
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{NewJob, State};
+use windlass::NewJob;
+use windlass::job::State;
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{
-    Backoff, Context, Definition, Done, Failure, Filter, Handler, NewJob, NewTrigger, State, Worker,
-};
+use windlass::job::{Backoff, Filter, State};
+use windlass::schedule::NewTrigger;
+use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Worker};
 use windlass_server::auth::Role;
 use windlass_server::http::Options;
 use windlass_testing::eventually;
@@ -29,12 +29,13 @@ const KEYS: [&str; 4] =
     ["sync-dropbox", "recompute-trained-tags", "train-keyword-models", "recompute-zeroshot-tags"];
 
 macro_rules! obey {
-    ($which:literal) => {
-        impl Handler for Obey<$which> {
-            const KEY: &'static str = KEYS[$which];
-            type Args = Value;
+    ($which:literal, $args:ident) => {
+        windlass_testing::payload!($args(Value) = KEYS[$which]);
 
-            async fn run(&self, job: &Context, args: Value) -> Result<Done, Failure> {
+        impl Handler for Obey<$which> {
+            type Args = $args;
+
+            async fn run(&self, job: &Context, $args(args): $args) -> Result<Done, Failure> {
                 run(job, &args).await
             }
 
@@ -44,10 +45,10 @@ macro_rules! obey {
         }
     };
 }
-obey!(0);
-obey!(1);
-obey!(2);
-obey!(3);
+obey!(0, SyncArgs);
+obey!(1, TagArgs);
+obey!(2, TrainArgs);
+obey!(3, ZeroshotArgs);
 
 async fn run(job: &Context, args: &Value) -> Result<Done, Failure> {
     job.log("listing /photos");
@@ -102,7 +103,7 @@ fn definition(which: usize) -> Definition {
         .arg_schema(schema)
         .queue(if which == 2 { "training" } else { "default" })
         .max_attempts(if which == 3 { 1 } else { 3 })
-        .backoff(Backoff { base_seconds: 900.0, cap_seconds: 900.0, jitter: 0.0, ..Backoff::default() })
+        .backoff(Backoff::fixed(Duration::from_secs(900)).jitter(0.0))
 }
 
 pub(crate) const PROVIDER: &str = "6f46a1d8-6e2b-4ecf-8b46-9ec2e6a37f09";
@@ -239,20 +240,16 @@ impl World {
 
     /// A schedule of Acme's.
     pub(crate) async fn trigger(&self) -> Uuid {
-        let new = NewTrigger {
-            payload_template: json!({"provider_id": PROVIDER}),
-            timezone: Some("Europe/Berlin".to_owned()),
-            ..NewTrigger::schedule("Nightly provider sync", "30 2 * * *", "sync-dropbox")
-        };
+        let new = NewTrigger::schedule("Nightly provider sync", "30 2 * * *", "sync-dropbox")
+            .payload_template(json!({"provider_id": PROVIDER}))
+            .timezone("Europe/Berlin");
         self.server.queue.create_trigger(self.acme, &new, "test").await.unwrap().id
     }
 
     /// The same, after it has run once by hand, with others beside it.
     pub(crate) async fn trigger_with_a_past(&self) -> Uuid {
-        let event = NewTrigger {
-            payload_template: json!({"provider_id": "{{event.provider_id}}"}),
-            ..NewTrigger::event("Tags after an upload", "provider.folder.*", "recompute-trained-tags")
-        };
+        let event = NewTrigger::event("Tags after an upload", "provider.folder.*", "recompute-trained-tags")
+            .payload_template(json!({"provider_id": "{{event.provider_id}}"}));
         self.server.queue.create_trigger(self.acme, &event, "test").await.unwrap();
         let id = self.trigger().await;
         let client = self.server.client(self.acme, Role::TenantAdmin).await;

@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::process::Child;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Filter, Job, State};
+use windlass::DEFAULT_TENANT;
+use windlass::job::{Filter, Job, State};
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 

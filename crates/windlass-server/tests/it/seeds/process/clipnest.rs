@@ -14,7 +14,9 @@ use axum::routing::get;
 use serde_json::json;
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Filter, HttpEndpoint, State, Worker};
+use windlass::job::{Filter, State};
+use windlass::worker::HttpEndpoint;
+use windlass::{DEFAULT_TENANT, Worker};
 use windlass_testing::eventually;
 
 use super::{Stage, answers, free_port, program, root};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use windlass::job::settle::{Budget, Next, Outcome, after_cancel};
-use windlass::job::state::allowed;
-use windlass::{IfUnmet, State};
+use windlass::internals::settle::{Budget, Next, Outcome, after_cancel};
+use windlass::internals::state::allowed;
+use windlass::job::{IfUnmet, State};
 
 use super::{Due, Job, Key, Place, Reference, ticks};
 use crate::model::definition::DEFINITIONS;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use windlass::{IfUnmet, State};
+use windlass::job::{IfUnmet, State};
 
 use super::{Due, Place, Reference, Slot, tenant_of};
 

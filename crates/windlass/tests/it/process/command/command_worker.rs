@@ -10,8 +10,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
+use windlass::keeper::KeeperSettings;
 use windlass::worker::WorkerFile;
-use windlass::{KeeperSettings, Queue, Settings, Worker};
+use windlass::{Queue, Settings, Worker};
 
 fn main() -> Result<(), Box<dyn Error>> {
     windlass::worker::run_shim_if_asked();
@@ -27,11 +28,8 @@ async fn work() -> Result<(), Box<dyn Error>> {
     let queue = Queue::connect(Settings::new(&url)?).await?;
     let file = WorkerFile::read(Path::new(&file))?;
     let lease = Duration::from_millis(lease_ms.parse()?);
-    let keeper = KeeperSettings {
-        reap: Duration::from_millis(200),
-        promote: Duration::from_millis(200),
-        ..KeeperSettings::default()
-    };
+    let keeper =
+        KeeperSettings::default().reap(Duration::from_millis(200)).promote(Duration::from_millis(200));
     let worker = Worker::builder(&queue)
         .commands(file.commands)
         .concurrency(file.concurrency.unwrap_or(10))

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use windlass::{DEFAULT_TENANT, LogPosition, LogStream};
+use windlass::DEFAULT_TENANT;
+use windlass::job::{LogPosition, LogStream};
 
 use super::yard::Yard;
 use crate::support::{count, until};

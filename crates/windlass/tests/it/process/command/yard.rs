@@ -10,7 +10,8 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{Attempt, DEFAULT_TENANT, NewJob};
+use windlass::job::Attempt;
+use windlass::{DEFAULT_TENANT, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use crate::support::until;

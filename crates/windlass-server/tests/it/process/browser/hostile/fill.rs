@@ -2,7 +2,9 @@
 
 use serde_json::json;
 use uuid::Uuid;
-use windlass::{Definition, NewJob, NewTrigger, State};
+use windlass::job::State;
+use windlass::schedule::NewTrigger;
+use windlass::{Definition, NewJob};
 use windlass_server::auth::Role;
 use windlass_testing::eventually;
 
@@ -41,17 +43,15 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
         }
         // Two braces would begin a place to fill in, and what is no name there is refused.
         let plain = text.replace("{{", "{ {");
-        let trigger = NewTrigger {
-            payload_template: json!({"a": plain, plain.as_str(): [plain]}),
-            ..NewTrigger::event(on_one_line(text), "provider.folder.updated", "unserved")
-        };
+        let trigger = NewTrigger::event(on_one_line(text), "provider.folder.updated", "unserved")
+            .payload_template(json!({"a": plain, plain.as_str(): [plain]}));
         filled.triggers.push(queue.create_trigger(tenant, &trigger, text).await.unwrap().id);
         admin.post("/api/v1/admin/tokens", &json!({"name": text, "role": "viewer"})).await.expect(201);
         let address: String =
             text.chars().filter(|c| !c.is_whitespace() && !c.is_control() && *c != '@').collect();
         let person = world.server.member(tenant, &format!("{address}{number}@{tenant}.test"), "viewer").await;
         let named = "update windlass.users set name = $2 where id = $1";
-        let name = windlass::text::storable(text.as_bytes(), 1000);
+        let name = windlass::internals::text::storable(text.as_bytes(), 1000);
         database.execute(named, &[&person, &name]).await.unwrap();
         let invited = json!({"email": format!("{address}{number}@{tenant}.invited.test"), "role": "viewer"});
         admin.post("/api/v1/admin/invitations", &invited).await.expect(201);

@@ -1,7 +1,7 @@
 //! What ends a stage that cannot succeed: attempts with the document's backoff, and polls with a budget and a deadline.
 
 use serde_json::json;
-use windlass::State;
+use windlass::job::State;
 use windlass_testing::eventually;
 
 use super::{Pipeline, stop};

@@ -1,4 +1,4 @@
-//! Enqueue in a transaction of sqlx. Thin on purpose: the same statement as [`crate::enqueue`], in sqlx's words.
+//! Enqueue and complete in a transaction of sqlx: the same statements as [`crate::enqueue_in`] and [`crate::Context::complete_in`] send.
 //!
 //! The two supported versions differ only in their crate, hence the macro. JSON and instants are sent in Postgres's own
 //! binary form, so that neither a JSON nor a time crate of sqlx's choice comes along.
@@ -6,11 +6,12 @@
 /// 2000-01-01, where Postgres begins to count.
 const POSTGRES_EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
 const JSONB: u32 = 3802;
+const JSONB_ARRAY: u32 = 3807;
 const TIMESTAMPTZ: u32 = 1184;
 
 macro_rules! adapter {
     ($name:ident, $sqlx:ident, $version:literal) => {
-        #[doc = concat!("Enqueue in a transaction of sqlx ", $version, ".")]
+        #[doc = concat!("Enqueue and complete in a transaction of sqlx ", $version, ".")]
         pub mod $name {
             use jiff::Timestamp;
             use $sqlx::encode::{Encode, IsNull};
@@ -18,17 +19,27 @@ macro_rules! adapter {
             use $sqlx::postgres::{PgArgumentBuffer, PgDatabaseError, PgExecutor, PgTypeInfo};
             use $sqlx::{Postgres, Row, Type};
 
-            use crate::enqueue::sqlx::{JSONB, POSTGRES_EPOCH_MICROSECONDS, TIMESTAMPTZ};
+            use crate::attempt::done::Done;
             use crate::error::{Error, Result};
-            use crate::model::new_job::Enqueued;
-            use crate::model::new_job::NewJob;
+            use crate::model::new_job::{AsJob, Enqueued};
             use crate::store::enqueue::{DOOR, DoorCall, enqueued};
+            use crate::store::job::{SETTLE, Settled};
             use crate::store::refusal::Refusal;
+            use crate::worker::context::{Completion, Context};
+            use crate::worker::sqlx::{
+                JSONB, JSONB_ARRAY, POSTGRES_EPOCH_MICROSECONDS, TIMESTAMPTZ, array_of_jsonb,
+            };
 
-            /// Enqueues in the caller's own transaction, given as `&mut *tx`: the job exists if and only if that
-            /// commits. On a pool or a bare connection it is durable when this answers.
-            pub async fn enqueue<'c>(executor: impl PgExecutor<'c>, job: &NewJob) -> Result<Enqueued> {
-                let call = DoorCall::of(job)?;
+            /// Enqueues in the caller's own transaction, given as `&mut *tx`: the job exists if and only if the transaction
+            /// commits. On a pool or a bare connection it is durable when this returns.
+            ///
+            /// The job is a payload that implements [`JobArgs`](crate::JobArgs), or a [`NewJob`](crate::NewJob).
+            pub async fn enqueue_in<'c, J>(executor: impl PgExecutor<'c>, job: &J) -> Result<Enqueued>
+            where
+                J: AsJob + Sync + ?Sized,
+            {
+                let job = job.as_job();
+                let call = DoorCall::of(&job)?;
                 let options = &job.options;
                 let row = $sqlx::query(DOOR.text)
                     .bind(&job.definition_key)
@@ -69,6 +80,31 @@ macro_rules! adapter {
                 ))
             }
 
+            /// Records success inside the handler's own transaction, given as `&mut *tx`; see [`Context::complete_in`].
+            pub async fn complete_in<'c>(
+                executor: impl PgExecutor<'c>,
+                job: &Context,
+                done: Done,
+            ) -> Result<Completion> {
+                let ending = job.prepare_completion(done).await?;
+                let fence = &ending.fence;
+                let row = $sqlx::query(SETTLE.text)
+                    .bind(vec![fence.tenant])
+                    .bind(vec![fence.job])
+                    .bind(vec![fence.attempt])
+                    .bind(vec![fence.token])
+                    .bind(vec![ending.ran_ms])
+                    .bind(JsonList(ending.detail.clone()))
+                    .persistent(false)
+                    .fetch_one(executor)
+                    .await
+                    .map_err(translate)?;
+                let read = |error| translate(error);
+                let settled: Option<Vec<i32>> = row.try_get(0).map_err(read)?;
+                let overruled: Option<Vec<i32>> = row.try_get(1).map_err(read)?;
+                Ok(Context::completion(&Settled::of(settled, overruled)))
+            }
+
             fn translate(error: $sqlx::Error) -> Error {
                 let Some(db) = error.as_database_error() else {
                     return Error::Unreachable(std::sync::Arc::new(error));
@@ -106,6 +142,25 @@ macro_rules! adapter {
                 }
             }
 
+            /// One value as an array of `jsonb`.
+            struct JsonList(Option<String>);
+
+            impl Type<Postgres> for JsonList {
+                fn type_info() -> PgTypeInfo {
+                    PgTypeInfo::with_oid(Oid(JSONB_ARRAY))
+                }
+            }
+
+            impl Encode<'_, Postgres> for JsonList {
+                fn encode_by_ref(
+                    &self,
+                    buffer: &mut PgArgumentBuffer,
+                ) -> std::result::Result<IsNull, $sqlx::error::BoxDynError> {
+                    buffer.extend_from_slice(&array_of_jsonb(self.0.as_deref()));
+                    Ok(IsNull::No)
+                }
+            }
+
             struct Instant(Timestamp);
 
             impl Type<Postgres> for Instant {
@@ -126,6 +181,25 @@ macro_rules! adapter {
             }
         }
     };
+}
+
+/// The binary form of an array with one `jsonb`, or with one null.
+fn array_of_jsonb(value: Option<&str>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // One dimension, whether there are nulls, the type of the elements, one element, counted from 1.
+    for field in [1, i32::from(value.is_none()), JSONB as i32, 1, 1] {
+        bytes.extend_from_slice(&field.to_be_bytes());
+    }
+    match value {
+        Some(text) => {
+            let length = i32::try_from(text.len() + 1).unwrap_or(i32::MAX);
+            bytes.extend_from_slice(&length.to_be_bytes());
+            bytes.push(1); // the version of jsonb's binary form
+            bytes.extend_from_slice(text.as_bytes());
+        }
+        None => bytes.extend_from_slice(&(-1_i32).to_be_bytes()),
+    }
+    bytes
 }
 
 #[cfg(feature = "sqlx-08")]

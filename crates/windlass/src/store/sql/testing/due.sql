@@ -1,0 +1,12 @@
+-- How many jobs of these definitions ($1) are queued, running, or scheduled for an instant that has passed. Reads every job that has not
+-- ended, so it is only for throw-away databases.
+select count(*)
+  from windlass.lane n
+  join windlass.job_definitions j on j.id = n.definition_id
+  cross join lateral (
+    select 1 from windlass.line i where i.lane = n.id and i.tenant_id = n.tenant_id
+    union all
+    select 1 from windlass.live l where l.lane = n.id and l.tenant_id = n.tenant_id
+    union all
+    select 1 from windlass.deferred d where d.lane = n.id and d.tenant_id = n.tenant_id and d.due_at <= clock_timestamp()) w
+ where j.key = any ($1)

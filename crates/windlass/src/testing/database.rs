@@ -1,0 +1,162 @@
+//! A throw-away database with a queue: run everything that is due, and let time pass.
+
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+use uuid::Uuid;
+
+use crate::error::Result;
+use crate::keeper::{Keeper, KeeperSettings};
+use crate::model::duty::Duty;
+use crate::model::job::state::State;
+use crate::queue::Queue;
+use crate::setup::throwaway::{Throwaway, server_url};
+use crate::store;
+use crate::store::connect::{self, Connection};
+use crate::store::database::Settings;
+use crate::telemetry::Transition;
+use crate::worker::{Worker, WorkerBuilder};
+
+/// Creates a migrated database on the server of `DATABASE_URL`, or on an embedded Postgres, and connects to it.
+pub async fn database() -> Result<TestDatabase> {
+    TestDatabase::create_on(&server_url().await?).await
+}
+
+/// A migrated database that is dropped with this value.
+#[derive(Debug)]
+pub struct TestDatabase {
+    queue: Queue,
+    settings: Settings,
+    throwaway: Throwaway,
+}
+
+/// A job that [`TestDatabase::drain`] ran to an end of its attempt.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct DrainedJob {
+    /// The id of the job.
+    pub id: Uuid,
+    /// The tenant of the job.
+    pub tenant_id: Uuid,
+    /// The key of its definition.
+    pub definition_key: String,
+    /// The number of the attempt.
+    pub attempt: i32,
+    /// The state of the job after the attempt.
+    pub state: State,
+}
+
+impl DrainedJob {
+    /// If this move ended an attempt.
+    fn of(moved: &Transition) -> Option<Self> {
+        (moved.from == State::Running).then(|| Self {
+            id: moved.job_id,
+            tenant_id: moved.tenant_id,
+            definition_key: moved.definition_key.to_string(),
+            attempt: moved.attempt_no,
+            state: moved.to,
+        })
+    }
+}
+
+impl TestDatabase {
+    /// Creates one on the server of this URL, whose login must be allowed to create databases and roles.
+    pub async fn create_on(server_url: &str) -> Result<Self> {
+        let throwaway = Throwaway::migrated(server_url).await?;
+        let settings = Settings::new(throwaway.url())?.connections(4);
+        Ok(Self { queue: Queue::connect(settings.clone()).await?, settings, throwaway })
+    }
+
+    /// Returns the queue.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Returns the URL, for other drivers and programs.
+    pub fn url(&self) -> &str {
+        self.throwaway.url()
+    }
+
+    /// Opens a connection to it.
+    pub async fn client(&self) -> Result<TestClient> {
+        Ok(TestClient(connect::open(&self.settings.direct).await?))
+    }
+
+    /// Runs everything that is due with these handlers, and returns the attempts in the order in which they ended.
+    ///
+    /// It ends when no job of these definitions is queued, running, or scheduled for an instant that has passed. What a job enqueues is
+    /// run as well, and so is what events and due schedules enqueue. Jobs that wait for later, such as a retry, are left:
+    /// [`Self::advance`] makes them due.
+    pub async fn drain(
+        &self,
+        handlers: impl FnOnce(WorkerBuilder) -> WorkerBuilder,
+    ) -> Result<Vec<DrainedJob>> {
+        let often = Duration::from_millis(20);
+        let builder = handlers(Worker::builder(&self.queue).poll_interval(often).without_keeper());
+        let keys = builder.keys();
+        let worker = builder.start().await?;
+        let mut moves = worker.subscribe();
+        let keeper = Keeper::new(self.queue.clone(), KeeperSettings::default());
+        let mut client = self.client().await?;
+        let mut ran = Vec::new();
+        loop {
+            for duty in [Duty::Schedule, Duty::Dispatch, Duty::Promote, Duty::Unblock, Duty::Expire] {
+                while keeper.run_once(duty).await?.is_full {}
+            }
+            if store::testing::due(&mut client.0.client, &keys).await? == 0 {
+                break;
+            }
+            // Only for a moment, because another job may become due while these run.
+            let _ = tokio::time::timeout(often, collect(&mut moves, &mut ran)).await;
+        }
+        worker.stop().await?;
+        while let Ok(moved) = moves.try_recv() {
+            ran.extend(DrainedJob::of(&moved));
+        }
+        Ok(ran)
+    }
+
+    /// Lets time pass for what waits: moves every start time, retry delay, snooze, deadline and dedupe window of this database into the
+    /// past by this much, and returns how many scheduled jobs were moved.
+    ///
+    /// The clock of the database stays as it is, so the times that are recorded do not change. Schedules are not moved: fire one with
+    /// [`Queue::run_trigger`]. Jobs that are due afterwards are run by the next [`Self::drain`].
+    pub async fn advance(&self, by: Duration) -> Result<u64> {
+        store::testing::advance(&mut self.client().await?.0.client, by).await
+    }
+}
+
+/// Adds every end of an attempt until there are no more moves.
+async fn collect(moves: &mut broadcast::Receiver<Transition>, ran: &mut Vec<DrainedJob>) {
+    loop {
+        match moves.recv().await {
+            Ok(moved) => ran.extend(DrainedJob::of(&moved)),
+            Err(RecvError::Lagged(_)) => {}
+            Err(RecvError::Closed) => return,
+        }
+    }
+}
+
+/// A connection to a [`TestDatabase`]; it closes when it is dropped.
+pub struct TestClient(Connection);
+
+impl std::ops::Deref for TestClient {
+    type Target = tokio_postgres::Client;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0.client
+    }
+}
+
+impl std::ops::DerefMut for TestClient {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0.client
+    }
+}
+
+impl std::fmt::Debug for TestClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestClient").finish_non_exhaustive()
+    }
+}
