@@ -5,6 +5,7 @@
 //! `source` blanks out strings and comments, which is sufficient.
 
 mod markdown;
+mod packaging;
 mod rule;
 mod rules;
 mod source;

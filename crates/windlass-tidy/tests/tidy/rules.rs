@@ -13,6 +13,7 @@ mod statements;
 mod supply;
 mod tables;
 mod text;
+mod toolchain;
 mod waiting;
 mod walk;
 mod words;
@@ -37,6 +38,7 @@ pub(crate) fn all() -> Vec<&'static Rule> {
         walk::RULES,
         words::RULES,
         habits::RULES,
+        toolchain::RULES,
     ]
     .concat()
 }

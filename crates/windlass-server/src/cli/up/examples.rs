@@ -28,9 +28,10 @@ pub(super) struct Example {
 const PYTHON: (&str, &str) = ("python3", "python3");
 const PSQL: (&str, &str) = ("psql", "postgresql-client");
 
+// Through links in the crate, because a published crate has only the files below its own directory.
 macro_rules! files {
     ($($name:literal from $path:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../../../../", $path)))),*]
+        &[$(($name, include_str!(concat!("../../../embedded/", $path)))),*]
     };
 }
 
