@@ -41,9 +41,9 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::listen::{self, Wake};
 pub use crate::model::duty::Duty;
 use crate::queue::Queue;
+use crate::queue::listen::{self, Wake};
 use crate::telemetry;
 
 /// How often each duty is done.

@@ -119,7 +119,6 @@ mod telemetry;
 mod store;
 
 mod blocking;
-mod listen;
 mod queue;
 
 mod enqueue;
@@ -134,7 +133,6 @@ pub mod webhook;
 pub mod worker;
 
 mod control;
-mod public;
 pub mod setup;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -152,10 +150,6 @@ pub use store::database::Settings;
 pub use worker::Worker;
 pub use worker::context::Context;
 pub use worker::handler::{BatchHandler, Handler};
-
-#[doc(hidden)]
-pub use public::internals;
-pub use public::{admin, events, job, redact, retention, schedule};
 
 #[cfg(feature = "sqlx-08")]
 pub use worker::sqlx::sqlx08;
@@ -190,3 +184,165 @@ mod uniqueness_page {}
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../../../docs/guides/testing.md")]
 mod testing_page {}
+
+/// Operating a queue: tenants, reports and the audit trail.
+///
+/// [`Queue`](crate::Queue) has the operations that an application calls directly, such as [`Queue::cancel`](crate::Queue::cancel),
+/// [`Queue::retry`](crate::Queue::retry) and [`Queue::ensure_tenant`](crate::Queue::ensure_tenant). A program that acts for people
+/// opens a transaction instead: [`Queue::look`](crate::Queue::look) to read, [`Queue::act`](crate::Queue::act) to change something
+/// and to record it in the audit trail. Both are restricted to a [`Reach`].
+///
+/// ```no_run
+/// # async fn example() -> windlass::Result<()> {
+/// use windlass::admin::Reach;
+///
+/// let queue = windlass::Queue::connect_to("postgresql://localhost/app").await?;
+/// let looking = queue.look(Reach::Tenant(windlass::DEFAULT_TENANT)).await?;
+/// for counts in looking.counts().await? {
+///     println!("{}: {} queued, {} dead letters", counts.definition_key, counts.queued, counts.dead_letter);
+/// }
+/// looking.end().await?;
+/// # Ok(())
+/// # }
+/// ```
+pub mod admin {
+    pub use crate::control::admin::Fields;
+    pub use crate::control::jobs::Bulk;
+    pub use crate::control::transaction::{Acting, Looking};
+    pub use crate::model::account::Member;
+    pub use crate::model::actor::{Actor, Reach};
+    pub use crate::model::audit::{Action, AuditEntry, AuditFault, AuditHead, AuditQuery};
+    pub use crate::model::overview::{Overview, Summary};
+    pub use crate::model::record::{CapableWorker, Trouble, WorkerRecord};
+    pub use crate::model::report::{Activity, DEAD_LETTERS_SEEN, DeadLetter, ErrorGroup, Run};
+    pub use crate::model::tenant::{INSTALLATION, Tenant};
+}
+
+/// Events: facts that an application emits, and that triggers turn into jobs.
+///
+/// ```no_run
+/// use windlass::events::{NewEvent, emit_in};
+///
+/// # async fn example(client: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// let tx = client.transaction().await?;
+/// tx.execute("update folder set version = version + 1 where id = 7", &[]).await?;
+/// emit_in(&tx, &NewEvent::new("folder.updated").payload(&serde_json::json!({ "folder": 7 }))).await?;
+/// tx.commit().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A trigger for events is created with [`NewTrigger::event`](crate::schedule::NewTrigger::event).
+pub mod events {
+    pub use crate::enqueue::emit::emit_in;
+    pub use crate::model::event::{Emitted, EventFilter, NewEvent};
+    pub use crate::model::record::{Event, EventTrigger, WouldFire};
+}
+
+/// What windlass-server and the tests of this repository use, and nobody else should. It is exempt from semantic versioning: any
+/// release may change or remove it.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::control::jobs::{CheckedJob, Placed};
+    pub use crate::lane::fair;
+    pub use crate::model::account::{
+        Account, Invitation, InvitedTo, Membership, NewAccount, NewSession, PasswordReset, ResetOf,
+        SessionOf, SignedIn,
+    };
+    pub use crate::model::instant;
+    pub use crate::model::job::{settle, state};
+    pub use crate::model::token::{KnownToken, NewToken, Token};
+    pub use crate::queue::slots::{SlotGuard, Slots};
+    pub use crate::store::permits::{Permit, Permits};
+    pub use crate::store::statements;
+    pub use crate::telemetry::METRICS;
+
+    /// Makes text, JSON and secrets from outside safe to store and to show.
+    pub mod text {
+        pub use crate::text::{hex, json, redact, storable, storable_json, tail};
+    }
+}
+
+/// What describes a job: its options, its states, and what is read of it.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::job::{Backoff, IfUnmet, State, Unique};
+/// use windlass::{Definition, NewJob};
+///
+/// let definition = Definition::new("report.build")
+///     .backoff(Backoff::exponential(Duration::from_secs(10), Duration::from_secs(600)))
+///     .uniqueness(Unique::Active);
+/// assert_eq!(definition.key(), "report.build");
+///
+/// let first = NewJob::new("report.build").dedupe_key("report 7");
+/// let second = NewJob::new("report.send").if_unmet(IfUnmet::Cancel);
+/// # let _ = (first, second);
+/// assert!(State::DeadLetter.is_terminal());
+/// ```
+pub mod job {
+    pub use crate::control::application::Canceled;
+    pub use crate::control::logs::LogFollower;
+    pub use crate::model::filter::Filter;
+    pub use crate::model::job::backoff::{Backoff, BackoffKind, Invalid};
+    pub use crate::model::job::claimed::Fence;
+    pub use crate::model::job::settle::{OnLost, OnTimeout};
+    pub use crate::model::job::state::{AttemptOutcome, MovedBy, State, UnknownState};
+    pub use crate::model::job::unique::Unique;
+    pub use crate::model::log::{LogChunk, LogPage, LogPosition, LogStream};
+    pub use crate::model::new_job::{AsJob, Enqueued, IfUnmet, Source};
+    pub use crate::model::record::{Attempt, Counts, Job, Page};
+    pub use crate::model::trace::Trace;
+    pub use crate::model::why::{Reason, Why};
+}
+
+/// What is hidden in errors, results, logs and payloads before anybody sees them.
+///
+/// ```
+/// use windlass::Definition;
+/// use windlass::redact::Redaction;
+///
+/// let redaction = Redaction::new().key("password").expression(r"card-\d+");
+/// let definition = Definition::new("charge").redaction(redaction);
+/// # let _ = definition;
+/// ```
+pub mod redact {
+    pub use crate::text::redact::{PLACEHOLDER, Redaction, Redactor};
+}
+
+/// How long finished jobs and events are kept, and what prevents their deletion.
+///
+/// ```no_run
+/// # async fn example() -> windlass::Result<()> {
+/// use windlass::retention::HoldOn;
+///
+/// let queue = windlass::Queue::connect_to("postgresql://localhost/app").await?;
+/// let customer = HoldOn::Subject { kind: "customer".to_owned(), id: "7".to_owned() };
+/// let hold = queue.hold(windlass::DEFAULT_TENANT, &customer, "lawsuit 12", "legal").await?;
+/// queue.release(windlass::DEFAULT_TENANT, hold, "legal").await?;
+/// # Ok(())
+/// # }
+/// ```
+pub mod retention {
+    pub use crate::control::retention::HoldOn;
+    pub use crate::model::record::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
+}
+
+/// Schedules and the other triggers: rules that enqueue jobs by themselves.
+///
+/// ```
+/// use windlass::schedule::{Misfire, NewTrigger, Overlap, Schedule};
+///
+/// let nightly = NewTrigger::schedule("nightly cleanup", "30 2 * * *", "cleanup")
+///     .timezone("Europe/Berlin")
+///     .misfire(Misfire::FireOnce)
+///     .overlap(Overlap::Skip);
+/// assert_eq!(nightly.cron_expr.as_deref(), Some("30 2 * * *"));
+/// ```
+///
+/// [`Queue::create_trigger`](crate::Queue::create_trigger) stores it, and the keeper fires it.
+pub mod schedule {
+    pub use crate::model::cron::{ClockChange, Cron, DueRun, Schedule};
+    pub use crate::model::record::{Fire, FireOutcome};
+    pub use crate::model::trigger::{Misfire, NewTrigger, Overlap, Trigger, TriggerType};
+}

@@ -1,6 +1,7 @@
 //! The handle that applications hold: connections, a short memory of routes, and a clock for ids.
 
 pub(crate) mod identity;
+pub(crate) mod listen;
 pub(crate) mod slots;
 pub(crate) mod waiting;
 

@@ -246,7 +246,7 @@ pub(crate) struct Shared {
     events: Events,
     stop_claiming: CancellationToken,
     stop_keeping: CancellationToken,
-    _wakes: broadcast::Sender<crate::listen::Wake>,
+    _wakes: broadcast::Sender<crate::queue::listen::Wake>,
 }
 
 impl Shared {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::admin::{Fields};
+use windlass::admin::Fields;
 
 use crate::api::admin::tenants::given;
 use crate::auth::Caller;

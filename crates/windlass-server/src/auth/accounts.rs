@@ -4,7 +4,7 @@
 //! The secret of a link is shown once, to the person who created it, who passes it on.
 
 use uuid::Uuid;
-use windlass::admin::{Action, Acting, Actor, INSTALLATION, Member, Reach};
+use windlass::admin::{Acting, Action, Actor, INSTALLATION, Member, Reach};
 use windlass::internals::{Invitation, InvitedTo, NewAccount, PasswordReset, ResetOf, SessionOf};
 
 use super::caller::{Caller, Who};

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State as FromState;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
-use windlass::admin::{Reach};
+use windlass::admin::Reach;
 
 use super::asked::Id;
 use super::form::{Form, Shown};

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State as FromState;
 use uuid::Uuid;
-use windlass::admin::{Member};
+use windlass::admin::Member;
 use windlass::internals::Invitation;
 
 use super::asked::Query;

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State as FromState;
 use uuid::Uuid;
-use windlass::admin::{INSTALLATION};
+use windlass::admin::INSTALLATION;
 use windlass::internals::{NewToken, Token};
 
 use super::asked::Query;

@@ -15,7 +15,7 @@ use std::path::Path;
 
 use reqwest::Method;
 use serde_json::Value;
-use windlass::Action;
+use windlass::admin::Action;
 use windlass_server::auth::Permission;
 use windlass_server::http::table;
 

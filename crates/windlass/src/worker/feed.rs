@@ -16,7 +16,7 @@ use super::Shared;
 use super::pace::{self, Pace};
 use crate::error::Result;
 use crate::lane::lines::Lines;
-use crate::listen::Wake;
+use crate::queue::listen::Wake;
 use crate::store;
 use crate::store::database::{Database, Session};
 use crate::store::worker::Claimant;

@@ -9,7 +9,6 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
-use uuid::Uuid;
 use windlass::admin::{Fields, Tenant};
 
 use crate::api::schema;

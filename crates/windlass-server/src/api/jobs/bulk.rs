@@ -6,7 +6,7 @@ use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::admin::{Bulk};
+use windlass::admin::Bulk;
 use windlass::job::Filter;
 
 use super::filter::FilterBody;

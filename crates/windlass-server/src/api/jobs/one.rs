@@ -116,7 +116,10 @@ pub(crate) async fn retry(
 }
 
 /// Returns the job as it is after the change.
-async fn finish(acting: windlass::admin::Acting, id: uuid::Uuid) -> Result<Json<windlass::job::Job>, Problem> {
+async fn finish(
+    acting: windlass::admin::Acting,
+    id: uuid::Uuid,
+) -> Result<Json<windlass::job::Job>, Problem> {
     let after = acting.job(id).await?.ok_or_else(|| Problem::not_found("job"))?;
     acting.commit().await?;
     Ok(Json(after))

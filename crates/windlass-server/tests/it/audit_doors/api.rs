@@ -2,7 +2,9 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use windlass::{Action, DEFAULT_TENANT, HoldOn};
+use windlass::DEFAULT_TENANT;
+use windlass::admin::Action;
+use windlass::retention::HoldOn;
 
 use super::world::{World, id_of, new_name};
 use crate::support::people::PASSWORD;
@@ -125,7 +127,7 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
         }
         Action::RetentionClear => {
             let key = new_name();
-            let failed = windlass::State::Failed;
+            let failed = windlass::job::State::Failed;
             queue.keep(DEFAULT_TENANT, Some(&key), failed, None, "fixture").await.unwrap();
             delete(&format!("/api/v1/retention/rules?definition_key={key}&status=failed")).await;
             key

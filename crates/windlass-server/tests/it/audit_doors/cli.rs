@@ -1,6 +1,8 @@
 //! Every action with a command, on a server or on a database.
 
-use windlass::{Action, DEFAULT_TENANT, HoldOn};
+use windlass::DEFAULT_TENANT;
+use windlass::admin::Action;
+use windlass::retention::HoldOn;
 
 use super::world::{World, id_of, new_name};
 use crate::cli::run;
@@ -77,7 +79,7 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
         }
         Action::RetentionClear => {
             let key = new_name();
-            let failed = windlass::State::Failed;
+            let failed = windlass::job::State::Failed;
             queue.keep(DEFAULT_TENANT, Some(&key), failed, None, "fixture").await.unwrap();
             does(&["retention", "clear", "failed", "--definition", &key]).await;
             key

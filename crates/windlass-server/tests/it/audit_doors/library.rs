@@ -4,10 +4,13 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
-use windlass::{
-    Acting, Action, DEFAULT_TENANT, Definition, Fields, Filter, HoldOn, INSTALLATION, InvitedTo, NewAccount,
-    NewEvent, NewJob, NewSession, NewToken, NewTrigger, Reach, SessionOf, State,
-};
+use windlass::admin::{Acting, Action, Fields, INSTALLATION, Reach};
+use windlass::events::NewEvent;
+use windlass::internals::{InvitedTo, NewAccount, NewSession, NewToken, SessionOf};
+use windlass::job::{Filter, State};
+use windlass::retention::HoldOn;
+use windlass::schedule::NewTrigger;
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 
 use super::world::{World, new_name};
 

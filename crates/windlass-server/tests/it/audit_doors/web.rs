@@ -1,6 +1,6 @@
 //! Every action with a form of the UI.
 
-use windlass::Action;
+use windlass::admin::Action;
 
 use super::world::{World, new_name};
 use crate::support::people::PASSWORD;

@@ -6,9 +6,11 @@ use std::sync::Mutex;
 use reqwest::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
-use windlass::{
-    Actor, DEFAULT_TENANT, Definition, Duty, Keeper, KeeperSettings, NewEvent, NewJob, NewTrigger, Reach,
-};
+use windlass::admin::{Actor, Reach};
+use windlass::events::NewEvent;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
+use windlass::schedule::NewTrigger;
+use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_server::auth::{Role, Secret, session};
 use windlass_server::http::{Route, table};
 use windlass_testing::eventually;
@@ -136,7 +138,7 @@ impl World {
         Actor { name: "tester".to_owned(), role: "application".to_owned(), ..Actor::default() }
     }
 
-    pub(super) async fn acting(&self, reach: Reach) -> windlass::Acting {
+    pub(super) async fn acting(&self, reach: Reach) -> windlass::admin::Acting {
         self.server.queue.act(reach, &Self::actor()).await.unwrap()
     }
 

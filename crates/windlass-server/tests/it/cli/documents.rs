@@ -118,7 +118,7 @@ fn the_documented_routes_are_the_routes() {
 #[test]
 fn the_documented_acts_are_those_of_the_audit_trail() {
     let mut nouns: std::collections::BTreeMap<&str, Vec<String>> = std::collections::BTreeMap::new();
-    for action in windlass::Action::ALL.iter().filter(|action| !action.is_only_denied()) {
+    for action in windlass::admin::Action::ALL.iter().filter(|action| !action.is_only_denied()) {
         let (noun, _) = action.as_str().split_once('.').unwrap();
         nouns.entry(noun).or_default().push(format!("`{action}`"));
     }

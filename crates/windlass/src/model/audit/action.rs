@@ -9,10 +9,11 @@ macro_rules! actions {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Action {
-            $($variant,)*
+            $(#[doc = concat!("`", $name, "`")] $variant,)*
         }
 
         impl Action {
+            /// Every action, sorted by name.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// The name in the audit trail.
