@@ -4,7 +4,8 @@
 //! installed whole whenever their common checksum differs, in one transaction, after the numbered ones: `create or
 //! replace` keeps the previous release's workers running, since a released signature is never changed.
 //!
-//! Whatever a newer release installed is left alone: its migrations, functions and grants. Nothing waits long for a lock on a
+//! Whatever a newer build installed is left alone: its migrations, functions and grants. Which one is newer is said by the revision of the
+//! functions (`store/functions/revision.txt`). Nothing waits long for a lock on a
 //! table, because everyone who uses the table would wait behind it: after two seconds it is given up and tried again.
 //!
 //! One process at a time migrates. It holds a lock on `windlass.migration` in a second session, because migrations are several
@@ -48,7 +49,7 @@ pub struct Migrated {
     pub applied: Vec<i32>,
     /// Whether the functions were installed again.
     pub functions_installed: bool,
-    /// A newer release has installed its functions; they were left as they are.
+    /// A newer build has installed its functions; they were left as they are.
     pub is_newer: bool,
 }
 
@@ -189,7 +190,7 @@ async fn migrate_locked(client: &Client) -> Result<Migrated> {
         .query_opt("select checksum, release from windlass.installed_functions", &[])
         .await?
         .map(|row| (row.get::<_, String>(0), row.get::<_, i32>(1)));
-    migrated.is_newer = installed.as_ref().is_some_and(|(_, theirs)| *theirs > release());
+    migrated.is_newer = installed.as_ref().is_some_and(|(_, theirs)| *theirs > revision());
     if migrated.is_newer {
         return Ok(migrated);
     }
@@ -238,12 +239,10 @@ async fn blocker(client: &Client) -> Result<String> {
     Ok(row.map_or_else(|| "a process that has ended meanwhile".to_owned(), |row| row.get(0)))
 }
 
-/// This release as a number that rises with every release.
-fn release() -> i32 {
-    let part = |text: &str| text.parse::<i32>().unwrap_or_default();
-    part(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
-        + part(env!("CARGO_PKG_VERSION_MINOR")) * 1_000
-        + part(env!("CARGO_PKG_VERSION_PATCH"))
+/// The functions of this build as a number that rises with every change of them. The column that holds it is called `release`.
+fn revision() -> i32 {
+    let number = schema::REVISION.split(' ').next().and_then(|number| number.parse().ok());
+    number.expect("a test reads the same file")
 }
 
 fn record(migration: &schema::Migration) -> String {
@@ -263,10 +262,31 @@ fn record_functions() -> String {
     format!(
         "reset role; delete from windlass.installed_functions; insert into windlass.installed_functions (checksum, release) values ('{}', {})",
         digest(&functions()),
-        release()
+        revision()
     )
 }
 
 fn digest(sql: &str) -> String {
     text::hex(&Sha256::digest(sql))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `WINDLASS_BLESS=1` raises it.
+    #[test]
+    fn the_revision_rises_with_every_change_of_a_function() {
+        let expected = digest(&functions());
+        if schema::REVISION == format!("{} {expected}\n", revision()) {
+            return;
+        }
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/functions/revision.txt");
+        assert!(
+            std::env::var_os("WINDLASS_BLESS").is_some(),
+            "a function file has changed: raise the number in {file} and write the checksum {expected} behind it \
+             (`WINDLASS_BLESS=1 cargo test -p windlass --lib the_revision_rises` does both), or an older build overwrites this one's functions"
+        );
+        std::fs::write(file, format!("{} {expected}\n", revision() + 1)).unwrap();
+    }
 }

@@ -41,6 +41,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 16, name: "shares", sql: include_str!("../../migrations/0016_shares.sql") },
 ];
 
+/// A number that rises with every change of a file below, and their common checksum: a test holds the file to that. Two builds are compared
+/// by it, because all builds of an unreleased version have the same version number.
+pub(crate) const REVISION: &str = include_str!("functions/revision.txt");
+
 pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/base/guard_table.sql"),
     include_str!("functions/base/keep_view.sql"),

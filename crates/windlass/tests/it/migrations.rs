@@ -175,7 +175,8 @@ async fn a_blocked_migration_names_who_blocks_it() {
 async fn an_older_release_leaves_a_newer_ones_functions_alone() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let newer = "update windlass.installed_functions set checksum = 'newer', release = 999000000;
+    // The next revision, which may be of the same version of the program.
+    let newer = "update windlass.installed_functions set checksum = 'newer', release = release + 1;
                  create function windlass.newer() returns void language sql as '';
                  grant execute on function windlass.newer to windlass_app";
     client.batch_execute(newer).await.unwrap();
@@ -188,4 +189,15 @@ async fn an_older_release_leaves_a_newer_ones_functions_alone() {
                   from windlass.installed_functions i";
     assert!(client.query_one(kept, &[]).await.unwrap().get::<_, bool>(0));
     Queue::connect(settings(queue.url())).await.unwrap();
+}
+
+/// Every build of a version that is not released has the same number, and their functions differ.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_revision_that_is_recorded_is_that_of_the_functions() {
+    let queue = TestQueue::create().await;
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/functions/revision.txt");
+    let revision = std::fs::read_to_string(file).unwrap();
+    let query = "select format(E'%s %s\n', i.release, i.checksum) from windlass.installed_functions i";
+    let recorded: String = queue.client().await.query_one(query, &[]).await.unwrap().get(0);
+    assert_eq!(recorded, revision);
 }
