@@ -140,6 +140,7 @@ fn judge(told: &Told) {
         "open streams; close another one",
         "1000 valid tokens",
         "1000 open invitations",
+        "1000 legal holds",
         "the body must have at most",
     ] {
         assert!(told.words.iter().any(|words| words.contains(cap)), "nobody met {cap}: {:#?}", told.words);
@@ -154,6 +155,8 @@ fn judge(told: &Told) {
         "GET /api/v1/events/{event_id}",
         "POST /api/v1/worker/jobs/{job_id}/heartbeat",
         "POST /api/v1/worker/jobs/{job_id}/complete",
+        "POST /api/v1/retention/rules",
+        "DELETE /api/v1/retention/holds/{hold_id}",
         "DELETE /api/v1/jobs/triggers/{trigger_id}",
         "DELETE /api/v1/admin/members/{user_id}",
     ] {

@@ -39,6 +39,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 14, name: "guard", sql: include_str!("../../migrations/0014_guard.sql") },
     Migration { version: 15, name: "gates", sql: include_str!("../../migrations/0015_gates.sql") },
     Migration { version: 16, name: "shares", sql: include_str!("../../migrations/0016_shares.sql") },
+    Migration { version: 17, name: "bounds", sql: include_str!("../../migrations/0017_bounds.sql") },
 ];
 
 /// A number that rises with every change of a file below, and their common checksum: a test holds the file to that. Two builds are compared

@@ -1,5 +1,6 @@
 //! How what is finished goes: by definition and status, a tenant's own rule, legal hold, and artifacts first.
 
+mod again;
 mod changed;
 mod holding;
 mod progress;

@@ -172,12 +172,16 @@ async fn hold(server: &TestServer, worker: &Client, tenant: Uuid) -> Vec<(String
     held
 }
 
-/// As many tokens and invitations as a tenant may have but one.
+/// As many tokens, invitations and legal holds as a tenant may have but one.
 async fn almost_full(server: &TestServer, tenant: Uuid) {
     let fill = "with tokens as (
           insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, created_by)
             select $1, 'filler' || n, 'api', 'filler', '\\x00', 'viewer', 'test' from generate_series(1, 999 - (
-              select count(*) from windlass.api_tokens where tenant_id = $1)) n)
+              select count(*) from windlass.api_tokens where tenant_id = $1)) n),
+        holds as (
+          insert into windlass.legal_hold (tenant_id, subject_type, subject_id, reason, created_by)
+            select $1, 'filler', n::text, 'filler', 'test' from generate_series(1, 999 - (
+              select count(*) from windlass.legal_hold where tenant_id = $1)) n)
         insert into windlass.invitations (tenant_id, email, role, secret_hash, created_by, expires_at)
           select $1, n || '@filler.example', 'viewer', sha256(n::text::bytea), 'test', now() + interval '1 day'
             from generate_series(1, 999 - (select count(*) from windlass.invitations where tenant_id = $1)) n";
@@ -251,6 +255,15 @@ fn worst(route: &str) -> Vec<Value> {
         "/api/v1/admin/invitations" => {
             many(3, &|number| json!({"email": format!("more{number}@example.com"), "role": "viewer"}))
         }
+        // Each change of a rule, and each hold that is released, makes retention read history again.
+        "/api/v1/retention/rules" => many(30, &|number| {
+            let keys = [None, Some("loud"), Some("ordinary")];
+            json!({"definition_key": keys[number % 3], "status": "succeeded", "keep_seconds": 1000 + number})
+        }),
+        "/api/v1/retention/holds" => many(
+            10,
+            &|number| json!({"subject_type": "user", "subject_id": number.to_string(), "reason": "x".repeat(100)}),
+        ),
         "/api/v1/worker/jobs/claim" => {
             many(10, &|_| json!({"definition_keys": ["loud"], "wait_seconds": 1, "limit": 100}))
         }

@@ -24,12 +24,15 @@ end
 $$;
 
 -- Sends a tenant's rules back to the beginning where its hold was released or its rule has changed: its own marks only, so that nobody can
--- make retention begin anew for others.
+-- make retention begin again for others. A request that an open transaction repeats is left for the next round: to wait for it would stop
+-- everybody's retention.
 create or replace function windlass.begin_anew() returns void
 language sql
 as $$
-  with asked as (
-    update windlass.prune_again a set begun_at = clock_timestamp() where a.begun_at is null returning a.tenant_id, a.definition_key, a.status)
+  with free as materialized (select a.ctid from windlass.prune_again a where a.begun_at is null for update skip locked),
+  asked as (
+    update windlass.prune_again a set begun_at = clock_timestamp() from free f where a.ctid = f.ctid
+    returning a.tenant_id, a.definition_key, a.status)
   update windlass.keeper_mark m set reached = '-infinity'
     from asked a left join windlass.job_definitions d on d.key = a.definition_key
    where m.duty like 'prune ' || coalesce(d.id::text, '%') || ' ' || coalesce(a.status, '%') || ' ' || a.tenant_id
@@ -40,11 +43,17 @@ $$;
 create or replace function windlass.end_anew() returns void
 language sql
 as $$
-  delete from windlass.prune_again a
-   where a.begun_at is not null and not exists (
-     select from windlass.retention_rules() r left join windlass.keeper_mark m on m.duty = r.duty
-      where r.tenant_id = a.tenant_id and r.definition_key = coalesce(a.definition_key, r.definition_key) and r.status = coalesce(a.status, r.status)
-        and (m.reached is null or m.reached < a.begun_at - r.keep))
+  with rules as materialized (
+    select r.tenant_id, r.definition_key, r.status, r.keep, m.reached
+      from windlass.retention_rules() r left join windlass.keeper_mark m on m.duty = r.duty where r.tenant_id is not null),
+  done as materialized (
+    select a.ctid from windlass.prune_again a
+     where a.begun_at is not null and not exists (
+       select from rules r
+        where r.tenant_id = a.tenant_id and r.definition_key = coalesce(a.definition_key, r.definition_key) and r.status = coalesce(a.status, r.status)
+          and (r.reached is null or r.reached < a.begun_at - r.keep))
+       for update skip locked)
+  delete from windlass.prune_again a using done d where a.ctid = d.ctid
 $$;
 
 -- Sends rules back to jobs that they passed over: nobody waits for them any more, they are not locked any more (and stay locked by us), and

@@ -1,5 +1,7 @@
 -- Keeps a job, the jobs of a subject, or (with neither) all of the tenant from being deleted, by retention and by hand.
--- Waits for deletions that are under way, and lets none begin until it is committed: what is there then, stays.
+-- Waits for deletions that are in progress, and lets none begin until it is committed: what is there then, stays.
+-- A tenant has at most a thousand holds: each is compared with every job that is about to be deleted. Counted under the lock, so that the
+-- number holds.
 create or replace function windlass.place_hold(tenant uuid, on_job uuid, on_type text, on_id text, why text, by_actor text) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -11,6 +13,9 @@ begin
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
   perform windlass.lock_gate(tenant, 'hold');
+  if (select count(*) from windlass.legal_hold h where h.tenant_id = tenant) >= 1000 then
+    raise exception 'the tenant has 1000 legal holds; release some first' using errcode = 'WL005', column = 'reason';
+  end if;
   insert into windlass.legal_hold (tenant_id, job_id, subject_type, subject_id, reason, created_by)
     values (tenant, on_job, on_type, on_id, why, by_actor) returning id into new_id;
   return new_id;
@@ -29,7 +34,7 @@ begin
   if not found then
     return false;
   end if;
-  insert into windlass.prune_again (tenant_id) values (tenant);
+  perform windlass.read_history_again(tenant, null, null);
   return true;
 end
 $$;

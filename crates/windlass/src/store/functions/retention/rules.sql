@@ -43,8 +43,8 @@ as $$
    order by r.definition_key, r.status, r.tenant_id nulls first
 $$;
 
--- Sets or, with is_cleared, takes away a tenant's own rule; answers whether there was one to take. keep null is for ever. A mark that a rule has passed must
--- not hide what the new rule means, so the tenant's history is read once more (see begin_anew).
+-- Sets or, with is_cleared, takes away a tenant's own rule; answers whether there was one to take. keep null is forever. A mark that a rule has passed must
+-- not hide what the new rule means, so the tenant's history is read again (see begin_anew), unless the rule is as it was.
 create or replace function windlass.set_retention(tenant uuid, for_key text, for_status text, keep bigint, is_cleared boolean) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -69,9 +69,27 @@ begin
     end if;
   else
     insert into windlass.retention (tenant_id, definition_key, status, keep_seconds) values (tenant, for_key, for_status, keep)
-      on conflict (tenant_id, definition_key, status) do update set keep_seconds = excluded.keep_seconds, updated_at = now();
+      on conflict (tenant_id, definition_key, status) do update set keep_seconds = excluded.keep_seconds, updated_at = now()
+      where retention.keep_seconds is distinct from excluded.keep_seconds;
+    if not found then
+      return true;
+    end if;
   end if;
-  insert into windlass.prune_again (tenant_id, definition_key, status) values (tenant, nullif(for_key, '*'), for_status);
+  if for_status <> 'event' then -- events have no marks
+    perform windlass.read_history_again(tenant, nullif(for_key, '*'), for_status);
+  end if;
   return true;
+end
+$$;
+
+-- Asks retention to read a tenant's history again: the jobs of a definition and a status, null for all. A request that is there already begins
+-- again. It waits for a round of pruning that is working on that one, whose snapshot may be older than what the caller has changed.
+create or replace function windlass.read_history_again(tenant uuid, for_key text, for_status text) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  insert into windlass.prune_again (tenant_id, definition_key, status) values (tenant, for_key, for_status)
+    on conflict (tenant_id, definition_key, status) do update set begun_at = null;
 end
 $$;
