@@ -80,6 +80,41 @@ async fn the_limit_on_lanes_holds_while_many_make_them_at_once() {
     assert_eq!(count(&queue.client().await, &query).await, 20);
 }
 
+/// Below a tenth of the limit nobody waits, and no transaction sees the lanes of another that is open.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_open_transactions_make_few_lanes_each_that_the_others_do_not_see() {
+    const LIMIT: i32 = 100;
+    const FREE: usize = 3;
+    let queue = TestQueue::create().await;
+    let tenant = bounded(&queue, LIMIT, LIMIT).await;
+    let mut open = Vec::new();
+    for number in 0..15 {
+        let client = queue.client().await;
+        client.batch_execute("begin; set local lock_timeout = '20ms'").await.unwrap();
+        let mut made = 0;
+        for lane in 0..9 {
+            // A savepoint has a number of its own, and its lanes count for the transaction too.
+            client.batch_execute("savepoint made").await.unwrap();
+            let enqueue =
+                format!("select windlass.enqueue('a', tenant_id => '{tenant}', queue => 'q{number}.{lane}')");
+            match client.batch_execute(&enqueue).await {
+                Ok(()) => made += 1,
+                Err(error) => {
+                    assert_eq!(error.code().map(|code| code.code()), Some("55P03"), "{error}");
+                    client.batch_execute("rollback to made").await.unwrap();
+                }
+            }
+        }
+        assert_eq!(made, if number == 0 { 9 } else { FREE }, "transaction {number}");
+        open.push(client);
+    }
+    for client in &open {
+        client.batch_execute("commit").await.unwrap();
+    }
+    let query = format!("select count(*) from windlass.lane where tenant_id = '{tenant}'");
+    assert!(count(&open[0], &query).await <= i64::from(LIMIT));
+}
+
 /// It was quadratic: for each lane that exists, every lane with work was read once more.
 #[tokio::test]
 async fn looking_for_work_reads_each_lane_with_work_once_and_no_other() {

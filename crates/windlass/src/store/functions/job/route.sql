@@ -57,9 +57,9 @@ $$;
 -- are as many such lanes as definitions, and tenants do not make those.
 -- Index: lane's primary key, whose first column is the tenant; read only when a lane is made.
 -- From a tenth of the limit on, those who make lanes for one tenant wait for each other, so the limit is exceeded by no more than
--- what simultaneous transactions make below that tenth. Below it nobody waits: an open transaction must not hold up a tenant's
--- first use of another queue. A transaction with one snapshot throughout cannot tell where the tenant is now, so it always waits,
--- and fails (40001) if others passed here since.
+-- what simultaneous transactions make below that tenth. Below it a transaction makes three without waiting, which no other one sees until it
+-- commits: an open transaction must not hold up a tenant's first use of another queue. From the fourth on it waits as well. A transaction with
+-- one snapshot throughout cannot tell where the tenant is now, so it always waits, and fails (40001) if others passed here since.
 create or replace function windlass.hold_to_lanes(tenant uuid, new_queue text, field text) returns void
 language plpgsql
 as $$
@@ -70,7 +70,8 @@ declare
 begin
   select t.max_lanes, t.max_queue_names into most from windlass.tenants t where t.id = tenant;
   for look in 1..2 loop
-    select count(*) as lanes, count(distinct n.queue) as queues, coalesce(bool_or(n.queue = new_queue), false) as is_known
+    select count(*) as lanes, count(distinct n.queue) as queues, coalesce(bool_or(n.queue = new_queue), false) as is_known,
+           count(*) filter (where n.made_by = pg_current_xact_id()) as mine
       into has from windlass.lane n where n.tenant_id = tenant;
     if has.lanes >= most.max_lanes then
       raise exception 'the tenant uses % combinations of definition, queue and priority, and may use % (max_lanes)', has.lanes, most.max_lanes
@@ -79,7 +80,7 @@ begin
       raise exception 'the tenant uses % queue names, and may use % (max_queue_names)', has.queues, most.max_queue_names
         using errcode = 'WL014', column = field, detail = most.max_queue_names::text;
     end if;
-    exit when look = 2 or (has.lanes < most.max_lanes / 10 and has.queues < most.max_queue_names / 10
+    exit when look = 2 or (has.lanes < most.max_lanes / 10 and has.queues < most.max_queue_names / 10 and has.mine < 3
                            and current_setting('transaction_isolation') = 'read committed');
     perform windlass.take_turn(tenant, 'lanes');
   end loop;
