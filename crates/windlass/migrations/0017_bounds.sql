@@ -1,4 +1,4 @@
--- More bounds on what one tenant can make every other one pay for.
+-- More bounds on what one tenant can make every other one pay for, and what lets a tenant get below them again.
 set local role windlass_owner;
 
 -- One row for each request to read history again, however often it is made: every row is compared with every rule.
@@ -7,6 +7,21 @@ delete from windlass.prune_again a using windlass.prune_again b
    and a.definition_key is not distinct from b.definition_key and a.status is not distinct from b.status;
 create unique index prune_again_once on windlass.prune_again (tenant_id, definition_key, status) nulls not distinct;
 
--- made_by: the transaction that made the lane; see hold_to_lanes.
-alter table windlass.lane add column made_by xid8;
+-- made_by: the transaction that made the lane; see hold_to_lanes. The others belong to retire_lanes: since when the lane has had no job, and
+-- how many jobs had been purged from it then; since when it does not count for the tenant's limits; and the first transaction that cannot
+-- have used it since.
+alter table windlass.lane
+  add column made_by xid8,
+  add column idle_since timestamptz,
+  add column idle_purged bigint,
+  add column retired_at timestamptz,
+  add column barrier xid8;
 alter table windlass.lane alter column made_by set default pg_current_xact_id();
+
+-- The last lane that retire_lanes has come to.
+create table windlass.lane_mark (
+  is_only boolean primary key default true,
+  at_lane integer not null default 0,
+  constraint lane_mark_is_one_row check (is_only)
+) with (fillfactor = 20);
+insert into windlass.lane_mark default values;

@@ -12,8 +12,19 @@ use crate::error::Result;
 use crate::model::job::claimed::Fence;
 use crate::model::job::settle::Budget;
 
-pub(crate) const STATEMENTS: &[&Statement] =
-    &[&PROMOTE, &LOST, &REAP, &EXPIRE, &UNBLOCK, &FOLD, &PARTITIONS, &SUMMARIZE, &PRUNE, &PRUNE_EVENTS];
+pub(crate) const STATEMENTS: &[&Statement] = &[
+    &PROMOTE,
+    &LOST,
+    &REAP,
+    &EXPIRE,
+    &UNBLOCK,
+    &FOLD,
+    &PARTITIONS,
+    &SUMMARIZE,
+    &PRUNE,
+    &PRUNE_EVENTS,
+    &RETIRE_LANES,
+];
 
 static PROMOTE: Statement = Statement {
     text: "select promoted, has_more, next_due_ms from windlass.promote($1)",
@@ -103,6 +114,7 @@ static FOLD: Statement = Statement { text: "select windlass.fold_tallies($1)", t
 static SUMMARIZE: Statement = Statement { text: "select windlass.summarize_times()", types: &[] };
 static PRUNE: Statement = Statement { text: "select windlass.prune($1)", types: &[Type::INT4] };
 static PRUNE_EVENTS: Statement = Statement { text: "select windlass.prune_events($1)", types: &[Type::INT4] };
+static RETIRE_LANES: Statement = Statement { text: "select windlass.retire_lanes($1)", types: &[Type::INT4] };
 static PARTITIONS: Statement = Statement {
     text: "select made, dropped, is_unfinished from windlass.maintain_partitions($1)",
     types: &[Type::INT4],
@@ -134,6 +146,11 @@ pub(crate) async fn prune(db: &Database, most: i32) -> Result<i32> {
 
 pub(crate) async fn prune_events(db: &Database, most: i32) -> Result<i32> {
     Ok(db.query_one(&PRUNE_EVENTS, &[&most]).await?.get(0))
+}
+
+/// How many lanes were retired or deleted.
+pub(crate) async fn retire_lanes(db: &Database, most: i32) -> Result<i32> {
+    Ok(db.query_one(&RETIRE_LANES, &[&most]).await?.get(0))
 }
 
 /// How many were made or dropped, and whether there is a further step to do soon.

@@ -128,6 +128,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/keeper/prune_jobs.sql"),
     include_str!("functions/keeper/prune_marks.sql"),
     include_str!("functions/keeper/reap.sql"),
+    include_str!("functions/keeper/retire_lanes.sql"),
     include_str!("functions/keeper/turns.sql"),
     include_str!("functions/keeper/unblock_all.sql"),
     include_str!("functions/trouble/list.sql"),

@@ -47,10 +47,11 @@ const GROUPS: [&str; 7] = [
 ];
 
 /// Tables that hold no tenant's rows, each by decision.
-const NOBODYS: [&str; 9] = [
+const NOBODYS: [&str; 10] = [
     "installed_functions",
     "job_definitions",
     "keeper_mark",
+    "lane_mark",
     "leader",
     "migration",
     "prune_mark",

@@ -1,5 +1,7 @@
 //! A tenant cannot make lanes without end: what it chooses per job is bounded, and what is there costs others little.
 
+mod retire;
+
 use tokio::task::JoinSet;
 use uuid::Uuid;
 use windlass::{Definition, Error, NewJob};

@@ -37,6 +37,7 @@ begin
   if found then
     raise exception 'lane % is not one of the tenant''s', refused using errcode = 'WL007', column = 'lane';
   end if;
+  perform windlass.use_lane_again(l.tenant_id, l.id, l.queue) from windlass.lane l where l.id = any (lanes) and l.retired_at is not null;
   select n.most into refused from unnest(attempts) n (most) where n.most is null or n.most not between 1 and 1000 limit 1;
   if found then
     raise exception 'max_attempts must be from 1 to 1000, not %', refused using errcode = 'WL007', column = 'max_attempts';
