@@ -41,3 +41,29 @@ async fn no_function_acts_for_the_installation_while_a_tenant_is_in_force() {
     }
     assert!(answered.is_empty(), "{answered:#?}");
 }
+
+/// Workers are the installation's, except the pull workers of a tenant, whose names end with its id.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_of_a_tenant_drains_only_the_tenants_own_pull_workers() {
+    let queue = TestQueue::create().await;
+    let admin = queue.client().await;
+    let (own, other) = (queue.tenant("own").await, queue.tenant("other").await);
+    let (mine, theirs) = (format!("a@{own}"), format!("a@{other}"));
+    let register = "insert into windlass.job_workers (worker_id, hostname, version, queues, definition_keys, lease_seconds, lease_expires_at)
+        select w, 'h', '1', '{}', '{}', 60, now() + interval '1 hour' from unnest($1::text[]) w";
+    admin.execute(register, &[&vec!["ours", &mine, &theirs]]).await.unwrap();
+    for group in ["windlass_server", "windlass_admin", "windlass_operator"] {
+        let role = Login::create(&queue, group).await;
+        let client = role.client().await;
+        for (worker, said) in [("ours", "WL003"), (&theirs, "WL003"), ("nobody", "WL003"), (&mine, "answers")]
+        {
+            let call = format!("windlass.set_quiet('{worker}', true)");
+            let (found, _) = outcome(&client, &own.to_string(), &call, "rollback").await;
+            assert_eq!(found, said, "{group} for {worker}");
+            let (found, _) = outcome(&client, "", &call, "rollback").await;
+            assert_eq!(found, "answers", "{group} for {worker} with no tenant in force");
+        }
+        drop(client);
+        role.drop().await;
+    }
+}
