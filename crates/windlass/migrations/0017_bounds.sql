@@ -7,6 +7,9 @@ delete from windlass.prune_again a using windlass.prune_again b
    and a.definition_key is not distinct from b.definition_key and a.status is not distinct from b.status;
 create unique index prune_again_once on windlass.prune_again (tenant_id, definition_key, status) nulls not distinct;
 
+-- Events that could not be dispatched, for those who are shown them.
+create index event_pending_with_problem on windlass.event_pending (tenant_id) where problem is not null;
+
 -- made_by: the transaction that made the lane; see hold_to_lanes. The others belong to retire_lanes: since when the lane has had no job, and
 -- how many jobs had been purged from it then; since when it does not count for the tenant's limits; and the first transaction that cannot
 -- have used it since.

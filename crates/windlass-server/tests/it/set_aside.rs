@@ -3,7 +3,8 @@
 use reqwest::Method;
 use serde_json::json;
 use windlass::admin::INSTALLATION;
-use windlass::keeper::Duty;
+use windlass::events::NewEvent;
+use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass::{DEFAULT_TENANT, Definition};
 
 use crate::support::TestServer;
@@ -52,4 +53,19 @@ async fn the_overview_shows_what_any_duty_sets_aside() {
         assert!(shown.contains(&subject) && shown.contains(&reason), "{duty}: {shown}");
         client.batch_execute("delete from windlass.trouble").await.unwrap();
     }
+}
+
+/// Written past our checks, as a restore or a hand may do it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_overview_shows_an_event_that_cannot_be_dispatched() {
+    let server = TestServer::start().await;
+    let client = server.queue.client().await;
+    let bad = server.queue.emit(&NewEvent::new("some.thing").tenant(DEFAULT_TENANT)).await.unwrap().id;
+    let spoil = "update windlass.event set payload = '{\"n\": 1e400}' where id = $1";
+    client.execute(spoil, &[&bad]).await.unwrap();
+    let keeper = Keeper::new(server.queue.queue().clone(), KeeperSettings::default());
+    keeper.run_once(Duty::Dispatch).await.unwrap();
+    let page = server.admin.get("/ui/overview").await;
+    let shown = page.expect_text(200);
+    assert!(shown.contains(&bad.to_string()) && shown.contains("cannot be dispatched"), "{shown}");
 }

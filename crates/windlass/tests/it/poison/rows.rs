@@ -64,7 +64,8 @@ pub(super) async fn schedule(queue: &TestQueue) {
     other.batch_execute("rollback").await.unwrap();
 }
 
-/// A trigger whose conditions cannot be read, beside one that can; an event that is huge, one that is gone, and one that somebody else holds.
+/// A trigger whose conditions cannot be read, beside one that can; an event that is huge, one that cannot be read, one that is gone, and one
+/// that somebody else holds.
 pub(super) async fn dispatch(queue: &TestQueue) {
     define(queue).await;
     let client = queue.client().await;
@@ -75,9 +76,12 @@ pub(super) async fn dispatch(queue: &TestQueue) {
     let spoil = r#"update windlass.job_triggers set conditions = '{"a": {"like": 5}}' where id = $1"#;
     client.execute(spoil, &[&odd.id]).await.unwrap();
     let emit = async || queue.emit(&NewEvent::new("a.b").payload(&json!({"a": 1}))).await.unwrap().id;
-    let (huge, gone, held, id) = (emit().await, emit().await, emit().await, emit().await);
+    let (huge, unreadable, gone) = (emit().await, emit().await, emit().await);
+    let (held, id) = (emit().await, emit().await);
     let spoil = "update windlass.event set payload = jsonb_build_object('a', 1, 'text', repeat('x', 20000000)) where id = $1";
     client.execute(spoil, &[&huge]).await.unwrap();
+    let spoil = "update windlass.event set payload = '{\"n\": 1e400}' where id = $1";
+    client.execute(spoil, &[&unreadable]).await.unwrap();
     client.execute("delete from windlass.event where id = $1", &[&gone]).await.unwrap();
     let other = queue.client().await;
     let hold = format!("begin; select from windlass.event_pending where event_id = '{held}' for update");
@@ -98,6 +102,18 @@ pub(super) async fn dispatch(queue: &TestQueue) {
     assert_eq!(outcomes(&dispatched)[of(good.id)], ("fired", None));
     assert_eq!(outcomes(&dispatched)[of(odd.id)].0, "failed");
     assert_shown(queue, &odd.id.to_string(), "conditions").await;
+    assert_shown(queue, &unreadable.to_string(), "cannot be dispatched").await;
+    // Fixed, it is dispatched and not shown any more.
+    let fix = "with fixed as (update windlass.event set payload = '{}' where id = $1)
+        update windlass.event_pending set retry_at = clock_timestamp() where event_id = $1";
+    client.execute(fix, &[&unreadable]).await.unwrap();
+    eventually("it is dispatched", async || {
+        keeper(queue).run_once(Duty::Dispatch).await.unwrap();
+        !event(queue, unreadable).await.is_pending
+    })
+    .await;
+    let shown = set_aside(queue).await;
+    assert!(!shown.iter().any(|found| found.contains(&unreadable.to_string())), "{shown:#?}");
 }
 
 /// Differences that no total can hold, of a lane that is not there, and some that somebody else holds.
@@ -244,8 +260,9 @@ pub(super) async fn purge_tenants(queue: &TestQueue) {
     client.execute(spoil, &[&huge]).await.unwrap();
     let hold = "select windlass.place_hold($1, null, null, null, 'law', 'tester')";
     client.execute(hold, &[&held]).await.unwrap();
-    // Marked before the lock is taken: a deletion waits for every transaction that is older than its mark.
-    let delete = "update windlass.tenants set status = 'deleting', purge_barrier = pg_current_xact_id(), updated_at = now() - case slug when 'held' then interval '1 h' else '0' end
+    // As if a keeper had visited them: what is opened after that keeps none of them.
+    let delete = "update windlass.tenants set status = 'deleting', purge_barrier = pg_snapshot_xmax(pg_current_snapshot()),
+          updated_at = now() - case slug when 'held' then interval '1 h' else '0' end
         where slug in ('held', 'good', 'locked', 'huge')";
     client.execute(delete, &[]).await.unwrap();
     let other = queue.client().await;

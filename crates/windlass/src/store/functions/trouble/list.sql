@@ -1,6 +1,7 @@
 -- Everything that a keeper set aside or passes over, with the reason: what its duties noted, and what is stored but cannot be used.
 -- The second kind is found by looking, so it needs no note and is gone as soon as it is mended. A note counts for a day after it was
--- last seen, and one about a trigger until that is changed. Of the tenant in force, or of all.
+-- last seen, and one about a trigger until that is changed. Of events that wait in the outbox with a problem, a thousand at most, as of
+-- notes. Of the tenant in force, or of all.
 create or replace function windlass.troubles()
 returns table (duty text, tenant_id uuid, subject text, reason text, since timestamptz, times integer)
 language sql stable security definer
@@ -11,6 +12,12 @@ as $$
      and t.seen_at > clock_timestamp() - interval '1 day'
      and (t.duty <> 'dispatch' or exists (select from windlass.job_triggers g
            where g.tenant_id = t.tenant_id and g.id::text = t.subject and g.deleted_at is null and g.updated_at <= t.seen_at))
+  union all
+  select e.* from (
+    select 'dispatch', p.tenant_id, p.event_id::text, 'the event cannot be dispatched: ' || p.problem, v.emitted_at, 1
+      from windlass.event_pending p left join windlass.event v on v.tenant_id = p.tenant_id and v.id = p.event_id
+     where p.problem is not null and (windlass.current_tenant() is null or p.tenant_id = windlass.current_tenant())
+     limit 1000) e
   union all
   select 'definition', '00000000-0000-0000-0000-000000000000', d.key, p.field || ' ' || p.problem, d.updated_at, 1
     from windlass.job_definitions d cross join lateral windlass.definition_problem(to_jsonb(d)) p
