@@ -89,7 +89,7 @@ impl Pull {
     /// Starts the service on a queue: one dispatcher, one LISTEN connection and a few more, however many workers wait.
     pub async fn start(queue: &Queue) -> Result<Self> {
         let settings = queue.settings().clone();
-        let database = Database::new(&settings.config, settings.connections, settings.prepared)?.shared();
+        let database = Database::for_engine(&settings, settings.connections, dispatch::PATIENCE)?.shared();
         let (waiters, arriving) = mpsc::unbounded_channel();
         let (wakes, heard) = broadcast::channel(4096);
         let definitions = Arc::new(Definitions::default());

@@ -35,7 +35,7 @@ const TOUCH: Duration = Duration::from_secs(5);
 const PRESENT_AGAIN: Duration = Duration::from_secs(25);
 const LEASE_SECONDS: i32 = 30;
 /// A statement that is not answered within this time is given up.
-const PATIENCE: Duration = Duration::from_secs(15);
+pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(super) struct Dispatcher {
     database: Database,

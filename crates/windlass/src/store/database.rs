@@ -55,6 +55,9 @@ pub struct Settings {
 /// How long one statement of a caller may take, if nobody said.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// The least and the most time for which the server works on one statement of a worker's own.
+const ENGINE_LIMITS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(86_400));
+
 impl Settings {
     /// A `postgresql://` URL or a key=value string; several hosts may be named, and the writable one is used.
     pub fn new(url: &str) -> Result<Self> {
@@ -139,8 +142,10 @@ pub(crate) struct Database {
     statement_timeout: Duration,
     /// Who holds a connection, where nobody may hold two.
     holders: Option<Holders>,
-    /// How long the server works on one statement of the engine's own, if there is a limit.
+    /// How long the server works on one statement of the engine's own, if there is a limit that is set for each of them.
     limit: Option<Duration>,
+    /// The same where a limit is set once for a connection: what to set for each statement behind a pooler, where that would be lost.
+    pooled_limit: Option<Duration>,
     is_plain: bool,
     pub(super) shares: Option<Shares>,
     /// Whose share the statements below count for.
@@ -175,12 +180,28 @@ impl Database {
             statement_timeout,
             holders: None,
             limit: None,
+            pooled_limit: None,
             is_plain,
             shares: None,
             tenant: None,
             is_application: false,
             acts_as: ActsAs::default(),
         })
+    }
+
+    /// For claims, heartbeats and endings: the server gives up each of their statements after a time that is longer than their sender's
+    /// patience, which asks it to stop before that. The limit is an option of the connection and costs nothing per statement. A pooler does
+    /// not keep those, so behind one it is sent along with each statement.
+    pub(crate) fn for_engine(settings: &Settings, connections: usize, patience: Duration) -> Result<Self> {
+        let limit = patience.saturating_mul(2).clamp(ENGINE_LIMITS.0, ENGINE_LIMITS.1);
+        let mut config = settings.config.clone();
+        if settings.prepared {
+            let given = config.get_options().unwrap_or_default();
+            config.options(format!("-c statement_timeout={} {given}", limit.as_millis()));
+        }
+        let mut database = Self::new(&config, connections, settings.prepared)?;
+        database.pooled_limit = Some(limit);
+        Ok(database)
     }
 
     /// For the statements of callers.
@@ -230,6 +251,7 @@ impl Database {
             has_unusual_defaults: self.has_unusual_defaults.load(Ordering::Relaxed),
             is_open: false,
             patience: None,
+            pooled_limit: self.pooled_limit,
             is_plain: self.is_plain,
             is_silent: AtomicBool::new(false),
             is_asking: AtomicBool::new(false),
@@ -285,6 +307,7 @@ pub(crate) struct Session {
     is_open: bool,
     /// How long a statement may go unanswered, if not for ever.
     patience: Option<Duration>,
+    pooled_limit: Option<Duration>,
     is_plain: bool,
     is_silent: AtomicBool,
     /// A statement was sent and its answer has not been taken.

@@ -108,8 +108,8 @@ impl LeaseThread {
     }
 
     async fn keep(self) -> Result<()> {
-        let database = Database::new(&self.settings.config, 1, self.settings.prepared)?;
         let length = Duration::from_secs(self.me.lease_seconds.unsigned_abs().into());
+        let database = Database::for_engine(&self.settings, 1, length)?;
         let margin = margin(length);
         let mut granted_at = *self.lease.granted.borrow();
         let mut next_beat = granted_at + self.interval;

@@ -253,7 +253,7 @@ impl WorkerBuilder {
         let give_up = CancellationToken::new();
         // A pool of its own, so that an application that uses up the queue's cannot keep a worker from its work.
         // One connection each for the feed, the settler, the endings that it set aside, and everybody else.
-        let database = Database::new(&settings.config, 4, settings.prepared)?;
+        let database = Database::for_engine(&settings, 4, self.lease)?;
         let logs = Arc::new(LogSink::new(database.clone()));
         let progress = Arc::new(ProgressSink::new(database.clone()));
         let shared = Arc::new(Shared {

@@ -3,6 +3,7 @@
 //!
 //! Nothing here is timed. A statement that waits for the open transaction would wait for ever, and the limit names it.
 
+mod limits;
 mod worker;
 mod world;
 

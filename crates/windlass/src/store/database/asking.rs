@@ -7,6 +7,7 @@ use futures_util::StreamExt as _;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, RowStream};
 
+use super::transaction::begin_within;
 use super::{CONFLICT_TRIES, Session, Statement, conflict_pause};
 use crate::error::{Error, Result};
 use crate::store::isolation;
@@ -92,8 +93,10 @@ impl Session {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Rows> {
-        if self.has_unusual_defaults && !self.is_open {
-            return self.exchange(isolation::BEGIN, bytes, statement, params).await;
+        let limit = self.pooled_limit.filter(|_| !self.is_direct());
+        if !self.is_open && (self.has_unusual_defaults || limit.is_some()) {
+            let begin = limit.map_or_else(|| isolation::BEGIN.to_owned(), begin_within);
+            return self.exchange(&begin, bytes, statement, params).await;
         }
         let answer = if self.prepared.load(Ordering::Relaxed) {
             let prepared = self.object().prepare_typed_cached(statement.text, statement.types).await?;

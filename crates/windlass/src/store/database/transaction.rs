@@ -16,6 +16,11 @@ use crate::telemetry;
 /// How long we wait beyond the server's own limit, and for a request to stop to arrive.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// Begins a transaction whose statements the server gives up after this time.
+pub(super) fn begin_within(limit: Duration) -> String {
+    format!("{}; set local statement_timeout = {}", isolation::BEGIN, limit.as_millis())
+}
+
 impl Session {
     /// A transaction of one statement.
     pub(crate) async fn transact(
@@ -68,6 +73,7 @@ impl Session {
         Ok(rows)
     }
 
+    /// The same without a name, which a pooler would lose.
     async fn exchange_unnamed(
         &self,
         begin: &str,
@@ -76,27 +82,29 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Rows> {
         let client = self.client();
-        let answer = async {
-            client.batch_execute(begin).await?;
-            let typed = params.iter().copied().zip(statement.types.iter().cloned());
-            take(client.query_typed_raw(statement.text, typed).await?, bytes).await
-        }
-        .await;
-        client.batch_execute(if answer.is_ok() { "commit" } else { "rollback" }).await?;
-        answer
+        let typed: Vec<_> = params.iter().copied().zip(statement.types.iter().cloned()).collect();
+        let (begun, answer, committed) = tokio::join!(
+            client.batch_execute(begin),
+            async { take(client.query_typed_raw(statement.text, typed).await?, bytes).await },
+            client.batch_execute("commit"),
+        );
+        begun?;
+        let rows = answer?;
+        committed?;
+        Ok(rows)
     }
 
     /// One statement in a transaction of its own, which the server gives up after this time. The limit is set for that transaction
     /// alone, so it also holds behind a pooler and is not left on the connection. (As a function's own setting it would do nothing:
-    /// the server starts the clock before the function begins.) It costs two short statements, sent together with this one. Claims,
-    /// heartbeats and endings do without: what they do is bounded by what they are asked for.
+    /// the server starts the clock before the function begins.) It costs two short statements, sent together with this one. For claims,
+    /// heartbeats and endings that is too much: their limit is one of the connection (see `Database::for_engine`).
     pub(crate) async fn query_within(
         &mut self,
         limit: Duration,
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>> {
-        let begin = format!("{}; set local statement_timeout = {}", isolation::BEGIN, limit.as_millis());
+        let begin = begin_within(limit);
         let mut tries = 0;
         loop {
             let started = Instant::now();
