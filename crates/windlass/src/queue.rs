@@ -124,9 +124,13 @@ impl Queue {
     /// The same for an operator, whose login needs the role `windlass_operator`. All that is done through [`Self::act`] and
     /// [`Self::look`] is done in that role.
     pub async fn connect_as_operator(settings: Settings) -> Result<Self> {
-        let mut queue = Self::connect_as(settings, &["windlass_operator"]).await?;
-        queue.database = queue.database.acting_as(ActsAs::Operator);
-        Ok(queue)
+        Ok(Self::connect_as(settings, &["windlass_operator"]).await?.for_an_operator())
+    }
+
+    /// The same queue, whose callers' transactions are an operator's.
+    pub(crate) fn for_an_operator(mut self) -> Self {
+        self.database = self.database.acting_as(ActsAs::Operator);
+        self
     }
 
     /// Refuses a login that lacks one of these roles.

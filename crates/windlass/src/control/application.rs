@@ -133,13 +133,18 @@ impl Queue {
 
     /// The login of the connection, as the database knows it.
     pub async fn login(&self) -> Result<String> {
-        store::access::login(self.database()).await
+        Ok(store::access::login(self.database()).await?.0)
     }
 
-    /// For an application that names nobody: the login acts.
+    /// For an application that names nobody: the login acts, as an operator if it is one, otherwise as a server.
     pub(in crate::control) async fn acting_as_login(&self, reach: Reach) -> Result<Acting> {
-        let name = format!("login:{}", self.login().await?);
-        self.act(reach, &Actor { name, role: APPLICATION.to_owned(), ..Actor::default() }).await
+        let (login, is_operator) = store::access::login(self.database()).await?;
+        let actor =
+            Actor { name: format!("login:{login}"), role: APPLICATION.to_owned(), ..Actor::default() };
+        if is_operator {
+            return self.clone().for_an_operator().act(reach, &actor).await;
+        }
+        self.act(reach, &actor).await
     }
 }
 

@@ -22,11 +22,16 @@ pub(crate) async fn require(db: &Database, roles: &[&str]) -> Result<()> {
     Err(Error::MissingRole { denied, roles: missing.join(", ") })
 }
 
-static LOGIN: Statement = Statement { text: "select session_user::text", types: &[] };
+static LOGIN: Statement = Statement {
+    text: "select session_user::text, pg_catalog.pg_has_role(session_user, 'windlass_operator', 'member')",
+    types: &[],
+};
 
-/// The login of the connection, as the database knows it: a role that was taken later does not change it.
-pub(crate) async fn login(db: &Database) -> Result<String> {
-    Ok(db.query_one(&LOGIN, &[]).await?.get(0))
+/// The login of the connection, as the database knows it: a role that was taken later does not change it. And whether it is an
+/// operator's.
+pub(crate) async fn login(db: &Database) -> Result<(String, bool)> {
+    let row = db.query_one(&LOGIN, &[]).await?;
+    Ok((row.get(0), row.get(1)))
 }
 
 /// The roles that may call a function, as the grants say; those that no login is given are left out.

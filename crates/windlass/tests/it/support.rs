@@ -172,12 +172,21 @@ pub(crate) async fn count(client: &Client, query: &str) -> i64 {
 
 /// Every row of every table of the queue, as text: what must not change is compared with it.
 pub(crate) async fn everything(client: &Client) -> String {
+    everything_but(client, &["gate"]).await // rows to lock, which stay
+}
+
+/// The same without the audit trail, which says what was deleted.
+pub(crate) async fn everything_unaudited(client: &Client) -> String {
+    everything_but(client, &["gate", "audit"]).await
+}
+
+async fn everything_but(client: &Client, left_out: &[&str]) -> String {
     let names = "select c.oid::regclass::text from pg_class c
         where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
-          and c.relname <> 'gate' -- rows to lock, which stay
+          and c.relname <> all ($1)
         order by 1";
     let mut all = String::new();
-    for name in client.query(names, &[]).await.unwrap() {
+    for name in client.query(names, &[&left_out]).await.unwrap() {
         let name: String = name.get(0);
         let rows = format!("select coalesce(string_agg(t::text, E'\\n' order by t::text), '') from {name} t");
         let rows: String = client.query_one(&rows, &[]).await.unwrap().get(0);

@@ -120,13 +120,13 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             name
         }
         Action::RetentionSet => {
-            let key = new_name();
+            let (_, key) = world.definition().await;
             let body = json!({"definition_key": key, "status": "failed", "keep_seconds": 60});
             post("/api/v1/retention/rules", body).await;
             key
         }
         Action::RetentionClear => {
-            let key = new_name();
+            let (_, key) = world.definition().await;
             let failed = windlass::job::State::Failed;
             queue.keep(DEFAULT_TENANT, Some(&key), failed, None, "fixture").await.unwrap();
             delete(&format!("/api/v1/retention/rules?definition_key={key}&status=failed")).await;

@@ -5,20 +5,16 @@ use windlass::admin::Action;
 use windlass::retention::HoldOn;
 
 use super::world::{World, id_of, new_name};
-use crate::cli::run;
+use crate::cli::{Ran, windlass};
 
 /// Performs the action; returns the target that its row must have. None: no command does it. `to` names the server or the database.
 pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Option<String> {
     // Marks, runs the command and returns what it printed.
     let does = async |words: &[&str]| {
         world.mark().await;
-        let words: Vec<&str> = words
-            .iter()
-            .copied()
-            .chain(to.iter().map(String::as_str))
-            .chain(["--tenant", "default"])
-            .collect();
-        run(&words).await.expect(0)
+        let mut command = windlass(words);
+        command.args(to).env("WINDLASS_TENANT", "default");
+        Ran::of(command.output().await.unwrap()).expect(0)
     };
     let queue = &world.server.queue;
     Some(match action {
@@ -73,12 +69,12 @@ pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Opt
             name
         }
         Action::RetentionSet => {
-            let key = new_name();
+            let (_, key) = world.definition().await;
             does(&["retention", "set", "failed", "7d", "--definition", &key]).await;
             key
         }
         Action::RetentionClear => {
-            let key = new_name();
+            let (_, key) = world.definition().await;
             let failed = windlass::job::State::Failed;
             queue.keep(DEFAULT_TENANT, Some(&key), failed, None, "fixture").await.unwrap();
             does(&["retention", "clear", "failed", "--definition", &key]).await;

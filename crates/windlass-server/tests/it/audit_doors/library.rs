@@ -107,13 +107,13 @@ pub(super) async fn perform(world: &World, action: Action) -> Option<String> {
             name
         }
         Action::RetentionSet => {
-            let key = new_name();
+            let (_, key) = world.definition().await;
             world.mark().await;
             queue.keep(tenant, Some(&key), State::Failed, None, "tester").await.unwrap();
             key
         }
         Action::RetentionClear => {
-            let key = new_name();
+            let (_, key) = world.definition().await;
             queue.keep(tenant, Some(&key), State::Failed, None, "fixture").await.unwrap();
             let acting = begun(world, Reach::Tenant(tenant)).await;
             acting.forget_rule(Some(&key), "failed").await.unwrap();
