@@ -156,7 +156,7 @@ async fn the_documented_sql_functions_have_these_arguments() {
 async fn the_documented_functions_are_those_that_applications_may_call() {
     let queue = TestQueue::create().await;
     let query = "select p.proname::text, pg_get_function_identity_arguments(p.oid),
-            (select string_agg(r, ', ' order by r) from unnest(array['admin', 'app', 'keeper', 'reader', 'server', 'worker']) r
+            (select string_agg(r, ', ' order by r) from unnest(array['admin', 'app', 'keeper', 'operator', 'reader', 'server', 'worker']) r
               where has_function_privilege('windlass_' || r, p.oid, 'execute'))
         from pg_proc p
        where p.pronamespace = 'windlass'::regnamespace

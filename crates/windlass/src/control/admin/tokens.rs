@@ -20,7 +20,7 @@ impl Queue {
 
 #[doc(hidden)]
 impl Acting {
-    /// Makes a token for a tenant, or for the installation ([`crate::INSTALLATION`]).
+    /// Makes a token for a tenant, or for the installation ([`INSTALLATION`](crate::admin::INSTALLATION)).
     pub async fn create_token(&self, tenant: Uuid, token: &NewToken, hash: &[u8]) -> Result<Token> {
         let made = store::token::create(&self.session, tenant, token, hash).await?;
         self.record(Act::new(Action::TokenCreate, &made.id).after(&made)).await?;
