@@ -22,7 +22,8 @@ use windlass_server::http::table;
 use world::{Row, World};
 
 /// Ways to act.
-const DOORS: [&str; 5] = ["API", "form", "command with a server", "command with a database", "library"];
+const ENTRY_POINTS: [&str; 5] =
+    ["API", "form", "command with a server", "command with a database", "library"];
 
 /// Routes that change something without an action of their own, or that repeat another route's.
 const NOT_PERFORMED: [&str; 7] = [
@@ -38,8 +39,8 @@ const NOT_PERFORMED: [&str; 7] = [
     "/ui/dead-letters",
 ];
 
-async fn perform(world: &World, door: &str, action: Action) -> Option<String> {
-    match door {
+async fn perform(world: &World, entry: &str, action: Action) -> Option<String> {
+    match entry {
         "API" => api::perform(world, action).await,
         "form" => web::perform(world, action).await,
         "command with a server" => cli::perform(world, &world.to_server(), action).await,
@@ -54,21 +55,21 @@ async fn every_entry_point_records_an_action_the_same_way() {
     let mut wrong = Vec::new();
     for action in Action::ALL.iter().copied().filter(|action| !action.is_only_denied()) {
         let mut first: Option<(&str, Shape)> = None;
-        for door in DOORS {
-            let Some(target) = perform(&world, door, action).await else { continue };
+        for entry in ENTRY_POINTS {
+            let Some(target) = perform(&world, entry, action).await else { continue };
             let rows = world.rows().await;
             let [row] = &rows[..] else {
-                wrong.push(format!("{action} by {door}: {} rows: {rows:?}", rows.len()));
+                wrong.push(format!("{action} by {entry}: {} rows: {rows:?}", rows.len()));
                 continue;
             };
             if (row.action.as_str(), &row.target) != (action.as_str(), &target) {
-                wrong.push(format!("{action} of {target} by {door} is recorded as {row:?}"));
+                wrong.push(format!("{action} of {target} by {entry} is recorded as {row:?}"));
             }
             let shape = Shape::of(row);
             match &first {
-                None => first = Some((door, shape)),
+                None => first = Some((entry, shape)),
                 Some((other, expected)) if *expected != shape => {
-                    wrong.push(format!("{action}: {door} {shape:?}, but {other} {expected:?}"));
+                    wrong.push(format!("{action}: {entry} {shape:?}, but {other} {expected:?}"));
                 }
                 Some(_) => {}
             }

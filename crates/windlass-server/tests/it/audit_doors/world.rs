@@ -135,7 +135,9 @@ impl World {
     }
 
     pub(super) fn actor() -> Actor {
-        Actor { name: "tester".to_owned(), role: "application".to_owned(), ..Actor::default() }
+        let mut actor = Actor::new("tester");
+        actor.role = "application".to_owned();
+        actor
     }
 
     pub(super) async fn acting(&self, reach: Reach) -> windlass::admin::Acting {

@@ -2,7 +2,8 @@
 
 use tokio_postgres::Client;
 use uuid::Uuid;
-use windlass::{Duty, NewJob};
+use windlass::NewJob;
+use windlass::keeper::Duty;
 use windlass_testing::{Login, TestQueue, eventually};
 
 use super::{bounded, refused_for};
@@ -112,7 +113,7 @@ async fn a_retired_lane_is_deleted_after_a_week_and_its_jobs_stay_counted() {
     let world = World::create().await;
     let enqueued = async || {
         let counts = world.queue.counts(Some(world.tenant)).await.unwrap();
-        counts.iter().map(windlass::Counts::enqueued).sum::<i64>()
+        counts.iter().map(windlass::job::Counts::enqueued).sum::<i64>()
     };
     world.retire().await;
     world.visit().await;

@@ -71,7 +71,8 @@ pub(super) async fn dispatch(queue: &TestQueue) {
     let client = queue.client().await;
     let odd = create(queue, &NewTrigger::event("odd", "a.b", "held")).await;
     // All events render the same payload, and each must fire.
-    let good = NewTrigger { dedupe_window_seconds: 0, ..NewTrigger::event("good", "a.*", "held") };
+    let mut good = NewTrigger::event("good", "a.*", "held");
+    good.dedupe_window_seconds = 0;
     let good = create(queue, &good).await;
     let spoil = r#"update windlass.job_triggers set conditions = '{"a": {"like": 5}}' where id = $1"#;
     client.execute(spoil, &[&odd.id]).await.unwrap();

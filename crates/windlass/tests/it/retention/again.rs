@@ -2,7 +2,9 @@
 
 use tokio::task::JoinSet;
 use uuid::Uuid;
-use windlass::{DEFAULT_TENANT, Definition, Error, HoldOn, Queue, State};
+use windlass::job::State;
+use windlass::retention::HoldOn;
+use windlass::{DEFAULT_TENANT, Definition, Error, Queue};
 use windlass_testing::{TestQueue, until_somebody_waits};
 
 use super::{DAY, ended, prune, statuses};
@@ -66,7 +68,7 @@ async fn an_open_change_of_a_rule_stops_nobodys_retention() {
     let open = queue.client().await;
     let change = format!("begin; select windlass.set_retention('{loud}', 'held', 'succeeded', 86400, false)");
     open.batch_execute(&change).await.unwrap();
-    keeper(&queue).run_once(windlass::Duty::Prune).await.unwrap();
+    keeper(&queue).run_once(windlass::keeper::Duty::Prune).await.unwrap();
     assert_eq!(statuses(&hand, &[job]).await, ["missing"]);
     open.batch_execute("commit").await.unwrap();
     prune(&queue).await;

@@ -1,4 +1,4 @@
--- Runs a finished job once more for a caller, as retry_unaudited does, with a row of the audit trail in the same transaction.
+-- Runs a finished job again for a caller, as retry_unaudited does, with a row of the audit trail in the same transaction.
 -- What changed nothing leaves no row.
 create or replace function windlass.retry_as(
   tenant uuid, job uuid, by_actor text, by_role text, from_address text, request_id text, out answer text, out holder uuid)
@@ -38,7 +38,7 @@ begin
 end
 $$;
 
--- Runs many finished jobs of one tenant once more, in the order of their ids, and says of each what came of it. One row of the
+-- Runs many finished jobs of one tenant again, in the order of their ids, and says of each what came of it. One row of the
 -- audit trail has the filter and the jobs that were changed.
 create or replace function windlass.retry_many_as(
   tenant uuid, jobs uuid[], filter jsonb, by_actor text, by_role text, from_address text, request_id text)
