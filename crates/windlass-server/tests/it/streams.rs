@@ -26,8 +26,7 @@ async fn a_tenant_has_so_many_streams_and_another_has_its_own() {
     for path in kinds {
         let refused = other.get(path).await;
         let problem = refused.problem(429, "too-many-requests");
-        let detail = "a tenant can have at most 4 open streams; close another one";
-        assert_eq!(problem["detail"], detail, "{path}");
+        assert!(problem["detail"].as_str().unwrap().contains('4'), "{path} names the limit: {problem}");
         assert!(refused.header("retry-after").is_some());
     }
     let quiet = server.client(quiet, Role::Viewer).await;
