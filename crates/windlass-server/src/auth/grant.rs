@@ -1,7 +1,8 @@
 //! A caller cannot grant permissions it does not have. Everything that creates or changes a credential or a role checks this:
-//! tokens and their rotation, invitations, roles of members, password resets.
+//! tokens, their rotation and revocation, invitations, roles of members, password resets.
 
 use jiff::Timestamp;
+use windlass::Token;
 
 use super::caller::Caller;
 use super::role::{Permission, Role};
@@ -28,6 +29,15 @@ impl Caller {
                 Err(Problem::of(ProblemKind::Forbidden, detail))
             }
         }
+    }
+
+    /// Checks that the caller can revoke this token: only one that it could create.
+    pub(crate) fn check_revoke(&self, token: &Token) -> Result<(), Problem> {
+        let role: Role = token.role.parse().map_err(|()| Problem::not_found("token"))?;
+        self.check_grant(role, token.scopes.as_deref()).map_err(|_| {
+            let detail = "you cannot revoke a token with more permissions than your own";
+            Problem::of(ProblemKind::Forbidden, detail)
+        })
     }
 
     /// A tenant admin can create tokens of workers without being one.

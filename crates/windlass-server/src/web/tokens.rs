@@ -72,7 +72,7 @@ pub(crate) async fn list(
                 .map_or_else(|| "All of its role".to_owned(), |scopes| scopes.join(", ")),
             used: token.last_used_at.map(|at| When::new(at, now)),
             expires: token.expires_at.map(|at| When::new(at, now)),
-            may_revoke: !is_revoked && !is_over,
+            may_revoke: !is_revoked && !is_over && viewer.caller.check_revoke(token).is_ok(),
         }
     };
     page(&TokensPage {
@@ -194,6 +194,7 @@ pub(crate) async fn revoke(FromState(app): FromState<App>, viewer: Viewer, poste
     let named = posted.get("of").and_then(|id| Uuid::try_parse(id).ok());
     let tenant = named.filter(|_| is_super).unwrap_or_else(|| viewer.caller.tenant());
     let acting = app.queue().act(viewer.caller.global_reach(), &viewer.caller.actor()).await?;
+    viewer.caller.check_revoke(&acting.token(id).await?)?;
     let token = acting.revoke_token(tenant, id).await?;
     acting.commit().await?;
     app.authenticator().forget(&token.id);

@@ -1,4 +1,4 @@
-//! Nobody makes or changes a credential or a role that reaches further than they do: every kind of caller tries every way on every
+//! Nobody creates, changes or revokes a credential or a role that reaches further than they do: every kind of caller tries every way on every
 //! target, and what the database holds afterwards is compared with what the caller may do and for whom.
 
 use std::collections::BTreeSet;
@@ -45,6 +45,16 @@ impl Reach {
         self.permissions().is_subset(&own)
             && (caller.role == Role::SuperAdmin
                 || (self.role != Role::SuperAdmin && self.tenant == caller.tenant))
+    }
+}
+
+impl Reach {
+    /// The id of a new token that reaches this far.
+    async fn token(&self, server: &TestServer) -> String {
+        let held: Option<Vec<&str>> =
+            self.scopes.as_ref().map(|scopes| scopes.iter().map(String::as_str).collect());
+        let client = server.scoped_client(self.tenant, self.role, held.as_deref()).await;
+        client.token.unwrap().split('_').nth(2).unwrap().to_owned()
     }
 }
 
@@ -139,26 +149,52 @@ impl Tries {
         }
     }
 
-    /// Of the caller's tenant, of another one, and of the installation.
-    async fn to_rotate_tokens(&self, server: &TestServer, tenants: [Uuid; 3]) {
+    /// Tokens of the caller's tenant, of another one, and of the installation.
+    fn targets(&self, tenants: [Uuid; 3]) -> Vec<Reach> {
+        let mut targets = Vec::new();
         for tenant in tenants {
             for role in self.part(Role::ALL.to_vec(), 2) {
                 let is_possible =
                     role == Role::Worker || (tenant == INSTALLATION) == (role == Role::SuperAdmin);
-                for held in [None, Some(&["tokens:manage"][..])] {
-                    let reach = Reach { role, scopes: held.map(|held| scopes(held).unwrap()), tenant };
-                    if !is_possible || held.is_some_and(|held| !held.iter().all(|scope| reach.may(scope))) {
-                        continue;
-                    }
-                    let target = server.scoped_client(tenant, role, held).await.token.unwrap();
-                    let id = target.split('_').nth(2).unwrap();
-                    let answer = self.client.post(&format!("{TOKENS}/{id}/rotate"), &json!({})).await;
-                    assert!(
-                        answer.status != 201 || reach.is_within(&self.reach),
-                        "{:?} rotates {reach:?}",
-                        self.reach
-                    );
+                let whole = Reach { role, scopes: None, tenant };
+                let limited = Reach { scopes: scopes(&["tokens:manage"]), ..whole.clone() };
+                let is_known = whole.may("tokens:manage");
+                targets.extend([(whole, is_possible), (limited, is_possible && is_known)]);
+            }
+        }
+        targets.into_iter().filter(|(_, is_possible)| *is_possible).map(|(target, _)| target).collect()
+    }
+
+    async fn to_rotate_tokens(&self, server: &TestServer, tenants: [Uuid; 3]) {
+        for target in self.targets(tenants) {
+            let id = target.token(server).await;
+            let answer = self.client.post(&format!("{TOKENS}/{id}/rotate"), &json!({})).await;
+            let is_rotated = answer.status == 201;
+            assert!(!is_rotated || target.is_within(&self.reach), "{:?} rotates {target:?}", self.reach);
+        }
+    }
+
+    async fn to_revoke_tokens(&self, server: &TestServer, database: &Database, tenants: [Uuid; 3]) {
+        let read = "select revoked_at is not null from windlass.api_tokens where id = $1";
+        let own = &self.reach;
+        for target in self.targets(tenants) {
+            for by_form in [false, true] {
+                let id = target.token(server).await;
+                if by_form {
+                    let (tenant, of) = (own.tenant.to_string(), target.tenant.to_string());
+                    let fields = [("acting_for", tenant.as_str()), ("of", &of), ("revoke", &id)];
+                    self.client.form("/ui/tokens", &fields).await;
+                } else {
+                    self.client.delete(&format!("{TOKENS}/{id}")).await;
                 }
+                let is_revoked: bool = database.query_one(read, &[&id]).await.unwrap().get(0);
+                let may = own.may("tokens:manage") && target.is_within(own);
+                assert!(may || !is_revoked, "{own:?} revokes {target:?}, by form: {by_form}");
+                // A super-admin that names a tenant acts on the tokens of that tenant.
+                assert!(
+                    !may || is_revoked || target.tenant != own.tenant,
+                    "{own:?} cannot revoke {target:?}"
+                );
             }
         }
     }
@@ -268,6 +304,7 @@ async fn nothing_that_is_granted_reaches_further_than_whoever_granted_it() {
     for caller in callers(&server, own).await {
         caller.to_make_tokens().await;
         caller.to_rotate_tokens(&server, [own, other, INSTALLATION]).await;
+        caller.to_revoke_tokens(&server, &database, [own, other, INSTALLATION]).await;
         caller.to_invite().await;
         caller.to_change_members(&database, own, changed).await;
         caller.to_change_members(&database, other, theirs).await;

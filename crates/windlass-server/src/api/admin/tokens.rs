@@ -224,7 +224,7 @@ pub(crate) async fn rotate(
 
 /// Revoke a token
 ///
-/// Every server rejects it within five seconds.
+/// Every server rejects it within five seconds. You cannot revoke a token with more permissions than your own.
 #[utoipa::path(delete, path = "/api/v1/admin/tokens/{token_id}", tag = "tokens", params(("token_id" = String, Path)), responses((status = 200, body = schema::Token)))]
 pub(crate) async fn revoke(
     State(app): State<App>,
@@ -232,8 +232,9 @@ pub(crate) async fn revoke(
     Segment(id): Segment,
 ) -> Result<Json<Token>, Problem> {
     let acting = app.queue().act(caller.wide_reach(), &caller.actor()).await?;
-    let tenant = acting.token(&id).await?.tenant_id;
-    let after = acting.revoke_token(tenant, &id).await?;
+    let before = acting.token(&id).await?;
+    caller.check_revoke(&before)?;
+    let after = acting.revoke_token(before.tenant_id, &id).await?;
     acting.commit().await?;
     app.authenticator().forget(&id);
     Ok(Json(after))
