@@ -15,11 +15,19 @@ pub struct TestQueue {
 /// Defaults that every database of a test has, such as `timezone = 'UTC'; lock_timeout = '2s'`. So the same tests run on hostile ones.
 pub const DEFAULTS: &str = "WINDLASS_TEST_DEFAULTS";
 
+/// Statements that run in every database of a test before it is used: objects of somebody else's.
+pub const CONTENT: &str = "WINDLASS_TEST_CONTENT";
+
 impl TestQueue {
     pub async fn create() -> Self {
         let given = std::env::var(DEFAULTS).unwrap_or_default();
         let defaults: Vec<_> = given.split(';').filter_map(|one| one.trim().split_once(" = ")).collect();
-        Self::create_under(&defaults).await
+        let database = migrated().await;
+        if let Ok(content) = std::env::var(CONTENT) {
+            crate::postgres::run(&crate::postgres::connect(database.url()).await, &content).await;
+        }
+        set_defaults(&database, &defaults).await;
+        Self::connect(database).await
     }
 
     /// The same in a database with other settings, such as `("timezone", "'America/New_York'")`.
@@ -52,11 +60,12 @@ impl TestQueue {
         self.database.url()
     }
 
-    /// A separate connection as superuser, to inspect the tables. Its transactions do not depend on the default isolation.
+    /// A separate connection as superuser, to inspect the tables. It does not depend on the default isolation and search path.
     pub async fn client(&self) -> tokio_postgres::Client {
         let client = crate::postgres::connect(self.url()).await;
         if std::env::var_os(DEFAULTS).is_some() {
-            crate::postgres::run(&client, "set default_transaction_isolation = 'read committed'").await;
+            let usual = "set default_transaction_isolation = 'read committed'; set search_path = public";
+            crate::postgres::run(&client, usual).await;
         }
         client
     }

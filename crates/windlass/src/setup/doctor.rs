@@ -17,6 +17,9 @@ use crate::store::{connect, doctor as ask};
 /// How long a word sent to ourselves may take before LISTEN counts as lost.
 const ECHO_WITHIN: Duration = Duration::from_secs(3);
 
+/// A database may have names as its default that come before Postgres's own, and an operator must not run them.
+const PLAIN_NAMES: &str = "set search_path = pg_catalog, pg_temp";
+
 /// Examines the database that the settings name, over its direct address.
 pub async fn examine(settings: &Settings) -> Result<Vec<Finding>> {
     look(settings).await.map_err(|error| error.needing("windlass_operator"))
@@ -25,6 +28,7 @@ pub async fn examine(settings: &Settings) -> Result<Vec<Finding>> {
 async fn look(settings: &Settings) -> Result<Vec<Finding>> {
     let connection = connect::open(&settings.direct).await?;
     let client = &connection.client;
+    client.batch_execute(PLAIN_NAMES).await?;
     let asked = Timestamp::now().as_millisecond();
     let server = ask::server(client).await?;
     let answered = Timestamp::now().as_millisecond();

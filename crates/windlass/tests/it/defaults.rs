@@ -7,8 +7,8 @@ use windlass::{Definition, NewJob};
 use windlass_testing::TestQueue;
 
 /// Names that come before Postgres's own, in a schema that everybody may write.
-const HOSTILE_PATH: (&str, &str) = ("search_path", "hostile, public, pg_catalog");
-const HOSTILE_NAMES: &str = "set search_path = pg_catalog;
+pub(crate) const HOSTILE_PATH: (&str, &str) = ("search_path", "hostile, public, pg_catalog");
+pub(crate) const HOSTILE_NAMES: &str = "set search_path = pg_catalog;
         create schema hostile; grant all on schema hostile to public;
         create table hostile.job (id int); create table hostile.jobs (id int); create table hostile.line (id int);
         create table hostile.tenants (id int); create table hostile.history (id int);

@@ -9,7 +9,7 @@ use windlass::job::{Filter, State};
 use windlass::keeper::Duty;
 use windlass::schedule::NewTrigger;
 use windlass::{DEFAULT_TENANT, Definition, NewJob};
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, eventually, settings};
 
 use crate::schedule::{create, every_minute, look_back};
 use crate::support::{Acting, assert_counts_are_exact, count, keeper, worker};
@@ -61,6 +61,7 @@ pub(super) async fn run_on(queue: &TestQueue) {
     })
     .await;
 
+    windlass::examine(&settings(queue.url())).await.unwrap();
     let mut seen = Vec::new();
     let mut filter = Filter::new(DEFAULT_TENANT).limit(7);
     loop {
