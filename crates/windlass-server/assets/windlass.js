@@ -112,7 +112,7 @@
     if (response.redirected) return location.reload();
     if (!response.ok) throw new Error(`status ${response.status}`);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
-    // Another tab looks at another tenant now: this page, its bar included, is drawn anew or not at all.
+    // Another tab looks at another tenant now: this page, its bar included, is drawn again or not at all.
     const tenant = (page) => $("input[name=acting_for]", page)?.value;
     if (tenant(document) !== tenant(fresh)) return location.reload();
     const now = $("meta[name=windlass-now]", fresh);

@@ -23,7 +23,7 @@ pub async fn until_somebody_waits(client: &Client) {
     eventually("somebody waits for a lock", async || waiting_for_locks(client).await > 0).await;
 }
 
-/// Waits until this task has ended or somebody waits for a lock. For a task that waits with a time-out, or whose guard a mutant took out.
+/// Waits until this task has ended or somebody waits for a lock. For a task that waits with a timeout, or whose guard a mutant took out.
 pub async fn until_waits_or_ends<T>(client: &Client, task: &JoinHandle<T>) {
     let what = "the task ends or waits for a lock";
     eventually(what, async || task.is_finished() || waiting_for_locks(client).await > 0).await;

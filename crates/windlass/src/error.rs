@@ -210,7 +210,7 @@ pub enum Error {
     Thread(Arc<std::io::Error>),
     /// A migration was applied with other content.
     #[error(
-        "migration {version} was applied with other contents than this release's: an unreleased version made this database, and it must be made anew"
+        "migration {version} was applied with other contents than this release's: an unreleased version made this database, and it must be made again"
     )]
     MigrationChanged {
         /// Its number.

@@ -2,7 +2,7 @@
 //! tokens, their rotation and revocation, invitations, roles of members, password resets.
 
 use jiff::Timestamp;
-use windlass::Token;
+use windlass::internals::Token;
 
 use super::caller::Caller;
 use super::role::{Permission, Role};

@@ -125,7 +125,7 @@ async fn an_end_that_was_cut_off_is_found_and_so_is_one_that_grew_again() {
     seal_all(&server, &database).await;
     let found = verify(&Value::Null).await;
     assert!(found["faults"].to_string().contains("is missing"), "{found}");
-    // Whoever also writes the heads anew is found by the checkpoint that was kept elsewhere.
+    // Whoever also writes the heads again is found by the checkpoint that was kept elsewhere.
     let rewrite = format!(
         "begin; set local session_replication_role = replica;
          delete from windlass.audit_seals where tenant_id = '{tenant}' and position > 2;

@@ -25,7 +25,7 @@ async fn connect(server: &TestServer) -> TcpStream {
     TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap()
 }
 
-/// Everything the server says until it closes the connection. The test runs into its own time-out if it never does.
+/// Everything the server says until it closes the connection. The test runs into its own timeout if it never does.
 async fn until_closed(mut stream: TcpStream) -> Vec<u8> {
     let mut said = Vec::new();
     let _ = stream.read_to_end(&mut said).await;
@@ -99,7 +99,7 @@ fn second_version(stream: u8) -> Vec<u8> {
     [&[0, 0, block.len() as u8, 1, 0b101, 0, 0, 0, stream][..], &block].concat()
 }
 
-/// The same over HTTP/2, by a client that would keep it for ever.
+/// The same over HTTP/2, by a client that would keep it forever.
 #[tokio::test]
 async fn a_connection_of_http2_is_kept_for_a_while_between_requests_and_not_longer() {
     let server = impatient().await;

@@ -204,7 +204,7 @@ async fn a_list_is_filtered_and_paged_by_offset_and_by_cursor() {
 }
 
 #[tokio::test]
-async fn a_job_is_canceled_and_run_once_more() {
+async fn a_job_is_canceled_and_run_again() {
     let (server, operator, tenant) = server().await;
     let id = enqueue(&operator, plain()).await;
     let path = format!("/api/v1/jobs/{id}");

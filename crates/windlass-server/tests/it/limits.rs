@@ -13,7 +13,7 @@ use windlass_testing::{TestQueue, eventually, settings, times, waiting_for_locks
 use crate::support::{Client, TestServer};
 
 #[tokio::test]
-async fn a_body_is_read_up_to_its_limit_and_not_for_ever() {
+async fn a_body_is_read_up_to_its_limit_and_not_forever() {
     let options =
         Options { max_body_bytes: 1000, body_timeout: Duration::from_millis(200), ..Options::default() };
     let server = TestServer::start_with(options).await;

@@ -221,7 +221,7 @@ struct Quiet {
 impl Quiet {
     async fn prepare(server: &TestServer) -> Self {
         let tenant = server.queue.tenant("quiet").await;
-        // Long for a request of this size, and short beside the time-outs above.
+        // Long for a request of this size, and short beside the timeouts above.
         let limit = Duration::from_secs(30);
         let client = server.client(tenant, Role::TenantAdmin).await.within(limit);
         let worker = server.client(tenant, Role::Worker).await.within(limit);

@@ -112,7 +112,7 @@ fn every_problem_and_every_body_is_shown_by_an_example() {
     assert_eq!(named.len(), every.len());
 }
 
-/// Written anew with `WINDLASS_BLESS=1`; the difference is what a reviewer looks at.
+/// Written again with `WINDLASS_BLESS=1`; the difference is what a reviewer looks at.
 #[test]
 fn the_description_is_the_one_written_down() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/openapi/openapi.json");

@@ -51,7 +51,7 @@ pub(crate) fn write_lost(
     let budget = budget_of(budget, policies, Duration::ZERO);
     let settlement = settle(&budget, &policies.retry(), outcome, rand::random());
     let error = match outcome {
-        Outcome::TimedOut => "the attempt ran past its time-out",
+        Outcome::TimedOut => "the attempt ran past its timeout",
         _ => "the worker's lease ran out",
     };
     let detail = detail(&settlement, &RunResult::of(outcome, error));

@@ -56,7 +56,7 @@ impl Queue {
         read_canceled(job, &store::job::cancel(self.database(), tenant, job).await?)
     }
 
-    /// Runs a finished job once more, with a fresh budget. `actor` is recorded. Answers its new state.
+    /// Runs a finished job again, with a fresh budget. `actor` is recorded. Answers its new state.
     pub async fn retry(&self, tenant: Uuid, job: Uuid, actor: &str) -> Result<State> {
         let (answer, holder) = store::job::retry(self.database(), tenant, job, actor).await?;
         read_retried(job, &answer, holder)

@@ -31,7 +31,7 @@ impl Acting {
         Ok(emitted)
     }
 
-    /// Once more for a trigger that could not be rendered, or whose job was refused, as the trigger is now. Answers what
+    /// Again for a trigger that could not be rendered, or whose job was refused, as the trigger is now. Answers what
     /// became of it, or nothing if it had not failed.
     pub async fn retry_event(&self, event: Uuid, trigger: Uuid) -> Result<Option<EventTrigger>> {
         let tenant = self.reach.owner();

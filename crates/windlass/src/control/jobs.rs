@@ -198,7 +198,7 @@ impl Acting {
         Ok(canceled)
     }
 
-    /// Runs a finished job once more, with a fresh budget.
+    /// Runs a finished job again, with a fresh budget.
     pub async fn retry(&self, job: Uuid) -> Result<State> {
         let tenant = self.tenant(job)?;
         let (answer, holder) = store::job::retry_as(&self.session, tenant, job, &self.actor).await?;
@@ -216,7 +216,7 @@ impl Acting {
         Ok(Bulk { outcomes, has_more })
     }
 
-    /// Runs what matches once more, a thousand at most; what has not ended is left alone.
+    /// Runs what matches again, a thousand at most; what has not ended is left alone.
     pub async fn retry_many(&self, filter: &Filter) -> Result<Bulk> {
         let (ids, has_more) = self.retryable(filter).await?;
         let found = Found { tenant: filter.tenant, jobs: &ids, filter: &filter.recorded() };

@@ -15,7 +15,7 @@ use crate::text;
 
 const MOST_WAITS: i64 = 500;
 const LONGEST_REASON: usize = 500;
-/// A hundred years; whoever means longer means for ever.
+/// A hundred years; whoever means longer means forever.
 const LONGEST_KEPT: u64 = 3_162_240_000;
 /// The rules of a tenant that are not about jobs.
 const EVENTS: &str = "event";
@@ -39,7 +39,7 @@ pub enum HoldOn {
 
 impl Acting {
     /// A rule of the tenant's own for jobs that ended so, of one definition or of all (`None`). Comes before what the
-    /// definitions say. `keep` none is for ever.
+    /// definitions say. `keep` none is forever.
     pub async fn keep(&self, definition: Option<&str>, status: State, keep: Option<Duration>) -> Result<()> {
         if !status.is_terminal() {
             return Err(Error::refused("status", "must be one in which a job has ended"));
@@ -63,7 +63,7 @@ impl Acting {
         if keep.is_some_and(|keep| keep.as_secs() > LONGEST_KEPT) {
             return Err(Error::refused(
                 "keep_seconds",
-                format!("is at most {LONGEST_KEPT}; null is for ever"),
+                format!("is at most {LONGEST_KEPT}; null is forever"),
             ));
         }
         let keep_seconds = keep.and_then(|keep| i64::try_from(keep.as_secs()).ok());

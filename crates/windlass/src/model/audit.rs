@@ -70,7 +70,7 @@ pub struct AuditFault {
     pub problem: String,
 }
 
-/// The last link of one chain. Kept elsewhere it is a checkpoint: the chain must contain it for ever after.
+/// The last link of one chain. Kept elsewhere it is a checkpoint: the chain must contain it forever after.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AuditHead {

@@ -206,7 +206,7 @@ impl Definition {
         self
     }
 
-    /// How long a finished job of this state is kept; without a rule it is kept for ever.
+    /// How long a finished job of this state is kept; without a rule it is kept forever.
     #[must_use]
     pub fn retention(mut self, state: State, keep: Duration) -> Self {
         self.retention.insert(state.as_str(), keep.as_secs());

@@ -150,7 +150,7 @@ impl Filter {
     }
 
     /// Only jobs after this one in the order of the list: [`crate::Page::next`] of the page before, which is a job's id, or
-    /// for the list of queued jobs a place in line. A job's own id means the jobs with smaller ids.
+    /// for the list of queued jobs a position in the queue. A job's own id means the jobs with smaller ids.
     #[must_use]
     pub fn older_than(mut self, id: Uuid) -> Self {
         self.older_than = Some(id);
@@ -230,18 +230,18 @@ impl Filter {
         [older_than, created].into_iter().flatten().min().unwrap_or_else(Uuid::max)
     }
 
-    /// Places in line are read up to here (excluded).
+    /// Positions in the queue are read up to here (excluded).
     pub(crate) fn highest_place(&self) -> i64 {
         self.older_than.and_then(place_of).unwrap_or(i64::MAX)
     }
 
-    /// The cursor that goes on behind this place in line.
+    /// The cursor that goes on behind this position in the queue.
     pub(crate) fn after_place(place: i64) -> Uuid {
         Uuid::from_u128(PLACE_MARK | u128::from(place.unsigned_abs()) & PLACE_BITS)
     }
 }
 
-/// A place in line as a cursor: a version 8 UUID of the variant of RFC 9562, with the place in its last 62 bits and nothing
+/// A position in the queue as a cursor: a version 8 UUID of the variant of RFC 9562, with the place in its last 62 bits and nothing
 /// else, which no job's id is.
 const PLACE_MARK: u128 = (8 << 76) | (2 << 62);
 const PLACE_BITS: u128 = (1 << 62) - 1;
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_in_line_is_a_cursor_that_bounds_no_id() {
+    fn a_position_is_a_cursor_that_bounds_no_id() {
         let filter = Filter::new(Uuid::nil()).older_than(Filter::after_place(6_400));
         assert_eq!((filter.highest_place(), filter.highest_id()), (6_400, Uuid::max()));
         let job = id_of("2026-01-01T00:00:00Z".parse().unwrap());

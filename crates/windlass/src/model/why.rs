@@ -113,7 +113,7 @@ fn finished(facts: &JobFacts) -> Reason {
     let when = facts.finished_at.map(|at| format!(" at {at}")).unwrap_or_default();
     let because = facts.ended_because.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
     let message = format!("it has ended as {}{when}{because}", facts.status);
-    Reason::new("finished", message, "retry it to run it once more")
+    Reason::new("finished", message, "retry it to run it again")
 }
 
 fn running(facts: &JobFacts) -> Vec<Reason> {
@@ -136,7 +136,7 @@ fn running(facts: &JobFacts) -> Vec<Reason> {
 fn scheduled(facts: &JobFacts) -> Vec<Reason> {
     let Some(due) = facts.due_at else { return Vec::new() };
     if due <= facts.now {
-        let message = format!("it was due at {due} and is being put in line");
+        let message = format!("it was due at {due} and is being queued");
         return vec![Reason::new("not_due", message, "a keeper does it within a second; is one running?")];
     }
     if facts.failures > 0 {
@@ -155,7 +155,7 @@ fn blocked(facts: &JobFacts) -> Reason {
     let more = facts.waits_for.len().saturating_sub(shown.len());
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = if shown.is_empty() {
-        "what it waited for has ended, and it is being put in line".to_owned()
+        "what it waited for has ended, and it is being queued".to_owned()
     } else {
         format!("it waits for {}{and_more}", shown.join(", "))
     };
@@ -217,7 +217,7 @@ fn in_line(facts: &JobFacts) -> Vec<Reason> {
         reasons.push(Reason::new(
             "behind_higher_priority",
             message,
-            "they go first, though none waits for ever; more workers shorten the line",
+            "they go first, though none waits forever; more workers shorten the line",
         ));
     }
     if facts.ahead_in_lane > 0 {

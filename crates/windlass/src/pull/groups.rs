@@ -160,7 +160,7 @@ impl Groups {
         true
     }
 
-    /// Keeps a tenant that asks for ever new names from filling the memory with groups in which nobody waits.
+    /// Keeps a tenant that asks forever new names from filling the memory with groups in which nobody waits.
     fn forget_unused(&mut self, tenant: Option<Uuid>) {
         let Some(interests) = self.by_tenant.get_mut(&tenant) else { return };
         let unused = |groups: &HashMap<Arc<Interest>, Group>, interest: &Arc<Interest>| {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn ever_new_names_are_not_remembered_for_ever() {
+    fn ever_new_names_are_not_remembered_forever() {
         let (loud, quiet) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let mut groups = Groups::default();
         let now = Instant::now();

@@ -91,7 +91,7 @@ impl Database {
     }
 }
 
-/// Longer statements than the time-out are given up by the server.
+/// Longer statements than the timeout are given up by the server.
 fn scope_as(db: &Database, role: &str, tenant: &str) -> String {
     let timeout_ms = db.statement_timeout().as_millis();
     format!(

@@ -305,7 +305,7 @@ pub(crate) struct Session {
     prepared: Arc<AtomicBool>,
     has_unusual_defaults: bool,
     is_open: bool,
-    /// How long a statement may go unanswered, if not for ever.
+    /// How long a statement may go unanswered, if not forever.
     patience: Option<Duration>,
     pooled_limit: Option<Duration>,
     is_plain: bool,

@@ -117,10 +117,10 @@ pub(crate) async fn queued_at_each(
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-/// The most jobs that stand in line in one row. The sequence of the line leaves as many numbers to each.
+/// The most queued jobs in one row. The sequence of the line leaves as many numbers to each.
 const MOST_OF_A_PART: usize = 64;
 
-/// Which of the jobs stand in line together, as a number from 1 for each: jobs of a lane that follow each other and have
+/// Which of the jobs are queued together, as a number from 1 for each: jobs of a lane that follow each other and have
 /// the same number of attempts.
 fn parts<'a, 'b: 'a>(new: impl Iterator<Item = &'a Routed<'b>>) -> Vec<i32> {
     let mut open: HashMap<i32, (i32, i16, usize)> = HashMap::new();

@@ -42,7 +42,7 @@ pub(super) struct Picked {
     pub(super) next: Option<Uuid>,
 }
 
-/// What is behind the offset. Queued jobs come with their place in line.
+/// What is behind the offset. Queued jobs come with their position in the queue.
 pub(super) fn picked(rows: &[Row], filter: &Filter) -> Picked {
     let behind = |row: &Row| if row.len() > 1 { Filter::after_place(row.get(1)) } else { row.get(0) };
     let whole = usize::from(filter.limit) + usize::from(filter.offset);

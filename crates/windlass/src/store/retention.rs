@@ -15,7 +15,7 @@ static SET: Statement = Statement {
     types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT8, Type::BOOL],
 };
 
-/// `keep` none takes the rule away, some(none) keeps for ever. Whether there was a rule to take away.
+/// `keep` none takes the rule away, some(none) keeps forever. Whether there was a rule to take away.
 pub(crate) async fn set(
     session: &Session,
     tenant: Uuid,

@@ -65,7 +65,7 @@ pub(crate) struct Heartbeat {
     pub(crate) canceled: Vec<(Uuid, Uuid)>,
 }
 
-/// Renews the lease. `None` means that the worker was declared dead and must begin anew.
+/// Renews the lease. `None` means that the worker was declared dead and must begin again.
 pub(crate) async fn heartbeat(db: &Database, worker: i32, running: i32) -> Result<Option<Heartbeat>> {
     let rows = db.query(&HEARTBEAT, &[&worker, &running]).await?;
     Ok(rows.first().map(|row| {

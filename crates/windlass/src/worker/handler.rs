@@ -118,7 +118,7 @@ pub(crate) type Run<'a> = Pin<Box<dyn Future<Output = Vec<RunResult>> + Send + '
 pub(crate) trait AnyHandler: Send + Sync {
     fn definition(&self) -> Definition;
     fn batch(&self) -> usize;
-    /// Whether it ends its runs itself, in time, when their time-out passes or they are told to stop.
+    /// Whether it ends its runs itself, in time, when their timeout passes or they are told to stop.
     fn ends_by_itself(&self) -> bool {
         false
     }

@@ -118,7 +118,7 @@ pub(super) async fn call(
                 all(count, || RunResult::failed(Retry::ByPolicy, error.as_str()))
             }
         },
-        () = tokio::time::sleep_until(deadline.into()), if cut_off => all(count, || RunResult::of(Outcome::TimedOut, "the attempt ran past its time-out")),
+        () = tokio::time::sleep_until(deadline.into()), if cut_off => all(count, || RunResult::of(Outcome::TimedOut, "the attempt ran past its timeout")),
         why = stopped(switches), if cut_off => all(count, || match why {
             Stop::Canceled => RunResult::of(Outcome::Canceled, "canceled"),
             Stop::LeaseLost => RunResult::of(Outcome::Released, "the worker lost its lease"),

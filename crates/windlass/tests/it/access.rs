@@ -364,7 +364,7 @@ async fn the_hot_way_in_refuses_another_tenant_than_the_one_in_force() {
     role.drop().await;
 }
 
-/// Written anew with `WINDLASS_BLESS=1`; the difference is what a reviewer looks at.
+/// Written again with `WINDLASS_BLESS=1`; the difference is what a reviewer looks at.
 #[tokio::test]
 async fn each_role_has_exactly_the_privileges_written_down() {
     let queue = TestQueue::create().await;

@@ -139,7 +139,7 @@ async fn status_of_worker(queue: &TestQueue, id: &str) -> String {
     workers.into_iter().find(|worker| worker.worker_id == id).unwrap().status
 }
 
-/// An answer to a claim that was lost: the worker renews its lease for ever, and nobody runs the job.
+/// An answer to a claim that was lost: the worker renews its lease forever, and nobody runs the job.
 #[tokio::test]
 async fn a_run_that_its_worker_does_not_know_is_found() {
     let queue = TestQueue::create().await;

@@ -151,7 +151,7 @@ async fn the_documented_sql_functions_have_these_arguments() {
     }
 }
 
-/// `WINDLASS_BLESS=1` writes it anew.
+/// `WINDLASS_BLESS=1` writes it again.
 #[tokio::test]
 async fn the_documented_functions_are_those_that_applications_may_call() {
     let queue = TestQueue::create().await;
@@ -177,7 +177,7 @@ async fn the_documented_functions_are_those_that_applications_may_call() {
         fs::write(&path, format!("{}{expected}{}", &text[..start], &text[end..])).unwrap();
         return;
     }
-    assert_eq!(&text[start..end], expected, "docs/sql.md is out of date: WINDLASS_BLESS=1 writes it anew");
+    assert_eq!(&text[start..end], expected, "docs/sql.md is out of date: WINDLASS_BLESS=1 writes it again");
 }
 
 /// The functions that the page on SQL explains: their arguments as they are, and open to an application.

@@ -244,8 +244,8 @@ async fn no_behaviour_keeps_a_job_from_ending() {
     let ways = [
         "panics_on_drop",
         "panic_drops_badly",
-        "sleeps_for_ever",
-        "snoozes_for_ever",
+        "sleeps_forever",
+        "snoozes_forever",
         "retries_in_ages",
         "chains_nonsense",
         "chains_too_deep",
@@ -309,8 +309,8 @@ impl Handler for Breaks {
                 Ok(Done::new())
             }
             "panic_drops_badly" => std::panic::panic_any(PanicsOnDrop),
-            "sleeps_for_ever" => std::future::pending().await,
-            "snoozes_for_ever" => Ok(Done::snooze(ages)),
+            "sleeps_forever" => std::future::pending().await,
+            "snoozes_forever" => Ok(Done::snooze(ages)),
             "retries_in_ages" => Err(Failure::retry_after(ages, "later")),
             "chains_nonsense" => Ok(Done::new().then(NewJob::new("no such definition"))),
             "chains_too_deep" => Ok(Done::new().then(NewJob::new("breaks").payload(&Nested(100)))),

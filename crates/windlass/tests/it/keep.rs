@@ -18,7 +18,7 @@ use crate::support::{
 
 /// Invariant 32.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scheduled_job_stands_in_line_when_its_time_has_come_and_not_before() {
+async fn a_scheduled_job_is_queued_when_its_time_has_come_and_not_before() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -140,7 +140,7 @@ async fn finished_jobs_go_when_their_definition_and_status_say_so() {
         assert_eq!(status(&hand.client, id).await, wanted);
     }
     let again = queue.enqueue(&NewJob::new("kept").dedupe_key("post 1")).await.unwrap();
-    assert_eq!((again.id, again.is_duplicate), (old, true), "a key for ever outlives its job's retention");
+    assert_eq!((again.id, again.is_duplicate), (old, true), "a key forever outlives its job's retention");
     assert_eq!(count(&hand.client, "select count(*) from windlass.keeper_mark").await, 2);
     assert_eq!(keeper.run_once(Duty::Prune).await.unwrap().moved, 0);
 
@@ -324,7 +324,7 @@ async fn counters_equal_the_rows_after_a_mixed_load() {
     }
 }
 
-/// The application holds the only connection of its pool, and what is due is put in line all the same.
+/// The application holds the only connection of its pool, and what is due is queued all the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keeper_works_while_all_connections_of_its_application_are_taken() {
     let queue = TestQueue::create().await;
@@ -335,7 +335,7 @@ async fn a_keeper_works_while_all_connections_of_its_application_are_taken() {
     let taken = narrow.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
     let stop = CancellationToken::new();
     let keeping = tokio::spawn(Keeper::new(narrow, KeeperSettings::default()).run(stop.clone()));
-    eventually("it is put in line", async || status(&client, soon.id).await == "queued").await;
+    eventually("it is queued", async || status(&client, soon.id).await == "queued").await;
     stop.cancel();
     keeping.await.unwrap();
     taken.end().await.unwrap();

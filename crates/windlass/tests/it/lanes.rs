@@ -117,7 +117,7 @@ async fn many_open_transactions_make_few_lanes_each_that_the_others_do_not_see()
     assert!(count(&open[0], &query).await <= i64::from(LIMIT));
 }
 
-/// It was quadratic: for each lane that exists, every lane with work was read once more.
+/// It was quadratic: for each lane that exists, every lane with work was read again.
 #[tokio::test]
 async fn looking_for_work_reads_each_lane_with_work_once_and_no_other() {
     const LANES: u64 = 900;

@@ -102,9 +102,9 @@ async fn deadlines_of_jobs_that_have_run_do_not_hold_up_the_next_one() {
     assert_eq!(rounds, [(500, true), (500, true), (201, false)]);
 }
 
-/// A place in line without a body has nothing to run: it goes, and does not run for ever under a worker that never heard of it.
+/// A position in the queue without a body has nothing to run: it goes, and does not run forever under a worker that never heard of it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_in_line_without_a_body_starts_nothing() {
+async fn a_position_without_a_body_starts_nothing() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -143,7 +143,7 @@ async fn a_job_that_is_given_back_after_its_deadline_does_not_start_again() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// A deletion takes the place in line and then the deadline. The keeper must not hold the second while it waits for the first.
+/// A deletion takes the position in the queue and then the deadline. The keeper must not hold the second while it waits for the first.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_keeper_passes_over_a_late_job_that_is_being_deleted() {
     let queue = TestQueue::create().await;

@@ -56,7 +56,7 @@ async fn a_hand_over_that_nobody_saw_is_found_once_the_settlement_has_committed(
     assert_eq!(status(&hand.client, waits).await, "queued");
 }
 
-/// Transaction numbers begin anew in a cluster that a backup was restored into.
+/// Transaction numbers begin again in a cluster that a backup was restored into.
 #[tokio::test(flavor = "multi_thread")]
 async fn missed_hand_overs_are_found_after_a_restore_into_a_new_cluster() {
     let (_queue, hand) = start().await;

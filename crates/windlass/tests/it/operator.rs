@@ -199,7 +199,7 @@ async fn a_retry_is_refused_while_another_job_holds_its_key_and_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_unique_for_ever_can_be_retried_by_its_own_key() {
+async fn a_job_that_is_unique_forever_can_be_retried_by_its_own_key() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held").uniqueness(Unique::Forever)).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_job_that_is_unique_for_ever_can_be_retried_by_its_own_key() {
     assert_eq!(hand.retry(id).await, "queued");
     let fence = hand.claim_one().await;
     assert!(hand.settle(&fence, None).await);
-    assert!(queue.enqueue(&new).await.unwrap().is_duplicate, "for ever outlives the retry");
+    assert!(queue.enqueue(&new).await.unwrap().is_duplicate, "forever outlives the retry");
 }
 
 /// Invariant 5: a purge takes the job from under its run.

@@ -274,7 +274,7 @@ async fn a_dead_letter_is_passed_over_where_the_policy_says_run() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// The row that gives a key its sequence goes with the last of its jobs, and the key begins anew.
+/// The row that gives a key its sequence goes with the last of its jobs, and the key begins again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_leaves_nothing_behind_once_its_jobs_are_purged() {
     let (queue, hand) = start().await;

@@ -1,7 +1,7 @@
 //! An application may leave any of its transactions open for as long as it likes. That holds up nothing of another tenant: every duty of
 //! the keeper, and whatever a worker does, goes through to its end. What waits for the transaction itself is done once it has ended.
 //!
-//! Nothing here is timed. A statement that waits for the open transaction would wait for ever, and the limit names it.
+//! Nothing here is timed. A statement that waits for the open transaction would wait forever, and the limit names it.
 
 mod limits;
 mod worker;

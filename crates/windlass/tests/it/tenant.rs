@@ -98,7 +98,7 @@ async fn enqueuers_do_not_pay_for_a_tenant_that_stays_under_hold() {
     assert_eq!(count(&client, watched).await, 0);
 }
 
-/// Transaction numbers begin anew in a cluster that a backup was restored into.
+/// Transaction numbers begin again in a cluster that a backup was restored into.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_deleted_after_a_restore_into_a_new_cluster() {
     let queue = TestQueue::create().await;

@@ -195,7 +195,7 @@ async fn a_circle_of_waits_ends_and_holds_up_no_other_tenant() {
         ))
         .await;
     let quiet = hand.enqueue(&format!("'held', tenant_id => '{QUIET}', {late}")).await;
-    // Where it goes round for ever, the limit ends the test instead.
+    // Where it goes round forever, the limit ends the test instead.
     hand.client.batch_execute("set statement_timeout = '20 s'; select windlass.expire(500)").await.unwrap();
     assert_eq!(status(&hand.client, waiting).await, "queued");
     assert_eq!(status(&hand.client, quiet).await, "failed");
@@ -273,7 +273,7 @@ async fn a_suspended_tenant_gets_no_job_through_the_quick_door() {
         "our processes may know the lane from before"
     );
 
-    // Later our own processes are trusted again, since they have asked anew. An application never is.
+    // Later our own processes are trusted again, since they have asked again. An application never is.
     let later = "update windlass.tenants set updated_at = now() - interval '1 h' where status = 'suspended'; select windlass.unwatch_tenants()";
     hand.client.batch_execute(later).await.unwrap();
     assert_eq!(count(&hand.client, "select last_value from windlass.tenants_watched").await, 0);

@@ -61,7 +61,7 @@ async fn a_window_is_held_for_its_time_whatever_becomes_of_the_job() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_for_ever_is_held_after_the_end_and_a_job_may_choose_its_own_policy() {
+async fn a_key_forever_is_held_after_the_end_and_a_job_may_choose_its_own_policy() {
     let (queue, hand) = start(Unique::Forever).await;
     let new = NewJob::new("held").dedupe_key("post 1");
     let first = queue.enqueue(&new).await.unwrap().id;

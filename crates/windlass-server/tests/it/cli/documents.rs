@@ -1,4 +1,4 @@
-//! The references are what the program says of itself. `WINDLASS_BLESS=1` writes them anew.
+//! The references are what the program says of itself. `WINDLASS_BLESS=1` writes them again.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -183,5 +183,5 @@ fn check(file: &str, name: &str, expected: &str) {
         std::fs::write(&path, text).unwrap();
         return;
     }
-    assert_eq!(&text[start..end], expected, "docs/{file} is out of date: WINDLASS_BLESS=1 writes it anew");
+    assert_eq!(&text[start..end], expected, "docs/{file} is out of date: WINDLASS_BLESS=1 writes it again");
 }

@@ -12,7 +12,7 @@ use windlass_testing::{TestDatabase, migrated};
 
 use crate::cli::windlass;
 
-/// Made anew for this test, so that no private key lies in the repository.
+/// Made again for this test, so that no private key lies in the repository.
 fn certificate() -> (PathBuf, PathBuf) {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (key, chain) = (place.join("tls-key.pem"), place.join("tls-chain.pem"));

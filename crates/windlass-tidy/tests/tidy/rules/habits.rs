@@ -2,7 +2,7 @@
 
 use crate::rule::{Place, Rule};
 
-pub(crate) const RULES: &[&Rule] = &[&EXPECTED, &NOT_GENERATED];
+pub(crate) const RULES: &[&Rule] = &[&EXPECTED];
 
 const FILES: [&str; 16] = [
     ".editorconfig",
@@ -34,15 +34,4 @@ const EXPECTED: Rule = Rule {
     },
     caught: &[&[("README.md", "")]],
     passes: &[],
-};
-
-const NOT_GENERATED: Rule = Rule {
-    name: "generated files are not committed",
-    fix: "add the folder to .gitignore, and build it where it is needed",
-    find: |tree| {
-        let generated = tree.files.iter().filter(|file| file.path.split('/').any(|part| part == "dist"));
-        generated.map(|file| file.place(1, "is generated")).collect()
-    },
-    caught: &[&[("clients/typescript/dist/index.js", "")]],
-    passes: &[&[("clients/typescript/src/dist.ts", "")]],
 };

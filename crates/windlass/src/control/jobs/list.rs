@@ -72,7 +72,7 @@ impl Queue {
         Ok(canceled)
     }
 
-    /// Runs what matches once more, as [`Queue::retry`] does each; jobs that have not ended, or whose dedupe key
+    /// Runs what matches again, as [`Queue::retry`] does each; jobs that have not ended, or whose dedupe key
     /// another job holds, are left alone. Answers how many were taken back.
     pub async fn retry_matching(&self, filter: &Filter, actor: &str) -> Result<u64> {
         let mut walk = Walk::new(filter, BATCH);

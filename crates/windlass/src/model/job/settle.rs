@@ -1,7 +1,7 @@
 //! What becomes of a job when an attempt ends. Every attempt ends here, whoever ran it and however it went.
 //!
 //! The function is total: any counters, any delay and any random number give a settlement, because a job that cannot be
-//! settled is stuck for ever. It only decides. Whether the decision still counts is for the guarded statement that applies
+//! settled is stuck forever. It only decides. Whether the decision still counts is for the guarded statement that applies
 //! it: that statement checks the fence, and checks again for a cancel request that came in between ([`after_cancel`]).
 
 use std::time::Duration;

@@ -65,7 +65,7 @@ impl State {
         }
     }
 
-    /// The stored number. History keeps these for ever, so a number is never reused.
+    /// The stored number. History keeps these forever, so a number is never reused.
     pub const fn code(self) -> i16 {
         match self {
             Self::Succeeded => 1,

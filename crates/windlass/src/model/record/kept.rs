@@ -12,7 +12,7 @@ pub struct RetentionRule {
     pub definition_key: String,
     /// A terminal status, or `event`.
     pub status: String,
-    /// None is for ever.
+    /// None is forever.
     pub keep_seconds: Option<i64>,
 }
 

@@ -115,7 +115,7 @@ fn process(pid: Pid) -> PidOwner {
 }
 
 /// Postgres refuses to start while the number in its file belongs to any live process of its user, and a container
-/// whose first process does not reap keeps a killed server's number for ever. Only the number is replaced: the rest
+/// whose first process does not reap keeps a killed server's number forever. Only the number is replaced: the rest
 /// of the file lets Postgres see whether old backends still use the shared memory, which protects the data.
 fn disown(file: &Path, text: &str, user: &ServerUser) -> Result<(), EmbeddedError> {
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! The server's settings: a file of ours that `postgresql.conf` includes, written anew before each start.
+//! The server's settings: a file of ours that `postgresql.conf` includes, written again before each start.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,5 +1,5 @@
 //! Applies expressions to a stream, one line at a time. A line is held until it is whole: an expression may match more
-//! once more is there. A line without an end is cut into windows, at places that do not depend on how the stream came.
+//! again is there. A line without an end is cut into windows, at places that do not depend on how the stream came.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// A supervisor that says nothing for this long after it should have is taken for frozen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs the command for the job and answers how it went. It ends by itself, in time: the time-out, the lease and the
+/// Runs the command for the job and answers how it went. It ends by itself, in time: the timeout, the lease and the
 /// switch are looked after by the supervisor, and the supervisor is looked after here.
 pub(crate) async fn run(spec: &CommandSpec, pool: &Pool, job: &Context) -> RunResult {
     let redactor = job.redactor().and(&spec.redactor);
@@ -285,7 +285,7 @@ impl<'a> Course<'a> {
         let limits = &self.spec.limits;
         match ended.why {
             Some(StopCause::Timeout) => {
-                return RunResult::of(Outcome::TimedOut, "the command ran past its time-out and was ended");
+                return RunResult::of(Outcome::TimedOut, "the command ran past its timeout and was ended");
             }
             Some(StopCause::Asked) => return self.stopped(),
             Some(StopCause::LeaseOver | StopCause::WorkerGone) => {
@@ -363,7 +363,7 @@ impl<'a> Course<'a> {
             return self.stopped();
         }
         if self.job.remaining().is_zero() {
-            return RunResult::of(Outcome::TimedOut, "the command ran past its time-out and was ended");
+            return RunResult::of(Outcome::TimedOut, "the command ran past its timeout and was ended");
         }
         RunResult::failed(
             Retry::ByPolicy,

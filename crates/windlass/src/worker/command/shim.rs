@@ -1,7 +1,7 @@
 //! The supervising process between a worker and its commands. It is the same program, started again; it runs one
 //! command after another and sees to it that nothing of a command outlives it.
 //!
-//! It ends a command when it is asked to, when the time-out passes, when the worker is gone (the connection closes) and
+//! It ends a command when it is asked to, when the timeout passes, when the worker is gone (the connection closes) and
 //! when the worker is frozen or cut off (no renewal in time, by the machine's monotonic clock). SIGTERM to the group, a
 //! grace, SIGKILL. After every command it kills what is left: it adopts orphans, so even a process that left its session
 //! is found. The worker keeps a few shims and uses them again: starting one costs as much as starting a command.

@@ -7,7 +7,7 @@ use windlass::{Definition, Error, NewJob, Queue};
 use windlass_testing::{TestQueue, settings};
 
 /// A request's whole transaction at once: as the server's role, for its tenant alone, with its audit row, and without waiting for a lock
-/// for ever.
+/// forever.
 #[tokio::test]
 async fn the_way_in_of_callers_holds_them_to_their_role_tenant_and_time() {
     let queue = TestQueue::create().await;

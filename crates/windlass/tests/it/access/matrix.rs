@@ -130,7 +130,7 @@ async fn no_function_reaches_another_tenant_than_the_one_in_force() {
     compare(&found);
 }
 
-/// With tenants.txt, which `WINDLASS_BLESS=1` writes anew below its reasons: the difference is what a reviewer looks at.
+/// With tenants.txt, which `WINDLASS_BLESS=1` writes again below its reasons: the difference is what a reviewer looks at.
 fn compare(found: &BTreeSet<String>) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/access/tenants.txt");
     let text = fs::read_to_string(&file).unwrap_or_default();

@@ -61,7 +61,7 @@ pub(super) async fn run_on(queue: &TestQueue) {
     })
     .await;
 
-    windlass::examine(&settings(queue.url())).await.unwrap();
+    windlass::setup::examine(&settings(queue.url())).await.unwrap();
     let mut seen = Vec::new();
     let mut filter = Filter::new(DEFAULT_TENANT).limit(7);
     loop {

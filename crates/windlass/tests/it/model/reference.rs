@@ -88,7 +88,7 @@ pub(super) enum Lease {
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
     pub(super) job: usize,
-    /// None is for ever.
+    /// None is forever.
     pub(super) until: Option<i64>,
     pub(super) released_at_end: bool,
 }
@@ -200,7 +200,7 @@ impl Reference {
         let asked =
             Request { needs: request.needs.iter().copied().filter(mine).collect(), ..request.clone() };
         match idempotency.and_then(|key| self.idempotency.get(&key)) {
-            // A deadline is an instant, and the system reckons it anew for each request.
+            // A deadline is an instant, and the system reckons it again for each request.
             Some((_, other)) if *other != asked || asked.deadline.is_some() => {
                 return "refused WL006".to_owned();
             }

@@ -187,11 +187,11 @@ async fn a_barrier_of_another_cluster(queue: &TestQueue, hand: &Hand) -> Told {
             break;
         }
     }
-    holds(left == 0, "a deletion waits for ever")
+    holds(left == 0, "a deletion waits forever")
 }
 
 #[tokio::test]
 async fn a_barrier_that_is_believed_after_a_restore_is_noticed() {
     let (guard, instead) = ("least(t.purge_barrier,", "coalesce(t.purge_barrier,");
-    catches("purge_tenant", guard, instead, "a deletion waits for ever", a_barrier_of_another_cluster).await;
+    catches("purge_tenant", guard, instead, "a deletion waits forever", a_barrier_of_another_cluster).await;
 }

@@ -61,12 +61,12 @@ pub(super) async fn promote(queue: &TestQueue) {
     let round = keeper(queue).run_once(Duty::Promote).await.unwrap();
     assert_eq!(
         round.moved, 4,
-        "all but the one that stands in line already, the one that is held and the one that is never due"
+        "all but the one that is queued already, the one that is held and the one that is never due"
     );
     for job in [good, huge] {
         assert_eq!(status(&hand.client, job).await, "queued");
     }
-    assert_shown(queue, &twice.to_string(), "cannot be put in line").await;
+    assert_shown(queue, &twice.to_string(), "cannot be queued").await;
     // It is passed over for a minute, and forgotten when it is mended.
     assert_eq!(keeper(queue).run_once(Duty::Promote).await.unwrap().moved, 0);
     run(&hand, "delete from windlass.line where job_id = $1", twice).await;

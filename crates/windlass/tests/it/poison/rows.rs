@@ -227,7 +227,7 @@ pub(super) async fn seal(queue: &TestQueue) {
         }
     }
 
-    // A row that cannot be read has its place in the chain, and is told of for ever.
+    // A row that cannot be read has its place in the chain, and is told of forever.
     let unread = "create or replace function windlass.digest_json(value jsonb) returns bytea language plpgsql
         as 'begin raise program_limit_exceeded; end'";
     client.batch_execute(unread).await.unwrap();

@@ -53,7 +53,7 @@ async fn a_silent_connection_does_not_cost_the_lease() {
 }
 
 /// Invariant 11: a claim is held up on the way until its worker has given it up and goes on over another connection. Were it to take
-/// jobs then, they would run for ever under a worker that lives and does not know of them.
+/// jobs then, they would run forever under a worker that lives and does not know of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_whose_bytes_arrive_after_it_was_given_up_takes_no_job() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());

@@ -147,7 +147,7 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     pull.stop().await;
 }
 
-/// A heartbeat does not buy more time than the definition gives, and a time-out is not a lost worker.
+/// A heartbeat does not buy more time than the definition gives, and a timeout is not a lost worker.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pulled_attempt_is_timed_out_however_alive_it_is() {
     let (queue, pull) = start().await;

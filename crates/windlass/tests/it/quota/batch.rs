@@ -35,7 +35,7 @@ async fn a_batch_and_a_single_job_with_keys_do_not_wait_for_each_other_in_a_circ
     assert!(single.await.unwrap().unwrap(), "the batch has the key");
 }
 
-/// Its counters are not added up for each job anew.
+/// Its counters are not added up for each job again.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cost_of_a_batch_grows_with_its_jobs_and_no_faster() {
     let queue = TestQueue::create().await;

@@ -1,4 +1,4 @@
-//! What a rule may not leave behind for ever: jobs that were locked, not committed yet, waited for, held or failed to be deleted when
+//! What a rule may not leave behind forever: jobs that were locked, not committed yet, waited for, held or failed to be deleted when
 //! the rule came by.
 
 use std::path::Path;
@@ -129,7 +129,7 @@ async fn connect(url: &str) -> Client {
     client
 }
 
-/// The numbers of transactions begin anew in a database that was restored into another cluster.
+/// The numbers of transactions begin again in a database that was restored into another cluster.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_marks_go_on_after_a_restore_into_another_cluster() {
     let (queue, hand) = start(Definition::new("held").retention(State::Canceled, MINUTE)).await;
@@ -200,7 +200,7 @@ async fn clean_ups_that_cannot_be_finished_do_not_hold_up_the_others() {
     for held in &jobs[..3] {
         hand.client.execute(place, &[&DEFAULT_TENANT, held]).await.unwrap();
     }
-    // The clean-up job of these is gone, and there is no definition to make it anew.
+    // The clean-up job of these is gone, and there is no definition to make it again.
     let lose = "update windlass.purge_wait set cleanup_job_id = '00000000-0000-0000-0000-000000000000' where job_id = any ($1)";
     hand.client.execute(lose, &[&&jobs[3..6]]).await.unwrap();
     hand.client

@@ -66,7 +66,7 @@ async fn a_run_whose_chained_job_must_wait_does_not_hold_up_the_ends_of_others()
         of_parent.end(Ok(Done::new().then(NewJob::new("next").dedupe_key(end)).then(NewJob::new("next"))));
         of_plain.succeed();
         until(&client, plain, "succeeded").await;
-        // Once more with what is set aside already.
+        // Again with what is set aside already.
         let (again, plain) = (enqueue(&queue, mine).await, enqueue(&queue, other).await);
         let (of_again, of_plain) = both(&mut desk, again, plain).await;
         of_again.end(Ok(Done::new().then(NewJob::new("next").dedupe_key(end))));

@@ -1,4 +1,4 @@
-//! `docs/migrating/`: an old table with rows in every status, the page's SQL, and what stands in line afterwards.
+//! `docs/migrating/`: an old table with rows in every status, the page's SQL, and what is queued afterwards.
 
 use windlass_testing::TestQueue;
 

@@ -96,7 +96,7 @@ async fn count(client: &Client, query: &str) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn synced_posts_are_tagged_in_batches_of_ten_and_once_for_ever() {
+async fn synced_posts_are_tagged_in_batches_of_ten_and_once_forever() {
     let app = App::new().await;
     let client = &app.client;
     let sync = "insert into workspace_threads_posts (id, workspace_threads_account_id, content)

@@ -183,7 +183,7 @@ async fn call_transcription_runs_with_the_loop_and_the_stages_of_its_document() 
         "{rows:?}"
     );
 
-    // The whole call once more: every stage, the last one too, finds its artifact and writes nothing.
+    // The whole call again: every stage, the last one too, finds its artifact and writes nothing.
     pipeline.begin("call-1", json!({})).await;
     let again = pipeline.until_succeeded("call-1", 8).await;
     assert_eq!(pipeline.outcomes(again[6].id).await, ["succeeded"], "nothing was started to wait for");

@@ -13,7 +13,7 @@ pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
                 "correct the field: change the definition through the API, the web pages or `windlass.define`"
             }
             "schedule" | "dispatch" => "correct the trigger: change or delete it",
-            "partition" => "nothing is lost; where it matters, move the rows and make the partition anew",
+            "partition" => "nothing is lost; where it matters, move the rows and make the partition again",
             _ => "look at the job; cancel or purge it if it cannot be mended",
         };
         let found = format!("{} {}{of}: {}", trouble.duty, trouble.subject, trouble.reason);

@@ -1,7 +1,7 @@
 -- How a row of the audit trail goes into its chain, by the form of the link. 1: the row as one text, as nearly every row does (audit_hash).
 -- 2: for a row that is too large for that (jsonb ends at 256 MB, and a text at 1 GB), a hash of the hashes of its parts, which proves it
 -- just as well. 3: for a row that cannot be read at all, its id only. Such a link proves the place of the row and not what it says, so
--- verify_audit and the doctor tell of it for ever.
+-- verify_audit and the doctor tell of it forever.
 create or replace function windlass.audit_link(previous bytea, entry windlass.audit, form smallint) returns bytea
 language plpgsql stable
 as $$

@@ -109,7 +109,7 @@ begin
 end
 $$;
 
--- Once more, after a trigger could not be rendered or its job was refused. The failed row is taken away under its lock, so
+-- Again, after a trigger could not be rendered or its job was refused. The failed row is taken away under its lock, so
 -- two retries make one job. Answers the outcome now, or null where nothing had failed.
 create or replace function windlass.retry_dispatch(
   tenant uuid, event uuid, trigger uuid, reason text, job uuid, key text, payload jsonb, dedupe_key text, window_seconds integer,

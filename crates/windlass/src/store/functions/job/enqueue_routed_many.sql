@@ -1,4 +1,4 @@
--- Many jobs of any lanes, checked and routed by the caller. `parts` says which of them stand in line in one row: those
+-- Many jobs of any lanes, checked and routed by the caller. `parts` says which of them are queued in one row: those
 -- with the same number, at most 64, all of one lane and with the same number of attempts, which the caller sees to.
 -- Sorted by nothing: none of these rows can conflict, so no lock order is needed.
 create or replace function windlass.enqueue_routed_many(

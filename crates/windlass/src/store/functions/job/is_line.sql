@@ -1,5 +1,5 @@
 -- What a row of the line may hold: 1 to 64 ids, as a plain list. Whoever claims counts on it.
--- A function, because a constraint is read and planned anew by every statement: this one costs an enqueue 2 us, written out it cost 12.
+-- A function, because a constraint is read and planned again by every statement: this one costs an enqueue 2 us, written out it cost 12.
 create or replace function windlass.is_line(ids uuid[]) returns boolean
 language plpgsql immutable
 as $$

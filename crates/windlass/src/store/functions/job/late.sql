@@ -23,7 +23,7 @@ begin
      where windlass.is_late(p.tenant_id, i.id, p.attempt, at)
      group by p.tenant_id order by p.tenant_id
   loop
-    -- The keeper passes over a job whose place in line we hold.
+    -- The keeper passes over a job whose position in the queue we hold.
     delete from windlass.expiry e using (
         select x.tenant_id, x.job_id, x.only_unstarted from windlass.expiry x
          where x.tenant_id = late.tenant_id and x.job_id = any (late.jobs) and x.expires_at <= at for update skip locked) d

@@ -1,6 +1,6 @@
--- Deletes jobs whole, in whatever state: bodies, history, places in line, keys. A run that is under way loses its lease.
+-- Deletes jobs whole, in whatever state: bodies, history, position in the queue, keys. A run that is under way loses its lease.
 -- Counters follow. A blocked job that waits for one of them is decided as if that one had been canceled.
--- keep_promises is for retention, whose jobs have ended: it leaves the keys that are promised for ever or for a window that is
+-- keep_promises is for retention, whose jobs have ended: it leaves the keys that are promised forever or for a window that is
 -- open, and leaves jobs that a blocked job waits for. Returns how many bodies went. Callers pass batches, so no transaction is long.
 -- Locks: what moves the jobs, dedupe rows, ordering rows, bodies; an enqueue takes the last three in the same order.
 create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
@@ -75,7 +75,7 @@ begin
   needed := array(select distinct d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs));
   perform windlass.unblock(tenant, needed);
   if ordering_keys is not null then
-    -- The last of a key is gone, and nothing before it is waited for: the next one may begin the key anew. In the order of
+    -- The last of a key is gone, and nothing before it is waited for: the next one may begin the key again. In the order of
     -- keys, and after the dedupe rows, as an enqueue takes them.
     delete from windlass.ordering o using (
         select x.ordering_key from windlass.ordering x

@@ -1,4 +1,4 @@
--- Runs a finished job once more, with a fresh budget. Answers queued or blocked, or not_finished, missing, or duplicate with
+-- Runs a finished job again, with a fresh budget. Answers queued or blocked, or not_finished, missing, or duplicate with
 -- the job that holds its dedupe slot; and the status in which the job had ended. The attempt numbers go on rising. The final
 -- status is cleared in history, because the job is no longer final; every attempt stays.
 -- If retention was about to delete the job, that is off: it no longer waits for its clean-up, and the clean-up is canceled,
@@ -35,7 +35,7 @@ begin
     answer := case when exists (select from windlass.job b where b.tenant_id = tenant and b.id = job) then 'not_finished' else 'missing' end;
     return;
   end if;
-  -- A key with an end counts when a job is accepted, and a retry accepts none; a key held for ever by this job is its own.
+  -- A key with an end counts when a job is accepted, and a retry accepts none; a key held forever by this job is its own.
   if body.dedupe_key is not null then
     select k.holder, k.held_until into slot from windlass.take_dedupe_key(tenant, body.dedupe_key, job, 'infinity', true, clock_timestamp()) k;
     holds := slot.holder is null;
@@ -49,7 +49,7 @@ begin
   -- It takes its place behind the last of its key. Where the last of the key waits for this job, directly or through others, that
   -- would close a circle: then this job goes before those that wait for it and behind the nearest one that does not.
   -- The key's row is locked before looking, or an enqueue could begin to wait for this job meanwhile.
-  -- A key whose row went with its last job begins anew with this one.
+  -- A key whose row went with its last job begins again with this one.
   if body.ordering_key is not null then
     insert into windlass.ordering (tenant_id, ordering_key, last_job_id) values (tenant, body.ordering_key, job) on conflict do nothing;
     select o.last_job_id into last_of_key from windlass.ordering o

@@ -1,4 +1,4 @@
--- Where a job of this definition stands in line for this tenant, and the policies it starts with.
+-- Where a job of this definition is queued for this tenant, and the policies it starts with.
 -- Checks what a foreign key would: the definition exists and is active, the tenant exists and may enqueue.
 -- One lookup by primary key each; the lane is made on its first use, and used again if it was retired (see retire_lanes).
 create or replace function windlass.route(

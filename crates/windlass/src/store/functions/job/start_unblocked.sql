@@ -18,7 +18,7 @@ begin
     select d.job_id from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs));
   if stuck <> '{}' then
     jobs := array(select j from unnest(jobs) j where j <> all (stuck));
-    perform windlass.note_trouble('unblock', tenant, s::text, 'the job waits for nothing any more and cannot be released: it stands in line already')
+    perform windlass.note_trouble('unblock', tenant, s::text, 'the job waits for nothing any more and cannot be released: it is queued already')
        from unnest(stuck) s;
   end if;
   with ready as (

@@ -7,7 +7,7 @@
 -- stays short however many wait for its jobs. Answers how many waits were decided.
 --
 -- Locks the blocked rows first: two needs that end at once would otherwise each see the other still open, and the job
--- would wait for ever. All that the decision may reach is locked at once, by id: level by level, two failures that meet in a
+-- would wait forever. All that the decision may reach is locked at once, by id: level by level, two failures that meet in a
 -- diamond would take the same rows in opposite order. A job that begins to wait meanwhile is not among them; the keeper looks
 -- at every new wait (see unblock_all). A row that somebody else holds for long, as an open transaction that cancels the job does, is
 -- not waited for but left to the keeper as well (see lock_blocked): whoever settles many tenants' jobs comes through here.

@@ -2,7 +2,7 @@
 -- empty. One keeper at a time. What cannot be done now is left for the next round, and keeps nothing else from being done.
 -- is_unfinished: call again soon, there is a further step or somebody held a lock.
 -- Weeks are those of UTC, whatever the session's time zone. Locks are waited for only briefly, because everyone else waits behind.
--- Locks when dropping: the parent, then the partition, and only then is it looked at once more: a job may be about to commit into it.
+-- Locks when dropping: the parent, then the partition, and only then is it looked at again: a job may be about to commit into it.
 create or replace function windlass.maintain_partitions(weeks_ahead integer, out made integer, out dropped integer, out is_unfinished boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

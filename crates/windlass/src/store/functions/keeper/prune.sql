@@ -1,6 +1,6 @@
 -- Deletes finished jobs that are past their retention, a batch at a time. Each rule remembers how far it has come, so
 -- history is read once per rule and a crash resumes where it was. What is under legal hold is passed over (releasing
--- the hold begins anew), and what has an artifact to be removed first waits for that. A job that a blocked job waits for stays, or the
+-- the hold begins again), and what has an artifact to be removed first waits for that. A job that a blocked job waits for stays, or the
 -- need would count as met: it is passed over too, and its rule goes back to it once nobody waits any more (see prune_jobs). The rule that was
 -- looked at longest ago goes first, so that a long backlog of one does not hold up the others. Returns how many jobs were dealt with.
 -- Index: history_by_time. A rule looks at a span of time that is sized after what the last one held, so that no statement reads
@@ -35,7 +35,7 @@ begin
     return 0;
   end if;
   ended_before := windlass.move_prune_mark();
-  perform windlass.begin_anew();
+  perform windlass.begin_again();
   perform windlass.return_to_passed(most);
   for rule in
     select r.duty, r.tenant_id, r.definition_id, r.definition_key, r.status as status_name, windlass.state_code(r.status) as status,
@@ -84,12 +84,12 @@ begin
         updated_at = clock_timestamp();
     exit when is_full or clock_timestamp() - began > interval '5 s';
   end loop;
-  perform windlass.end_anew();
+  perform windlass.end_again();
   return greatest(seen + windlass.finish_clean_ups(most), windlass.prune_keys(most));
 end
 $$;
 
--- Deletes keys that are over, and workers of long ago: of each at most `most`, the oldest first, and not what an open transaction takes anew.
+-- Deletes keys that are over, and workers of long ago: of each at most `most`, the oldest first, and not what an open transaction takes again.
 -- Answers the most that went of any.
 create or replace function windlass.prune_keys(most integer) returns integer
 language sql

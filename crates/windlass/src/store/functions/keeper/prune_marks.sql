@@ -4,7 +4,7 @@
 -- ended itself. A job bears the time at which it ended and is seen when that is committed, maybe hours later or, of a prepared
 -- transaction, days. So a round remembers which transactions have begun, and a later one that finds all of these ended believes the
 -- remembered time. A minute is left for those that have read the clock and have no number yet.
--- In a database that was restored into another cluster numbers begin anew; nothing of the old cluster is at work there.
+-- In a database that was restored into another cluster numbers begin again; nothing of the old cluster is at work there.
 create or replace function windlass.move_prune_mark() returns timestamptz
 language plpgsql
 as $$
@@ -26,7 +26,7 @@ $$;
 -- Sends a tenant's rules back to the beginning where its hold was released or its rule has changed: its own marks only, so that nobody can
 -- make retention begin again for others. A request that an open transaction repeats is left for the next round: to wait for it would stop
 -- everybody's retention.
-create or replace function windlass.begin_anew() returns void
+create or replace function windlass.begin_again() returns void
 language sql
 as $$
   with free as materialized (select a.ctid from windlass.prune_again a where a.begun_at is null for update skip locked),
@@ -40,7 +40,7 @@ $$;
 
 -- Forgets what was asked for once the tenant's rules have come as far as any could have been when they began: from there on the definition's
 -- rule sees the tenant's jobs again.
-create or replace function windlass.end_anew() returns void
+create or replace function windlass.end_again() returns void
 language sql
 as $$
   with rules as materialized (

@@ -76,9 +76,9 @@ end
 $$;
 
 -- Waits that are new. One that a settlement could not see is visible to everybody who begins after it was committed, so it must be
--- looked at once more when all transactions that were under way then have ended. Hence passes over the rows from `low` on, a
+-- looked at again when all transactions that were under way then have ended. Hence passes over the rows from `low` on, a
 -- slice at a time: what a pass saw is done with once a later one began after the first one's `barrier`. Every row is looked at two or
--- three times, and then no more. Transaction numbers begin anew in a restored database; so do the passes.
+-- three times, and then no more. Transaction numbers begin again in a restored database; so do the passes.
 create or replace function windlass.unblock_new(most integer, out decided integer, out has_more boolean)
 language plpgsql
 set plan_cache_mode = force_generic_plan

@@ -1,6 +1,6 @@
 -- Renews the lease of one job under its fence, takes what the job says of itself, and answers until when the lease runs
 -- and whether the job should stop. No row: the fence is stale, and nothing was changed. No renewal reaches beyond the
--- attempt's time-out. A job that a worker of ours still holds (an HTTP call under way) has no lease to renew: its
+-- attempt's timeout. A job that a worker of ours still holds (an HTTP call under way) has no lease to renew: its
 -- endpoint only reports. `log` is text for the attempt's log, in pieces of at most 16 KiB: the last 64 pieces are kept.
 --
 -- Locks: the worker's row, then the lease. The first because a reap of the whole worker holds it: what the second

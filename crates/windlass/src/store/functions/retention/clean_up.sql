@@ -37,7 +37,7 @@ begin
 end
 $$;
 
--- Deletes what waited for its artifact and need not any more; where the job that removes it is gone itself, it is made anew. What was
+-- Deletes what waited for its artifact and need not any more; where the job that removes it is gone itself, it is made again. What was
 -- decided may be long ago, so the job must still be finished, and stay so until we commit: a retry locks its final history row.
 -- One that is no longer finished is not to be deleted any more, and one that a blocked job waits for is left for later. Those that were
 -- looked at longest ago come first, and count as looked at whatever comes of it: what cannot be finished yet (its clean-up runs, or nobody

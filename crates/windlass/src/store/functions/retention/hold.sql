@@ -22,7 +22,7 @@ begin
 end
 $$;
 
--- Ends a hold. Retention has gone past what was held, so it begins anew and reads history once more.
+-- Ends a hold. Retention has gone past what was held, so it begins again and reads history again.
 create or replace function windlass.release_hold(tenant uuid, hold uuid) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

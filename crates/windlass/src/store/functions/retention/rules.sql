@@ -1,6 +1,6 @@
 -- What is kept how long: each definition's own rule for its statuses, for all tenants that have none of their own, and each
--- tenant's, of which one that names the definition comes before one for all. Rules that keep for ever are left out.
--- duty is the name under which a rule's progress is kept. For a tenant whose history is read once more, a definition's rule is also listed as
+-- tenant's, of which one that names the definition comes before one for all. Rules that keep forever are left out.
+-- duty is the name under which a rule's progress is kept. For a tenant whose history is read again, a definition's rule is also listed as
 -- the tenant's, until that has come as far: the mark that is everybody's stays where it is.
 create or replace function windlass.retention_rules()
 returns table (duty text, tenant_id uuid, definition_id uuid, definition_key text, status text, keep interval)
@@ -44,7 +44,7 @@ as $$
 $$;
 
 -- Sets or, with is_cleared, takes away a tenant's own rule; answers whether there was one to take. keep null is forever. A mark that a rule has passed must
--- not hide what the new rule means, so the tenant's history is read again (see begin_anew), unless the rule is as it was.
+-- not hide what the new rule means, so the tenant's history is read again (see begin_again), unless the rule is as it was.
 create or replace function windlass.set_retention(tenant uuid, for_key text, for_status text, keep bigint, is_cleared boolean) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

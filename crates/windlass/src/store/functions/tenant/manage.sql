@@ -137,7 +137,7 @@ begin
     select p.purged into purged from windlass.purge_tenant(tenant, most) p;
   exception when lock_not_available then
     null; -- a transaction of the tenant is open: at its next turn
-  when query_canceled or others then -- others does not include a time-out, which would roll back that the tenant had its turn
+  when query_canceled or others then -- others does not include a timeout, which would roll back that the tenant had its turn
     raise warning 'the tenant % cannot be deleted: %', tenant, sqlerrm;
     blocked := sqlerrm;
   end;

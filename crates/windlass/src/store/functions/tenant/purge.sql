@@ -3,7 +3,7 @@
 -- point: call until done. The last one waits for every transaction that may have looked at the tenant before it was marked
 -- and has not committed its jobs: each door looks at the tenant when it has a transaction number already. The quick door
 -- looks only while tenants are watched (see enqueue_routed and watch.sql). A barrier that is still to come was taken in another
--- cluster, before the database was restored here; nobody of that time is left, so it is taken anew.
+-- cluster, before the database was restored here; nobody of that time is left, so it is taken again.
 create or replace function windlass.purge_tenant(tenant uuid, most integer, out purged integer, out done boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

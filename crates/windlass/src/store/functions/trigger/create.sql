@@ -1,4 +1,4 @@
--- Makes a trigger from fields that were checked in Rust, as far as SQL can once more; next_due is its first instant, null for one that waits for events
+-- Makes a trigger from fields that were checked in Rust, as far as SQL can again; next_due is its first instant, null for one that waits for events
 -- or is off. Rings the scheduler, since the instant may be nearer than its next look.
 create or replace function windlass.create_trigger(tenant uuid, fields jsonb, next_due timestamptz) returns uuid
 language plpgsql security definer

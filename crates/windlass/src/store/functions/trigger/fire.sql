@@ -101,7 +101,7 @@ begin
   select count(d.job_id), count(*) - count(d.job_id), array_agg(d.job_id) filter (where d.job_id is not null)
     into fired, skipped, plain from decided d;
   if plain is not null then
-    -- They stand in line by the row: at most 64 of one lane with the same number of attempts.
+    -- They are queued by the row: at most 64 of one lane with the same number of attempts.
     perform windlass.enqueue_routed_many(array_agg(tenants[p.ord]), array_agg(p.job), array_agg(p.lane), array_agg(p.attempts),
         array_agg(p.part), array_agg(p.payload::json), array_agg(jsonb_build_object('source', 'schedule', 'source_ref', triggers[p.ord])))
       from (select c.*, dense_rank() over (order by c.lane, c.attempts, c.chunk)::integer as part

@@ -1,4 +1,4 @@
--- Jobs that stand in line, one row each: those that came straight into it, found by their bodies, and those that came back.
+-- Queued jobs, one row each: those that came straight into it, found by their bodies, and those that came back.
 -- `place` is a job's own place, in the order in which its lane is taken.
 select windlass.keep_view('standing', $view$
 select b.tenant_id, b.id as job_id, l.lane, l.seq + coalesce(l.offsets[array_position(l.ids, b.id)], l.taken + array_position(l.ids, b.id) - 1) as place, l.attempt, l.failures, l.lost,

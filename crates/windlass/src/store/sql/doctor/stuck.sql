@@ -1,5 +1,5 @@
 -- Work that somebody should have moved by now, one row per kind: the keeper's duties that are overdue, and jobs in line that
--- no live worker knows how to run. Counters and small tables only; it reads no job's body.
+-- no live worker knows how to run. Counters and small tables only; it reads no job's body. Counters may be out of range: the doctor reports that.
 -- unknown run: a live worker last said how many jobs it has, and holds more that it took at least a lease before that.
 select 'promote' as kind, '' as name, count(*) as jobs, coalesce(extract(epoch from clock_timestamp() - min(d.due_at))::bigint, 0) as age_seconds
   from windlass.deferred d where d.due_at < clock_timestamp() - interval '30 s'
@@ -30,13 +30,13 @@ union all
 select 'tenant', t.slug || ': ' || t.purge_blocked, 0, extract(epoch from clock_timestamp() - t.updated_at)::bigint
   from windlass.tenants t where t.status = 'deleting' and t.purge_blocked is not null
 union all
-select 'unknown key', d.key, sum(c.queued)::bigint, 0
+select 'unknown key', d.key, least(sum(c.queued), 9223372036854775807)::bigint, 0
   from windlass.job_counts c join windlass.job_definitions d on d.id = c.definition_id
  where not exists (select from windlass.job_workers w where w.lease_expires_at > clock_timestamp() and d.key = any (w.definition_keys))
  group by d.key
 having sum(c.queued) > 0
 union all
-select 'paused', q.name, coalesce((select sum(c.queued) from windlass.job_counts c where c.queue = q.name), 0)::bigint,
+select 'paused', q.name, least(coalesce((select sum(c.queued) from windlass.job_counts c where c.queue = q.name), 0), 9223372036854775807)::bigint,
        extract(epoch from clock_timestamp() - q.updated_at)::bigint
   from windlass.queues q where q.is_paused
 union all

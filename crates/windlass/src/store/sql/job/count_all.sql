@@ -1,6 +1,6 @@
 -- Jobs per lane of every tenant that the caller's role may see, from counters: exact, and it reads no job. Several lanes may be of one
 -- tenant, queue and definition; whoever asks adds them up, which for ten thousand tenants takes less than grouping them here.
--- Trap: joined lane by lane, it ran into the statement time-out, so all_counts lets it join by hash.
+-- Trap: joined lane by lane, it ran into the statement timeout, so all_counts lets it join by hash.
 with fresh as (
   select y.tenant_id, y.lane, sum(y.queued) as queued, sum(y.running) as running, sum(y.scheduled) as scheduled, sum(y.blocked) as blocked,
          sum(y.succeeded) as succeeded, sum(y.failed) as failed, sum(y.dead_letter) as dead_letter, sum(y.canceled) as canceled,

@@ -1,4 +1,4 @@
--- Ids of a tenant's queued jobs, the last in line first, each with its place in line.
+-- Ids of a tenant's queued jobs, the last in line first, each with its position in the queue.
 -- Index: line's primary key backwards, for each lane of the tenant: at most a page is read of each, and those are merged.
 -- A row's jobs are counted down from its last one instead of being sorted, or the planner would read and sort whole lanes.
 select j.id, j.place

@@ -39,7 +39,7 @@ fn a_status_means_what_the_documents_say() {
         assert_eq!(one(&later(status, 7)).outcome, snoozed, "{status}");
     }
     let far = Outcome::Snoozed { delay: Duration::from_secs(86_400) };
-    assert_eq!(one(&later(429, u64::MAX)).outcome, far, "a header puts nothing off for ever");
+    assert_eq!(one(&later(429, u64::MAX)).outcome, far, "a header puts nothing off forever");
     assert_eq!(one(&later(500, 7)).outcome, by_policy);
     assert_eq!(one(&heard(202, "")).done.hand_over, Some(LEASE));
     for fault in

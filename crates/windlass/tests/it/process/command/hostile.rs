@@ -140,7 +140,7 @@ async fn a_command_that_ignores_sigterm_is_killed_after_its_grace() {
     worker.finish().await;
 }
 
-/// F-28: elsewhere a 2 s time-out took 300 s because a grandchild held the pipe.
+/// F-28: elsewhere a 2 s timeout took 300 s because a grandchild held the pipe.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grandchild_that_keeps_the_pipe_keeps_nobody_waiting() {
     let yard = Yard::new(CONFIG).await;

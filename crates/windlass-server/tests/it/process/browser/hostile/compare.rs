@@ -36,7 +36,7 @@ pub(super) struct Comparison<'a> {
     compared: usize,
 }
 
-/// Reads pages in the browser and answers with their shapes. What is measured anew with every look (charts, times, trends) counts as
+/// Reads pages in the browser and answers with their shapes. What is measured again with every look (charts, times, trends) counts as
 /// one element; a row that is chosen or a fold that is open is no other shape, nor is a group with more jobs in it.
 const SHAPES: &str = "const [list, done] = arguments; \
     const idle = ['open', 'aria-current', 'selected', 'data-goes', 'checked']; \

@@ -1,4 +1,4 @@
-//! What is shipped is what the TypeScript says. `WINDLASS_BLESS=1` compiles it anew.
+//! What is shipped is what the TypeScript says. `WINDLASS_BLESS=1` compiles it again.
 
 use std::fs;
 use std::path::Path;
@@ -47,7 +47,7 @@ async fn the_programs_of_call_transcription_are_what_their_source_says() {
             fs::write(kept.join(name), text).unwrap();
         }
     }
-    assert_eq!(programs(&kept), made, "dist/ is out of date: WINDLASS_BLESS=1 writes it anew");
+    assert_eq!(programs(&kept), made, "dist/ is out of date: WINDLASS_BLESS=1 writes it again");
 }
 
 fn programs(folder: &Path) -> Vec<(String, String)> {
