@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let worker = Worker::builder(&queue).handler(Reporter).start().await?;
     let mut moves = worker.subscribe();
     let fired = queue.run_trigger(DEFAULT_TENANT, trigger.id, None, "example").await?;
-    println!("fired: {}", fired.outcome);
+    println!("outcome: {}", fired.outcome);
     while !moves.recv().await?.to.is_terminal() {}
     worker.stop().await?;
     queue.delete_trigger(DEFAULT_TENANT, trigger.id, None, "example").await?;

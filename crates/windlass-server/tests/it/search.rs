@@ -1,5 +1,7 @@
 //! Searching finds what a viewer may see, and no more; and it is bounded.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use windlass::{Definition, NewJob, Queue};
 use windlass_server::auth::Role;
@@ -101,7 +103,9 @@ async fn a_search_needs_a_turn_wherever_it_is_asked_for() {
         operator.form("/ui/jobs/act", &form)
     );
     // A form that is refused goes back to its page, which says why.
-    let told = verb.header("set-cookie").is_some_and(|told| told.contains("searches"));
+    let flash = verb.header("set-cookie").and_then(|cookie| cookie.strip_prefix("windlass_flash="));
+    let flash = flash.and_then(|flash| URL_SAFE_NO_PAD.decode(flash.split(';').next()?).ok());
+    let told = flash.is_some_and(|told| String::from_utf8_lossy(&told).contains("Too many searches"));
     let answers = (list.status.as_u16(), page.status.as_u16(), verb.status.as_u16(), told);
     assert_eq!(answers, (429, 429, 303, true), "{list:?} {page:?} {verb:?}");
 

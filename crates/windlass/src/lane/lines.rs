@@ -270,9 +270,9 @@ impl Lines {
             if turn.is_sweep[position] {
                 line.sweep_at = now + SWEEP_EVERY.max(self.sweep_cost * SWEEP_SHARE);
             }
-            if count > 0 {
+            if let Some(mean) = bytes.checked_div(count) {
                 line.gave_at = Some(now);
-                line.job_bytes = bytes / count;
+                line.job_bytes = mean;
             }
             self.fair.settle(lane, asked, count);
         }

@@ -61,7 +61,7 @@ mod tests {
         let who = ["windlass_app", "windlass_worker", "windlass_server", "windlass_operator"];
         assert_eq!(roles_for("enqueue"), who);
         assert_eq!(roles_for("prune"), ["windlass_keeper", "windlass_server"]);
-        assert!(roles_for("put_user").is_empty(), "the admin's alone");
+        assert_eq!(roles_for("create_tenant"), ["windlass_operator"], "the admin's are left out");
         assert!(roles_for("no_such_function").is_empty());
     }
 }

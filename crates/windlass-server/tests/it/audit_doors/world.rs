@@ -206,7 +206,8 @@ impl World {
         let worker = self.server.client(DEFAULT_TENANT, Role::Worker).await;
         let body = json!({"worker_id": new_name(), "definition_keys": ["a"]});
         let known = worker.post("/api/v1/worker/register", &body).await.expect(200);
-        known["worker_id"].as_str().unwrap().to_owned()
+        // The workers of all tenants are listed under such names.
+        format!("{}@{DEFAULT_TENANT}", known["worker_id"].as_str().unwrap())
     }
 }
 

@@ -148,7 +148,10 @@ pub(crate) fn body(route: &Route, ids: &Ids) -> Value {
             json!({"from": "2026-01-01T00:00:00Z", "until": "2026-01-02T12:00:00Z", "dry_run": true})
         }
         (_, "/api/v1/events/{event_id}/retry") => json!({"trigger_id": ids.get("trigger_id")}),
-        (_, "/api/v1/retention/rules") => json!({"status": "failed", "keep_seconds": 60}),
+        // Another rule each time: one that is set already changes nothing.
+        (_, "/api/v1/retention/rules") => {
+            json!({"status": "failed", "keep_seconds": 60 + Uuid::new_v4().as_u128() % 1_000_000})
+        }
         (_, "/api/v1/retention/holds") => json!({"reason": "r", "job_id": ids.get("job_id")}),
         (&Method::POST, "/api/v1/admin/jobs/definitions") => json!({"key": new}),
         (&Method::PATCH, "/api/v1/admin/jobs/definitions/{definition_id}") => json!({"description": new}),

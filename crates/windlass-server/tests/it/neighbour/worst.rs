@@ -31,7 +31,7 @@ pub(super) struct Call {
     pub(super) body: Vec<u8>,
 }
 
-/// The tenant that does its worst, with a credential of each role, something of everything, and streams that it leaves open.
+/// The tenant that causes as much load as it can, with a credential of each role, something of everything, and streams that it leaves open.
 pub(super) struct Loud {
     clients: HashMap<&'static str, Client>,
     ids: Ids,
@@ -63,6 +63,10 @@ impl Loud {
             let path = if number % 2 == 0 { "/api/v1/jobs/stream" } else { "/ui/live" };
             streams.push(admin.request(Method::GET, path).send().await.unwrap());
         }
+        // The last one finds all of them open.
+        let refused = streams.pop().unwrap();
+        assert_eq!(refused.status(), 429);
+        assert!(refused.text().await.unwrap().contains("open streams; close another one"));
         Self { clients, ids, held, _streams: streams }
     }
 

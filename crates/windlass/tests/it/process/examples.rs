@@ -16,7 +16,7 @@ const EXAMPLES: [(&str, &[&str]); 10] = [
             "attempt 3: succeeded ",
         ],
     ),
-    ("schedules", &["the next 3 instants are Mondays at 06:00", "fired: enqueued", "reported 7 days"]),
+    ("schedules", &["the next 3 instants are Mondays at 06:00", "outcome: fired", "reported 7 days"]),
     ("unique_jobs", &["by payload: duplicate true, same job true", "by key: duplicate true, same job true"]),
     ("chained_jobs", &["transcribed call 1", "3 jobs ended"]),
     ("progress_and_cancel", &["cancel: Requested", "the job is canceled at 25 %"]),

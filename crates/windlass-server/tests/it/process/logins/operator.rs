@@ -113,7 +113,6 @@ pub(super) async fn is_nobody_else(url: &str) {
         "select windlass.create_session('', gen_random_uuid(), null, null, null, 60, null, null)",
         "select windlass.find_session('')",
         "select windlass.create_password_reset(null, gen_random_uuid(), '', 60, 'me')",
-        "select windlass.put_user('{}')",
         "select windlass.accept_invitation(null, '', '')",
         "select password_hash from windlass.users",
         "select from windlass.sessions",

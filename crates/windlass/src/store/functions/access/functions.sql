@@ -43,8 +43,7 @@ begin
             create_invitation invitations_of revoke_invitation find_invitation accept_invitation accept_invitation_as_new
             change_password create_password_reset find_password_reset reset_password
             create_session find_session choose_tenant end_session find_user'),
-          ('admin operator', 'create_definition change_definition create_tenant change_tenant mark_tenant_deleting shown_tenant'),
-          ('admin', 'put_user')
+          ('admin operator', 'create_definition change_definition create_tenant change_tenant mark_tenant_deleting shown_tenant')
         ) g (roles, functions)
         cross join lateral regexp_split_to_table(g.roles, '\s+') r (role)
         cross join lateral regexp_split_to_table(g.functions, '\s+') f (function)),

@@ -68,15 +68,3 @@ set search_path = pg_catalog, windlass, pg_temp
 as $$
   select to_jsonb(u) from windlass.users u where u.email = lower(of_email)
 $$;
-
--- Makes a person, or changes the one with this address: for operators, not for tenants.
-create or replace function windlass.put_user(fields jsonb) returns uuid
-language sql security definer
-set search_path = pg_catalog, windlass, pg_temp
-as $$
-  insert into windlass.users as u (email, name, password_hash, is_super_admin)
-    values (lower(fields ->> 'email'), coalesce(fields ->> 'name', ''), fields ->> 'password_hash', coalesce((fields ->> 'is_super_admin')::boolean, false))
-    on conflict (email) do update set name = excluded.name, password_hash = coalesce(excluded.password_hash, u.password_hash),
-      is_super_admin = excluded.is_super_admin, is_active = true, updated_at = now()
-  returning id
-$$;
