@@ -191,7 +191,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// How this worker keeps house.
+    /// The settings of the keeper in this worker.
     #[must_use]
     pub fn keeper(mut self, settings: KeeperSettings) -> Self {
         self.keeper = Some(settings);

@@ -37,7 +37,7 @@ async fn holding(queue: &TestQueue, table: &str, job: Uuid) -> Client {
 const DUE: &str =
     "update windlass.deferred set due_at = clock_timestamp() - interval '1 s' where job_id = $1";
 
-/// Stands in line already; never due; huge; of a lane that is not there; without its body; and one that somebody else holds.
+/// One that is queued already; never due; huge; of a lane that is not there; without its body; and one that somebody else holds.
 pub(super) async fn promote(queue: &TestQueue) {
     let hand = hand(queue).await;
     let twice = hand.enqueue("'held', delay => '1 h'").await;
@@ -147,7 +147,7 @@ pub(super) async fn expire(queue: &TestQueue) {
     assert_eq!(status(&hand.client, held).await, "failed", "it is tried again");
 }
 
-/// Stands in line already; waits for what is not there; huge; held by somebody else.
+/// One that is queued already; waits for what is not there; huge; held by somebody else.
 pub(super) async fn unblock(queue: &TestQueue) {
     let hand = hand(queue).await;
     let need = hand.enqueue("'held'").await;

@@ -48,7 +48,7 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
     chrome.click("button[value=create]").await;
     chrome.until_text("#toasts", "You are now a member of Acme Photos").await;
     chrome.go(&path).await;
-    chrome.until_text("main", "This invitation is not valid").await;
+    chrome.until_text("main", "he invitation is no longer valid").await;
 
     // They change their password.
     chrome.go("/ui/jobs").await;

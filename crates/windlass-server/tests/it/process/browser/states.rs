@@ -16,7 +16,7 @@ async fn what_is_refused_missing_or_failing_says_what_happened_and_what_to_do() 
     assert_eq!(page.status, 403);
     for words in [
         "You don&#39;t have access",
-        "requires the permission admin",
+        "Requires the permission admin",
         "Ask a tenant admin for a role with this",
     ] {
         assert!(page.text.contains(words), "{words}: {}", page.text);

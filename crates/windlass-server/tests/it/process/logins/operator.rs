@@ -58,7 +58,7 @@ pub(super) async fn every_command_works(place: &Place, url: &str) {
         serde_json::from_str(&operator.does(&["workers", "list", "--json"]).await).unwrap();
     let worker = workers[0]["worker_id"].as_str().unwrap_or_else(|| panic!("{workers}")).to_owned();
     // Those of the rows before have ended, so there is nothing to do to them.
-    operator.ends_with(&["workers", "quiet", &worker], &[5]).await;
+    operator.ends_with(&["workers", "drain", &worker], &[5]).await;
     operator.ends_with(&["workers", "resume", &worker], &[5]).await;
     operator.does(&["retention", "set", "canceled", "7d"]).await;
     operator.does(&["retention", "list"]).await;

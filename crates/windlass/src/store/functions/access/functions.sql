@@ -4,7 +4,7 @@
 -- app: applications, and the roles that JWTs name. Every function of its own refuses another tenant than the one in force, and
 --   refuses without one, except for the default tenant where there is no other (tenant_for).
 -- worker, keeper: what worker processes and the housekeeping call, for all tenants.
--- server: identity and administration, and all of the above, because the server speaks the worker protocol and may keep house.
+-- server: identity and administration, and all of the above, because the server speaks the worker protocol and can run the keeper.
 -- admin: requests of super-admins, with no tenant in force.
 -- operator: people with a login of their own, and the commands that they run on the database: administration, without sign-ins, accounts
 --   and members. Nobody reads a password's hash or becomes another person with it. It acts for all tenants, or for the one in force.

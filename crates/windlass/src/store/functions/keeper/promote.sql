@@ -1,4 +1,4 @@
--- Moves deferred jobs whose time has come into line, at most `most` of them, each with a fresh position in the queue.
+-- Queues deferred jobs that are due, at most `most` of them, each at a new position.
 -- Returns how many, whether there may be more, and the milliseconds until the next one is due (null: none). A row that cannot be moved is
 -- set aside, and the others are moved. Tenants take turns (see tenants_in_turn).
 -- Index: deferred_by_due to see who is due, deferred_of_tenant, read in its own order. Locks: deferred rows, skipping locked ones; within the block that deletes them, because a
