@@ -179,9 +179,10 @@ fn judge(told: &Told) {
         assert!(told.words.iter().any(|words| words.contains(cap)), "nobody met {cap}: {:#?}", told.words);
     }
     // The verbs ran, and what is named in a path existed.
-    for done in BEFORE.iter().chain(&AFTER).copied() {
-        let works =
-            [200, 204].iter().any(|status| answers.contains_key(&(done.to_owned(), *status, String::new())));
+    for done in BEFORE.iter().chain(&AFTER) {
+        let works = [200, 204]
+            .iter()
+            .any(|status| answers.contains_key(&((*done).to_owned(), *status, String::new())));
         assert!(works, "{done}: {answers:#?}");
     }
 }
