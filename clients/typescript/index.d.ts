@@ -84,7 +84,7 @@ export class Client {
     definition_keys?: string[];
     queues?: string[];
     metadata?: Record<string, unknown>;
-  }): Promise<{ worker_id: string; is_quiet: boolean }>;
+  }): Promise<{ worker_id: string; is_draining: boolean }>;
   claim(options: {
     definitionKeys?: string[];
     queues?: string[];

@@ -48,7 +48,7 @@ def run(jobs):
         post = job["payload"]["post_id"]
         try:
             if post not in posts:
-                raise ValueError("the post is not there")
+                raise ValueError("post not found")
             tags = tag(posts[post])
         except ValueError as error:
             # A retry cannot help.

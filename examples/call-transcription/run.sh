@@ -1,10 +1,16 @@
 #!/bin/sh
 # `windlass up --example call-transcription` runs this script after the server has started. WINDLASS is the binary, WINDLASS_SERVER the
-# address of the server, WINDLASS_TOKEN_FILE the file with the token, DATABASE_URL the database. `npm run build` creates dist/.
+# address of the server, WINDLASS_TOKEN_FILE the file with the token, DATABASE_URL the database.
 set -eu
 : "${WINDLASS:=windlass}"
 command -v node >/dev/null || { echo "node is missing: apt-get install nodejs" >&2; exit 1; }
+command -v npm >/dev/null || { echo "npm is missing: apt-get install npm" >&2; exit 1; }
 command -v psql >/dev/null || { echo "psql is missing: apt-get install postgresql-client" >&2; exit 1; }
+
+# The compiler is downloaded once; the programs are compiled at every start, because the sources may be those of a newer version.
+[ -d compiler/node_modules/typescript ] ||
+  npm install --silent --no-audit --no-fund --prefix compiler typescript@5.9 @types/node@20
+node compiler/node_modules/typescript/bin/tsc --typeRoots compiler/node_modules/@types
 
 "$WINDLASS" definitions apply definitions.json
 PGOPTIONS="-c client_min_messages=warning" psql -Xq -v ON_ERROR_STOP=1 -f schema.sql "$DATABASE_URL"

@@ -23,7 +23,7 @@ export function speechService(port: number, questionsBeforeDone = 2) {
       return;
     }
     const operation = operations.get(request.url?.split("/").at(-1) ?? "");
-    if (operation === undefined) return answer(404, { why: "no such operation" });
+    if (operation === undefined) return answer(404, { error: "operation not found" });
     operation.asked += 1;
     const isDone = operation.asked > questionsBeforeDone && operation.words.length > 0;
     answer(200, isDone ? { done: true, words: operation.words } : { done: false });

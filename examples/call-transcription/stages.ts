@@ -55,7 +55,7 @@ export function stages(settings: Settings) {
             body: new Uint8Array(audio),
             headers: { "idempotency-key": `${job.org_id}/${job.call_id}` },
           });
-          if (!response.ok) throw new Error(`the speech service answered ${response.status}`);
+          if (!response.ok) throw new Error(`the speech service returned ${response.status}`);
           await write(started, await response.text());
         }
         operationId = (JSON.parse(await readFile(started, "utf8")) as { id: string }).id;
@@ -68,7 +68,7 @@ export function stages(settings: Settings) {
       const transcriptPath = String(job.payload["transcriptPath"]);
       if (!(await exists(inStorage(transcriptPath)))) {
         const response = await fetch(`${settings.speechUrl}/operations/${String(job.payload["operationId"])}`);
-        if (!response.ok) throw new Error(`the speech service answered ${response.status}`);
+        if (!response.ok) throw new Error(`the speech service returned ${response.status}`);
         const operation = (await response.json()) as { done: boolean; words?: string[] };
         if (!operation.done) return queue.snooze(job.id, settings.pollSeconds);
         await write(inStorage(transcriptPath), JSON.stringify(operation.words));

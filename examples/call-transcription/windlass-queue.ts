@@ -12,7 +12,7 @@ export interface Options {
   url: string;
   token: string;
   leaseSeconds: number;
-  /** A transcription that takes longer than this is given up, however many polls are left. */
+  /** A transcription that takes longer than this is abandoned, even if polls are left. */
   pollDeadlineSeconds: number;
 }
 

@@ -92,7 +92,7 @@ class Functions(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
         if not self.is_signed(body):
-            return self.answer(401, {"why": "not signed by windlass"})
+            return self.answer(401, {"error": "not signed by windlass"})
         job = json.loads(body)
         try:
             self.answer(200, FUNCTIONS[self.path](job))
@@ -100,7 +100,7 @@ class Functions(http.server.BaseHTTPRequestHandler):
             # The last attempt marks the row as failed.
             if job["failures"] + 1 >= job["max_attempts"]:
                 update(job["payload"]["video_id"], "processing_status = 'failed', processing_error = :'error'", error=str(error)[:500])
-            self.answer(500, {"why": str(error)[:500]})
+            self.answer(500, {"error": str(error)[:500]})
 
     def is_signed(self, body):
         sent_at = self.headers.get("webhook-timestamp", "0")

@@ -92,7 +92,7 @@ class Service(http.server.BaseHTTPRequestHandler):
         try:
             user = str(uuid.UUID(self.headers.get("x-user-id", "")))
         except ValueError:
-            return self.answer(401, {"detail": "who are you? X-User-Id must be a UUID"})
+            return self.answer(401, {"detail": "X-User-Id must be a UUID"})
         for pattern, handler in routes.items():
             match = re.fullmatch(pattern, self.path)
             if match:
@@ -102,7 +102,7 @@ class Service(http.server.BaseHTTPRequestHandler):
                     return self.answer(error.status, {"detail": error.detail, "errors": error.errors})
                 except ValueError as error:
                     return self.answer(400, {"detail": str(error)})
-        return self.answer(404, {"detail": "there is nothing at this address"})
+        return self.answer(404, {"detail": "not found"})
 
     def answer(self, status, body, kind="application/json"):
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -25,7 +25,7 @@ pub(crate) struct CommandsPlan {
 
 const PROGRAM: &str = "/bin/true";
 const ROUNDS: usize = 3;
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_DURATION: Duration = Duration::from_secs(600);
 /// Reads at the end of a log that does not grow.
 const READS: u32 = 500;
 
@@ -100,7 +100,7 @@ async fn run_jobs(server: &Server, plan: &CommandsPlan) -> Result<f64> {
         if done.unsigned_abs() >= plan.n {
             break;
         }
-        if began.elapsed() > LONGEST {
+        if began.elapsed() > MAX_DURATION {
             return Err("the commands did not finish within ten minutes".into());
         }
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -25,7 +25,7 @@ pub(crate) struct HttpPlan {
 
 const KEY: &str = "bench.http";
 const ROUNDS: usize = 3;
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_DURATION: Duration = Duration::from_secs(600);
 
 pub(crate) async fn run(plan: &HttpPlan) -> Result<()> {
     let endpoint = Endpoint::start(Duration::from_millis(plan.delay_ms)).await?;
@@ -90,7 +90,7 @@ async fn run_jobs(server: &Server, endpoint: &Endpoint, plan: &HttpPlan) -> Resu
     // The same number of running calls as the plain client; more jobs are held while they are settled.
     let worker = Worker::builder(&queue).concurrency(calls).prefetch(calls).http(KEY, &to)?.start().await?;
     while endpoint.answered.load(Ordering::Relaxed) - before < plan.n {
-        if began.elapsed() > LONGEST {
+        if began.elapsed() > MAX_DURATION {
             return Err("the HTTP jobs did not finish within ten minutes".into());
         }
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -43,7 +43,7 @@ pub(crate) struct NeighbourPlan {
 /// How long the load runs before it is measured: lanes are created and caches filled.
 const LEAD: Duration = Duration::from_secs(2);
 /// The timeout for the remaining jobs of the load.
-const LONGEST_REST: Duration = Duration::from_secs(120);
+const MAX_REST: Duration = Duration::from_secs(120);
 /// The slots of the worker that runs the jobs of both.
 const SLOTS: usize = 50;
 
@@ -66,7 +66,7 @@ pub(crate) async fn run(plan: &NeighbourPlan) -> Result<()> {
     let (started, starts) = tokio::sync::mpsc::unbounded_channel();
     let worker = noop::worker(&queue, move |job| {
         if job.tenant_id() == calm {
-            // The receiver is gone once the run is over.
+            // The receiver is dropped once the run is over.
             let _ = started.send((job.job_id(), Instant::now()));
         }
     });
@@ -111,7 +111,7 @@ async fn measure(ordinary: &mut Ordinary, windlass: &Windlass, lasts: Duration) 
 /// Waits until the jobs of the load have run: the next phase must be quiet.
 async fn rest(queue: &Queue, tenant: Uuid) -> Result<()> {
     let began = Instant::now();
-    while began.elapsed() < LONGEST_REST {
+    while began.elapsed() < MAX_REST {
         let counts = queue.counts(Some(tenant)).await?;
         if counts.iter().all(|each| each.queued + each.running == 0) {
             return Ok(());

@@ -111,7 +111,7 @@ mod tests {
     use super::{PAYLOAD_BYTES, payload};
 
     #[test]
-    fn the_payload_is_json_of_the_promised_size() {
+    fn the_payload_is_json_of_the_given_size() {
         let text = payload();
         assert_eq!(text.len(), PAYLOAD_BYTES);
         assert!(serde_json::from_str::<serde_json::Value>(&text).unwrap().is_object());

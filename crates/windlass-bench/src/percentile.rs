@@ -28,7 +28,7 @@ mod tests {
     }
 
     #[test]
-    fn few_values_and_none() {
+    fn few_values_and_no_values() {
         assert_eq!(percentile(&[3.0], 0.99), Some(3.0));
         assert_eq!(percentile(&[2.0, 1.0], 0.99), Some(2.0));
         assert_eq!(percentile(&[], 0.5), None);

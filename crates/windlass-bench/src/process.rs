@@ -82,7 +82,7 @@ mod tests {
     use super::own_rss_kb;
 
     #[test]
-    fn a_process_knows_its_memory() {
+    fn a_process_reports_its_memory() {
         assert!(own_rss_kb() > 100);
     }
 }

@@ -109,7 +109,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Every loop begins with empty tables right after a checkpoint, as every phase of the suite does.
+    /// Every loop starts with empty tables right after a checkpoint, as every phase of the suite does.
     async fn empty(&self) -> Result<()> {
         self.admin.batch_execute("truncate raw.body, raw.live, raw.attempt").await?;
         self.server.settle_down().await

@@ -21,7 +21,7 @@ pub(crate) struct SchedulePlan {
 
 const KEY: &str = "bench.schedule";
 const CALLERS: u64 = 8;
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_DURATION: Duration = Duration::from_secs(600);
 
 pub(crate) async fn run(plan: &SchedulePlan) -> Result<()> {
     let server = Server::start().await?;
@@ -71,7 +71,7 @@ async fn fire(queue: &Queue, url: &str, triggers: u64) -> Result<Fires> {
     let began = Instant::now();
     let count = "select count(*) from windlass.fire where outcome = 'fired'";
     while u64::try_from(client.query_one(count, &[]).await?.get::<_, i64>(0))? < triggers {
-        if began.elapsed() > LONGEST {
+        if began.elapsed() > MAX_DURATION {
             return Err("the triggers did not fire within ten minutes".into());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -108,7 +108,7 @@ async fn dispatch(queue: &Queue, url: &str, events: u64) -> Result<f64> {
     let mut dispatched = 0;
     while dispatched < events {
         dispatched += keeper.run_once(Duty::Dispatch).await?.moved;
-        if began.elapsed() > LONGEST {
+        if began.elapsed() > MAX_DURATION {
             return Err("the events were not dispatched within ten minutes".into());
         }
     }

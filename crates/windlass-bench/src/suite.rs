@@ -1,4 +1,4 @@
-//! The complete benchmark, phase by phase. Every phase has a new database and begins right after a checkpoint; nothing is analyzed
+//! The complete benchmark, phase by phase. Every phase has a new database and starts right after a checkpoint; nothing is analyzed
 //! or vacuumed manually that a user would not have, and every figure comes from this run.
 
 mod fair;

@@ -1,4 +1,4 @@
-//! The drivers through the real program: what each prints, on a database of its own. How quick they are is no matter here.
+//! The drivers through the real program: the output of each, on its own database. Their speed is not tested here.
 
 #![expect(clippy::unwrap_used, reason = "a panic in a test is the report")]
 
@@ -44,7 +44,7 @@ async fn every_mode_prints_its_lines() {
         assert_eq!(line["second"], second);
     }
     assert_balanced(&steady[2]);
-    // What a steady run leaves in line is not in the way of the next mode.
+    // The jobs that a steady run leaves queued do not disturb the next mode.
     run(&database, &format!("drain --n {}", steady[2]["outstanding"]));
 
     let latency = run(&database, "latency --n 5");
@@ -69,11 +69,11 @@ async fn sigterm_ends_a_steady_run_with_its_last_line() {
 }
 
 #[tokio::test]
-async fn a_failure_is_said_and_exits_with_it() {
+async fn a_failure_is_printed_and_exits_nonzero() {
     let database = empty_database().await;
     let not_migrated = driver(&database, "bulk --n 1").output().unwrap();
     assert!(!not_migrated.status.success());
-    assert!(String::from_utf8_lossy(&not_migrated.stderr).contains("migrations"), "{not_migrated:?}");
+    assert!(String::from_utf8_lossy(&not_migrated.stderr).contains("windlass migrate"), "{not_migrated:?}");
 
     run(&database, "init");
     let too_few = driver(&database, "drain --n 3").output().unwrap();
@@ -85,9 +85,9 @@ async fn a_failure_is_said_and_exits_with_it() {
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("--speed"), "{unknown:?}");
 }
 
-/// On a server of its own, with the `windlass` that was built beside it. Only that it works and prints: it is too short to judge.
+/// With its own server and the `windlass` binary next to it. Checks only that it works and prints; it is too short for a measurement.
 #[tokio::test]
-async fn neighbour_prints_what_one_tenant_feels_of_another() {
+async fn neighbour_prints_how_one_tenant_affects_another() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("neighbour.json");
     let output = Command::new(PROGRAM)
         .args(["neighbour", "--seconds", "1", "--turns", "2", "--callers", "6", "--json"])
@@ -123,7 +123,7 @@ async fn neighbour_prints_what_one_tenant_feels_of_another() {
     assert!(figures["answers"].as_object().unwrap().len() >= 6, "each kind of disturbance: {figures}");
 }
 
-/// Every job that was enqueued was either handled or is still there.
+/// Every enqueued job was either handled or is still queued.
 fn assert_balanced(last: &Value) {
     assert_eq!(fields(last), ["enqueued", "handled", "mode", "outstanding"]);
     let number = |name: &str| last[name].as_u64().unwrap();

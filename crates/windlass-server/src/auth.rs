@@ -21,6 +21,7 @@ mod role;
 mod secret;
 pub mod session;
 mod token;
+mod unique;
 
 pub(crate) use attempts::Attempts;
 pub use authenticator::{Authenticated, Authenticator};

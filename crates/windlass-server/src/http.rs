@@ -1,6 +1,8 @@
 //! Every route of the server: method, path, required permission, and handler. A line without a permission does not compile. The
 //! router, the OpenAPI document and the permission matrix of the tests are all built from this table.
 
+mod advice;
+mod anonymous;
 mod app;
 mod bodies;
 mod changes;
@@ -10,10 +12,12 @@ mod everyone;
 mod extract;
 mod follow;
 mod guard;
+mod gzip;
 mod health;
 mod heavy;
 pub(crate) mod host;
 mod idempotent;
+mod later;
 mod limits;
 mod openapi;
 mod page;
@@ -42,11 +46,13 @@ pub use extract::{Body, Id, IdempotencyKey, Query};
 pub(crate) use follow::{Follower, More};
 pub(crate) use heavy::usual_heavy;
 pub(crate) use idempotent::{replay, store_response};
-pub use limits::{LONGEST_WAIT, around};
+pub(crate) use later::Later;
+pub use limits::{MAX_WAIT, around};
 pub use openapi::{SIGNED, document};
 pub(crate) use page::{PageQuery, page_limit, page_offset};
+pub(crate) use prebuilt::Prebuilt;
 pub use problem::{Fault, Problem, ProblemKind};
-pub(crate) use standing::{Standing, revoked};
+pub(crate) use standing::{Access, Standing, Waits, revoked};
 pub use time::Time;
 
 routes! {
@@ -113,8 +119,8 @@ routes! {
         post   "/api/v1/admin/queues/{queue}/pause"              Administer  api::admin::operations::pause;
         post   "/api/v1/admin/queues/{queue}/resume"             Administer  api::admin::operations::resume;
         get    "/api/v1/admin/workers"                           Administer  api::admin::operations::workers;
-        post   "/api/v1/admin/workers/{worker_id}/quiet"         Administer  api::admin::operations::quiet;
-        post   "/api/v1/admin/workers/{worker_id}/resume"        Administer  api::admin::operations::unquiet;
+        post   "/api/v1/admin/workers/{worker_id}/drain"         Administer  api::admin::operations::drain_worker;
+        post   "/api/v1/admin/workers/{worker_id}/resume"        Administer  api::admin::operations::resume_worker;
         get    "/api/v1/admin/limits"                            Administer  api::admin::operations::limits;
         patch  "/api/v1/admin/limits/{tenant_id}"                Administer  api::admin::operations::change_limits;
         get    "/api/v1/admin/summary"                           Administer  api::admin::operations::summary;
@@ -155,7 +161,8 @@ routes! {
         get    "/ui/sign-in"                      Anyone      web::sign_in::form;
         post   "/ui/sign-in"                      Anyone      web::sign_in::enter;
         post   "/ui/sign-out"                     Anyone      web::sign_in::leave;
-        // Authenticate by themselves: the current tenant may be gone, and the holder of a link may have no account yet.
+        // Authenticate by themselves: the current tenant may have been deleted, and the holder of a link may have no
+        // account yet.
         get    "/ui/tenant"                       Anyone      web::tenant_choice::show;
         post   "/ui/tenant"                       Anyone      web::tenant_choice::choose;
         get    "/ui/invitations/{secret}"         Anyone      web::invitation::show;
@@ -185,7 +192,7 @@ routes! {
         get    "/ui/queues"                       ReadJobs    web::queues::list;
         post   "/ui/queues"                       Administer  web::queues::pause;
         get    "/ui/workers"                      Administer  web::workers::list;
-        post   "/ui/workers"                      Administer  web::workers::quiet;
+        post   "/ui/workers"                      Administer  web::workers::set_draining;
         get    "/ui/overview"                     Administer  web::overview::show;
         get    "/ui/definitions"                  Administer  web::definitions::list;
         get    "/ui/definitions/new"              Administer  web::definitions::new;
@@ -234,7 +241,12 @@ pub fn router(app: &App) -> Router {
     let mut router = Router::new();
     for route in table() {
         let guarded = (route.handler)().route_layer(axum::middleware::from_fn_with_state(
-            guard::Guarded { app: app.clone(), permission: route.permission, audience: route.audience },
+            guard::Guarded {
+                app: app.clone(),
+                path: route.path,
+                permission: route.permission,
+                audience: route.audience,
+            },
             guard::guard,
         ));
         router = router.route(route.path, guarded);
@@ -247,7 +259,7 @@ pub fn router(app: &App) -> Router {
 
 /// A page below `/ui/`, a problem everywhere else.
 async fn not_found(uri: axum::http::Uri) -> axum::response::Response {
-    let problem = Problem::of(ProblemKind::NotFound, "there is no route at this path");
+    let problem = Problem::of(ProblemKind::NotFound, "route not found");
     if uri.path().starts_with("/ui/") {
         return web::PageProblem(problem).into_response();
     }

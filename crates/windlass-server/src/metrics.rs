@@ -113,7 +113,7 @@ pub async fn page(State(app): State<App>, request: Request) -> Result<Response, 
 
 /// Only `/metrics`, for a private address.
 pub fn routes(queue: Queue, tenants: usize) -> axum::Router {
-    let answer = move || async move {
+    let respond = move || async move {
         match text(&queue, tenants).await {
             Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
             Err(error) => {
@@ -122,5 +122,5 @@ pub fn routes(queue: Queue, tenants: usize) -> axum::Router {
             }
         }
     };
-    axum::Router::new().route("/metrics", axum::routing::get(answer))
+    axum::Router::new().route("/metrics", axum::routing::get(respond))
 }

@@ -29,7 +29,10 @@ pub(crate) use origin::client_of;
 pub use origin::{OverTls, Proxies};
 use unread::Noted;
 
-use crate::http::{App, LONGEST_WAIT, router};
+use crate::http::{App, MAX_WAIT, router};
+
+/// The concurrent requests of one HTTP/2 connection: a browser or a client library needs fewer.
+const MAX_STREAMS: u32 = 50;
 
 /// Starts servers.
 #[derive(Debug)]
@@ -93,7 +96,7 @@ async fn accept(app: App, listener: TcpListener, tls: Option<TlsAcceptor>, stop:
         .timer(TokioTimer::new())
         .keep_alive_interval(Duration::from_secs(20))
         .max_header_list_size(64 * 1024)
-        .max_concurrent_streams(100);
+        .max_concurrent_streams(MAX_STREAMS);
     let timeouts = timeouts(&app);
     let proxies = app.options().proxies.clone();
     let slots = Arc::new(Semaphore::new(app.options().max_connections));
@@ -183,7 +186,7 @@ fn timeouts(app: &App) -> Timeouts {
     Timeouts {
         first: options.header_timeout,
         between: options.idle_timeout,
-        in_progress: options.request_timeout + options.body_timeout + LONGEST_WAIT,
+        in_progress: options.request_timeout + options.body_timeout + MAX_WAIT,
     }
 }
 

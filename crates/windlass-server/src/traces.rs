@@ -119,7 +119,7 @@ fn spans_of(transition: &Transition, now: SystemTime) -> Vec<Value> {
     vec![attempt, job]
 }
 
-/// A job's id begins with the time at which it was created.
+/// A job's id starts with the time at which it was created.
 fn created_at(transition: &Transition) -> Option<SystemTime> {
     let (seconds, nanos) = transition.job_id.get_timestamp()?.to_unix();
     Some(UNIX_EPOCH + Duration::new(seconds, nanos))

@@ -1,8 +1,8 @@
 //! The web UI: pages rendered here, one stylesheet, one small script, nothing fetched from elsewhere.
 //!
-//! A page is a handler that reads through the library, a struct that holds what is shown, and a template. Pages hold no SQL
-//! and no rules: what a caller may do is the route table's business, and templates only leave out what would be refused.
-//! Every text is escaped by the templates; [`html::Html`] is the only type that they print as it is.
+//! A page is a handler that reads through the library, a struct with the values to show, and a template. Pages contain
+//! no SQL and no rules: the route table defines the permissions, and templates only omit what would be rejected.
+//! Templates escape every text; [`html::Html`] is the only type that they print unchanged.
 
 mod asked;
 pub(crate) mod assets;

@@ -12,4 +12,7 @@ pub use login::Login;
 pub use plain::{AnyJson, Plain};
 pub use postgres::{TestDatabase, TestServer};
 pub use queue::{CONTENT, DEFAULTS, TestQueue, migrated, settings};
-pub use wait::{eventually, until_somebody_waits, until_waits_or_ends, waiting_for_locks};
+/// Functions in `public` that match better than those of `pg_catalog`, and fail when they run.
+pub const SHADOWS: &str = include_str!("shadows.sql");
+
+pub use wait::{eventually, until_a_session_waits, until_waits_or_ends, waiting_for_locks};

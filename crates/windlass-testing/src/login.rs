@@ -1,5 +1,5 @@
-//! A database login of one test, with exactly the roles it was given. Roles belong to the whole server, so its name is new and it
-//! goes with its test.
+//! A database login of one test, with exactly the given roles. Roles belong to the whole server, so its name is new and it is
+//! dropped with its test.
 
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ pub struct Login {
 }
 
 impl Login {
-    /// Granted these roles, such as `"windlass_worker, windlass_keeper"`, or nothing at all with `""`.
+    /// Granted these roles, such as `"windlass_worker, windlass_keeper"`, or none with `""`.
     pub async fn create(queue: &TestQueue, roles: &str) -> Self {
         let admin = queue.client().await;
         let name = format!("r_{}", Uuid::now_v7().simple());

@@ -41,10 +41,18 @@ impl TestServer {
         let major_version =
             major_version.unwrap_or_else(|error| panic!("cannot find a test server: {error}"));
         options.data_dir = target_dir().join("test-postgres").join(major_version.to_string());
-        // A small cache and no just-in-time compiler suit many small databases; nothing here weakens durability.
-        options.settings = [("shared_buffers", "128MB"), ("jit", "off"), ("max_connections", "300")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .to_vec();
+        // A small cache and no just-in-time compiler suit many small databases. Without fsync the server survives everything that a test
+        // does to it: only a crash of the operating system loses data then. With it, every dropped database waits for the disk, which
+        // was most of the time of a test run. Tests of the embedded server run one with its own settings.
+        options.settings = [
+            ("shared_buffers", "128MB"),
+            ("jit", "off"),
+            ("max_connections", "300"),
+            ("fsync", "off"),
+            ("full_page_writes", "off"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .to_vec();
         let started = Postgres::start(&options).await;
         let server = TestServer {
             postgres: started.unwrap_or_else(|error| panic!("cannot start a test server: {error}")),

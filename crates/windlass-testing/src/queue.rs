@@ -12,10 +12,10 @@ pub struct TestQueue {
     queue: Queue,
 }
 
-/// Defaults that every database of a test has, such as `timezone = 'UTC'; lock_timeout = '2s'`. So the same tests run on hostile ones.
+/// Defaults of every database of a test, such as `timezone = 'UTC'; lock_timeout = '2s'`, so that the same tests run with hostile ones.
 pub const DEFAULTS: &str = "WINDLASS_TEST_DEFAULTS";
 
-/// Statements that run in every database of a test before it is used: objects of somebody else's.
+/// Statements that run in every database of a test before it is used: objects of another program.
 pub const CONTENT: &str = "WINDLASS_TEST_CONTENT";
 
 impl TestQueue {

@@ -19,20 +19,20 @@ pub async fn eventually(description: &str, mut condition: impl AsyncFnMut() -> b
 }
 
 /// Waits until another session of this client's database waits for a lock.
-pub async fn until_somebody_waits(client: &Client) {
-    eventually("somebody waits for a lock", async || waiting_for_locks(client).await > 0).await;
+pub async fn until_a_session_waits(client: &Client) {
+    eventually("a session waits for a lock", async || waiting_for_locks(client).await > 0).await;
 }
 
-/// Waits until this task has ended or somebody waits for a lock. For a task that waits with a timeout, or whose guard a mutant took out.
+/// Waits until this task has ended or a session waits for a lock. For a task that waits with a timeout, or whose guard a mutant removed.
 pub async fn until_waits_or_ends<T>(client: &Client, task: &JoinHandle<T>) {
     let what = "the task ends or waits for a lock";
     eventually(what, async || task.is_finished() || waiting_for_locks(client).await > 0).await;
 }
 
-/// How many sessions of this client's database wait for a lock. Those of autovacuum do not count: no test starts them.
+/// The number of sessions of this client's database that wait for a lock. Those of autovacuum do not count: no test starts them.
 pub async fn waiting_for_locks(client: &Client) -> i64 {
     let waits = "select count(*) from pg_stat_activity
         where datname = current_database() and wait_event_type = 'Lock' and backend_type = 'client backend'";
     let row = client.query_one(waits, &[]).await;
-    row.unwrap_or_else(|error| panic!("cannot see who waits: {error:?}")).get(0)
+    row.unwrap_or_else(|error| panic!("cannot read the waiting sessions: {error:?}")).get(0)
 }

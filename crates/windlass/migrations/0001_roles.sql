@@ -1,8 +1,8 @@
 -- Roles and the schema.
 --
--- The owner owns every object and never logs in; the functions that move jobs run as it. The others are groups that a
--- deployment grants to its own logins: docs/guides/security.md has the table, decision 0014 the reasons. Roles belong to the
--- whole server: another database may have made them already, and two databases may be making them at this moment.
+-- The owner owns every object and never logs in; the functions that move jobs run as the owner. The other roles are
+-- groups that a deployment grants to its logins: docs/guides/security.md has the table, decision 0014 the reasons.
+-- Roles belong to the whole server: another database may have created them already, or be creating them now.
 do $$
 declare
   wanted text;
@@ -14,17 +14,17 @@ begin
         execute format('create role %I nologin nosuperuser nocreatedb nocreaterole nobypassrls %s', wanted,
           case when wanted = 'windlass_server' then 'noinherit' else 'inherit' end);
       exception when duplicate_object or unique_violation then
-        null; -- made by a neighbour in the meantime
+        null; -- created concurrently by another database
       end;
     end if;
   end loop;
 end
 $$;
 
--- Memberships. The server may become the others but inherits nothing of them: each has to be taken with SET ROLE. From
--- PostgreSQL 16 on inheriting and SET ROLE are options of the grant, and whoever creates a role may not SET ROLE to it unasked;
--- before, inheriting is an attribute of the member. Granting rewrites a row of the shared catalog, where ten processes
--- starting at once would collide: only what is missing is granted.
+-- Memberships. The server may become the others but does not inherit from them: each has to be taken with SET ROLE.
+-- From PostgreSQL 16 on, INHERIT and SET are options of the grant, and the creator of a role may not SET ROLE to it by
+-- default; before, inheriting is an attribute of the member. A grant rewrites a row of the shared catalog, where ten
+-- processes that start at once would conflict, so only missing memberships are granted.
 do $$
 declare
   wanted record;
@@ -43,7 +43,7 @@ begin
         execute format('grant %I to %I %s', wanted.role, wanted.member,
           case when has_options then format('with set true, inherit %s', wanted.inherits::text) else '' end);
       exception when unique_violation or internal_error then
-        null; -- "tuple concurrently updated": a neighbour is granting the same
+        null; -- "tuple concurrently updated": another process is granting the same
       end;
     end if;
   end loop;
@@ -56,6 +56,20 @@ begin
     create schema windlass;
   end if;
   execute 'alter schema windlass owner to windlass_owner';
+end
+$$;
+
+-- Whoever could create objects in it before cannot any more; `migrate` has checked that nobody has.
+do $$
+declare
+  grantee text;
+begin
+  for grantee in
+    select distinct case g.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(g.grantee)) end
+      from pg_namespace n cross join lateral aclexplode(n.nspacl) g where n.nspname = 'windlass' and g.grantee <> n.nspowner
+  loop
+    execute format('revoke all on schema windlass from %s', grantee);
+  end loop;
 end
 $$;
 

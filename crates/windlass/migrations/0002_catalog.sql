@@ -1,4 +1,4 @@
--- What changes rarely: tenants, definitions, triggers, queues, lanes, workers.
+-- Tables that change rarely: tenants, definitions, triggers, queues, lanes, workers.
 set local role windlass_owner;
 
 create table windlass.tenants (
@@ -8,7 +8,8 @@ create table windlass.tenants (
   status text not null default 'active',
   weight integer not null default 1,
   timezone text not null default 'UTC',
-  -- While it is being deleted: whoever has a transaction number from here on saw that, and can have enqueued nothing.
+  -- While it is being deleted: every transaction with an id from here on has seen that, and cannot have enqueued
+  -- anything.
   purge_barrier xid8,
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
@@ -18,7 +19,7 @@ create table windlass.tenants (
   constraint tenants_weight_range check (weight between 1 and 1000)
 );
 
--- An application with one tenant never has to name it.
+-- An application with one tenant never has to specify it.
 insert into windlass.tenants (id, slug, name) values ('00000000-0000-7000-8000-000000000001', 'default', 'Default');
 
 create table windlass.job_definitions (
@@ -48,7 +49,8 @@ create table windlass.job_definitions (
   constraint job_definitions_queue_form check (queue ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$'),
   constraint job_definitions_timeout_range check (timeout_seconds between 1 and 604800),
   constraint job_definitions_max_attempts_range check (max_attempts between 1 and 1000),
-  constraint job_definitions_priority_range check (0 <= min_priority and min_priority <= priority and priority <= max_priority and max_priority <= 1000),
+  constraint job_definitions_priority_range check (0 <= min_priority and min_priority <= priority and priority <= max_priority
+    and max_priority <= 1000),
   constraint job_definitions_budget_range check (max_lost between 1 and 1000 and max_snoozes between 0 and 32000),
   constraint job_definitions_start_deadline_range check (start_deadline_seconds > 0),
   constraint job_definitions_on_timeout_known check (on_timeout in ('retry', 'fail')),
@@ -88,8 +90,9 @@ create table windlass.queues (
   constraint queues_name_form check (name ~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$')
 );
 
--- A lane is where a job stands in line: (queue, definition, tenant, priority), interned as a small integer so
--- that the hot rows stay narrow. A worker opens only the lanes of definitions it knows. Lanes are never updated.
+-- A lane is a combination of queue, definition, tenant and priority, interned as a small integer so that the hot rows
+-- stay narrow. A worker reads only the lanes of definitions that it has a handler for. Only retire_lanes and the reuse
+-- of a retired lane update a row.
 create table windlass.lane (
   id integer generated always as identity,
   tenant_id uuid not null,
@@ -100,8 +103,8 @@ create table windlass.lane (
 );
 create index lane_by_id on windlass.lane (id);
 
--- One row per worker process; its lease covers every job it runs, so a heartbeat is one small update.
--- No index covers what a heartbeat changes, and half of each page is free: every heartbeat is a HOT update.
+-- One row per worker process; its lease covers every job it runs, so a heartbeat is one small update. No index covers
+-- the columns that a heartbeat changes, and half of each page is free: every heartbeat is a HOT update.
 create table windlass.job_workers (
   id integer generated always as identity primary key,
   worker_id text not null,
@@ -114,14 +117,13 @@ create table windlass.job_workers (
   lease_expires_at timestamptz not null,
   lease_seconds integer not null,
   running_count integer not null default 0,
-  is_quiet boolean not null default false,
+  is_draining boolean not null default false,
   stopped_at timestamptz,
   metadata jsonb not null default '{}',
   constraint job_workers_worker_id_unique unique (worker_id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 
--- Workers with nothing to do write a row here and wait; enqueuers ring only while there is one. The row -1 is no worker's: it
--- makes them look at the tenant too, while one is being deleted.
+-- Workers without work insert a row here and wait; enqueues send notifications only while there is a row.
 create table windlass.waiting (
   worker integer primary key
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 50);
@@ -138,7 +140,7 @@ create table windlass.audit (
   primary key (tenant_id, id)
 );
 
--- How far a keeper duty has come, so that it resumes after a crash.
+-- The progress of a keeper duty, so that it resumes after a crash.
 create table windlass.keeper_mark (
   duty text primary key,
   reached timestamptz not null,

@@ -1,13 +1,14 @@
--- What moves. A job is one immutable body, plus exactly one of: a place in line (queued), a live row (running), a
--- deferred row (scheduled), a blocked row, or a history row that carries its final status. Every move is one transaction.
+-- The tables that jobs move through. A job is one immutable body, plus exactly one of: an id in a row of the line
+-- (queued), a live row (running), a deferred row (scheduled), a blocked row, or a history row with its final status.
+-- Every move is one transaction.
 --
 -- Codes. State: 1 succeeded, 2 failed, 3 dead_letter, 4 canceled, 5 queued, 6 running, 7 scheduled, 8 blocked.
 -- Attempt outcome: 1 succeeded, 2 failed, 3 timeout, 4 canceled, 5 lost, 6 snoozed, 7 released.
--- Source: 1 manual, 2 event, 3 schedule, 4 system. `code_of` and `name_of` translate.
+-- Source: 1 manual, 2 event, 3 schedule, 4 system. base/names.sql translates them.
 set local role windlass_owner;
 
--- Written once. Nothing here changes after the insert, so nothing here is ever rewritten by a state change.
--- Partitioned by id: a UUIDv7 begins with its time, so a partition holds the jobs made in one span.
+-- Written once. No column changes after the insert, so a state change never rewrites a row. Partitioned by id: a UUIDv7
+-- starts with its time, so a partition contains the jobs that were created in one week.
 create table windlass.job (
   tenant_id uuid not null,
   id uuid not null,
@@ -38,13 +39,13 @@ create index job_by_correlation on windlass.job (tenant_id, correlation_id, id) 
 create index job_by_parent on windlass.job (tenant_id, parent_id, id) where parent_id is not null;
 create index job_by_tag on windlass.job using gin (tags) where tags is not null;
 
--- Jobs that wait for a worker, in the order of `seq` within their lane. Jobs that were enqueued together and are alike
--- stand in one row, up to 64 of them, so that a bulk enqueue writes a sixty-fourth of a row per job; a body's line_seq
--- says in which row its job stood first. A job that comes back into line (promoted, released, retried, unblocked) has a
--- row of its own, found by job_id. The first of a row's jobs are taken by cutting the array, hence some room in each page.
--- The sequence leaves 64 numbers to each row: seq + taken + position is a job's own place, which a list can go on from.
--- The lane leads the key, because claims read by lane, and a lane is one tenant's.
--- Cost limits off and a fixed threshold, because this table is small and its dead rows are in every claim's way.
+-- Queued jobs, in the order of `seq` within their lane. Jobs that were enqueued together and have the same policies
+-- share a row, up to 64 of them, so that a bulk enqueue writes a sixty-fourth of a row per job; the line_seq of a body
+-- is the first row of its job. A job that is queued again (promoted, released, retried, unblocked) has its own row,
+-- found by job_id. A claim takes the first jobs of a row by slicing the array, hence some free space in each page. The
+-- sequence leaves 64 numbers to each row: seq + taken + index is the position of a job, from which a list can continue.
+-- The lane comes first in the key, because claims read by lane, and a lane belongs to one tenant. No vacuum cost limit
+-- and a fixed threshold, because this table is small and every claim has to skip its dead rows.
 create sequence windlass.line_seq increment 64 start 64;
 create table windlass.line (
   tenant_id uuid not null,
@@ -65,7 +66,7 @@ create table windlass.line (
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000);
 create unique index line_by_job on windlass.line (tenant_id, job_id) where job_id is not null;
 
--- Running jobs: written by the claim, deleted by the end of the attempt, updated only to ask a run to stop.
+-- Running jobs: inserted by the claim, deleted by the end of the attempt, updated only to request a stop.
 create table windlass.live (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -85,7 +86,7 @@ create table windlass.live (
         autovacuum_vacuum_insert_scale_factor = 0, autovacuum_vacuum_insert_threshold = 1000000,
         autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 500000);
 
--- Jobs that wait for time: a later start, a backoff, a snooze.
+-- Jobs that wait for an instant: a later start, a backoff, a snooze.
 create table windlass.deferred (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -101,7 +102,7 @@ create table windlass.deferred (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0);
 create index deferred_by_due on windlass.deferred (due_at);
 
--- Jobs that wait for other jobs: named ones, or the one before them with the same ordering key.
+-- Jobs that wait for other jobs: explicit dependencies, or the previous job with the same ordering key.
 create table windlass.blocked (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -112,7 +113,8 @@ create table windlass.blocked (
   primary key (tenant_id, job_id)
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 
--- if_unmet: what becomes of the waiting job when the needed one does not succeed: cancel it, run it anyway, or keep waiting.
+-- if_unmet: what happens to the waiting job if the needed one does not succeed: cancel it, run it anyway, or keep
+-- waiting.
 create table windlass.dependency (
   tenant_id uuid not null,
   needs_job_id uuid not null,
@@ -123,7 +125,7 @@ create table windlass.dependency (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 create index dependency_by_job on windlass.dependency (tenant_id, job_id);
 
--- The last job of each ordering key; its row lock gives the key's jobs their sequence.
+-- The last job of each ordering key; its row lock serializes the jobs of the key.
 create table windlass.ordering (
   tenant_id uuid not null,
   ordering_key text not null,
@@ -131,7 +133,7 @@ create table windlass.ordering (
   primary key (tenant_id, ordering_key)
 );
 
--- Who holds a dedupe key, until when. `released_at_end`: the slot is freed when its job ends (uniqueness 'active').
+-- The job that holds a dedupe key, and until when. `released_at_end`: released when the job ends (uniqueness 'active').
 create table windlass.dedupe (
   tenant_id uuid not null,
   dedupe_key text not null,
@@ -143,7 +145,7 @@ create table windlass.dedupe (
 create index dedupe_by_job on windlass.dedupe (tenant_id, job_id);
 create index dedupe_by_until on windlass.dedupe (until) where until < 'infinity';
 
--- One request, one job: the same key with the same body answers with the same job, another body is a conflict.
+-- One request, one job: the same key with the same body returns the same job; another body is a conflict.
 create table windlass.idempotency (
   tenant_id uuid not null,
   idempotency_key text not null,
@@ -154,7 +156,7 @@ create table windlass.idempotency (
 );
 create index idempotency_by_age on windlass.idempotency (created_at);
 
--- Instants at which a job that has not ended (or not begun) is failed.
+-- Instants at which a job that has not ended (or not started) fails.
 create table windlass.expiry (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -164,7 +166,7 @@ create table windlass.expiry (
 );
 create index expiry_by_time on windlass.expiry (expires_at);
 
--- What a running job last said of itself. One row per job that reports at all; pruned with the job.
+-- The last reported progress of a running job. One row per job that reports; deleted with the job.
 create table windlass.progress (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -174,7 +176,7 @@ create table windlass.progress (
   primary key (tenant_id, job_id)
 ) with (fillfactor = 70);
 
--- Cancel requests on their way to the worker that runs the job.
+-- Cancel requests that the worker of the job has not received yet.
 create table windlass.cancel_request (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -184,9 +186,9 @@ create table windlass.cancel_request (
 );
 create index cancel_request_by_worker on windlass.cancel_request (worker);
 
--- One row per ended attempt; the one that ended its job also carries the job's final status. A job that ended
--- without an attempt (canceled in line, expired) has a row with attempt 0. Append-only but for an operator's
--- retry, which clears the final status. Partitioned like the bodies, so a job's rows lie in one partition.
+-- One row per ended attempt; the one that ended its job also has the job's final status. A job that ended without an
+-- attempt (canceled while queued, expired) has a row with attempt 0. Append-only except for an operator's retry, which
+-- clears the final status. Partitioned like the bodies, so the rows of a job are in one partition.
 create table windlass.history (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -214,9 +216,9 @@ create table windlass.history_default partition of windlass.history default;
 create index history_by_status on windlass.history (tenant_id, job_status, job_id) where job_status is not null;
 create index history_by_time on windlass.history using brin (finished_at) with (pages_per_range = 32);
 
--- Counters are appended, not updated: each batch that moves jobs appends one row of differences per lane, and
--- the keeper folds them into totals. No hot row; totals plus the unfolded rows are exact in every snapshot.
--- purged: jobs that are gone. What is there and what is gone together are all that ever came in.
+-- Counters are appended, not updated: each batch that moves jobs appends one row of differences per lane, and the
+-- keeper folds them into totals. No hot row; totals plus unfolded rows are exact in every snapshot. purged: deleted
+-- jobs. Existing and deleted jobs together are all jobs that were ever enqueued.
 create table windlass.tally (
   tenant_id uuid not null,
   lane integer not null,

@@ -1,15 +1,16 @@
--- What processes leave behind: how a command ended, and the log of a run that can be followed.
+-- The output of processes: how a command ended, and the log of a run, which can be followed.
 set local role windlass_owner;
 
 alter table windlass.history add column signal smallint, add column max_rss_kb bigint,
   add column progress_percent real, add column progress_message text;
 
--- Which attempt said it, so that an attempt that said nothing does not inherit the words of the one before.
+-- The attempt of the report, so that an attempt without progress does not inherit that of the previous one.
 alter table windlass.progress add column attempt integer not null;
 
--- A run's output in the order in which it came, in chunks; the worker numbers them, writes a few times a second for all of
--- its runs together, and drops the oldest beyond a fixed size, so neither the table nor a reader pays for what a job prints.
--- Short runs write nothing here: their whole output is in the attempt's tails. Streams: 1 stdout, 2 stderr, 3 log.
+-- The output of a run in order, in chunks. The worker numbers them, writes a few times a second for all of its runs
+-- together, and deletes the oldest above a fixed size, so the size of a job's output is bounded for the table and for
+-- readers. Short runs write nothing here: their whole output is in the attempt's tails. Streams: 1 stdout, 2 stderr, 3
+-- log.
 create table windlass.job_log (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -23,5 +24,5 @@ create table windlass.job_log (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 create index job_log_by_age on windlass.job_log using brin (at) with (pages_per_range = 32);
 
--- What a definition hides beside what is hidden for all: {expressions, keys}.
+-- What a definition redacts in addition to the global rules: {expressions, keys}.
 alter table windlass.job_definitions add column redaction jsonb not null default '{}';

@@ -1,7 +1,8 @@
--- Jobs that run in somebody else's process: one lease per job, since such a process answers for each job by itself.
+-- Leases of jobs that run in pull workers: one lease per job, because such a process reports each job separately.
 --
--- The job's live row stays what decides (attempt and token); this row only says until when nobody else may take the job.
--- A row whose attempt is over means nothing: whoever ends the attempt deletes it, and the reaper sweeps what was left.
+-- The job's live row stays authoritative (attempt and token); this row only contains the time until which no other
+-- worker may take the job. A row of an ended attempt has no meaning: the end of the attempt deletes it, and the reaper
+-- deletes the rest.
 set local role windlass_owner;
 
 create table windlass.remote_lease (
@@ -12,14 +13,14 @@ create table windlass.remote_lease (
   worker integer not null,
   lease_seconds integer not null,
   expires_at timestamptz not null,
-  -- When the attempt has used up its definition's time-out or met the job's deadline: no heartbeat gets beyond it.
+  -- When the attempt reaches its definition's timeout or the job's deadline: no heartbeat extends the lease beyond it.
   times_out_at timestamptz not null,
   primary key (tenant_id, job_id),
   constraint remote_lease_seconds_range check (lease_seconds between 1 and 86400)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 create index remote_lease_by_expiry on windlass.remote_lease (expires_at);
 
--- How a worker went, once it did: `stopped` when it said goodbye, `lost` when it fell silent. A process that pulls its jobs has
--- no goodbye to say, so it counts as lost only if it left a job behind.
+-- How a worker ended: `stopped` if it deregistered, `lost` if it missed its heartbeats. A pull worker does not
+-- deregister, so it counts as lost only if it left a job.
 alter table windlass.job_workers add column ended text,
   add constraint job_workers_ended_known check (ended in ('stopped', 'lost'));

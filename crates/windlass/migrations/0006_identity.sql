@@ -1,9 +1,9 @@
--- Who may come in, and what they did: users, members, tokens, sessions, the audit trail, and the answers of requests that
--- came with a key. Quotas of tenants.
+-- Identity: users, members, tokens, sessions, the audit trail, and the stored responses to requests with an idempotency
+-- key. Quotas of tenants.
 set local role windlass_owner;
 
--- max_queued: jobs that have not ended, at most; max_running: jobs that run at the same time, at most; requests_per_minute: over all
--- of the tenant's credentials. Null: no limit.
+-- max_queued: the maximum number of unfinished jobs; max_running: the maximum number of running jobs;
+-- requests_per_minute: over all tokens and sessions of the tenant. Null: no limit.
 alter table windlass.tenants
   add column max_queued bigint,
   add column max_running integer,
@@ -13,7 +13,8 @@ alter table windlass.tenants
   add constraint tenants_max_running_range check (max_running between 1 and 1000000),
   add constraint tenants_requests_range check (requests_per_minute between 1 and 10000000);
 
--- The same limit for the jobs of one definition, over all tenants. The partial indexes tell a claim at once that nothing is limited.
+-- The same limit for the jobs of one definition, over all tenants. With the partial indexes a claim sees at once that
+-- nothing is limited.
 alter table windlass.job_definitions
   add column max_running integer,
   add constraint job_definitions_max_running_range check (max_running between 1 and 1000000);
@@ -21,7 +22,7 @@ create index job_definitions_limited on windlass.job_definitions (id) where max_
 create index tenants_limited on windlass.tenants (id) where max_running is not null;
 create index lane_by_definition on windlass.lane (definition_id);
 
--- A person. The password is an argon2 hash in its own text form; without one there is no signing in by password.
+-- A person. The password is an argon2 hash in its text form; without one, signing in by password is not possible.
 create table windlass.users (
   id uuid primary key default gen_random_uuid(),
   email text not null,
@@ -46,8 +47,8 @@ create table windlass.members (
 );
 create index members_by_user on windlass.members (user_id);
 
--- tenant_id is nil (all zeroes) for the installation's own tokens. Found by id alone, before the tenant is known; ids are
--- random, so they need no uniqueness of their own. `replaced_by` and `expires_at` carry a rotation with overlap.
+-- tenant_id is nil (all zeroes) for the installation's own tokens. Found by id alone, before the tenant is known; ids
+-- are random, so they need no separate uniqueness. `replaced_by` and `expires_at` implement a rotation with overlap.
 create table windlass.api_tokens (
   tenant_id uuid not null,
   id text not null,
@@ -66,13 +67,14 @@ create table windlass.api_tokens (
   constraint api_tokens_kind_known check (kind in ('api', 'worker', 'admin')),
   constraint api_tokens_role_known check (role in ('viewer', 'operator', 'tenant_admin', 'worker', 'super_admin')),
   constraint api_tokens_role_fits_kind check ((kind = 'admin') = (role = 'super_admin') and (kind = 'worker') = (role = 'worker')),
-  constraint api_tokens_tenant_fits_role check (role = 'worker' or (tenant_id = '00000000-0000-0000-0000-000000000000') = (role = 'super_admin')),
+  constraint api_tokens_tenant_fits_role check (role = 'worker'
+    or (tenant_id = '00000000-0000-0000-0000-000000000000') = (role = 'super_admin')),
   constraint api_tokens_name_length check (length(name) between 1 and 200)
 );
 create index api_tokens_by_id on windlass.api_tokens (id);
 
--- A signed-in browser: of a person, or of whoever showed a token. Only the hash of what its cookie holds is kept.
--- chosen_tenant: the one it looks at, where it may look at several.
+-- A signed-in browser: of a person, or of the holder of a token. Only the hash of its cookie is stored. chosen_tenant:
+-- the tenant that is shown, if there are several.
 create table windlass.sessions (
   secret_hash bytea primary key,
   user_id uuid references windlass.users (id) on delete cascade,
@@ -87,7 +89,7 @@ create table windlass.sessions (
 create index sessions_by_user on windlass.sessions (user_id);
 create index sessions_by_expiry on windlass.sessions (expires_at);
 
--- What a request with an Idempotency-Key was answered, so that it is answered the same again.
+-- The response to a request with an Idempotency-Key, which is returned again if the request is repeated.
 create table windlass.request_keys (
   tenant_id uuid not null,
   request_key text not null,
@@ -99,8 +101,9 @@ create table windlass.request_keys (
 );
 create index request_keys_by_age on windlass.request_keys (created_at);
 
--- Who, as what, from where, and what changed; the installation's own acts are under the nil tenant. Rows are chained after
--- they are committed, in the order of (xid, id): once every transaction below an xid has ended, nothing can come before it.
+-- Who, in which role, from where, and what changed; actions of the installation belong to the nil tenant. Rows are
+-- chained after they are committed, in the order of (xid, id): once every transaction below an xid has ended, no row
+-- can appear before it.
 alter table windlass.audit
   add column role text,
   add column outcome text not null default 'done',
@@ -113,7 +116,7 @@ alter table windlass.audit
 create index audit_by_xid on windlass.audit (xid, id);
 create index audit_by_id on windlass.audit (id);
 
--- The chain of each tenant's audit rows: hash = sha256(hash before it, the row). A row is written once.
+-- The hash chain of each tenant's audit rows: hash = sha256(previous hash, row). A row is written once.
 create table windlass.audit_seals (
   tenant_id uuid not null,
   position bigint not null,

@@ -1,9 +1,9 @@
--- What starts by itself and what ends by itself: schedules, events, and the retention of what is finished.
+-- Schedules, events, and the retention of finished jobs.
 set local role windlass_owner;
 
--- generation rises with every edit: a decision that was made about an older one is not applied.
--- next_due_at is the next instant that is not decided yet, kept here so that nothing is missed while nobody looks; null
--- when the trigger is over, deleted, or waits for events. One that is paused goes on from instant to instant: each is told.
+-- generation increases with every edit: a decision about an older generation is not applied. next_due_at is the next
+-- undecided instant, stored so that none is missed while no keeper runs; null if the trigger has ended, was deleted, or
+-- is an event trigger. A disabled trigger still advances from instant to instant: each is recorded.
 alter table windlass.job_triggers
   add column generation integer not null default 1,
   add column next_due_at timestamptz,
@@ -27,10 +27,10 @@ alter table windlass.job_triggers
   add constraint job_triggers_due_when_there check (next_due_at is null or (deleted_at is null and trigger_type = 'schedule'));
 create index job_triggers_due on windlass.job_triggers (next_due_at) where next_due_at is not null;
 
--- Every instant of a schedule that has come, with what was done about it; written in the transaction that makes the job
--- and moves next_due_at on. The key is what makes it exactly once: nothing else needs to be true for that.
--- kind: schedule, manual (run now, due when it was asked for) or backfill. jitter_seconds: how long after its instant the
--- job may start. is_open: the overlap policy must still ask whether its job has ended.
+-- Every past instant of a schedule, with its outcome; written in the transaction that creates the job and advances
+-- next_due_at. The key alone guarantees exactly once. kind: schedule, manual (run now, due when it was requested) or
+-- backfill. jitter_seconds: the delay of the job after its instant. is_open: the overlap policy must still check
+-- whether its job has ended.
 create table windlass.fire (
   tenant_id uuid not null,
   trigger_id uuid not null,
@@ -51,8 +51,8 @@ create table windlass.fire (
 create index fire_open on windlass.fire (tenant_id, trigger_id) where is_open;
 create index fire_by_time on windlass.fire using brin (decided_at) with (pages_per_range = 32);
 
--- Who does a duty first. Only to spare the others the work: whoever is not the leader looks a moment later and finds
--- it done. epoch rises with every change of hands. rings_until: until then the duty wants to be rung for.
+-- The leader of a duty. Only to spare others the work: a keeper that is not the leader checks a moment later and finds
+-- it done. epoch increases with every change of the leader. rings_until: the duty requests notifications until then.
 create table windlass.leader (
   duty text primary key,
   holder uuid not null,
@@ -61,7 +61,7 @@ create table windlass.leader (
   rings_until timestamptz not null default '-infinity'
 ) with (fillfactor = 20);
 
--- What happened, written in the transaction in which it happened. Kept as history with what it caused.
+-- Events, written in the transaction in which they happened. Kept as history together with their dispatches.
 create table windlass.event (
   tenant_id uuid not null,
   id uuid not null,
@@ -78,7 +78,7 @@ create unique index event_dedupe on windlass.event (tenant_id, dedupe_id) where 
 create index event_by_name on windlass.event (tenant_id, name, id);
 create index event_by_time on windlass.event using brin (emitted_at) with (pages_per_range = 32);
 
--- The outbox: events nobody has dispatched yet. The row goes in the transaction that makes the jobs.
+-- The outbox: events that were not dispatched yet. A row is deleted in the transaction that creates the jobs.
 create sequence windlass.event_seq;
 create table windlass.event_pending (
   tenant_id uuid not null,
@@ -88,7 +88,7 @@ create table windlass.event_pending (
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 create index event_pending_in_line on windlass.event_pending (seq);
 
--- What became of an event at a trigger that it matched: one row each, and so at most one job each.
+-- The result of an event for a trigger that it matched: one row each, and so at most one job each.
 create table windlass.event_dispatch (
   tenant_id uuid not null,
   event_id uuid not null,
@@ -104,7 +104,8 @@ create table windlass.event_dispatch (
 create index event_dispatch_by_trigger on windlass.event_dispatch (tenant_id, trigger_id, event_id);
 create index event_dispatch_failed on windlass.event_dispatch (tenant_id, event_id) where outcome = 'failed';
 
--- A tenant's own retention, before its definitions'. definition_key '*' is every definition; keep_seconds null is for ever.
+-- A tenant's own retention, which takes precedence over its definitions'. definition_key '*' means every definition;
+-- keep_seconds null means forever.
 create table windlass.retention (
   tenant_id uuid not null,
   definition_key text not null,
@@ -117,7 +118,7 @@ create table windlass.retention (
   constraint retention_events_are_of_all check (status <> 'event' or definition_key = '*')
 );
 
--- What must not be deleted: one job, the jobs of a subject, or, with neither, everything of the tenant.
+-- What must not be deleted: one job, the jobs of a subject, or, with neither, all jobs of the tenant.
 create table windlass.legal_hold (
   tenant_id uuid not null,
   id uuid not null default gen_random_uuid(),
@@ -134,7 +135,7 @@ create table windlass.legal_hold (
 create index legal_hold_by_job on windlass.legal_hold (tenant_id, job_id) where job_id is not null;
 create index legal_hold_by_subject on windlass.legal_hold (tenant_id, subject_type, subject_id) where subject_id is not null;
 
--- Jobs past their retention whose artifact is being removed first: they go when that job has succeeded.
+-- Jobs past their retention whose artifact is being removed first: they are deleted when that job has succeeded.
 create table windlass.purge_wait (
   tenant_id uuid not null,
   job_id uuid not null,
@@ -147,5 +148,5 @@ create table windlass.purge_wait (
 alter table windlass.job_definitions add column on_purge text,
   add constraint job_definitions_on_purge_other check (on_purge <> key);
 
--- moved: what a rule has deleted so far. span: how much time it looks at in one go.
+-- moved: the number of jobs that a rule has deleted so far. span: the interval that it reads at once.
 alter table windlass.keeper_mark add column moved bigint not null default 0, add column span interval;

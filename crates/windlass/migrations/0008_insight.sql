@@ -1,8 +1,9 @@
--- What happened in each quarter of a minute, so that a chart of the last hour or day costs the same whatever the history holds.
+-- Activity per quarter of a minute, so that the cost of a chart of the last hour or day does not depend on the size of
+-- history.
 set local role windlass_owner;
 
--- One row per tenant and queue that did or held something in the slot; under the nil tenant the sum over all tenants.
--- succeeded, failed: attempts that ended so. queued, running: jobs at the slot's end.
+-- One row per tenant and queue that had activity or jobs in the slot; the nil tenant has the sum over all tenants.
+-- succeeded, failed: attempts that ended with this result. queued, running: jobs at the end of the slot.
 create table windlass.activity (
   tenant_id uuid not null,
   queue text not null,
@@ -15,5 +16,5 @@ create table windlass.activity (
 );
 create index activity_by_time on windlass.activity (at);
 
--- Tenants as people look for them: by name, a page at a time.
+-- Tenants as people search for them: by name, a page at a time.
 create index tenants_by_name on windlass.tenants (lower(name), id);

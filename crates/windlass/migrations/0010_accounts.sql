@@ -1,8 +1,9 @@
--- Invitations and password resets, and what the audit trail remembers of its own end.
+-- Invitations and password resets, and the ends of the audit chains.
 set local role windlass_owner;
 
--- A membership that an address was offered. Whoever accepts shows the secret of the link, of which only the hash is kept,
--- and signs in to the account of that address, or makes it. One open invitation per address: a new one replaces it.
+-- A membership that was offered to an address. To accept it, a person shows the secret of the link, of which only the
+-- hash is stored, and signs in to the account of that address or creates it. One open invitation per address: a new one
+-- replaces it.
 create table windlass.invitations (
   tenant_id uuid not null references windlass.tenants (id) on delete cascade,
   id uuid not null default gen_random_uuid(),
@@ -19,8 +20,8 @@ create table windlass.invitations (
 );
 create index invitations_by_secret on windlass.invitations (secret_hash);
 
--- A link that sets a new password. by_tenant: the tenant whose administrator made it, nil for the installation's. What that
--- administrator may do is checked again when the link is used. One link per account: a new one replaces it.
+-- A link that sets a new password. by_tenant: the tenant whose administrator created it, nil for the installation. The
+-- permission of that administrator is checked again when the link is used. One link per account: a new one replaces it.
 create table windlass.password_resets (
   user_id uuid primary key references windlass.users (id) on delete cascade,
   by_tenant uuid not null,
@@ -31,8 +32,9 @@ create table windlass.password_resets (
 );
 create index password_resets_by_secret on windlass.password_resets (secret_hash);
 
--- How far sealing has come. Every row of this cluster with a smaller transaction id is sealed. A database that was restored
--- into another cluster finds another identifier here and starts over with the transaction ids of the new one.
+-- The progress of sealing. Every row of this cluster with a smaller transaction id is sealed. A database that was
+-- restored into another cluster finds a different identifier here and starts again with the transaction ids of the new
+-- one.
 create table windlass.audit_sealer (
   is_only boolean primary key default true,
   cluster bigint not null,
@@ -40,11 +42,11 @@ create table windlass.audit_sealer (
   constraint audit_sealer_one_row check (is_only)
 );
 
--- How the row went into the chain: see audit_link.
+-- The form of the row's link: see audit_link.
 alter table windlass.audit_seals add column form smallint not null default 1;
 create index audit_seals_unread on windlass.audit_seals (tenant_id) where form = 3;
 
--- The last link of each chain, kept apart from the chain: rows missing from the end are found by it.
+-- The last link of each chain, stored outside the chain: rows missing from its end are detected by it.
 create table windlass.audit_heads (
   tenant_id uuid primary key,
   position bigint not null,

@@ -1,11 +1,11 @@
--- What keeps a late message, a retry and a deletion from acting on a state that has changed meanwhile.
+-- Prevents a late message, a retry and a deletion from acting on a state that has changed meanwhile.
 set local role windlass_owner;
 
--- Raised whenever the worker gives back a claim whose answer was lost. A claim carries the epoch in which it was sent and takes
--- nothing in a later one, so a claim that arrives late cannot take jobs that its worker does not know of.
+-- Incremented whenever the worker releases a claim whose response was lost. A claim contains the epoch in which it was
+-- sent and takes nothing in a later one, so a claim that arrives late cannot take jobs that its worker does not know.
 alter table windlass.job_workers add column epoch integer not null default 0;
 
--- These take another argument or return another type than before.
+-- Their arguments or result types have changed.
 drop function if exists windlass.claim(integer, uuid, integer[], bigint[], integer[]);
 drop function if exists windlass.claim_remote(integer, uuid, integer[], bigint[], integer[], integer[], integer[], uuid[], integer);
 drop function if exists windlass.unclaim(integer, uuid, integer[]);
@@ -13,15 +13,16 @@ drop function if exists windlass.unclaim_remote(integer, uuid[]);
 drop function if exists windlass.set_waiting(integer, boolean);
 drop function if exists windlass.unblock(uuid, uuid[]);
 
--- Finished jobs past their retention that their rule passed over: a blocked job waits for them, somebody had them locked, or they could
--- not be deleted. The rules go back to them once that is over.
+-- Finished jobs past their retention that their rule skipped: a blocked job waits for them, another transaction had
+-- locked them, or they could not be deleted. The rules return to them when that has ended.
 create table windlass.prune_passed (
   tenant_id uuid not null,
   job_id uuid not null,
   primary key (tenant_id, job_id)
 );
 
--- Every transaction that may have ended a job before `ended_before` has ended. Those before `seen_xid` had begun at `seen_at`.
+-- Every transaction that may have ended a job before `ended_before` has ended. Those before `seen_xid` had started at
+-- `seen_at`.
 create table windlass.prune_mark (
   is_only boolean primary key default true,
   ended_before timestamptz not null default '-infinity',
@@ -29,10 +30,11 @@ create table windlass.prune_mark (
   seen_xid xid8 not null,
   constraint prune_mark_is_one_row check (is_only)
 ) with (fillfactor = 20);
-insert into windlass.prune_mark (seen_at, seen_xid) values (clock_timestamp() - interval '1 minute', pg_snapshot_xmax(pg_current_snapshot()));
+insert into windlass.prune_mark (seen_at, seen_xid) values (clock_timestamp() - interval '1 minute',
+  pg_snapshot_xmax(pg_current_snapshot()));
 
--- A tenant's jobs at which retention shall look from the oldest on once more: those of a definition and a status, null for all. begun_at: since
--- when it does.
+-- The jobs of a tenant that retention must read again from the oldest on: those of a definition and a status, null for
+-- all. begun_at: when it started.
 create table windlass.prune_again (
   tenant_id uuid not null,
   definition_key text,
@@ -40,18 +42,19 @@ create table windlass.prune_again (
   begun_at timestamptz
 );
 
--- When the clean-up was last looked at, so that those that cannot be finished do not hold up the others.
+-- When the clean-up was last processed, so that those that cannot be completed do not delay the others.
 alter table windlass.purge_wait add column looked_at timestamptz not null default '-infinity';
 
--- The transaction that wrote the row. A job may end while the row that waits for it is being written, unseen by either side: the
--- keeper looks at every row once all transactions that could have missed it have ended (see unblock_all).
+-- The transaction that wrote the row. A job may end while the row that depends on it is being written, not visible to
+-- either side: the keeper checks every row after all transactions that could have missed it have ended (see
+-- unblock_all).
 alter table windlass.dependency add column xid xid8 not null default pg_current_xact_id();
 create index dependency_by_xid on windlass.dependency (xid, tenant_id, needs_job_id, job_id);
 
--- How far the keeper has come in that: every row written before `low` is done with. `passed` and `barrier` belong to the last pass that
--- is complete: it saw all rows before `passed`, and no transaction from `barrier` on could have missed them. `began` and
--- `began_barrier` are the same of the pass under way, `at` is the last row that it looked at. `sweep` is the last blocked job that the
--- slow walk over all of them has come to.
+-- The progress of the keeper: every row written before `low` is done. `passed` and `barrier` belong to the last
+-- complete pass: it saw all rows before `passed`, and no transaction from `barrier` on could have missed them. `began`
+-- and `began_barrier` are the same for the current pass, `at` is the last row that it processed. `sweep` is the last
+-- blocked job that the slow scan of all blocked jobs has reached.
 create table windlass.unblock_mark (
   is_only boolean primary key default true,
   low xid8 not null default '0',
@@ -69,7 +72,8 @@ create table windlass.unblock_mark (
 ) with (fillfactor = 20);
 insert into windlass.unblock_mark default values;
 
--- Jobs that ended while more jobs waited for them than one settlement should move: the keeper moves those, a batch at a time.
+-- Jobs that ended while more jobs waited for them than one settlement should process: the keeper processes the rest in
+-- batches.
 create table windlass.unblock_due (
   tenant_id uuid not null,
   needs_job_id uuid not null,
@@ -78,7 +82,7 @@ create table windlass.unblock_due (
 );
 create index unblock_due_by_age on windlass.unblock_due (since);
 
--- A tenant that is being deleted: when the keeper last worked on it, and why it cannot go on, if so.
+-- A tenant that is being deleted: when the keeper last processed it, and why it cannot continue, if so.
 alter table windlass.tenants
   add column purge_looked_at timestamptz,
   add column purge_blocked text;

@@ -1,5 +1,5 @@
-//! One attempt from its end: what a run says, what that means for its job, and how it is written, whoever ran it. Shared by the
-//! worker, the pull protocol and the reaper.
+//! The end of one attempt: the result of a run, its meaning for the job, and how it is written, regardless of what ran
+//! it. Shared by the worker, the pull protocol and the reaper.
 
 pub(crate) mod done;
 pub(crate) mod ending;

@@ -1,10 +1,10 @@
-//! Work whose cost follows the size of texts that others choose. The runtime's threads serve everybody, so long work goes to
-//! a thread where nothing else waits for it.
+//! Runs work whose cost depends on the size of text from outside. The threads of the runtime serve all callers, so long
+//! work runs on a blocking thread.
 
-/// Up to this many bytes the work takes less time than handing it over is worth.
+/// Below this many bytes, the work is cheaper than moving it to another thread.
 pub(crate) const SMALL: usize = 4 * 1024;
 
-/// Runs the work for so many bytes: here if they are few, else on a thread for blocking work.
+/// Runs work on this many bytes: on the current thread if they are few, else on a blocking thread.
 pub(crate) async fn by_size<T: Send + 'static>(size: usize, work: impl FnOnce() -> T + Send + 'static) -> T {
     if size < SMALL {
         return work();
@@ -13,7 +13,7 @@ pub(crate) async fn by_size<T: Send + 'static>(size: usize, work: impl FnOnce() 
         Ok(done) => done,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // Only a runtime that is being shut down cancels it, and then nobody waits for us either.
+            // It is canceled only while the runtime shuts down; then nothing waits for the result.
             Err(_) => std::future::pending().await,
         },
     }

@@ -1,5 +1,5 @@
-//! What operators and the server do: each in a transaction of its own kind ([`transaction`]), on jobs, triggers, events,
-//! retention, tenants and people, and what they read.
+//! The operations of operators and of the server: each in its own kind of transaction ([`transaction`]), on jobs,
+//! triggers, events, retention, tenants and accounts; and the reports.
 
 pub(crate) mod admin;
 pub(crate) mod application;

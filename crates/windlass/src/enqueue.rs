@@ -1,8 +1,9 @@
-//! The one way in. A job is described by a [`NewJob`] and enters through [`Queue::enqueue`], [`Queue::enqueue_many`], or
-//! [`enqueue_in`] in the caller's own transaction; HTTP, schedules, events and chains use the same.
+//! The only way to enqueue. A job is described by a [`NewJob`] and enqueued with [`Queue::enqueue`],
+//! [`Queue::enqueue_many`], or [`enqueue_in`] in the caller's own transaction; HTTP, schedules, events and chained jobs
+//! use the same functions.
 //!
-//! What is checked here: the payload's limits and, where the definition is at hand, its JSON Schema. In the caller's own
-//! transaction the definition is not at hand, so the schema is checked before the job runs instead.
+//! Checked here: the limits of the payload and, if the definition is available, its JSON Schema. In the caller's own
+//! transaction the definition is not available, so the schema is checked before the job runs instead.
 
 pub(crate) mod batching;
 pub(crate) mod emit;
@@ -14,9 +15,10 @@ use crate::error::Result;
 use crate::model::new_job::{AsJob, Enqueued, NewJob};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store;
+use crate::store::current_tenant::begin_for;
 use crate::store::database::{CONFLICT_TRIES, conflict_pause};
 use crate::store::enqueue::Routed;
-use crate::store::in_force::begin_for;
+use crate::store::keys::BatchKeys;
 use crate::telemetry;
 use plan::{Plan, check_payload, checked_route, enqueued, plan};
 
@@ -38,8 +40,8 @@ use plan::{Plan, check_payload, checked_route, enqueued, plan};
 /// # }
 /// ```
 ///
-/// The definition must exist: a worker with a handler registers it, or [`Queue::define`]. Its JSON Schema is checked before the job
-/// runs.
+/// The definition must exist: it is registered by a worker with a handler, or with [`Queue::define`]. Its JSON Schema
+/// is checked before the job runs.
 pub async fn enqueue_in<C, J>(client: &C, job: &J) -> Result<Enqueued>
 where
     C: tokio_postgres::GenericClient + Sync,
@@ -47,7 +49,7 @@ where
 {
     let job = job.as_job();
     job.check()?;
-    store::enqueue::door_on(client, &job).await
+    store::enqueue::guarded_in(client, &job).await
 }
 
 impl Queue {
@@ -71,15 +73,15 @@ impl Queue {
     /// ```
     pub async fn enqueue(&self, job: impl Into<NewJob>) -> Result<Enqueued> {
         let job = &job.into();
-        let answer = self.enqueue_one(job).await?;
-        telemetry::enqueued([(job, &answer)]);
-        Ok(answer)
+        let result = self.enqueue_one(job).await?;
+        telemetry::enqueued([(job, &result)]);
+        Ok(result)
     }
 
     async fn enqueue_one(&self, job: &NewJob) -> Result<Enqueued> {
         let route = checked_route(self, job).await?;
         match plan(self, &route, job)? {
-            Plan::Guarded => store::enqueue::door_of(self.database(), job).await,
+            Plan::Guarded => store::enqueue::guarded_on(self.database(), job).await,
             Plan::Plain(routed) => {
                 store::enqueue::routed(self.database(), &routed).await?;
                 Ok(enqueued(&routed))
@@ -102,18 +104,19 @@ impl Queue {
     /// # }
     /// ```
     pub async fn enqueue_many(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        let answers = self.enqueue_all(jobs).await?;
-        telemetry::enqueued(jobs.iter().zip(&answers));
-        Ok(answers)
+        let results = self.enqueue_all(jobs).await?;
+        telemetry::enqueued(jobs.iter().zip(&results));
+        Ok(results)
     }
 
     async fn enqueue_all(&self, jobs: &[NewJob]) -> Result<Vec<Enqueued>> {
-        let mut answers: Vec<Option<Enqueued>> = vec![None; jobs.len()];
+        let mut results: Vec<Option<Enqueued>> = vec![None; jobs.len()];
         let mut plain = Vec::with_capacity(jobs.len());
         let mut guarded = Vec::new();
         let mut known: Option<(&NewJob, CheckedRoute)> = None;
         for (position, job) in jobs.iter().enumerate() {
-            // A batch is usually of one kind, and finding the way for each costs as much as checking it.
+            // The jobs of a batch usually have the same definition, and finding the route of each costs as much as
+            // checking it.
             let route = match &known {
                 Some((like, route)) if share_a_route(like, job) => {
                     job.check()?;
@@ -126,27 +129,27 @@ impl Queue {
             match plan(self, &route, job)? {
                 Plan::Guarded => guarded.push(position),
                 Plan::Plain(routed) => {
-                    answers[position] = Some(enqueued(&routed));
+                    results[position] = Some(enqueued(&routed));
                     plain.push(routed);
                 }
             }
         }
-        // Keys are locked in their order, so that two batches in opposite order cannot wait for each other.
+        // Keys are locked in order, so that two batches cannot deadlock; see BatchKeys for jobs with several kinds.
         guarded.sort_by_key(|&position| {
             let options = &jobs[position].options;
             let keys = (&options.idempotency_key, &options.dedupe_key, &options.ordering_key);
-            (keys, options.tenant, position)
+            (options.tenant, keys, position)
         });
 
         if guarded.is_empty() && plain.len() <= CHUNK && !self.database().is_application() {
             store::enqueue::routed_many(&self.database().session().await?, &plain).await?;
-            return Ok(answers.into_iter().flatten().collect());
+            return Ok(results.into_iter().flatten().collect());
         }
         let mut tries = 0;
         loop {
-            match self.write_many(jobs, &plain, &guarded, &mut answers).await {
-                Ok(()) => return Ok(answers.into_iter().flatten().collect()),
-                // Undone whole, so it can be done again.
+            match self.write_many(jobs, &plain, &guarded, &mut results).await {
+                Ok(()) => return Ok(results.into_iter().flatten().collect()),
+                // The transaction was rolled back, so it can be retried.
                 Err(error)
                     if tries < CONFLICT_TRIES && (error.is_conflict() || error.is_lost_statement()) =>
                 {
@@ -163,20 +166,24 @@ impl Queue {
         jobs: &[NewJob],
         plain: &[Routed<'_>],
         guarded: &[usize],
-        answers: &mut [Option<Enqueued>],
+        results: &mut [Option<Enqueued>],
     ) -> Result<()> {
         let mut session = self.database().session().await?;
         session.begin_with(&begin_for(self.tenant_of_all(jobs))).await?;
         for chunk in plain.chunks(CHUNK) {
             store::enqueue::routed_many(&session, chunk).await?;
         }
+        let keys = BatchKeys::of(guarded.iter().map(|&position| &jobs[position]));
+        keys.lock(&session).await?;
         for &position in guarded {
-            answers[position] = Some(store::enqueue::door(&session, &jobs[position]).await?);
+            results[position] = Some(store::enqueue::guarded(&session, &jobs[position]).await?);
         }
+        keys.unlock(&session).await?;
         session.commit().await
     }
 
-    /// The one tenant of a batch, where it has to be put in force. A batch for several is refused to an application.
+    /// The tenant of a batch, if it must be set as the current tenant. An application cannot enqueue a batch for
+    /// several tenants.
     fn tenant_of_all(&self, jobs: &[NewJob]) -> Option<Uuid> {
         let tenant = jobs.first()?.options.tenant?;
         let is_one = jobs.iter().all(|job| job.options.tenant == Some(tenant));
@@ -191,5 +198,6 @@ fn share_a_route(one: &NewJob, other: &NewJob) -> bool {
         && one.options.queue == other.options.queue
 }
 
-/// Rows per statement of a bulk enqueue: past a thousand the arrays cost more memory than they save round trips.
+/// The number of rows per statement of a bulk enqueue: beyond a thousand, the arrays cost more memory than the saved
+/// round trips are worth.
 const CHUNK: usize = 1000;

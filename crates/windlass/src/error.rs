@@ -1,5 +1,5 @@
-//! What can go wrong, as far as a caller may act on it. Expected answers (a duplicate, a lost lease, a snooze) are values
-//! and not here. What the database says is translated into these cases in `store/refusal.rs`.
+//! The errors that a caller can act on. Expected results (a duplicate, a lost lease, a snooze) are values and not
+//! errors. Database errors are translated into these cases in `store/refusal.rs`.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// A result whose error is [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong, as cases that a caller can match.
+/// The errors, as cases that a caller can match.
 ///
 /// Expected results, such as a duplicate or a lost lease, are values and not errors.
 ///
@@ -28,7 +28,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// No definition has this key.
-    #[error("there is no definition with key {key:?}; register its handler or create it first")]
+    #[error("definition {key:?} not found; register its handler or create the definition first")]
     UnknownDefinition {
         /// The key.
         key: String,
@@ -47,7 +47,7 @@ pub enum Error {
         /// Why it cannot be used.
         message: String,
     },
-    /// A value is not acceptable.
+    /// A value is invalid.
     #[error("{field}{}: {message}", pointer.as_deref().unwrap_or_default())]
     Refused {
         /// The name of the field.
@@ -58,30 +58,30 @@ pub enum Error {
         message: String,
     },
     /// The idempotency key belongs to a job with other content.
-    #[error("the idempotency key was used for another job, {existing}")]
+    #[error("the idempotency key was already used for job {existing}")]
     IdempotencyConflict {
         /// The id of that job.
         existing: String,
     },
     /// The idempotency key belongs to another request.
-    #[error("the idempotency key {key:?} was used for another request")]
+    #[error("the idempotency key {key:?} was already used for a different request")]
     RequestKeyTaken {
         /// The key.
         key: String,
     },
     /// Something that must be unique is in use.
-    #[error("{what} is taken")]
+    #[error("{what} is already in use")]
     Taken {
         /// What is in use.
         what: &'static str,
     },
     /// The tenant has reached its limit of jobs that have not ended.
-    #[error("the tenant may have {most} jobs that have not ended, and has them")]
+    #[error("the tenant has reached its job quota of {most} unfinished jobs")]
     QuotaReached {
         /// The limit.
         most: String,
     },
-    /// The tenant chose more queues and priorities than it may; `field` is the one that was chosen.
+    /// The tenant chose more queues and priorities than its limits allow; `field` is the one that it chose.
     #[error("{field}: {message}")]
     TooManyLanes {
         /// `queue` or `priority`.
@@ -90,24 +90,24 @@ pub enum Error {
         message: String,
     },
     /// The tenant has reached its limit of triggers.
-    #[error("the tenant may have {most} triggers (max_triggers), and has them")]
+    #[error("the tenant has reached its limit of {most} triggers (max_triggers)")]
     TooManyTriggers {
         /// The limit.
         most: String,
     },
     /// The tenant has reached its limit of concurrent requests.
-    #[error("the tenant has as many requests under way as it may have; send fewer at once")]
+    #[error("the tenant has too many requests in progress; send fewer at the same time")]
     Busy,
-    /// What was named does not exist, or belongs to another tenant.
-    #[error("there is no such {what}")]
+    /// The object does not exist, or belongs to another tenant.
+    #[error("{what} not found")]
     Unknown {
-        /// The kind of thing.
+        /// The kind of object.
         what: &'static str,
     },
-    /// Somebody else changed it since it was read.
-    #[error("the {what} was changed by someone else since it was read")]
+    /// The object has changed since it was read.
+    #[error("the {what} has changed since it was read")]
     Changed {
-        /// The kind of thing.
+        /// The kind of object.
         what: &'static str,
     },
     /// The job cannot be retried while another job holds its dedupe key.
@@ -119,13 +119,13 @@ pub enum Error {
         holder: Uuid,
     },
     /// The job does not exist.
-    #[error("there is no job {job}")]
+    #[error("job {job} not found")]
     UnknownJob {
         /// Its id.
         job: Uuid,
     },
     /// The job has not ended, so it cannot be retried.
-    #[error("job {job} has not ended, so there is nothing to retry")]
+    #[error("job {job} has not ended and cannot be retried")]
     NotFinished {
         /// Its id.
         job: Uuid,
@@ -136,13 +136,21 @@ pub enum Error {
         /// What is held.
         what: String,
     },
-    /// A transaction of a caller that recorded no action. Nothing of it was committed.
+    /// An open transaction holds what was to be changed. Nothing was changed.
+    #[error(
+        "{what} is locked by an open transaction, and nothing was changed; try again when that transaction has ended (`windlass doctor` names old ones)"
+    )]
+    Locked {
+        /// What is locked.
+        what: String,
+    },
+    /// A transaction of a caller that recorded no action. It was rolled back.
     #[error("the transaction recorded no action, so it was rolled back")]
     Unrecorded,
     /// The worker has no handler.
     #[error("a worker needs at least one handler")]
     NoHandlers,
-    /// A configuration file is not usable.
+    /// A configuration file is invalid.
     #[error("{file}:{line}: {key}{}{message}", if key.is_empty() { "" } else { ": " })]
     Configuration {
         /// The path of the file.
@@ -154,9 +162,9 @@ pub enum Error {
         /// What is wrong.
         message: String,
     },
-    /// The program runs commands without the call that this needs.
+    /// The program runs commands but does not call the required function.
     #[error(
-        "this program runs commands and must call windlass::worker::run_shim_if_asked() first thing in main"
+        "this program runs commands and must call windlass::worker::run_shim_if_asked() at the start of main"
     )]
     NoShim,
     /// A worker has two handlers for one definition.
@@ -165,15 +173,15 @@ pub enum Error {
         /// The key of the definition.
         key: String,
     },
-    /// The connection settings are not usable.
-    #[error("the connection settings are not usable: {message}")]
+    /// The connection settings are invalid.
+    #[error("invalid connection settings: {message}")]
     Settings {
         /// What is wrong.
         message: String,
     },
     /// The schema is older or newer than this release supports.
     #[error(
-        "the database's schema is at version {found}, this release works with {oldest} to {newest}; {advice}"
+        "the database schema has version {found}; this release supports versions {oldest} to {newest}; {advice}"
     )]
     SchemaVersion {
         /// Its version.
@@ -193,32 +201,49 @@ pub enum Error {
         /// The oldest supported major version.
         oldest: i32,
     },
-    /// The transaction sees one snapshot throughout, so it cannot see what others did before it took a lock.
+    /// The isolation level of the transaction uses one snapshot throughout, so it cannot see changes that were
+    /// committed before it acquired a lock.
     #[error("{message}")]
     Isolation {
-        /// What was refused.
+        /// What was rejected.
         message: String,
     },
     /// The database returned something that this release cannot read.
-    #[error("the database returned what this release cannot read: {message}")]
+    #[error("the database returned a value that this release cannot read: {message}")]
     UnexpectedResult {
         /// What was returned, and for what.
         message: String,
     },
-    /// The operating system refused a thread or its runtime.
+    /// The operating system could not create a thread, or its runtime failed.
     #[error("cannot start a thread: {0}")]
     Thread(Arc<std::io::Error>),
-    /// A migration was applied with other content.
+    /// A migration was applied with different contents.
     #[error(
-        "migration {version} was applied with other contents than this release's: an unreleased version made this database, and it must be made again"
+        "migration {version} was applied with different contents: an unreleased version created this database; it must be created again"
     )]
     MigrationChanged {
         /// Its number.
         version: i32,
     },
+    /// Another role created the schema before the first migration.
+    #[error(
+        "the schema windlass already exists and belongs to the role {owner}: rename it (`alter schema windlass rename to …`) or drop it, and migrate again"
+    )]
+    SchemaTaken {
+        /// Who owns it.
+        owner: String,
+    },
+    /// The schema contains objects that windlass did not create and would run with its own privileges.
+    #[error(
+        "the schema windlass contains objects that windlass did not create, and would run them with its own privileges: find out who created them, remove them as a superuser, and migrate again: {objects}"
+    )]
+    ForeignObjects {
+        /// The statements that drop them.
+        objects: String,
+    },
     /// Another process is migrating.
     #[error(
-        "the migration lock was not free within {seconds} s; another process is migrating, or died while connected through a pooler"
+        "could not acquire the migration lock within {seconds} s; another process is migrating, or crashed while connected through a pooler"
     )]
     MigrationLock {
         /// How long was waited.
@@ -226,13 +251,13 @@ pub enum Error {
     },
     /// Another transaction uses a table that the migration has to change.
     #[error(
-        "the migration could not lock a table, because it is in use by {by}; nothing was changed by this step: end that transaction and migrate again"
+        "the migration could not lock a table that is in use by {by}; this step changed nothing: end that transaction and migrate again"
     )]
     MigrationBlocked {
-        /// Who uses it.
+        /// The session that uses it.
         by: String,
     },
-    /// The database login may not do this; `roles` are those that it needs.
+    /// The database login lacks permission; `roles` are those that it needs.
     #[error("{denied}: grant the role {roles} to this login (the guide on security has a table of logins)")]
     MissingRole {
         /// What was denied.
@@ -243,11 +268,11 @@ pub enum Error {
     /// The database cannot be reached.
     #[error("the database cannot be reached: {0}")]
     Unreachable(Arc<dyn std::error::Error + Send + Sync>),
-    /// The database refused a statement.
-    #[error("the database refused: {}", describe(.0))]
+    /// The database rejected a statement.
+    #[error("database error: {}", describe(.0))]
     Database(Arc<tokio_postgres::Error>),
-    /// The same from the driver of the caller's own transaction; `code` is the SQLSTATE, if the database gave one.
-    #[error("the database refused: {error}")]
+    /// The same from the driver of the caller's own transaction; `code` is the SQLSTATE, if the database returned one.
+    #[error("database error: {error}")]
     OtherDriver {
         /// The SQLSTATE.
         code: Option<String>,
@@ -261,7 +286,7 @@ impl Error {
         Self::Refused { field: field.into(), pointer: None, message: message.into() }
     }
 
-    /// The same, or which roles to grant, where the database denied something.
+    /// The same error, or one with the roles to grant if the database denied something.
     pub(crate) fn needing(self, roles: &str) -> Self {
         let denied = match self {
             Self::Database(ref error) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
@@ -273,7 +298,7 @@ impl Error {
         Self::MissingRole { denied, roles: roles.to_owned() }
     }
 
-    /// A statement that was sent and not answered in time.
+    /// A statement that was sent and got no response in time.
     pub(crate) fn unanswered() -> Self {
         Self::Unreachable(Arc::new(std::io::Error::from(std::io::ErrorKind::TimedOut)))
     }
@@ -282,36 +307,37 @@ impl Error {
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
-            Self::Unreachable(_) | Self::Busy => true,
+            Self::Unreachable(_) | Self::Busy | Self::Locked { .. } => true,
             Self::Database(error) => error.code().is_none_or(|state| is_transient_state(state.code())),
             Self::OtherDriver { code, .. } => code.as_deref().is_none_or(is_transient_state),
             _ => false,
         }
     }
 
-    /// Whether the server gave a statement up because it took too long.
+    /// Whether the server canceled a statement because it took too long.
     #[must_use]
     pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Database(error) if error.code() == Some(&SqlState::QUERY_CANCELED))
     }
 
-    /// Whether it gave up waiting for a row that another transaction holds, and was undone whole.
+    /// Whether a lock timeout occurred while waiting for a row that another transaction holds. The transaction was
+    /// rolled back.
     pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, Self::Database(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE))
     }
 
-    /// Whether it met another transaction in a deadlock or the like and was undone whole.
+    /// Whether a deadlock or a serialization failure occurred. The transaction was rolled back.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Database(error) if matches!(
             error.code(),
             Some(&(SqlState::T_R_DEADLOCK_DETECTED | SqlState::T_R_SERIALIZATION_FAILURE))))
     }
 
-    /// Whether a transaction pooler lost our prepared statements: they must not be used on it.
+    /// Whether a transaction pooler lost our prepared statements: they must not be used with it.
     pub(crate) fn is_lost_statement(&self) -> bool {
         let Self::Database(error) = self else { return false };
         match error.as_db_error() {
-            // The name led to another process's statement, which takes other parameters.
+            // The name belongs to a statement of another process, which has other parameters.
             Some(db) if *db.code() == SqlState::PROTOCOL_VIOLATION => {
                 db.message().contains("prepared statement")
             }
@@ -323,14 +349,14 @@ impl Error {
     }
 }
 
-/// Classes of conditions that pass, and a write on a server that has just become a standby.
+/// Classes of transient conditions, and a write on a server that has just become a standby.
 fn is_transient_state(code: &str) -> bool {
     let class = code.get(..2).unwrap_or_default();
     matches!(class, "08" | "40" | "53" | "55" | "57" | "58")
         || code == SqlState::READ_ONLY_SQL_TRANSACTION.code()
 }
 
-/// tokio-postgres prints only "db error"; people need the server's own words.
+/// tokio-postgres prints only "db error"; people need the message of the server.
 fn describe(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(db) => format!("{} ({})", db.message(), db.code().code()),

@@ -1,7 +1,8 @@
 //! The keeper: promotes due jobs, reaps lost ones, fires schedules, dispatches events and deletes old data.
 //!
-//! Every [`Worker`](crate::Worker) runs one unless it is told not to. Many may run at once: each duty takes only what no other keeper
-//! holds, and none needs a leader to be correct. A process without workers runs one by itself:
+//! Every [`Worker`](crate::Worker) runs one unless it is configured otherwise. Many may run at once: each duty
+//! processes only rows that no other keeper has locked, and none needs a leader to be correct. A process without
+//! workers can run one by itself:
 //!
 //! ```no_run
 //! # async fn example() -> windlass::Result<()> {
@@ -29,6 +30,7 @@ mod reap;
 mod sample;
 mod schedule;
 mod seal;
+mod share;
 mod unblock;
 
 use std::sync::Arc;
@@ -46,35 +48,36 @@ use crate::queue::Queue;
 use crate::queue::listen::{self, Wake};
 use crate::telemetry;
 
-/// How often each duty is done.
+/// The intervals of the duties.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct KeeperSettings {
-    /// The longest the promoter sleeps; it wakes earlier when a job is due.
+    /// The longest time that the promoter sleeps; it wakes earlier when a job is due.
     pub promote: Duration,
-    /// The same of the scheduler, which wakes when a schedule is due or has been changed.
+    /// The same for the scheduler, which wakes when a schedule is due or has been changed.
     pub schedule: Duration,
-    /// The longest an event waits while the dispatcher does not hear of it.
+    /// The maximum delay of an event if its notification is lost.
     pub dispatch: Duration,
     /// How often expired leases are reaped.
     pub reap: Duration,
     /// How often jobs past their deadline are ended.
     pub expire: Duration,
-    /// How often blocked jobs are checked, besides the wake-ups.
+    /// How often blocked jobs are checked, in addition to the notifications.
     pub unblock: Duration,
     /// How often the counters are folded.
     pub fold: Duration,
     /// How often expired data is deleted.
     pub prune: Duration,
-    /// The share of its time in which pruning works while it has a backlog, above 0 and up to 1. The rest is left to the jobs.
+    /// The share of its time that pruning works while it has a backlog, above 0 and up to 1. The rest is left to the
+    /// jobs.
     pub prune_share: f64,
-    /// How soon acts are chained in the audit trail.
+    /// How often actions are chained in the audit trail.
     pub seal: Duration,
     /// How often the data of deleted tenants is purged.
     pub purge_tenants: Duration,
     /// How often partitions are created ahead of time.
     pub partition: Duration,
-    /// What happened is added up for the charts this often.
+    /// How often activity is summed for the charts.
     pub sample: Duration,
 }
 
@@ -98,7 +101,7 @@ impl Default for KeeperSettings {
     }
 }
 
-/// What differs from the defaults, one call each.
+/// Setters for values that differ from the defaults.
 impl KeeperSettings {
     /// Sets [`Self::promote`](field@Self::promote).
     #[must_use]
@@ -192,8 +195,8 @@ impl KeeperSettings {
     }
 }
 
-/// The tasks of a keeper, each with a connection of its own, so that none waits for another's statement. What must not be late
-/// because another duty takes its time is alone in its task.
+/// The tasks of a keeper, each with its own connection, so that none waits for another's statement. A duty that must
+/// not be delayed by another one is alone in its task.
 const TASKS: [&[Duty]; 7] = [
     &[Duty::Promote],
     &[Duty::Schedule],
@@ -204,22 +207,23 @@ const TASKS: [&[Duty]; 7] = [
     &[Duty::Partition, Duty::Prune, Duty::Seal, Duty::PurgeTenants, Duty::Sample],
 ];
 
-/// What one round of a duty did.
+/// The result of one round of a duty.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Round {
     /// How many rows the round changed.
     pub moved: u64,
-    /// There may be more to do at once.
+    /// There may be more to do immediately.
     pub is_full: bool,
-    /// When there will be something to do, if that is known to be sooner than the usual interval.
+    /// When there will be something to do, if that is known to be earlier than the usual interval.
     pub next: Option<Duration>,
 }
 
-/// How long the server works on one statement of a duty. Every duty works in batches, so this is only for what went wrong.
+/// How long the server may work on one statement of a duty. Every duty works in batches, so this applies only to
+/// failures.
 const DUTY_LIMIT: Duration = Duration::from_secs(300);
 
-/// Does the housekeeping of one queue.
+/// Runs the maintenance duties of one queue.
 #[derive(Debug, Clone)]
 pub struct Keeper {
     queue: Queue,
@@ -236,13 +240,13 @@ impl Keeper {
         Self { queue, settings, holder: Uuid::new_v4(), turn: Arc::default(), wakes: None }
     }
 
-    /// Shares the wake-ups of a worker; a keeper by itself listens for its own.
+    /// Shares the notifications of a worker; a keeper by itself listens for its own.
     pub(crate) fn woken_by(mut self, wakes: broadcast::Sender<Wake>) -> Self {
         self.wakes = Some(wakes);
         self
     }
 
-    /// Does one duty once.
+    /// Runs one duty once.
     pub async fn run_once(&self, duty: Duty) -> Result<Round> {
         let database = self.queue.database();
         match duty {
@@ -261,9 +265,9 @@ impl Keeper {
         }
     }
 
-    /// Does every duty at its interval until told to stop.
+    /// Runs every duty at its interval until it is stopped.
     ///
-    /// It works on connections of its own: an application or a server that uses all of its own must not keep it from working.
+    /// It uses its own connections: an application or a server that exhausts its pool must not block it.
     pub async fn run(mut self, stop: CancellationToken) {
         match self.queue.apart(TASKS.len()) {
             Ok(apart) => self.queue = apart.limited_to(DUTY_LIMIT),
@@ -289,7 +293,7 @@ impl Keeper {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep_until(due[position]) => {}
-                () = rung(&mut wakes, duties) => due[position] = Instant::now(),
+                () = woken(&mut wakes, duties) => due[position] = Instant::now(),
             }
             let duty = duties[position];
             let interval = self.interval(duty);
@@ -322,7 +326,7 @@ impl Keeper {
         self.run_once(duty).await
     }
 
-    /// How long to leave the database alone before going on with a backlog.
+    /// Returns how long to pause before continuing with a backlog.
     fn respite(&self, duty: Duty, took: Duration) -> Duration {
         if duty == Duty::Prune {
             took.mul_f64(1.0 / self.settings.prune_share.clamp(0.001, 1.0) - 1.0)
@@ -349,14 +353,14 @@ impl Keeper {
     }
 }
 
-/// Resolves when somebody rings for one of these duties. Only the scheduler, the dispatcher and the unblocker are ever rung for,
-/// and each of them is alone in its task.
-async fn rung(wakes: &mut broadcast::Receiver<Wake>, duties: &[Duty]) {
+/// Waits for a notification for one of these duties. Only the scheduler, the dispatcher and the unblocker get
+/// notifications, and each of them is alone in its task.
+async fn woken(wakes: &mut broadcast::Receiver<Wake>, duties: &[Duty]) {
     loop {
         match wakes.recv().await {
             Ok(Wake::Duty(duty)) if duties.contains(&duty) => return,
             Ok(Wake::Duty(_) | Wake::Lane(_) | Wake::Room(_) | Wake::All) | Err(RecvError::Lagged(_)) => {}
-            // Nobody rings any more; the interval is left.
+            // There are no more notifications; the interval remains.
             Err(RecvError::Closed) => return std::future::pending().await,
         }
     }

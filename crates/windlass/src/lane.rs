@@ -1,4 +1,5 @@
-//! Which lane a claim asks next, and for how many jobs: fair between tenants, cheap while old rows wait for the vacuum.
+//! Chooses the lanes of the next claim, and the number of jobs of each: fair between tenants, and cheap while dead rows
+//! wait for the vacuum.
 
 pub mod fair;
 pub(crate) mod lines;

@@ -156,22 +156,22 @@ pub use worker::sqlx::sqlx08;
 #[cfg(feature = "sqlx-09")]
 pub use worker::sqlx::sqlx09;
 
-/// The examples of the README compile.
+/// Compiles the examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 mod readme {}
 
-/// So do those of the first page that people read.
+/// Compiles the examples of the getting started page.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/getting-started.md")]
 mod getting_started {}
 
-/// And this one's.
+/// Compiles the examples of the page on retention.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/retention.md")]
 mod retention_page {}
 
-/// And those of the guides.
+/// Compiles the examples of the guides.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/retries.md")]
 mod retries_page {}
@@ -180,7 +180,7 @@ mod retries_page {}
 #[doc = include_str!("../../../docs/guides/uniqueness.md")]
 mod uniqueness_page {}
 
-/// And those of the page on tests.
+/// Compiles the examples of the page on testing.
 #[cfg(all(doctest, feature = "testing"))]
 #[doc = include_str!("../../../docs/guides/testing.md")]
 mod testing_page {}
@@ -208,7 +208,7 @@ mod testing_page {}
 pub mod admin {
     pub use crate::control::admin::Fields;
     pub use crate::control::jobs::Bulk;
-    pub use crate::control::transaction::{Acting, Looking};
+    pub use crate::control::transaction::{Acting, Reading};
     pub use crate::model::account::Member;
     pub use crate::model::actor::{Actor, Reach};
     pub use crate::model::audit::{Action, AuditEntry, AuditFault, AuditHead, AuditQuery};
@@ -239,15 +239,15 @@ pub mod events {
     pub use crate::model::record::{Event, EventTrigger, WouldFire};
 }
 
-/// What windlass-server and the tests of this repository use, and nobody else should. It is exempt from semantic versioning: any
-/// release may change or remove it.
+/// For windlass-server and the tests of this repository only. Exempt from semantic versioning: any release may change
+/// or remove it.
 #[doc(hidden)]
 pub mod internals {
     pub use crate::control::jobs::{CheckedJob, Placed};
     pub use crate::lane::fair;
     pub use crate::model::account::{
-        Account, Invitation, InvitedTo, Membership, NewAccount, NewSession, PasswordReset, ResetOf,
-        SessionOf, SignedIn,
+        Account, Invitation, InvitedTo, LinkCreator, Membership, NewAccount, NewSession, PasswordReset,
+        ResetOf, SessionOf, SignedIn,
     };
     pub use crate::model::instant;
     pub use crate::model::job::{settle, state};
@@ -263,7 +263,7 @@ pub mod internals {
     }
 }
 
-/// What describes a job: its options, its states, and what is read of it.
+/// The types of a job: its options, its states, and its stored form.
 ///
 /// ```
 /// use std::time::Duration;
@@ -296,7 +296,7 @@ pub mod job {
     pub use crate::model::why::{Reason, Why};
 }
 
-/// What is hidden in errors, results, logs and payloads before anybody sees them.
+/// What is redacted in errors, results, logs and payloads.
 ///
 /// ```
 /// use windlass::Definition;
@@ -328,7 +328,7 @@ pub mod retention {
     pub use crate::model::record::{LegalHold, PurgeWait, RetentionProgress, RetentionRule};
 }
 
-/// Schedules and the other triggers: rules that enqueue jobs by themselves.
+/// Schedules and other triggers: rules that enqueue jobs automatically.
 ///
 /// ```
 /// use windlass::schedule::{Misfire, NewTrigger, Overlap, Schedule};

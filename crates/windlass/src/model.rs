@@ -1,4 +1,5 @@
-//! Pure values and rules. Nothing here awaits, queries, logs, reads a clock or spawns: what it needs comes in as arguments.
+//! Pure values and rules. Nothing here awaits, queries, logs, reads a clock or spawns: all input is passed as
+//! arguments.
 
 pub(crate) mod account;
 pub(crate) mod actor;

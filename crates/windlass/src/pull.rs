@@ -1,6 +1,8 @@
-//! The protocol of pull workers: processes that claim, renew and settle jobs by calls instead of a [`Worker`](crate::Worker).
+//! The protocol of pull workers: processes that claim, renew and settle jobs by calls instead of a
+//! [`Worker`](crate::Worker).
 //!
-//! The HTTP API of `windlass serve` is built on it. An application needs it only to offer the protocol over a transport of its own.
+//! The HTTP API of `windlass serve` is built on it. An application needs it only to offer the protocol over another
+//! transport.
 //!
 //! ```no_run
 //! # async fn example() -> windlass::Result<()> {
@@ -20,36 +22,39 @@
 //! # }
 //! ```
 //!
-//! A pull worker stands in for the feed, the run and the lease of one of ours; what it says of an attempt is decided by the
-//! same rules and written by the same statement (`job/settle.rs`, `settle.sql`). It holds every job under a lease of its
-//! own, and the fence it got with the job is all it needs to speak of it, on any connection and to any server.
+//! A pull worker replaces the feed, the run and the lease of a [`Worker`](crate::Worker); the end of an attempt is
+//! decided by the same rules and written by the same statement (`job/settle.rs`, `settle.sql`). It holds every job with
+//! a separate lease, and the job's fence is sufficient to report about it, on any connection and to any server.
 //!
-//! Nothing here trusts the caller further than its credential goes: a [`Puller`] of one tenant is given that tenant's
-//! jobs only, and a fence of another tenant's job is a stale one to it.
+//! A caller is trusted only as far as its credential allows: a [`Puller`] of one tenant gets only that tenant's jobs,
+//! and a fence of another tenant's job is stale for it.
 //!
 //! # How it stops
 //!
-//! [`Pull::stop`] lets every waiting claim return empty-handed and gives back what was claimed for nobody. Dropping the
-//! last clone does the same without waiting for it.
+//! [`Pull::stop`] lets every waiting claim return without jobs and releases jobs that were claimed for no caller.
+//! Dropping the last clone does the same without waiting for it.
 
 mod ask;
 mod dispatch;
 mod ending;
 mod given;
 mod groups;
+mod interest;
 mod leftovers;
+mod reply;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OnceCell, broadcast, mpsc, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-pub use ask::{Beat, Claim, Introduction, Puller};
-pub use given::{Beaten, Held, PulledJob, Registered};
+pub use ask::{Beat, Claim, Puller, WorkerInfo};
+pub use given::{HeartbeatReply, Held, PulledJob, Registered};
 
 use crate::attempt::done::{Done, Failure};
 use crate::attempt::known::Known;
@@ -59,13 +64,15 @@ use crate::model::job::claimed::Fence;
 use crate::model::job::state::State;
 use crate::queue::Queue;
 use crate::queue::listen;
-use crate::queue::slots::Slots;
 use crate::store;
 use crate::store::database::Database;
+use crate::store::worker::WorkerRegistration;
 use crate::telemetry::Meters;
 use crate::text::redact::Redactor;
 use dispatch::Dispatcher;
 use groups::Waiter;
+use interest::{Interest, Places};
+use reply::Reply;
 
 /// The service. Cheap to clone; clones share the dispatcher.
 #[derive(Debug, Clone)]
@@ -77,30 +84,32 @@ pub struct Pull {
 struct Service {
     database: Database,
     waiters: mpsc::UnboundedSender<Waiter>,
-    names: WorkerNumbers,
-    /// Claims that wait, and the names that they ask for, of each tenant.
-    waiting: [Slots; 2],
+    names: KnownWorkers,
+    waiting: Places,
     definitions: Arc<Definitions>,
     stop: CancellationToken,
     tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Releases of jobs whose claim was dropped.
+    releases: TaskTracker,
 }
 
 impl Pull {
-    /// Starts the service on a queue: one dispatcher, one LISTEN connection and a few more, however many workers wait.
+    /// Starts the service on a queue: one dispatcher, one LISTEN connection and a few more, regardless of how many
+    /// workers wait.
     pub async fn start(queue: &Queue) -> Result<Self> {
         let settings = queue.settings().clone();
         let database = Database::for_engine(&settings, settings.connections, dispatch::PATIENCE)?.shared();
         let (waiters, arriving) = mpsc::unbounded_channel();
-        let (wakes, heard) = broadcast::channel(4096);
+        let (wakes, received) = broadcast::channel(4096);
         let definitions = Arc::new(Definitions::default());
-        let names = WorkerNumbers::default();
+        let names = KnownWorkers::default();
         let stop = CancellationToken::new();
-        // The dispatcher keeps a connection for as long as it runs and uses another beside it; whoever writes its leftovers uses a third.
-        // They are its own: the calls of workers must find theirs free.
+        // The dispatcher holds a connection while it runs and uses another in addition; the writer of its leftovers
+        // uses a third. They are separate, so that the calls of workers always find a free connection.
         let its_own = Database::new(&settings.config, 3, settings.prepared)?;
         let (leftovers, writer) = leftovers::leftovers(its_own.clone());
         let dispatcher =
-            Dispatcher::start(its_own, arriving, heard, definitions.clone(), names.clone(), leftovers)
+            Dispatcher::start(its_own, arriving, received, definitions.clone(), names.clone(), leftovers)
                 .await?;
         let mut tasks = vec![tokio::spawn(dispatcher.run(stop.clone())), tokio::spawn(writer.run())];
         if settings.listen {
@@ -113,79 +122,88 @@ impl Pull {
                 drop(wakes);
             }));
         }
-        let waiting = [Slots::new(MOST_WAITING), Slots::new(MOST_NAMED)];
-        let inner =
-            Service { database, waiters, names, waiting, definitions, stop, tasks: Mutex::new(tasks) };
+        let waiting = Places::default();
+        let (tasks, releases) = (Mutex::new(tasks), TaskTracker::new());
+        let inner = Service { database, waiters, names, waiting, definitions, stop, tasks, releases };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// A worker introduces itself. Not needed before a claim, but it says more of the worker.
-    pub async fn register(&self, puller: &Puller, introduction: &Introduction) -> Result<Registered> {
+    /// Registers a worker. Optional before a claim; it adds metadata.
+    pub async fn register(&self, puller: &Puller, introduction: &WorkerInfo) -> Result<Registered> {
         introduction.check()?;
         let name = puller.name_of(introduction.worker_id.as_deref())?;
-        let (worker, is_quiet) = store::pull::register(
+        let (worker, is_draining) = store::pull::register(
             &self.inner.database.of_tenant(puller.tenant),
             &introduction.as_stored(&name),
             &introduction.version,
         )
         .await?;
-        // The number of a name does not change, so whoever writes it down first is right.
-        let _ = self.inner.names.of(&name).set(worker);
+        let registration = introduction.as_stored(&name);
+        let known = KnownWorker { number: worker, version: introduction.version.clone(), registration };
+        *self.inner.names.of(&name).lock().await = Some(known);
         let worker_id = introduction.worker_id.clone().unwrap_or_else(|| puller.name.clone());
-        Ok(Registered { worker_id, is_quiet })
+        Ok(Registered { worker_id, is_draining })
     }
 
-    /// Takes jobs, waiting for the first one as long as asked. Empty when none came. A future that is dropped takes
-    /// nothing: what was claimed for it is given back.
+    /// Claims jobs, waiting for the first one as long as requested. Returns an empty list if there was none. A future
+    /// that is dropped takes nothing: jobs claimed for it are released.
     pub async fn claim(&self, puller: &Puller, claim: Claim) -> Result<Vec<PulledJob>> {
         claim.check()?;
         let name = puller.name_of(claim.worker_id.as_deref())?;
-        let names = claim.definition_keys.len() + claim.queues.len();
-        // Workers of the installation have no limit: they belong to whoever runs the server.
-        let _places = match puller.tenant {
-            Some(tenant) => {
-                let [claims, named] = &self.inner.waiting;
-                Some((
-                    claims.take(tenant, 1).ok_or(Error::Busy)?,
-                    named.take(tenant, names).ok_or(Error::Busy)?,
-                ))
-            }
-            None => None,
-        };
-        let asked = async || {
-            let me = claim.as_introduction(&name);
-            let database = self.inner.database.of_tenant(puller.tenant);
-            Ok::<_, Error>(store::pull::register(&database, &me, "").await?.0)
-        };
-        let worker = *self.inner.names.of(&name).get_or_try_init(asked).await?;
+        let (keys, queues) = (claim.definition_keys.clone(), claim.queues.clone());
+        let place = self.inner.waiting.take(Interest::new(puller.tenant, keys, queues))?;
+        let worker = self.worker(puller, &claim, &name).await?;
         let wait = claim.wait;
-        let (reply, mut answer) = oneshot::channel();
-        let waiter = Waiter::new(claim, puller.tenant, worker, reply);
+        let (reply, response) = oneshot::channel();
+        let mut response = Reply::new(response, |jobs: Vec<PulledJob>| self.inner.release_all(&jobs));
+        let waiter = Waiter::new(&claim, place, worker, reply);
         if self.inner.waiters.send(waiter).is_err() {
             return Ok(Vec::new());
         }
-        // The dispatcher looks at everybody who came in by then, so a claim that does not wait is looked at once too.
+        // The dispatcher serves every waiter that has arrived by then, so a claim that does not wait is served once
+        // too.
         let patience = wait.max(AT_LEAST);
-        match tokio::time::timeout(patience, &mut answer).await {
-            Ok(jobs) => Ok(jobs.unwrap_or_default()),
-            Err(_) => {
-                answer.close();
-                Ok(answer.try_recv().unwrap_or_default())
-            }
+        match tokio::time::timeout(patience, response.receive()).await {
+            Ok(jobs) => Ok(jobs),
+            Err(_) => Ok(response.close()),
         }
     }
 
-    /// Says that the attempt is alive, and what it says of itself.
+    /// Returns the number of the worker. Registers it if it is not known, or if it claims other definitions or queues
+    /// than it is registered with: reports about jobs without a worker are made from the registration.
+    async fn worker(&self, puller: &Puller, claim: &Claim, name: &str) -> Result<i32> {
+        let entry = self.inner.names.of(name);
+        // Held while it registers, so that concurrent claims of one worker do it once.
+        let mut known = entry.lock().await;
+        let (registration, version) = match &*known {
+            Some(known) if claim.is_registered(&known.registration) => return Ok(known.number),
+            Some(known) => {
+                let registration = WorkerRegistration {
+                    queues: Some(claim.queues.clone()),
+                    definition_keys: claim.definition_keys.clone(),
+                    ..known.registration.clone()
+                };
+                (registration, known.version.clone())
+            }
+            None => (claim.as_introduction(name), String::new()),
+        };
+        let database = self.inner.database.of_tenant(puller.tenant);
+        let (number, _) = store::pull::register(&database, &registration, &version).await?;
+        *known = Some(KnownWorker { number, version, registration });
+        Ok(number)
+    }
+
+    /// Renews the lease of an attempt, and stores its reports.
     pub async fn heartbeat(
         &self,
         puller: &Puller,
         job: Uuid,
         fence: &str,
         beat: &Beat,
-    ) -> Result<Held<Beaten>> {
+    ) -> Result<Held<HeartbeatReply>> {
         beat.check()?;
         let Some(fence) = puller.holds(job, fence) else { return Ok(Held::LeaseLost) };
-        // Most heartbeats say nothing but that the attempt is alive; only a text is worth another look at the job.
+        // Most heartbeats only report that the attempt is alive; only a text requires another read of the job.
         let redactor =
             if beat.has_texts() { self.redactor(&fence).await? } else { Some(Redactor::default()) };
         let Some(redactor) = redactor else {
@@ -202,14 +220,15 @@ impl Pull {
             lease_lost(&fence);
             return Ok(Held::LeaseLost);
         };
-        Ok(Held::Held(Beaten {
+        Ok(Held::Held(HeartbeatReply {
             lease_expires_at: renewed.lease_expires_at,
             lease_seconds: renewed.lease_seconds,
             cancel_requested: renewed.cancel_requested,
         }))
     }
 
-    /// The attempt succeeded. Answers the state the job is in now: a cancel request wins over the success.
+    /// Records the success of an attempt. Returns the state of the job: a cancel request takes precedence over the
+    /// success.
     pub async fn complete(&self, puller: &Puller, job: Uuid, fence: &str, done: Done) -> Result<Held<State>> {
         done.check()?;
         if let Some((position, error)) =
@@ -220,7 +239,7 @@ impl Pull {
         self.end(puller, job, fence, Ok(done).into()).await
     }
 
-    /// The attempt failed; [`Failure`] says whether and when to try again.
+    /// Records the failure of an attempt; [`Failure`] specifies whether and when to retry.
     pub async fn fail(
         &self,
         puller: &Puller,
@@ -231,7 +250,7 @@ impl Pull {
         self.end(puller, job, fence, Err(failure).into()).await
     }
 
-    /// Not done yet: to be run again after this time, uncharged.
+    /// Snoozes the job: it runs again after this time. Not counted as a failure.
     pub async fn snooze(
         &self,
         puller: &Puller,
@@ -242,19 +261,21 @@ impl Pull {
         self.end(puller, job, fence, Ok(Done::snooze(delay)).into()).await
     }
 
-    /// Given back uncharged: another worker takes it at once.
+    /// Releases the job: another worker can claim it immediately. Not counted as a failure.
     pub async fn release(&self, puller: &Puller, job: Uuid, fence: &str) -> Result<Held<State>> {
         self.end(puller, job, fence, ending::released()).await
     }
 
-    /// Stops the service; claims that wait return empty-handed.
+    /// Stops the service; waiting claims return no jobs.
     pub async fn stop(&self) {
         self.inner.stop.cancel();
         let tasks = std::mem::take(&mut *self.inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for task in tasks {
-            // One that panicked has said so.
+            // A task that panicked has logged it.
             let _ = task.await;
         }
+        self.inner.releases.close();
+        self.inner.releases.wait().await;
     }
 }
 
@@ -264,41 +285,49 @@ impl Drop for Service {
     }
 }
 
-/// Claims of one tenant that wait at the same time, a quarter of the connections that a server accepts; and definition keys and queues
-/// that they name together, each of which costs a look at the lanes.
-const MOST_WAITING: usize = 2_500;
-const MOST_NAMED: usize = 50_000;
-
-/// How long a claim that does not wait may take to be looked at.
+/// How long a claim that does not wait may take to be served.
 const AT_LEAST: Duration = Duration::from_secs(5);
 
 fn lease_lost(fence: &Fence) {
     metrics::counter!("windlass_lease_lost_total").increment(1);
     tracing::info!(job_id = %fence.job, tenant_id = %fence.tenant, attempt_no = fence.attempt,
-        "a pull worker's word came too late; it does not count");
+        "lease lost: the call of a pull worker was ignored");
 }
 
-/// The numbers of the workers heard of, so that a claim need not ask for it; asked for once, however many claims of a
-/// worker come in at the same moment.
+/// The known workers and their registrations, so that a claim need not register again.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct WorkerNumbers(Arc<Mutex<HashMap<String, Arc<OnceCell<i32>>>>>);
+pub(crate) struct KnownWorkers(Arc<Mutex<HashMap<String, KnownWorkerEntry>>>);
 
-impl WorkerNumbers {
-    /// Names are the workers' own choice: more than this many are forgotten and asked for again.
-    const MOST: usize = 100_000;
+type KnownWorkerEntry = Arc<tokio::sync::Mutex<Option<KnownWorker>>>;
 
-    fn of(&self, name: &str) -> Arc<OnceCell<i32>> {
+#[derive(Debug)]
+struct KnownWorker {
+    number: i32,
+    version: String,
+    registration: WorkerRegistration,
+}
+
+impl KnownWorkers {
+    /// Workers choose their names: above this number all are forgotten and looked up again.
+    const MAX: usize = 100_000;
+
+    fn of(&self, name: &str) -> KnownWorkerEntry {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.len() >= Self::MOST {
+        if names.len() >= Self::MAX {
             names.clear();
         }
         names.entry(name.to_owned()).or_default().clone()
     }
 
-    /// The rows of these are gone.
+    /// Removes workers whose rows no longer exist.
     pub(crate) fn forget(&self, gone: &[i32]) {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        names.retain(|_, worker| worker.get().is_none_or(|worker| !gone.contains(worker)));
+        let is_gone = |entry: &KnownWorkerEntry| {
+            // A worker that is being registered is not gone.
+            let known = entry.try_lock().ok();
+            known.is_some_and(|known| known.as_ref().is_some_and(|known| gone.contains(&known.number)))
+        };
+        names.retain(|_, entry| !is_gone(entry));
     }
 }
 

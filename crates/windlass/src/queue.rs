@@ -1,4 +1,4 @@
-//! The handle that applications hold: connections, a short memory of routes, and a clock for ids.
+//! The handle of applications: connections, a short-lived cache of routes, and a clock for ids.
 
 pub(crate) mod identity;
 pub(crate) mod listen;
@@ -25,7 +25,8 @@ use crate::store::{connect, supported};
 use slots::Slots;
 use waiting::WaitingList;
 
-/// How long a route is believed: a definition that is deactivated, or a tenant that is suspended, is honoured within this.
+/// How long a route is cached: the deactivation of a definition or the suspension of a tenant takes effect within this
+/// time.
 const ROUTE_AGE: Duration = Duration::from_secs(5);
 
 /// A job queue in one Postgres database. Cheap to clone; clones share connections.
@@ -58,18 +59,18 @@ const ROUTE_AGE: Duration = Duration::from_secs(5);
 pub struct Queue {
     inner: Arc<Inner>,
     database: Database,
-    /// Works for callers from outside: what it looks up by itself runs as their role.
+    /// Acts for external callers: its own lookups run as their role.
     is_callers: bool,
 }
 
 struct Inner {
     settings: Settings,
     routes: RwLock<HashMap<RouteKey, KnownRoute>>,
-    /// What to add to this machine's clock to get the database's, in milliseconds.
+    /// The difference between the time of the database and that of this machine, in milliseconds.
     clock_offset: AtomicI64,
     ids: Mutex<ContextV7>,
     waiting: WaitingList,
-    /// Each tenant tries out one event at a time.
+    /// Each tenant can have one dry run at a time.
     dry_runs: Slots,
 }
 
@@ -112,8 +113,8 @@ impl Queue {
         Ok(Self { inner: Arc::new(inner), database, is_callers: false })
     }
 
-    /// The same for a process whose login needs these roles, such as `windlass_worker`. One that lacks a role is refused here, with
-    /// the role's name, instead of later by each statement.
+    /// The same for a process whose login needs these roles, such as `windlass_worker`. If a role is missing, this
+    /// fails with its name, instead of each statement later.
     pub async fn connect_as(settings: Settings, roles: &[&str]) -> Result<Self> {
         let connected = Self::connect(settings).await;
         let queue = connected.map_err(|error| error.needing(&roles.join(", ")))?;
@@ -121,26 +122,26 @@ impl Queue {
         Ok(queue)
     }
 
-    /// The same for an operator, whose login needs the role `windlass_operator`. All that is done through [`Self::act`] and
-    /// [`Self::look`] is done in that role.
+    /// The same for an operator, whose login needs the role `windlass_operator`. All operations through [`Self::act`]
+    /// and [`Self::look`] use that role.
     pub async fn connect_as_operator(settings: Settings) -> Result<Self> {
         Ok(Self::connect_as(settings, &["windlass_operator"]).await?.for_an_operator())
     }
 
-    /// The same queue, whose callers' transactions are an operator's.
+    /// The same queue, with callers' transactions in the role of the operator.
     pub(crate) fn for_an_operator(mut self) -> Self {
         self.database = self.database.acting_as(ActsAs::Operator);
         self
     }
 
-    /// Refuses a login that lacks one of these roles.
+    /// Returns an error if the login lacks one of these roles.
     pub async fn require_roles(&self, roles: &[&str]) -> Result<()> {
         store::access::require(&self.database, roles).await
     }
 
-    /// The same queue for a server that works for callers from outside. What it looks up on the way to their transactions, such
-    /// as the route of a job or a log, runs as the server's role for the tenant too, so that a mistake cannot reach another
-    /// tenant's rows.
+    /// The same queue for a server that acts for external callers. Its own lookups before their transactions, such as
+    /// the route of a job or a log, also run as the server's role for the tenant, so that a bug cannot reach the rows
+    /// of another tenant.
     #[must_use]
     #[doc(hidden)]
     pub fn for_callers(mut self) -> Self {
@@ -149,13 +150,13 @@ impl Queue {
         self
     }
 
-    /// The same queue for the engine's own statements, each of which the server gives up after this time.
+    /// The same queue for internal statements, each of which the server cancels after this time.
     pub(crate) fn limited_to(mut self, limit: Duration) -> Self {
         self.database = self.database.limited_to(limit);
         self
     }
 
-    /// The same queue with connections of its own, so that neither waits for the other's.
+    /// The same queue with its own connections, so that neither waits for those of the other.
     pub(crate) fn apart(&self, connections: usize) -> Result<Self> {
         let settings = &self.inner.settings;
         let database = Database::new(&settings.config, connections, settings.prepared)?
@@ -189,20 +190,24 @@ impl Queue {
         &self.database
     }
 
-    /// A UUIDv7 by the database's clock as far as we know it, so that a machine with a wrong clock does not put its jobs
-    /// into another week's partition. They rise within a process, which spares the index a search; nothing rests on it.
+    /// A UUIDv7 by the clock of the database as far as it is known, so that a machine with a wrong clock does not
+    /// insert its jobs into the partition of another week. The ids increase within a process, which makes index inserts
+    /// cheaper; nothing depends on it.
     pub(crate) fn new_id(&self) -> Uuid {
         let millis = self.database_millis();
         let (seconds, nanos) = (millis / 1000, (millis % 1000) as u32 * 1_000_000);
         Uuid::new_v7(uuid::Timestamp::from_unix(&self.inner.ids, seconds, nanos))
     }
 
-    /// An id that the caller chose: as `refuse_ids` in SQL, which the quick way in does not call for our own processes.
+    /// Checks an id that the caller chose: like `refuse_ids` in SQL, which the plain insert does not call.
     pub(crate) fn chosen_id(&self, id: Uuid) -> Result<Uuid> {
         let millis = id.as_u64_pair().0 >> 16;
         if id.get_version_num() == 7 && millis >= self.database_millis() + 86_400_000 {
-            let message = "is a UUIDv7 of a time more than a day ahead of the database's clock";
+            let message = "is a UUIDv7 more than a day in the future";
             return Err(Error::refused("job_id", message));
+        }
+        if id.is_nil() || id.is_max() {
+            return Err(Error::refused("job_id", "must not be the nil or the max UUID"));
         }
         Ok(id)
     }
@@ -212,7 +217,7 @@ impl Queue {
         u64::try_from(now).unwrap_or_default()
     }
 
-    /// The route of a definition for a tenant, remembered for a few seconds.
+    /// The route of a definition for a tenant, cached for a few seconds.
     pub(crate) async fn route(
         &self,
         tenant: Option<Uuid>,

@@ -1,5 +1,5 @@
-//! Everything that speaks to the database. Each function makes one call and answers with values; it decides nothing about
-//! a job's future, knows no HTTP, and leaves trying again to its callers.
+//! Access to the database. Each function makes one call and returns values; it makes no decisions about jobs, does not
+//! use HTTP, and leaves retries to its callers.
 
 pub(crate) mod access;
 pub(crate) mod account;
@@ -9,6 +9,7 @@ pub(crate) mod audit;
 pub(crate) mod bounded;
 pub(crate) mod bulk;
 pub(crate) mod connect;
+pub(crate) mod current_tenant;
 pub(crate) mod database;
 pub(crate) mod definition;
 pub(crate) mod doctor;
@@ -16,11 +17,11 @@ pub(crate) mod enqueue;
 pub(crate) mod enqueue_as;
 pub(crate) mod event;
 pub(crate) mod holders;
-pub(crate) mod in_force;
 pub(crate) mod insight;
 pub(crate) mod isolation;
 pub(crate) mod job;
 pub(crate) mod keeper;
+pub(crate) mod keys;
 pub(crate) mod list;
 pub(crate) mod log;
 pub(crate) mod manage;
@@ -47,7 +48,7 @@ pub(crate) mod worker;
 
 use database::Statement;
 
-/// Every statement this release sends; a test prepares each of them on a migrated database and compares the types.
+/// Returns every statement of this release; a test prepares each of them on a migrated database and compares the types.
 #[doc(hidden)]
 #[must_use]
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
@@ -57,6 +58,7 @@ pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type]
         testing::STATEMENTS,
         enqueue::STATEMENTS,
         enqueue_as::STATEMENTS,
+        keys::STATEMENTS,
         job::STATEMENTS,
         list::STATEMENTS,
         attempt::STATEMENTS,

@@ -1,7 +1,7 @@
 //! Every event, metric name and log field of the engine, as types.
 //!
-//! A transition is told three ways by one call: as a log line with the fields of [`Transition`], as counters, and to
-//! whoever subscribed. The library installs no recorder and no subscriber; the application chooses.
+//! A transition is reported in three ways by one call: as a log line with the fields of [`Transition`], as counters,
+//! and to subscribers. The library installs no recorder and no subscriber; the application chooses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,35 +14,35 @@ use crate::model::job::state::{AttemptOutcome, MovedBy, State};
 use crate::model::new_job::{Enqueued, NewJob};
 use crate::model::trace::Trace;
 
-/// Metric names, with what they count. `docs/telemetry.md` lists the same, and a test compares the two.
+/// Metric names and descriptions. `docs/telemetry.md` lists the same, and a test compares the two.
 pub const METRICS: &[(&str, &str)] = &[
-    ("windlass_attempts_total", "attempts ended, by definition_key and outcome"),
+    ("windlass_attempts_total", "ended attempts, by definition_key and outcome"),
     ("windlass_claimed_total", "jobs claimed, by definition_key"),
-    ("windlass_claim_batch_size", "jobs per claim that found any"),
+    ("windlass_claim_batch_size", "jobs per claim, without empty claims"),
     (
         "windlass_database_seconds",
-        "time the database took to answer, by call: claim, settle, enqueue, heartbeat, keep, read",
+        "duration of database calls, by call: claim, settle, enqueue, heartbeat, keep, read",
     ),
-    ("windlass_database_errors_total", "database errors met by the engine, by part"),
+    ("windlass_database_errors_total", "database errors of the engine, by part"),
     (
         "windlass_enqueued_total",
-        "jobs this process enqueued itself, by definition_key; for all of them see windlass_jobs_enqueued_total",
+        "jobs enqueued by this process, by definition_key; windlass_jobs_enqueued_total counts those of all processes",
     ),
     ("windlass_finished_total", "jobs that ended in this worker, by definition_key and status"),
-    ("windlass_events_dispatched_total", "events taken out of the outbox"),
-    ("windlass_fires_total", "instants of schedules decided, by outcome: fired, skipped"),
+    ("windlass_events_dispatched_total", "dispatched events"),
+    ("windlass_fires_total", "processed instants of schedules, by outcome: fired, skipped"),
     ("windlass_heartbeats_total", "heartbeats, by result: granted, refused, failed"),
-    ("windlass_keeper_moved_total", "jobs moved or rows tidied by a keeper duty, by duty"),
-    ("windlass_lease_lost_total", "endings refused because the lease was lost"),
-    ("windlass_queue_seconds", "time from due to claimed, by definition_key"),
-    ("windlass_reaped_total", "jobs taken from silent workers"),
-    ("windlass_retries_total", "attempts that failed and are tried again, by definition_key"),
-    ("windlass_run_seconds", "time an attempt ran, by definition_key"),
-    ("windlass_running", "jobs that run in this worker now"),
-    ("windlass_settle_batch_size", "endings per settle statement"),
+    ("windlass_keeper_moved_total", "jobs moved or rows changed by the keeper, by duty"),
+    ("windlass_lease_lost_total", "settlements refused because the lease was lost"),
+    ("windlass_queue_seconds", "time from due to claim, by definition_key"),
+    ("windlass_reaped_total", "jobs recovered from lost workers"),
+    ("windlass_retries_total", "failed attempts that are retried, by definition_key"),
+    ("windlass_run_seconds", "duration of attempts, by definition_key"),
+    ("windlass_running", "jobs that are running in this worker"),
+    ("windlass_settle_batch_size", "settlements per statement"),
 ];
 
-/// One move of one job, as it was committed.
+/// One committed transition of one job.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Transition {
@@ -62,9 +62,9 @@ pub struct Transition {
     pub to: State,
     /// What moved the job.
     pub by: MovedBy,
-    /// How the attempt ended, when one did.
+    /// How the attempt ended, if it did.
     pub outcome: Option<AttemptOutcome>,
-    /// How long it ran, when it ended.
+    /// How long it ran, if it ended.
     pub ran: Option<Duration>,
     /// How long the job had been due when it was claimed.
     pub queued: Duration,
@@ -72,7 +72,7 @@ pub struct Transition {
     pub trace: Trace,
 }
 
-/// Where transitions are told.
+/// Sends transitions to subscribers and the log.
 #[derive(Debug, Clone)]
 pub(crate) struct Events {
     subscribers: broadcast::Sender<Transition>,
@@ -89,7 +89,7 @@ impl Events {
         self.subscribers.subscribe()
     }
 
-    /// Whether anybody would notice; the hot path builds no event for nobody.
+    /// Whether there is a subscriber or the log level is enabled; otherwise the hot path builds no event.
     pub(crate) fn is_heard(&self) -> bool {
         self.subscribers.receiver_count() > 0 || tracing::enabled!(tracing::Level::DEBUG)
     }
@@ -105,12 +105,12 @@ impl Events {
             to = %event.to,
             "job moved"
         );
-        // No receiver is not an error: nobody subscribed.
+        // It is not an error if there is no subscriber.
         let _ = self.subscribers.send(event);
     }
 }
 
-/// The meters of one definition, made once so that counting costs no look-up.
+/// The meters of one definition, created once so that counting needs no lookup.
 pub(crate) struct Meters {
     pub(crate) claimed: Counter,
     pub(crate) queue_seconds: Histogram,
@@ -143,7 +143,7 @@ impl Meters {
         self.attempts[position].increment(1);
     }
 
-    /// What became of the job.
+    /// Counts a retry, or the final state of the job.
     pub(crate) fn moved(&self, outcome: AttemptOutcome, to: State) {
         if matches!(outcome, AttemptOutcome::Failed | AttemptOutcome::Timeout) && !to.is_terminal() {
             self.retries.increment(1);
@@ -162,15 +162,15 @@ impl std::fmt::Debug for Meters {
 
 pub(crate) fn database_error(part: &'static str, error: &crate::error::Error) {
     metrics::counter!("windlass_database_errors_total", "part" => part).increment(1);
-    tracing::warn!(part, %error, "the database did not answer as hoped; trying again");
+    tracing::warn!(part, %error, "database error; retrying");
 }
 
-/// A row that is left out of what is shown.
+/// Logs a row that is omitted from a result.
 pub(crate) fn unreadable_row(error: &crate::error::Error) {
-    tracing::error!(%error, "a row cannot be read and is left out");
+    tracing::error!(%error, "a row cannot be read and is skipped");
 }
 
-/// Counts jobs that came in. Duplicates did not.
+/// Counts enqueued jobs, without duplicates.
 pub(crate) fn enqueued<'a>(jobs: impl IntoIterator<Item = (&'a NewJob, &'a Enqueued)>) {
     let mut new: Vec<(&str, u64)> = Vec::new();
     for (job, _) in jobs.into_iter().filter(|(_, enqueued)| !enqueued.is_duplicate) {
@@ -184,7 +184,7 @@ pub(crate) fn enqueued<'a>(jobs: impl IntoIterator<Item = (&'a NewJob, &'a Enque
     }
 }
 
-/// How long a statement took. What it is for is told by the function it calls; the labels are few.
+/// Records how long a statement took. The label is derived from the function that it calls; there are few labels.
 pub(crate) fn database_time(statement: &str, took: Duration) {
     let called = statement.split_once("windlass.").map_or("", |(_, rest)| rest);
     let name =

@@ -2,7 +2,7 @@
 //!
 //! # Run a handler without a database
 //!
-//! [`run`] calls a handler as a worker does, and returns how the attempt ended and what would become of the job:
+//! [`run`] calls a handler as a worker does, and returns how the attempt ended and what would happen to the job:
 //!
 //! ```
 //! use windlass::job::State;

@@ -1,8 +1,8 @@
-//! Makes text from outside fit to store: errors, logs, results, process output.
+//! Makes text from outside safe to store: errors, logs, results, process output.
 //!
-//! No byte a handler writes may keep its job from ending, so nothing here can fail. Postgres refuses NUL and broken UTF-8;
-//! other control characters it would keep, but they would work on the terminal or page of whoever reads them. What is too
-//! long is cut, and says so.
+//! No output of a handler may prevent its job from ending, so nothing here can fail. Postgres rejects NUL and invalid
+//! UTF-8; it would accept other control characters, but they could affect the terminal or page on which they are shown.
+//! Text that is too long is truncated and marked.
 
 pub mod json;
 pub mod redact;
@@ -16,12 +16,13 @@ use serde_json::{Map, Value};
 
 use json::{JsonLimits, JsonProblem};
 
-/// The beginning of `bytes` as text of at most `max_bytes`: broken UTF-8 and control characters other than tab, line feed
-/// and carriage return become U+FFFD. What was cut ends in a mark with the original size, if `max_bytes` has room for it.
+/// The start of `bytes` as text of at most `max_bytes`: invalid UTF-8 and control characters other than tab, line feed
+/// and carriage return become U+FFFD. Truncated text ends with a mark that contains the original size, if `max_bytes`
+/// has room for it.
 pub fn storable(bytes: &[u8], max_bytes: usize) -> String {
-    // Cleaning never makes text shorter, so nothing behind this point can be kept; the few bytes more hold whatever
-    // character the limit cuts through.
-    let mut text = cleaned(&bytes[..bytes.len().min(max_bytes.saturating_add(LONGEST_CHAR))]);
+    // Cleaning never makes text shorter, so nothing after this point can be kept; the additional bytes complete a
+    // character at the limit.
+    let mut text = cleaned(&bytes[..bytes.len().min(max_bytes.saturating_add(MAX_CHAR_LENGTH))]);
     if text.len() <= max_bytes {
         return text;
     }
@@ -32,14 +33,14 @@ pub fn storable(bytes: &[u8], max_bytes: usize) -> String {
     text + &mark
 }
 
-/// The end of `bytes`, cleaned alike. What was cut starts with the mark on a line of its own, then with the first whole line
-/// if one begins in the part that is kept: the last lines of a failed command are the ones that tell why.
+/// The end of `bytes`, cleaned in the same way. Truncated text starts with the mark on its own line, followed by the
+/// first complete line, if there is one: the last lines of a failed command usually show the cause.
 pub fn tail(bytes: &[u8], max_bytes: usize) -> String {
-    let start = bytes.len().saturating_sub(max_bytes.saturating_add(LONGEST_CHAR));
+    let start = bytes.len().saturating_sub(max_bytes.saturating_add(MAX_CHAR_LENGTH));
     tail_of(&cleaned(&bytes[start..]), bytes.len(), max_bytes)
 }
 
-/// The same of the clean end of a text whose whole had `original_bytes`.
+/// The same for the cleaned end of a text of `original_bytes`.
 pub(crate) fn tail_of(text: &str, original_bytes: usize, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
@@ -52,15 +53,16 @@ pub(crate) fn tail_of(text: &str, original_bytes: usize, max_bytes: usize) -> St
     mark + &text[next_line.filter(|_| cuts_a_line).unwrap_or(cut)..]
 }
 
-/// A handler's result as JSON text that [`json::check`] accepts and Postgres stores. NUL in strings and names becomes U+FFFD;
-/// a result beyond the limits is replaced by `{"windlass": {"dropped": …, "bytes": …}}`, which says what was lost.
+/// The result of a handler as JSON text that [`json::check`] accepts and Postgres can store. NUL in strings and names
+/// becomes U+FFFD; a result beyond the limits is replaced by `{"windlass": {"dropped": …, "bytes": …}}`, which
+/// describes what was lost.
 pub fn storable_json(value: &impl Serialize, limits: &JsonLimits) -> String {
     let (text, bytes) = match written(value, limits) {
         Ok(written) => written,
         Err(Unwritten::TooDeep) => return dropped("result nested too deeply", None, limits),
         Err(Unwritten::Refused(error)) => {
             return storable_json(
-                &format!("cannot be serialised: {}", storable(error.as_bytes(), 1000)),
+                &format!("cannot be serialized: {}", storable(error.as_bytes(), 1000)),
                 limits,
             );
         }
@@ -70,7 +72,8 @@ pub fn storable_json(value: &impl Serialize, limits: &JsonLimits) -> String {
         Err(refused) => refused.problem,
     };
     match (problem, serde_json::from_str::<Value>(&text)) {
-        // A name with NUL may meet its own replacement in the same object; then one of the two is lost.
+        // After the replacement, a name with NUL may be equal to another one in the same object; then one of the two is
+        // lost.
         (JsonProblem::Nul, Ok(value)) => storable_json(&without_nul(&value), limits),
         (JsonProblem::TooLarge { .. }, _) => dropped("result too large", Some(bytes), limits),
         (JsonProblem::TooManyValues { .. }, _) => dropped("result has too many values", Some(bytes), limits),
@@ -82,7 +85,7 @@ pub fn storable_json(value: &impl Serialize, limits: &JsonLimits) -> String {
     }
 }
 
-const LONGEST_CHAR: usize = 4;
+const MAX_CHAR_LENGTH: usize = 4;
 
 fn cleaned(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
@@ -90,7 +93,7 @@ fn cleaned(bytes: &[u8]) -> String {
     text
 }
 
-/// Appends the bytes as clean text: broken UTF-8 and control characters are replaced.
+/// Appends the bytes as clean text: invalid UTF-8 and control characters are replaced.
 pub(crate) fn clean_into(bytes: &[u8], text: &mut String) {
     for chunk in bytes.utf8_chunks() {
         let valid = chunk.valid();
@@ -105,14 +108,14 @@ pub(crate) fn clean_into(bytes: &[u8], text: &mut String) {
     }
 }
 
-/// What is not printable ASCII, tab, line feed or carriage return. A search for it is the fastest way past output of any
-/// size that has none, in a debug build too.
+/// Everything except printable ASCII, tab, line feed and carriage return. Searching for it is the fastest way to skip
+/// clean output of any size, even in a debug build.
 static UNPLAIN: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?-u)[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\xff]").ok());
 
-/// How much of it is whole characters, when more is to come: the beginning of a last one is left out.
+/// The length of the complete characters, if more bytes follow: an incomplete last one is excluded.
 pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
-    let last = bytes.len().saturating_sub(LONGEST_CHAR - 1);
+    let last = bytes.len().saturating_sub(MAX_CHAR_LENGTH - 1);
     let start = (last..bytes.len()).rev().find(|&at| bytes[at] & 0xc0 != 0x80);
     match start {
         Some(start) if matches!(std::str::from_utf8(&bytes[start..]), Err(error) if error.error_len().is_none()) => {
@@ -122,7 +125,7 @@ pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     }
 }
 
-/// The upper control characters go too: U+009B opens an escape sequence by itself.
+/// The C1 control characters are replaced too: U+009B alone starts an escape sequence.
 fn clean(c: char) -> char {
     let stays = !c.is_control() || matches!(c, '\t' | '\n' | '\r');
     if stays { c } else { char::REPLACEMENT_CHARACTER }
@@ -132,7 +135,7 @@ fn truncation_mark(original_bytes: usize) -> String {
     format!("…[truncated, {original_bytes} bytes]")
 }
 
-/// No mark rather than half a mark.
+/// No mark is better than half a mark.
 fn fitting(mark: String, max_bytes: usize) -> String {
     if mark.len() <= max_bytes { mark } else { String::new() }
 }
@@ -142,9 +145,9 @@ enum Unwritten {
     Refused(String),
 }
 
-/// The value's text and its size; of a text beyond the limit only enough is kept to be seen as too large. A value nested
-/// too deeply is left in the middle: serialising recurses as deep as the value goes, and a stack that ends takes the
-/// whole process with it.
+/// The text of the value and its size; of a text beyond the limit, only enough is kept to recognize that it is too
+/// large. Serialization of a value that is nested too deeply is aborted: it recurses as deep as the value, and a stack
+/// overflow would end the whole process.
 fn written(value: &impl Serialize, limits: &JsonLimits) -> Result<(String, usize), Unwritten> {
     let mut bounded = Bounded {
         kept: Vec::with_capacity(128),
@@ -153,17 +156,17 @@ fn written(value: &impl Serialize, limits: &JsonLimits) -> Result<(String, usize
         is_in_string: false,
         is_escaped: false,
         max_bytes: limits.max_bytes,
-        max_depth: limits.max_depth.min(json::DEEPEST),
+        max_depth: limits.max_depth.min(json::MAX_DEPTH),
     };
     match serde_json::to_writer(&mut bounded, value) {
-        // Pieces are written whole, so what is kept is whole characters.
+        // Pieces are written completely, so the kept text consists of complete characters.
         Ok(()) => Ok((String::from_utf8_lossy(&bounded.kept).into_owned(), bounded.total)),
         Err(_) if bounded.depth > bounded.max_depth => Err(Unwritten::TooDeep),
         Err(error) => Err(Unwritten::Refused(error.to_string())),
     }
 }
 
-/// Takes JSON text and follows how deep it is.
+/// Receives JSON text and tracks its depth.
 struct Bounded {
     kept: Vec<u8>,
     total: usize,
@@ -231,7 +234,7 @@ fn dropped(why: &str, bytes: Option<usize>, limits: &JsonLimits) -> String {
         None => serde_json::json!({ "windlass": { "dropped": why } }),
     }
     .to_string();
-    // Limits too small for the marker leave room for nothing better.
+    // If the limits are too small for the marker, there is nothing better.
     if json::check(&marker, limits).is_ok() { marker } else { "null".into() }
 }
 
@@ -248,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_text_is_left_alone() {
+    fn plain_text_is_unchanged() {
         let text = "line one\n\tline two\r\nZoë 😀";
         assert_eq!(storable(text.as_bytes(), 100), text);
         assert_eq!(tail(text.as_bytes(), 100), text);
@@ -257,12 +260,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_stored_or_shown_is_replaced() {
+    fn invalid_and_control_characters_are_replaced() {
         assert_eq!(storable(b"a\0b\x1b[31mc\x7f\xc2\x9bd\xffe\xe2\x82", 100), "a�b�[31mc��d�e�");
     }
 
     #[test]
-    fn long_text_is_cut_between_characters_and_says_so() {
+    fn long_text_is_cut_between_characters_with_a_note() {
         let text = "é".repeat(100);
         let kept = storable(text.as_bytes(), 60);
         assert_eq!(kept, format!("{}…[truncated, 200 bytes]", "é".repeat(17)));
@@ -275,7 +278,7 @@ mod tests {
     fn a_tail_starts_with_a_whole_line() {
         let log: String = (0..100).map(|n| format!("line number {n}\n")).collect();
         assert_eq!(tail(log.as_bytes(), 70), "…[truncated, 1490 bytes]\nline number 98\nline number 99\n");
-        // Where the cut falls between two lines, neither is lost.
+        // If the cut is between two lines, neither is lost.
         assert!(tail(log.as_bytes(), 27 + 30).ends_with("\nline number 98\nline number 99\n"));
         let one_line = format!("{}end\n", "x".repeat(100));
         assert!(tail(one_line.as_bytes(), 40).ends_with("xxxend\n"));
@@ -301,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_nested_without_end_is_replaced_and_not_followed() {
+    fn a_deeply_nested_result_is_replaced_without_recursion() {
         let mut value = json!(1);
         for _ in 0..5_000 {
             value = Value::Array(vec![value]);
@@ -335,7 +338,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn text_is_clean_short_enough_and_settled(bytes in any_bytes(), max_bytes in 0..130_usize) {
+        fn text_is_clean_bounded_and_idempotent(bytes in any_bytes(), max_bytes in 0..130_usize) {
             for fit in [storable, tail] {
                 let text = fit(&bytes, max_bytes);
                 prop_assert!(text.len() <= max_bytes);
@@ -345,7 +348,7 @@ mod tests {
         }
 
         #[test]
-        fn what_fits_is_kept_whole_and_what_is_cut_is_an_end_of_the_whole(bytes in any_bytes(), max_bytes in 0..130_usize) {
+        fn short_text_is_kept_and_cut_text_is_a_suffix(bytes in any_bytes(), max_bytes in 0..130_usize) {
             let whole = cleaned(&bytes);
             prop_assert!(whole.len() >= bytes.len());
             let start = storable(&bytes, max_bytes);

@@ -1,5 +1,6 @@
-//! Signatures in the form of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, so that neither the body nor its
-//! time can be changed, and a repetition can be told by its id. HTTP jobs are sent with them, and signed hooks taken by them.
+//! Signatures in the format of Standard Webhooks: HMAC-SHA256 over `id.timestamp.body`, so that neither the body nor
+//! its time can be changed, and a repetition can be detected by its id. HTTP jobs are sent with them, and signed hooks
+//! are verified by them.
 //!
 //! An endpoint that receives HTTP jobs verifies the headers `webhook-id`, `webhook-timestamp` and `webhook-signature`:
 //!
@@ -10,7 +11,7 @@
 //! let signature = key.sign("msg_1", 1_700_000_000, b"{}");
 //! assert!(key.verify("msg_1", "1700000000", b"{}", &signature));
 //! assert!(!key.verify("msg_1", "1700000000", b"{ }", &signature));
-//! # Ok::<(), &'static str>(())
+//! # Ok::<(), windlass::webhook::InvalidSecret>(())
 //! ```
 
 use base64::Engine;
@@ -27,32 +28,44 @@ impl std::fmt::Debug for Key {
     }
 }
 
+/// Why a text is not a secret for signatures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidSecret {
+    /// The text after `whsec_` is not base64.
+    #[error("must be base64 after `whsec_`")]
+    NotBase64,
+    /// A short secret can be guessed.
+    #[error("must have at least 16 bytes")]
+    TooShort,
+}
+
 impl Key {
-    /// A secret as it is, or in base64 after `whsec_`.
-    pub fn new(secret: &str) -> Result<Self, &'static str> {
+    /// Creates a key from a plain secret, or from base64 after `whsec_`.
+    pub fn new(secret: &str) -> Result<Self, InvalidSecret> {
         let bytes = match secret.strip_prefix("whsec_") {
-            Some(encoded) => STANDARD.decode(encoded).map_err(|_| "must be base64 after `whsec_`")?,
+            Some(encoded) => STANDARD.decode(encoded).map_err(|_| InvalidSecret::NotBase64)?,
             None => secret.as_bytes().to_vec(),
         };
         if bytes.len() < 16 {
-            return Err("must have at least 16 bytes, or anybody could guess it");
+            return Err(InvalidSecret::TooShort);
         }
         Ok(Self(bytes))
     }
 
-    /// The value of `webhook-signature`.
+    /// Returns the value of `webhook-signature`.
     #[must_use]
     pub fn sign(&self, id: &str, timestamp: i64, body: &[u8]) -> String {
         let mac = self.mac(id, &timestamp.to_string(), body);
         format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
     }
 
-    /// Whether one of the signatures of the header is ours; a sender that rotates its secret sends several. Compares in
-    /// constant time, so that nobody can find a signature byte by byte.
+    /// Returns whether one of the signatures of the header is valid; a sender that rotates its secret sends several.
+    /// Compares in constant time, so that a signature cannot be found byte by byte.
     #[must_use]
     pub fn verify(&self, id: &str, timestamp: &str, body: &[u8], signatures: &str) -> bool {
         let mac = self.mac(id, timestamp, body);
-        signatures.split_ascii_whitespace().take(MOST_SIGNATURES).fold(false, |fits, signature| {
+        signatures.split_ascii_whitespace().take(MAX_SIGNATURES).fold(false, |fits, signature| {
             let given = signature.strip_prefix("v1,").and_then(|encoded| STANDARD.decode(encoded).ok());
             fits | given.is_some_and(|given| mac.clone().verify_slice(&given).is_ok())
         })
@@ -66,16 +79,16 @@ impl Key {
     }
 }
 
-/// More than any sender has secrets at once, and few enough that a long header is cheap.
-const MOST_SIGNATURES: usize = 10;
+/// More secrets than any sender has at once, and few enough that a long header is cheap.
+const MAX_SIGNATURES: usize = 10;
 
 #[cfg(test)]
 mod tests {
     use super::Key;
 
-    /// The example that the Standard Webhooks libraries test themselves with.
+    /// The example of the Standard Webhooks libraries' own tests.
     #[test]
-    fn a_signature_is_the_one_that_standard_webhooks_expects() {
+    fn a_signature_matches_standard_webhooks() {
         let key =
             Key::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap_or_else(|error| panic!("{error}"));
         let signature = key.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, br#"{"test": 2432232314}"#);
@@ -107,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_no_secret_is_refused() {
+    fn an_invalid_secret_is_rejected() {
         for bad in ["", "short", "whsec_", "whsec_!!!", "whsec_YWJj"] {
             assert!(Key::new(bad).is_err(), "{bad}");
         }

@@ -104,7 +104,7 @@ use crate::store;
 use crate::telemetry::Events;
 use crate::text::redact::Redactor;
 
-/// How long a job that was claimed ahead waits for its turn before it is given back to the others.
+/// How long a prefetched job waits for its turn before it is released to other workers.
 const CLAIMED_AHEAD: Duration = Duration::from_secs(1);
 
 /// A running worker: it claims jobs of the definitions that it has handlers for, and runs them.
@@ -148,28 +148,28 @@ impl Worker {
         &self.shared.worker_id
     }
 
-    /// Jobs that this worker holds: those that run, those claimed ahead, and those whose end is not written yet.
+    /// Jobs that this worker holds: running, prefetched, and ended but not yet settled.
     pub fn held_jobs(&self) -> usize {
         self.shared.running.taken()
     }
 
-    /// Every transition that this worker makes, from now on. A subscriber that falls behind misses some.
+    /// Subscribes to the transitions of this worker. A slow subscriber misses some.
     pub fn subscribe(&self) -> broadcast::Receiver<Transition> {
         self.shared.events.subscribe()
     }
 
-    /// Stops taking jobs but goes on running those it has.
-    pub fn quiet(&self) {
+    /// Drains the worker: it claims no more jobs and finishes those it holds.
+    pub fn drain(&self) {
         self.shared.stop_claiming.cancel();
     }
 
     /// Stops gracefully: see the module.
     pub async fn stop(mut self) -> Result<()> {
-        self.quiet();
+        self.drain();
         self.shared.runs.close();
         let mut feed = self.feed.take();
         let finish = async {
-            // A claim that is under way still starts its runs; those must be among the ones we wait for.
+            // A claim in progress still starts its runs, which must be awaited too.
             if let Some(feed) = &mut feed {
                 let _ = feed.await;
             }
@@ -184,7 +184,7 @@ impl Worker {
         }
         self.shared.ended.write().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(settler) = self.settler.take() {
-            // A part of ours that panicked has said so; the others still have to be waited for.
+            // A task that panicked has logged it; the others still have to be awaited.
             let _ = settler.await;
         }
         self.shared.stop_keeping.cancel();
@@ -195,11 +195,11 @@ impl Worker {
             // The thread wakes on the token above; joining it here would block the runtime for a moment.
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
         }
-        // Only now: a heartbeat after the goodbye would renew the lease of a worker that is gone.
+        // Only now: a heartbeat after the deregistration would renew the lease of a stopped worker.
         store::worker::stop(self.shared.queue.database(), self.shared.lease.worker()).await
     }
 
-    /// Ends at once.
+    /// Stops immediately, without waiting for running jobs.
     pub fn abort(self) {
         drop(self);
     }
@@ -207,7 +207,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        self.quiet();
+        self.drain();
         self.give_up.cancel();
         self.shared.stop_keeping.cancel();
         self.shared.running.stop_all(Stop::Shutdown);
@@ -220,7 +220,7 @@ impl Drop for Worker {
     }
 }
 
-/// What the parts of one worker share.
+/// The state that the parts of one worker share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     queue: Queue,
@@ -229,19 +229,19 @@ pub(crate) struct Shared {
     queues: Option<Vec<String>>,
     prefetch: usize,
     poll_interval: Duration,
-    /// A claim or an ending that is not answered within a lease is sent again on another connection.
+    /// A claim or settlement without a response within a lease is sent again on another connection.
     patience: Duration,
     listens: bool,
     kinds: HashMap<Arc<str>, Kind>,
     running: Arc<Running>,
     lease: Arc<Lease>,
     runs: TaskTracker,
-    /// Gone once the worker stops, so that the settler ends after the last run.
+    /// `None` once the worker stops, so that the settler ends after the last run.
     ended: RwLock<Option<mpsc::UnboundedSender<UnsettledAttempt>>>,
     progress: Arc<ProgressSink>,
     logs: Arc<LogSink>,
     hand_over: HandOver,
-    /// What no run may leave behind in a text.
+    /// Removes secrets from every stored text of a run.
     redactor: Redactor,
     events: Events,
     stop_claiming: CancellationToken,
@@ -250,7 +250,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Starts a run for every job, in calls as large as its handler takes.
+    /// Starts a run for every job, in calls as large as its handler accepts.
     fn start(self: &Arc<Self>, claimed: impl Iterator<Item = Claimed>, reserved: &mut Reserved) {
         let mut waiting: HashMap<Arc<str>, Vec<Claimed>> = HashMap::new();
         for job in claimed {
@@ -258,7 +258,7 @@ impl Shared {
             kind.meters.claimed.increment(1);
             kind.meters.queue_seconds.record(job.queued_ms.max(0) as f64 / 1000.0);
             if self.events.is_heard() {
-                self.tell_claimed(&job);
+                self.report_claimed(&job);
             }
             let batch = kind.handler.batch().min(self.running.capacity());
             if batch == 1 {
@@ -290,17 +290,19 @@ impl Shared {
         let claimed_at = Instant::now();
         self.runs.spawn(async move {
             let Some(turn) = shared.turn(&places).await else {
-                return shared.give_back(ended.as_ref(), &kit, jobs, &places);
+                return shared.release(ended.as_ref(), &kit, jobs, &places);
             };
             let started = Instant::now();
             let waited = started - claimed_at;
             let run = AssertUnwindSafe(run::run_all(&shared, &kit, &jobs, &places, waited));
             let all = run.catch_unwind().await.unwrap_or_else(|panic| {
                 run::discard(panic);
-                // The handler's own panics are caught where it is called; this one came from what it left behind.
+                // Panics of the handler are caught where it is called; this one came from a value that it left behind.
                 let broke = |(claimed, &(slot, _)): (Arc<Claimed>, &(Slot, Switch))| {
-                    let result =
-                        RunResult::failed(Retry::ByPolicy, "the run panicked while it was being ended");
+                    let result = RunResult::failed(
+                        Retry::ByPolicy,
+                        "the worker panicked while it settled the attempt",
+                    );
                     kit.end(claimed, slot, result, started.elapsed())
                 };
                 jobs.into_iter().zip(&places).map(broke).collect()
@@ -308,7 +310,7 @@ impl Shared {
             drop(turn);
             shared.running.count_ended(places.len());
             for one in all {
-                // Gone only if the worker was aborted; then the reaper ends this attempt.
+                // `None` only if the worker was aborted; then the reaper ends this attempt.
                 if let Some(ended) = &ended {
                     let _ = ended.send(one);
                 }
@@ -316,8 +318,8 @@ impl Shared {
         });
     }
 
-    /// Waits until these jobs may run. None if they are to be given back instead: the worker stops, they were told to
-    /// stop, or what runs takes so long that another worker may have them.
+    /// Waits until these jobs may run. Returns `None` if they must be released: the worker stops, they were requested
+    /// to stop, or the running jobs take so long that another worker may have them.
     async fn turn(&self, places: &[(Slot, Switch)]) -> Option<SemaphorePermit<'_>> {
         tokio::select! {
             biased;
@@ -328,8 +330,8 @@ impl Shared {
         }
     }
 
-    /// Ends attempts that were never begun.
-    fn give_back(
+    /// Ends attempts that were never started.
+    fn release(
         &self,
         ended: Option<&mpsc::UnboundedSender<UnsettledAttempt>>,
         kit: &Kit,
@@ -339,7 +341,7 @@ impl Shared {
         for (claimed, (slot, switch)) in jobs.into_iter().zip(places) {
             let result = match switch.reason() {
                 Some(Stop::Canceled) => RunResult::of(Outcome::Canceled, "canceled"),
-                _ => RunResult::of(Outcome::Released, "claimed ahead and not begun"),
+                _ => RunResult::of(Outcome::Released, "prefetched and not started"),
             };
             let one = kit.end(claimed, *slot, result, Duration::ZERO);
             if let Some(ended) = ended {
@@ -348,7 +350,7 @@ impl Shared {
         }
     }
 
-    fn tell_claimed(&self, job: &Claimed) {
+    fn report_claimed(&self, job: &Claimed) {
         self.events.tell(Transition {
             tenant_id: job.fence.tenant,
             job_id: job.fence.job,

@@ -16,7 +16,7 @@ use crate::noop;
 /// Between two rounds.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The timeout for the start of a job.
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 pub(super) struct Ordinary {
     queue: Queue,
@@ -87,8 +87,8 @@ impl Ordinary {
             }
             Err("the worker has stopped".into())
         };
-        let waited = tokio::time::timeout(LONGEST_WAIT, arrives).await;
-        waited.map_err(|_| format!("job {job} did not start within {} s", LONGEST_WAIT.as_secs()))?
+        let waited = tokio::time::timeout(MAX_WAIT, arrives).await;
+        waited.map_err(|_| format!("job {job} did not start within {} s", MAX_WAIT.as_secs()))?
     }
 
     async fn call(&mut self, name: &'static str, method: &str, path: &str, body: &str) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::noop;
 
 const SMALL_TENANTS: u64 = 100;
 const SMALL_JOBS: u64 = 10;
-const LONGEST: Duration = Duration::from_secs(600);
+const MAX_DURATION: Duration = Duration::from_secs(600);
 
 struct Ran {
     rate: f64,
@@ -60,7 +60,7 @@ impl Suite<'_> {
         });
         let worker = worker.start().await?;
         while handled.load(Ordering::Relaxed) < self.sizes.fair_timed {
-            if began.elapsed() > LONGEST {
+            if began.elapsed() > MAX_DURATION {
                 return Err("the jobs did not finish within ten minutes".into());
             }
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -42,8 +42,8 @@ pub(crate) async fn receive(
     raw: Raw,
 ) -> Result<Response, Problem> {
     let from = (raw.from_address.clone(), raw.request_id.clone());
-    let answer = accept(&app, &name, raw).await;
-    if let Err(problem) = &answer
+    let response = accept(&app, &name, raw).await;
+    if let Err(problem) = &response
         && problem.kind == ProblemKind::Unauthorized
     {
         if app.rates().has_room(MAX_LINES, "hook refused") {
@@ -52,7 +52,7 @@ pub(crate) async fn receive(
         }
         app.record_denial(Denial::at_hook(from.0, from.1, &name)).await;
     }
-    answer
+    response
 }
 
 async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
@@ -92,7 +92,7 @@ async fn accept(app: &App, name: &str, raw: Raw) -> Result<Response, Problem> {
     Ok((StatusCode::CREATED, Json(emitted)).into_response())
 }
 
-/// The hook of this message. An unknown hook and an invalid signature have the same response.
+/// The hook of this message. An unknown hook and an invalid signature get the same response.
 fn known<'a>(app: &'a App, name: &str, raw: &'a RawBody) -> Result<(&'a Hook, &'a str, Timestamp), Problem> {
     let signed = Signed {
         id: text(&raw.headers, "webhook-id"),

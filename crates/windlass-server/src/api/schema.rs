@@ -107,8 +107,8 @@ pub(crate) struct Why {
 /// One reason why a job is not running, or that it is.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Reason {
-    /// Stable, such as not_due, waits_for_job, queue_paused, no_worker_knows_key, behind_others_in_line, running, finished.
-    #[schema(example = "no_worker_knows_key")]
+    /// Stable, such as not_due, waits_for_job, queue_paused, no_worker_for_definition, behind_earlier_jobs, running, finished.
+    #[schema(example = "no_worker_for_definition")]
     code: String,
     #[schema(example = "no live worker has a handler for \"sync-dropbox\"")]
     message: String,
@@ -190,7 +190,7 @@ pub(crate) struct Tenant {
     /// The number of deleted jobs, while the tenant is being deleted.
     purged_jobs: i64,
     /// What blocks the deletion, if anything.
-    #[schema(example = "something of it is under legal hold")]
+    #[schema(example = "some of its data is under legal hold")]
     purge_blocked: Option<String>,
     #[schema(format = DateTime)]
     created_at: String,
@@ -289,12 +289,12 @@ pub(crate) struct Worker {
     lease_expires_at: String,
     lease_seconds: i32,
     running_count: i32,
-    is_quiet: bool,
+    is_draining: bool,
     #[schema(format = DateTime)]
     stopped_at: Option<String>,
     #[schema(value_type = Value)]
     metadata: serde_json::Value,
-    /// alive, quiet (draining), stale (its lease has expired), lost (its jobs were given to other workers) or stopped
+    /// alive, draining, stale (its lease has expired), lost (its jobs were given to other workers) or stopped
     status: String,
     /// It has missed heartbeats without having stopped: it is stale or lost.
     is_stale: bool,

@@ -4,21 +4,25 @@
 //! These calls are not in the audit trail: every attempt is in the history of its job, with the name of its worker.
 
 mod bodies;
+mod undelivered;
 
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use windlass::Error;
+use futures_util::FutureExt as _;
 use windlass::job::State as JobState;
-use windlass::pull::{Held, Puller};
+use windlass::pull::{Claim, Held, Puller};
+use windlass::{Error, NewJob};
 
 use crate::auth::Caller;
-use crate::http::{App, Body, Id, Problem, ProblemKind};
+use crate::http::{Access, App, Body, Id, Later, MAX_WAIT, Problem, ProblemKind, Waits};
 use bodies::{
     ClaimBody, ClaimedJobs, CompleteBody, FailBody, HeartbeatBody, HeartbeatResponse, JobStatus,
     RegisterBody, Registered, ReleaseBody, SnoozeBody,
 };
+use undelivered::Undelivered;
 
 /// Register a worker
 ///
@@ -31,27 +35,77 @@ pub(crate) async fn register(
     body: Body<RegisterBody>,
 ) -> Result<Json<Registered>, Problem> {
     let registered = app.pull().await?.register(&puller(&caller), &body.value.into()).await?;
-    Ok(Json(Registered { worker_id: registered.worker_id, is_quiet: registered.is_quiet }))
+    Ok(Json(Registered { worker_id: registered.worker_id, is_draining: registered.is_draining }))
 }
 
 /// Claim jobs
 ///
 /// Waits up to `wait_seconds` for the first job and returns at most `limit` jobs, or none. A credential of a tenant gets the jobs
-/// of that tenant; one of the installation gets the jobs of all tenants in turn.
+/// of that tenant; one of the installation gets the jobs of all tenants in turn. If the credential is revoked while the claim
+/// waits, the response is 401 or 403 and no job is claimed.
 #[utoipa::path(post, path = "/api/v1/worker/jobs/claim", tag = "worker", request_body = ClaimBody,
     responses((status = 200, body = ClaimedJobs)))]
 pub(crate) async fn claim(
     State(app): State<App>,
     caller: Caller,
+    access: Access,
     body: Body<ClaimBody>,
-) -> Result<Json<ClaimedJobs>, Problem> {
+) -> Result<Later, Problem> {
     let (puller, claim) = (puller(&caller), body.value.read()?);
-    let jobs = tokio::select! {
-        jobs = app.pull().await?.claim(&puller, claim) => jobs?,
-        // Dropping the claim releases jobs that were already claimed.
-        () = app.stopping().cancelled() => Vec::new(),
+    Ok(Later::new(wait(app, puller, claim, access)))
+}
+
+/// Waits for jobs as long as the caller has access.
+async fn wait(
+    app: App,
+    puller: Puller,
+    claim: Claim,
+    mut access: Access,
+) -> Result<Json<ClaimedJobs>, Problem> {
+    let pull = app.pull().await?;
+    let is_long_poll = !claim.wait.is_zero();
+    let waits = access.waits();
+    let mut undelivered = Undelivered::new(pull.clone(), puller.clone());
+    let denied = {
+        let mut claiming = pin!(pull.claim(&puller, claim));
+        let denied = pin!(until_denied(&mut access, waits.as_ref()));
+        tokio::select! {
+            // First, so that jobs that have arrived are delivered.
+            biased;
+            jobs = &mut claiming => {
+                undelivered.hold(jobs?);
+                None
+            }
+            // Dropping the claim releases jobs that were already claimed.
+            () = app.stopping().cancelled() => None,
+            problem = denied => {
+                // Jobs that have arrived in this moment.
+                undelivered.hold(claiming.as_mut().now_or_never().and_then(Result::ok).unwrap_or_default());
+                Some(problem)
+            }
+        }
     };
-    Ok(Json(ClaimedJobs { jobs }))
+    let denied = match denied {
+        None if is_long_poll && !undelivered.is_empty() => access.check().await.err(),
+        denied => denied,
+    };
+    match denied {
+        None => Ok(Json(ClaimedJobs { jobs: undelivered.deliver() })),
+        Some(problem) => {
+            undelivered.release().await;
+            Err(problem)
+        }
+    }
+}
+
+/// Checks the caller from time to time until it has no access.
+async fn until_denied(access: &mut Access, waits: Option<&Waits>) -> Problem {
+    loop {
+        tokio::time::sleep(waits.map_or(MAX_WAIT, Waits::pace)).await;
+        if let Err(problem) = access.renew().await {
+            return problem;
+        }
+    }
 }
 
 /// Send a heartbeat
@@ -87,8 +141,8 @@ pub(crate) async fn complete(
     body: Body<CompleteBody>,
 ) -> Result<Json<JobStatus>, Problem> {
     let (fence, done) = body.value.read();
-    let answer = app.pull().await?.complete(&puller(&caller), job, &fence, done).await;
-    job_status(answer.map_err(|error| match error {
+    let result = app.pull().await?.complete(&puller(&caller), job, &fence, done).await;
+    job_status(result.map_err(|error| match error {
         Error::UnknownDefinition { .. } | Error::InactiveDefinition { .. } => {
             Problem::invalid("/next", error.to_string())
         }
@@ -151,13 +205,13 @@ fn puller(caller: &Caller) -> Puller {
     puller
 }
 
-/// The new status of the job, if the lease was still held.
-fn job_status(answer: Held<JobState>) -> Result<Json<JobStatus>, Problem> {
-    Ok(Json(JobStatus { status: held(answer)?.to_string() }))
+/// Returns the new status of the job if the lease was still held.
+fn job_status(result: Held<JobState>) -> Result<Json<JobStatus>, Problem> {
+    Ok(Json(JobStatus { status: held(result)?.to_string() }))
 }
 
-fn held<T>(answer: Held<T>) -> Result<T, Problem> {
-    match answer {
+fn held<T>(result: Held<T>) -> Result<T, Problem> {
+    match result {
         Held::Held(value) => Ok(value),
         Held::LeaseLost => {
             let detail = "the attempt is no longer current: its lease expired, or it has ended";
@@ -167,10 +221,9 @@ fn held<T>(answer: Held<T>) -> Result<T, Problem> {
 }
 
 fn seconds(field: &str, seconds: f64) -> Result<Duration, Problem> {
-    // Ten years, as for every delay.
-    const MAX: f64 = 315_360_000.0;
-    let fits = (0.0..=MAX).contains(&seconds);
+    let fits = (0.0..=NewJob::MAX_DELAY.as_secs_f64()).contains(&seconds);
     fits.then(|| Duration::from_secs_f64(seconds)).ok_or_else(|| {
-        Problem::invalid(format!("/{field}"), "must be between 0 and 315360000 seconds (ten years)")
+        let most = NewJob::MAX_DELAY.as_secs();
+        Problem::invalid(format!("/{field}"), format!("must be between 0 and {most} seconds (ten years)"))
     })
 }

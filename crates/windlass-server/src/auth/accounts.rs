@@ -8,6 +8,7 @@ use windlass::admin::{Acting, Action, Actor, INSTALLATION, Member, Reach};
 use windlass::internals::{Invitation, InvitedTo, NewAccount, PasswordReset, ResetOf, SessionOf};
 
 use super::caller::{Caller, Who};
+use super::grant::may_still_grant;
 use super::link::LinkSecret;
 use super::member::{MemberRole, email_address, person_name};
 use super::password::{hash_password, verify_password};
@@ -34,6 +35,7 @@ pub(crate) async fn invite(
     }
     let email = email_address(email)?;
     caller.check_grant(role.role(), None)?;
+    let seconds = caller.link_seconds(seconds, acting.now().await?)?;
     let secret = LinkSecret::generate();
     let named = (email.as_str(), role.role().as_str());
     let made = acting.create_invitation(caller.tenant(), named, &secret.hash(), seconds).await?;
@@ -42,13 +44,13 @@ pub(crate) async fn invite(
 
 /// The open invitation behind a link.
 pub(crate) async fn invitation(app: &App, secret: &str) -> Result<(LinkSecret, InvitedTo), Problem> {
-    let gone = || Problem::of(ProblemKind::NotFound, GONE);
-    let secret = LinkSecret::parse(secret).ok_or_else(gone)?;
+    let invalid = || Problem::of(ProblemKind::NotFound, INVALID_LINK);
+    let secret = LinkSecret::parse(secret).ok_or_else(invalid)?;
     let found = app.queue().find_invitation(&secret.hash()).await?;
-    found.map(|found| (secret, found)).ok_or_else(gone)
+    found.map(|found| (secret, found)).ok_or_else(invalid)
 }
 
-const GONE: &str = "the invitation is no longer valid: it was used, replaced or revoked, or it has expired; ask for a new one";
+const INVALID_LINK: &str = "the invitation is no longer valid: it was used, replaced or revoked, or it has expired; ask for a new one";
 
 /// Accepts as the user of a session, and switches the session to the new tenant.
 pub(crate) async fn accept(
@@ -58,10 +60,20 @@ pub(crate) async fn accept(
     from: &From,
 ) -> Result<Member, Problem> {
     let acting = app.queue().act(Reach::Tenant(invited.tenant_id), &actor(user, from)).await?;
+    if !may_still_invite(&acting, invited).await? {
+        return Err(Problem::of(ProblemKind::NotFound, INVALID_LINK));
+    }
     let member = acting.accept_invitation(invited, &secret.hash(), session).await?;
-    let member = member.ok_or_else(|| Problem::of(ProblemKind::NotFound, GONE))?;
+    let member = member.ok_or_else(|| Problem::of(ProblemKind::NotFound, INVALID_LINK))?;
     acting.commit().await?;
     Ok(member)
+}
+
+/// Whether the creator of the invitation may still create it. An invitation gives no more than its creator has now.
+async fn may_still_invite(acting: &Acting, invited: &InvitedTo) -> Result<bool, Problem> {
+    let creator = acting.lock_link_creator(invited.tenant_id, &invited.created_by).await?;
+    let role: Result<Role, ()> = invited.role.parse();
+    Ok(creator.is_some_and(|creator| role.is_ok_and(|role| may_still_grant(creator, role))))
 }
 
 /// Creates the account of the invited address, accepts for it and signs it in.
@@ -78,6 +90,9 @@ pub(crate) async fn accept_as_new(
     let account = NewAccount { id: Uuid::new_v4(), name, password_hash: hash_password(password).await? };
     drop(slot);
     let acting = app.queue().act(Reach::Tenant(invited.tenant_id), &actor(account.id, from)).await?;
+    if !may_still_invite(&acting, invited).await? {
+        return Err(Problem::of(ProblemKind::NotFound, INVALID_LINK));
+    }
     let made = acting.accept_invitation_as_new(invited, &secret.hash(), &account).await?;
     if made.is_none() {
         drop(acting);
@@ -185,7 +200,8 @@ pub(crate) async fn create_reset(
     };
     let reach = if is_super { Reach::Everything } else { caller.reach() };
     let acting = app.queue().act(reach, &caller.actor()).await?;
-    let made = acting.create_password_reset(tenant, user, &secret.hash(), RESET_SECONDS).await?;
+    let seconds = caller.link_seconds(RESET_SECONDS, acting.now().await?)?;
+    let made = acting.create_password_reset(tenant, user, &secret.hash(), seconds).await?;
     let made = made.ok_or_else(not_possible)?;
     acting.commit().await?;
     Ok((made, secret))
@@ -231,9 +247,30 @@ pub(crate) async fn use_reset(
     let new_hash = hash_new(new).await?;
     drop(slot);
     let acting = app.queue().act(Reach::Everything, &actor(of.user_id, from)).await?;
+    if !may_still_reset(&acting, of).await? {
+        return Err(invalid_reset());
+    }
     acting.reset_password(&secret.hash(), &new_hash).await?.ok_or_else(invalid_reset)?;
     acting.commit().await?;
     Ok(())
+}
+
+/// Whether the creator of the link may still create it: for the installation a super-admin, for a tenant one who has no less
+/// permissions than the member.
+async fn may_still_reset(acting: &Acting, of: &ResetOf) -> Result<bool, Problem> {
+    let Some(creator) = acting.lock_link_creator(of.tenant_id, &of.created_by).await? else {
+        return Ok(false);
+    };
+    let role = if of.tenant_id == INSTALLATION {
+        Role::SuperAdmin
+    } else {
+        match acting.lock_member(of.tenant_id, of.user_id).await {
+            Ok(member) => member.role.parse().unwrap_or(Role::SuperAdmin),
+            Err(windlass::Error::Unknown { .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    };
+    Ok(may_still_grant(creator, role))
 }
 
 /// The user of a link, for the audit trail.

@@ -1,10 +1,10 @@
 //! Limits failed attempts to use a password or a token. Guessing must take years, and an attacker must not be able to lock out the
 //! owner of an account.
 //!
-//! Failures are counted by source network, and by source network and account. Those of one network never block another one. An
-//! account with many failures from many networks is under attack: then each network may fail once for it, and a network without a
-//! failure is still let through. An attempt counts from its start, so that concurrent attempts have the same limit; a successful
-//! one is subtracted.
+//! Failures are counted by source network, and by source network and account. Those of one network never block another
+//! one. An account with many failures from many networks is under attack: then each network may fail once for it, so
+//! that a network without a failure can still sign in. An attempt counts from its start, so that concurrent attempts
+//! have the same limit; a successful one is subtracted.
 
 use super::counts::Counts;
 use super::network::{networks, whole_network};
@@ -14,7 +14,7 @@ use crate::http::{Problem, ProblemKind};
 /// Failures of an IPv4 address or an IPv6 /64, of a /56, and of a /48.
 const OF_A_NETWORK: [u32; 3] = [30, 60, 120];
 const OF_A_NETWORK_AT_AN_ACCOUNT: u32 = 10;
-/// With more failures an account is under attack.
+/// The number of failures above which an account is considered to be under attack.
 const OF_AN_ACCOUNT: u32 = 100;
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempts {
-    /// Begins an attempt for an account (an email address or the id of a token), or rejects it.
+    /// Starts an attempt for an account (an email address or the id of a token), or rejects it.
     pub(crate) fn begin(&self, address: Option<&str>, account: &str) -> Result<Attempt<'_>, Problem> {
         let networks = networks(address);
         let mut keys: Vec<u64> =
@@ -137,7 +137,7 @@ mod tests {
         }
     }
 
-    /// Attackers with many networks must not fill the queue, so that nobody else can sign in.
+    /// Attackers with many networks must not be able to fill the queue and lock out other users.
     #[test]
     fn failing_networks_leave_slots_to_others() {
         let attempts = Attempts::default();

@@ -172,9 +172,16 @@ impl Authenticator {
         Ok(tenant)
     }
 
-    /// Removes a token from the cache: for tokens that this process has just revoked.
+    /// For a token that this process has just revoked. It stays in the cache as invalid, so that it is rejected without a lookup,
+    /// which its holder could make fail by using up the lookups of its network.
     pub fn forget(&self, token_id: &str) {
-        self.tokens.lock().unwrap_or_else(PoisonError::into_inner).remove(token_id);
+        let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = tokens.get_mut(token_id) {
+            known.since = Instant::now();
+            if let Some(token) = &mut known.token {
+                token.is_valid = false;
+            }
+        }
     }
 
     /// The caller with this token. A recently valid one is looked up directly; any other counts as unknown until it is found.

@@ -58,7 +58,7 @@ impl Caller {
             && (free || self.scopes.as_ref().is_none_or(|scopes| scopes.contains(&permission)))
     }
 
-    /// The tenant, or the default one: an installation with one tenant never has to give it.
+    /// The tenant, or the default one: an installation with one tenant never has to specify it.
     pub fn tenant(&self) -> Uuid {
         self.tenant.unwrap_or(DEFAULT_TENANT)
     }

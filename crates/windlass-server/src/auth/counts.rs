@@ -50,7 +50,7 @@ impl Counts {
         Ok(())
     }
 
-    /// The attempt did not fail: subtracts it.
+    /// Subtracts an attempt that did not fail.
     pub(super) fn take_back(&self, keys: &[u64]) {
         let mut windows = self.lock();
         for key in keys {
@@ -70,7 +70,7 @@ impl Windows {
         self.now.get(&key).unwrap_or(&0) + self.before.get(&key).unwrap_or(&0)
     }
 
-    /// Begins the next window when this one is over or full.
+    /// Starts the next window when this one is over or full.
     fn rotate(&mut self, more: usize) {
         if self.since.elapsed() >= WINDOW * 2 {
             self.now.clear();

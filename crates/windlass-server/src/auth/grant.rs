@@ -2,9 +2,9 @@
 //! tokens, their rotation and revocation, invitations, roles of members, password resets.
 
 use jiff::Timestamp;
-use windlass::internals::Token;
+use windlass::internals::{LinkCreator, Token};
 
-use super::caller::Caller;
+use super::caller::{Caller, Who};
 use super::role::{Permission, Role};
 use crate::http::{Problem, ProblemKind};
 
@@ -40,6 +40,16 @@ impl Caller {
         })
     }
 
+    /// How long a link that the caller creates is valid: as long as requested, but not longer than the caller's own token or JWT.
+    pub(crate) fn link_seconds(&self, requested: u32, now: Timestamp) -> Result<u32, Problem> {
+        let Some(own) = self.expires_at else { return Ok(requested) };
+        // One second less, because the database adds it to a time that is a little later than `now`.
+        let left = (own.duration_since(now).as_secs() - 1).clamp(0, requested.into());
+        let left = u32::try_from(left).unwrap_or(requested);
+        // A JWT is accepted for some seconds after it has expired.
+        if left == 0 { Err(Problem::unauthorized()) } else { Ok(left) }
+    }
+
     /// A tenant admin can create tokens of workers without being one.
     fn may_grant(&self, permission: Permission) -> bool {
         self.may(permission)
@@ -55,6 +65,25 @@ impl Caller {
         let message = format!("must not be later than {own}, when your own token expires");
         Err(Problem::invalid("/expires_at", message))
     }
+}
+
+/// Whether the creator of a link may still create it: one who manages members and can grant this role. A creator that is not
+/// stored here is a JWT, with which its links expire, or somebody with access to the database.
+pub(super) fn may_still_grant(creator: LinkCreator, role: Role) -> bool {
+    let Some(name) = creator.role else { return true };
+    let Ok(own) = name.parse() else { return false };
+    let scopes =
+        creator.scopes.map(|all| all.iter().filter_map(|scope| Permission::from_scope(scope)).collect());
+    let caller = Caller {
+        who: Who::Local { user: String::new(), login: String::new() },
+        role: own,
+        tenant: None,
+        scopes,
+        expires_at: None,
+        from_address: None,
+        request_id: None,
+    };
+    caller.may(Permission::ManageMembers) && caller.check_grant(role, None).is_ok()
 }
 
 #[cfg(test)]
@@ -76,7 +105,7 @@ mod tests {
 
     /// For every caller, role and scope: a grant is a subset of the permissions and tenants of the caller.
     #[test]
-    fn no_grant_is_more_than_the_caller_has() {
+    fn no_grant_exceeds_the_callers_own() {
         for role in Role::ALL {
             for held in [
                 None,

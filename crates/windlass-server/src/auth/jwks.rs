@@ -1,8 +1,8 @@
 //! The public keys that an issuer publishes.
 //!
-//! No lock is held during a fetch, and only one fetch runs at a time. Known keys are used meanwhile, even if the issuer is
-//! unavailable; only a token with an unknown key waits, for a short time. A token can name any key, so unknown keys cause a fetch
-//! only at a limited rate.
+//! No lock is held during a fetch, and only one fetch runs at a time. Known keys are used meanwhile, even if the issuer
+//! is unavailable; only a token with an unknown key waits, and only for a short time. A token can name any key, so
+//! unknown keys cause a fetch only at a limited rate.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,7 +76,7 @@ impl Jwks {
         let mut fetched = self.0.fetched.subscribe();
         let (key, waits) = self.find(id);
         if waits {
-            // Whether it succeeded or not, the keys known then decide.
+            // Whether or not the fetch succeeded, the keys that are known now decide.
             let _ = tokio::time::timeout(FETCH_TIMEOUT, fetched.changed()).await;
             return self.lock().keys.get(id).cloned();
         }
@@ -95,7 +95,7 @@ impl Jwks {
         if wants && may_ask && !known.is_asking {
             known.is_asking = true;
             known.asked = Some(Instant::now());
-            // It ends by itself, because a fetch has a timeout.
+            // It always ends, because a fetch has a timeout.
             tokio::spawn(self.clone().renew());
         }
         (key, waits && known.is_asking)
@@ -168,7 +168,7 @@ mod tests {
         respond(issuer.accept().await.unwrap().0, &published).await;
         assert!(first.await.unwrap().is_some());
 
-        assert!(jwks.key("one").await.is_some(), "it is fetched again, and used meanwhile");
+        assert!(jwks.key("one").await.is_some(), "it is fetched again, and the old one is used meanwhile");
         let (silent, _) = issuer.accept().await.unwrap();
         let unknown = tokio::spawn({
             let jwks = jwks.clone();

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::jwks::Jwks;
 use super::role::Role;
 use super::secret::Secret;
+use super::unique::Unique;
 
 /// The issuer, its keys, and the claims of the tenant and the role.
 #[derive(Debug, Clone)]
@@ -27,7 +28,7 @@ pub struct JwtSettings {
 
 #[derive(Debug, Clone)]
 pub enum JwtKeys {
-    /// Of HS256.
+    /// The shared secret of HS256.
     Secret(Secret),
     /// The URL of the public keys.
     Jwks(String),
@@ -66,7 +67,7 @@ impl JwtVerifier {
         &self.settings.issuer
     }
 
-    /// The claims, if the token is valid. Why it is not is not revealed.
+    /// Returns the claims if the token is valid. The reason why it is invalid is not revealed.
     pub async fn verify(&self, token: &str) -> Option<JwtClaims> {
         if token.len() > MAX_TOKEN_LENGTH {
             return None;
@@ -82,7 +83,7 @@ impl JwtVerifier {
         validation.set_audience(&[&self.settings.audience]);
         validation.validate_nbf = true;
         validation.leeway = LEEWAY_SECONDS;
-        let claims: Value = decode(token, &key, &validation).ok()?.claims;
+        let Unique(claims) = decode(token, &key, &validation).ok()?.claims;
         // Only numbers: a string must not be read as "no limit".
         let times_are_numbers = claims.get("exp").is_some_and(Value::is_number)
             && claims.get("nbf").is_none_or(Value::is_number)
@@ -134,7 +135,7 @@ fn header_of(token: &str) -> Option<Value> {
         return None;
     }
     let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD.decode(first).ok()?;
-    let header: Value = serde_json::from_slice(&bytes).ok()?;
+    let Unique(header) = serde_json::from_slice(&bytes).ok()?;
     let is_plain = ["jku", "jwk", "x5u", "x5c", "crit", "zip", "enc", "b64"]
         .iter()
         .all(|name| header.get(name).is_none());

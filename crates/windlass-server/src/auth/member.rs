@@ -71,7 +71,7 @@ mod tests {
     use super::email_address;
 
     #[test]
-    fn an_address_is_bounded_and_has_its_form() {
+    fn an_address_is_bounded_and_well_formed() {
         assert_eq!(email_address(" Ada@Example.com ").unwrap(), "ada@example.com");
         let long = format!("{}@example.com", "a".repeat(400));
         for wrong in ["", "ada", "@b", "a@", "a@b@c", "a b@c", "a\0@b", &long] {

@@ -1,5 +1,5 @@
-//! The networks that an address belongs to. A host with IPv6 has a whole /64, a customer often a /56, and an organization a /48: a
-//! limit per address would be no limit.
+//! The networks that an address belongs to. A host with IPv6 has a whole /64, a customer often a /56, and an
+//! organization a /48: a limit per address would be ineffective.
 
 use std::net::IpAddr;
 

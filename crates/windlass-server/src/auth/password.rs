@@ -73,7 +73,7 @@ mod tests {
 
     /// The work of a canceled request counts until it is done.
     #[tokio::test]
-    async fn work_of_a_canceled_request_still_holds_its_permit() {
+    async fn work_of_a_canceled_request_keeps_its_permit() {
         for _ in 0..2 {
             let work = verify_password(Secret::new("wrong horse battery"), None);
             assert!(tokio::time::timeout(Duration::ZERO, work).await.is_err(), "canceled");

@@ -1,4 +1,4 @@
-//! Sessions of signed-in browsers: how they begin and end, and how they are protected from other sites.
+//! Sessions of signed-in browsers: how they start and end, and how they are protected from other sites.
 //!
 //! The cookie contains only 256 random bits; the database has their hash. It is HttpOnly and SameSite=Lax, and with TLS bound to
 //! this host (`__Host-`). A request that changes something must come from our own pages, as reported by the browser in
@@ -46,7 +46,7 @@ impl Secure {
 /// How long a session lasts.
 const LASTS_SECONDS: u32 = 12 * 3600;
 
-/// How often per minute a user or token can begin a session or choose a tenant: each is an entry in the audit trail.
+/// How often per minute a user or token can start a session or choose a tenant: each is an entry in the audit trail.
 const CHANGES_PER_MINUTE: u32 = 60;
 
 /// The origin of a sign-in request, or of one with the secret of a link.
@@ -55,7 +55,7 @@ pub struct From {
     pub address: Option<String>,
     pub user_agent: Option<String>,
     pub secure: Secure,
-    /// The previous session of the browser, which ends when another begins.
+    /// The previous session of the browser, which ends when another one starts.
     pub previous: Option<[u8; 32]>,
 }
 
@@ -198,7 +198,7 @@ pub(crate) fn session_hash(headers: &HeaderMap, secure: Secure) -> Option<[u8; 3
     (value.len() == 43).then(|| Sha256::digest(value.as_bytes()).into())
 }
 
-/// Begins a session and ends the previous one of the browser. Fails if the password was changed since it was compared.
+/// Starts a session and ends the previous one of the browser. Fails if the password was changed since it was compared.
 pub(crate) async fn begin(app: &App, of: SessionOf<'_>, who: &str, from: &From) -> Result<Begun, Problem> {
     check_rate(app, who)?;
     let mut secret = [0; 32];

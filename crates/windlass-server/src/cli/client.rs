@@ -313,7 +313,7 @@ fn problem_failure(status: StatusCode, body: &[u8]) -> Failure {
         404 => (Exit::Missing, None),
         409 | 412 => (Exit::Conflict, None),
         400 | 413 | 415 | 422 => (Exit::Usage, None),
-        429 => (Exit::Unreachable, Some("wait a moment: this token has reached its request rate")),
+        429 => (Exit::Unreachable, Some("wait a moment: this token has reached its rate limit")),
         _ => (Exit::Internal, None),
     };
     let failure = Failure::new(exit, message);

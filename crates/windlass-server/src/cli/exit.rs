@@ -57,7 +57,7 @@ impl Exit {
         match self {
             Self::Success => "success",
             Self::Negative => {
-                "negative result: a job did not succeed, the doctor found a danger, two things differ"
+                "negative result: a job did not succeed, the doctor found a danger, or a check failed"
             }
             Self::Usage => "invalid command line, configuration or input",
             Self::Unreachable => "the server or the database cannot be reached or started",
@@ -111,7 +111,11 @@ impl From<windlass::Error> for Failure {
             windlass::Error::Settings { .. } | windlass::Error::ServerVersion { .. } => Exit::Usage,
             windlass::Error::MissingRole { .. } => Exit::Denied,
             windlass::Error::UnknownJob { .. } => Exit::Missing,
-            windlass::Error::NotFinished { .. } | windlass::Error::DedupeSlotTaken { .. } => Exit::Conflict,
+            windlass::Error::NotFinished { .. }
+            | windlass::Error::DedupeSlotTaken { .. }
+            | windlass::Error::Locked { .. }
+            | windlass::Error::SchemaTaken { .. }
+            | windlass::Error::ForeignObjects { .. } => Exit::Conflict,
             other if other.is_transient() => Exit::Unreachable,
             _ => Exit::Internal,
         };

@@ -24,7 +24,7 @@ enum Verb {
         windlass holds place --everything --reason audit --tenant acme"
     )]
     Place {
-        /// The reason of the hold
+        /// The reason for the hold
         #[arg(long)]
         reason: String,
         /// The id of one job

@@ -12,7 +12,7 @@ use super::print;
 /// It can be run repeatedly and by several machines at the same time. Workers of the previous release keep running.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  windlass migrate --database-url postgresql://app@db/app\n  \
-    windlass migrate --print-sql | psql   # to review it first")]
+    windlass migrate --print-sql | psql -v ON_ERROR_STOP=1   # to review it first")]
 pub struct Migrate {
     /// Print the SQL for an empty database and change nothing
     #[arg(long)]

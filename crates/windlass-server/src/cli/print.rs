@@ -50,7 +50,7 @@ pub(crate) fn list(
 
 /// How a column gets its text from a row.
 pub(crate) enum Show {
-    /// The value as it is.
+    /// The value unchanged.
     Plain(&'static str),
     /// The time since an instant, or until it.
     Age(&'static str),

@@ -53,8 +53,8 @@ pub(crate) async fn app(configuration: &Configuration, settings: Settings) -> Re
     Ok(App::new(queue, options(configuration)?))
 }
 
-/// All permissions: the database password grants them anyway. The user is what the environment says; the login is what the
-/// database says.
+/// All permissions: the database password grants them anyway. The user name comes from the environment, the login from
+/// the database.
 fn local_caller(login: String) -> Caller {
     let user =
         std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_else(|_| "unknown".to_owned());
@@ -111,6 +111,7 @@ fn options(configuration: &Configuration) -> Result<http::Options, Failure> {
         secure_cookies: is_reached_by_tls(configuration),
         public_url: configuration.http.public_url.clone(),
         hooks: Arc::new(hooks),
+        ..http::Options::default()
     })
 }
 

@@ -21,7 +21,7 @@ enum Verb {
     /// Create a tenant and print its id
     #[command(after_help = "Example:\n  windlass tenants create acme --name 'Acme Ltd' --weight 3")]
     Create {
-        /// The short name: lowercase letters, digits and dashes
+        /// The short name: lowercase letters, digits, - and _
         slug: String,
         /// The display name [default: the slug]
         #[arg(long)]
@@ -63,7 +63,7 @@ struct Settings {
     /// The share of the workers, relative to other tenants
     #[arg(long)]
     weight: Option<u16>,
-    /// The maximum number of waiting jobs
+    /// The maximum number of unfinished jobs
     #[arg(long, value_name = "JOBS")]
     max_queued: Option<u64>,
     /// The maximum number of jobs that run at the same time

@@ -79,7 +79,7 @@ impl Worker {
             tokio::select! {
                 () = signals.next() => break,
                 _ = drain.recv() => {
-                    worker.quiet();
+                    worker.drain();
                     tracing::info!(held_jobs = worker.held_jobs(), "draining: no new jobs are claimed");
                 }
                 _ = hang_up.recv() => match self.reload(&queue, &configuration, &path, &worker).await {
@@ -207,7 +207,7 @@ fn database(
 
 /// Lets a replaced worker finish its running jobs, without a time limit.
 async fn retire(worker: windlass::Worker) {
-    worker.quiet();
+    worker.drain();
     while worker.held_jobs() > 0 {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

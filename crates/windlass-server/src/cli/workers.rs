@@ -20,7 +20,6 @@ enum Verb {
     #[command(alias = "ls")]
     List,
     /// Drain a worker: it starts no more jobs; running jobs continue
-    #[command(alias = "quiet")]
     Drain {
         /// The id of the worker
         worker: String,
@@ -39,7 +38,7 @@ impl Workers {
         let client = global.client().await?;
         let (worker, verb, state) = match &self.verb {
             Verb::List => return print::list(global.json, client.all(PATH, &[]).await?, show),
-            Verb::Drain { worker } => (worker, "quiet", "draining"),
+            Verb::Drain { worker } => (worker, "drain", "draining"),
             Verb::Resume { worker } => (worker, "resume", "resumed"),
         };
         let response = client.post(&format!("{PATH}/{}/{verb}", segment(worker)), json!({})).await?;

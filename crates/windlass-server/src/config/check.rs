@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_anonymous_quarter_must_fit_one_body() {
+    fn the_anonymous_share_must_fit_one_body() {
         let found = errors(&[("WINDLASS_BODY_BYTES_AT_ONCE", "4194304")]);
         assert!(found.len() == 1 && found[0].contains("four times limits.body_bytes"), "{found:?}");
     }

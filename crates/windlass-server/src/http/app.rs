@@ -10,6 +10,7 @@ use windlass::Queue;
 use windlass::internals::Slots;
 use windlass::pull::Pull;
 
+use super::anonymous::Anonymous;
 use super::bodies::Bodies;
 use super::denials::{Denial, Denials};
 use super::everyone::Everyone;
@@ -41,6 +42,8 @@ struct Inner {
     pull: OnceCell<Pull>,
     pulses: Pulses,
     streams: Slots<Uuid>,
+    waiting_claims: Slots<Uuid>,
+    anonymous: Anonymous,
     counted: Everyone,
     stopping: CancellationToken,
 }
@@ -76,6 +79,10 @@ pub struct Options {
     pub heavy_per_tenant: usize,
     /// The maximum number of open streams of one tenant.
     pub streams_per_tenant: usize,
+    /// The maximum number of concurrent responses to reads without a credential: in total, and of one network. Those of localhost
+    /// count only in total.
+    pub anonymous_at_once: usize,
+    pub anonymous_per_network: usize,
     /// The proxies that are trusted to report the client address.
     pub proxies: Arc<Proxies>,
     /// Whether `/metrics` is served, and the number of tenants with their own series.
@@ -103,6 +110,8 @@ impl Default for Options {
             max_connections_per_address: 1000,
             heavy_per_tenant: usual_heavy(),
             streams_per_tenant: 100,
+            anonymous_at_once: 1024,
+            anonymous_per_network: 64,
             proxies: Arc::default(),
             metrics: true,
             metrics_tenants: 0,
@@ -120,6 +129,9 @@ impl App {
             inner: Arc::new(Inner {
                 queue,
                 streams: Slots::new(options.streams_per_tenant),
+                // Only counted: the library limits them.
+                waiting_claims: Slots::new(usize::MAX),
+                anonymous: Anonymous::new(options.anonymous_at_once, options.anonymous_per_network),
                 heavy: Heavy::new(options.heavy_per_tenant),
                 bodies,
                 options,
@@ -169,6 +181,16 @@ impl App {
     /// The open streams of each tenant.
     pub(super) fn streams(&self) -> &Slots<Uuid> {
         &self.inner.streams
+    }
+
+    /// The waiting claims of each tenant.
+    pub(super) fn waiting_claims(&self) -> &Slots<Uuid> {
+        &self.inner.waiting_claims
+    }
+
+    /// The reads without a credential that are in progress.
+    pub(super) fn anonymous(&self) -> &Anonymous {
+        &self.inner.anonymous
     }
 
     pub(crate) fn pulses(&self) -> &Pulses {

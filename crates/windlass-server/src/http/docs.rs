@@ -30,14 +30,14 @@ static PAGE: LazyLock<(Prebuilt, String)> = LazyLock::new(|| {
         tracing::error!(%error, "cannot render the API reference");
         String::new()
     });
-    (Prebuilt::new(page), policy)
+    (Prebuilt::new(page, "text/html; charset=utf-8"), policy)
 });
 
 /// The page. Only its own style is allowed, by its hash.
 pub(crate) async fn page(headers: HeaderMap) -> impl IntoResponse {
     let (page, policy) = &*PAGE;
     let policy = [(header::CONTENT_SECURITY_POLICY, policy.as_str())];
-    (policy, page.respond(&headers, "text/html; charset=utf-8"))
+    (policy, page.respond(&headers))
 }
 
 #[derive(Template)]
@@ -164,17 +164,18 @@ mod tests {
     use super::super::openapi;
     use super::*;
 
-    async fn body(answer: Response<Body>) -> Bytes {
-        to_bytes(answer.into_body(), usize::MAX).await.unwrap()
+    async fn body(response: Response<Body>) -> Bytes {
+        to_bytes(response.into_body(), usize::MAX).await.unwrap()
     }
 
-    /// Both answers are the same bytes in memory, and not equal ones that were built for each.
+    /// Both responses share the same bytes in memory; they are not equal copies.
     #[tokio::test]
     async fn the_description_and_its_page_are_built_once() {
-        let asked = HeaderMap::new;
-        let documents = [body(openapi::json(asked()).await).await, body(openapi::json(asked()).await).await];
+        let no_headers = HeaderMap::new;
+        let documents =
+            [body(openapi::json(no_headers()).await).await, body(openapi::json(no_headers()).await).await];
         assert_eq!(documents[0].as_ptr(), documents[1].as_ptr());
-        let pages = [page(asked()).await, page(asked()).await].map(IntoResponse::into_response);
+        let pages = [page(no_headers()).await, page(no_headers()).await].map(IntoResponse::into_response);
         let [first, second] = pages;
         let (first, second) = (body(first).await, body(second).await);
         assert_eq!(first.as_ptr(), second.as_ptr());

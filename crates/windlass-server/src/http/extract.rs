@@ -122,7 +122,8 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Problem> {
     serde_path_to_error::deserialize(&mut from).map_err(|error| {
         let mut pointer: String = error.path().iter().map(pointer_part).collect();
         let message = without_place(&error.inner().to_string());
-        if let Some(field) = quoted_after(&message, "unknown field `") {
+        let named = ["unknown field `", "duplicate field `"];
+        if let Some(field) = named.iter().find_map(|before| quoted_after(&message, before)) {
             let part = format!("/{field}");
             if !pointer.ends_with(&part) {
                 pointer.push_str(&part);

@@ -9,11 +9,14 @@ use axum::response::{IntoResponse, Redirect, Response};
 use uuid::Uuid;
 
 use super::Audience;
+use super::advice;
 use super::app::App;
 use super::bodies;
 use super::denials::Denial;
+use super::gzip;
 use super::heavy;
 use super::host;
+use super::later;
 use super::limits::{RequestId, shown_path};
 use super::problem::{Problem, ProblemKind};
 use crate::auth::{Authenticated, Caller, Permission, Role};
@@ -27,6 +30,7 @@ const ANONYMOUS: Uuid = Uuid::max();
 #[derive(Debug, Clone)]
 pub(crate) struct Guarded {
     pub(crate) app: App,
+    pub(crate) path: &'static str,
     pub(crate) permission: Permission,
     pub(crate) audience: Audience,
 }
@@ -49,8 +53,16 @@ impl From<Problem> for Denied {
 
 pub(crate) async fn guard(State(route): State<Guarded>, request: Request, next: Next) -> Response {
     if route.permission == Permission::Anyone {
+        let slot = match route.app.anonymous().take(&request) {
+            Ok(slot) => slot,
+            Err(problem) => return problem_response(&route, problem),
+        };
         let response = serve(&route, None, request, next).await;
-        return response.unwrap_or_else(|problem| problem_response(&route, problem));
+        let response = response.unwrap_or_else(|problem| problem_response(&route, problem));
+        return match slot {
+            Some(slot) => slot.until_sent(response),
+            None => response,
+        };
     }
     // Split, because the head can be shared between threads and the body cannot.
     let (mut parts, body) = request.into_parts();
@@ -60,13 +72,10 @@ pub(crate) async fn guard(State(route): State<Guarded>, request: Request, next: 
             parts.extensions.insert(caller.clone());
             parts.extensions.insert(route.permission);
             let request = Request::from_parts(parts, body);
-            let response = match (serve(&route, Some(&caller), request, next).await, route.audience) {
-                (Ok(response), Audience::People) => web::stamp(response, &caller).await,
-                (Ok(response), Audience::Programs) => response,
-                (Err(problem), _) => problem_response(&route, problem),
-            };
+            let response = serve(&route, Some(&caller), request, next).await;
+            let response = response.unwrap_or_else(|problem| problem_response(&route, problem));
             // A denial by the handler is recorded as well.
-            if response.status() == StatusCode::FORBIDDEN {
+            if matches!(response.status(), StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED) {
                 route.app.record_denial(Denial::of(&caller, target)).await;
             }
             return response;
@@ -99,7 +108,7 @@ fn problem_response(route: &Guarded, problem: Problem) -> Response {
 }
 
 /// Runs the handler: at once, or with a permit of its tenant if it may need much CPU time. The whole body is read before, so that
-/// a slow client holds no permit.
+/// a slow client holds no permit and the actual length decides. What waits runs after it, without a permit.
 async fn serve(
     route: &Guarded,
     caller: Option<&Caller>,
@@ -108,18 +117,40 @@ async fn serve(
 ) -> Result<Response, Problem> {
     let is_ours = request.extensions().get::<InProcess>().is_some();
     let reads = caller.is_some() && request.method().is_safe();
+    // A small request about a trigger can render megabytes: a range of a backfill, an event for every trigger.
+    let renders =
+        caller.is_some() && matches!(route.permission, Permission::ReadTriggers | Permission::WriteTriggers);
     // Of an anonymous client only a signed message is read whole; its handlers limit other bodies themselves.
     let may_be_large = caller.is_some() || request.headers().contains_key("webhook-signature");
-    if is_ours || !(reads || may_be_large && heavy::is_large(request.body())) {
-        return Ok(next.run(request).await);
+    if is_ours || !(reads || renders || may_be_large && heavy::may_be_large(request.body())) {
+        return Ok(later::complete(handle(route, caller, request, next).await).await);
     }
     let (request, held) = bodies::whole(request, &route.app).await?;
-    let permit = route.app.heavy().permit(permit_key(caller)).await?;
+    let is_heavy = reads || renders || heavy::may_be_large(request.body());
+    let accepts_gzip = gzip::is_accepted(request.headers());
+    let (of_route, of_caller) = (route.clone(), caller.cloned());
     let response = async move {
         let _held = held;
-        next.run(request).await
+        handle(&of_route, of_caller.as_ref(), request, next).await
     };
-    Ok(heavy::run_apart(permit, response).await)
+    let response = if is_heavy {
+        let permit = route.app.heavy().permit(permit_key(caller)).await?;
+        let response = async move { gzip::pack_large(response.await, accepts_gzip).await };
+        heavy::run_apart(permit, response).await
+    } else {
+        response.await
+    };
+    Ok(later::complete(response).await)
+}
+
+/// The response of the handler; the forms of a page get the tenant of the caller.
+async fn handle(route: &Guarded, caller: Option<&Caller>, request: Request, next: Next) -> Response {
+    let method = request.method().clone();
+    let response = advice::scope(&method, route.path, next.run(request)).await;
+    match (caller, route.audience) {
+        (Some(caller), Audience::People) => web::stamp(response, caller).await,
+        _ => response,
+    }
 }
 
 /// The tenant, the installation for super-admins, or one key for all requests without a credential.

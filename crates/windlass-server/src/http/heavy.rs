@@ -57,23 +57,24 @@ impl Heavy {
     }
 }
 
-/// Whether a body may take long to validate. A body without a length can have any size.
-pub(crate) fn is_large(body: &Body) -> bool {
+/// Whether a body may take long to validate. A body without a length can have any size until it was read.
+pub(crate) fn may_be_large(body: &Body) -> bool {
     !body.is_end_stream() && body.size_hint().upper().is_none_or(|bytes| bytes > SMALL_BODY)
 }
 
-/// Runs a request on a separate thread while it holds the permit. If the client is gone, it is dropped at its next await.
+/// Runs a request on a separate thread while it holds the permit. If the client disconnects, the request is dropped at
+/// its next await.
 pub(crate) async fn run_apart(
     permit: Permit,
     response: impl Future<Output = Response> + Send + 'static,
 ) -> Response {
     let runtime = Handle::current();
-    let gone = CancellationToken::new();
-    let _waits = gone.clone().drop_guard();
+    let disconnected = CancellationToken::new();
+    let _waits = disconnected.clone().drop_guard();
     let running = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         // Its tasks, timers and sockets belong to the runtime, as if it ran there.
-        runtime.block_on(gone.run_until_cancelled(response))
+        runtime.block_on(disconnected.run_until_cancelled(response))
     });
     match running.await {
         Ok(Some(response)) => response,
@@ -103,15 +104,15 @@ mod tests {
         assert!(waiting.remove(0).await.is_ok(), "the waiting one is next");
     }
 
-    /// A handler that needs one of the runtime's other threads always finds one.
+    /// A handler that needs another thread of the runtime always finds one.
     #[tokio::test]
-    async fn however_many_processors_there_are_half_of_the_threads_stay_free() {
+    async fn half_of_the_threads_stay_free_on_any_number_of_processors() {
         let heavy = Heavy::new(1000);
         let mut permits = Vec::new();
         for tenant in 1..=256 {
             permits.push(heavy.permit(Uuid::from_u128(tenant)).await.unwrap());
         }
-        // Tokio makes a task that has taken so much yield, which would look the same.
+        // Tokio makes a task that has taken so many permits yield, which would look the same.
         let mut next = Box::pin(tokio::task::unconstrained(heavy.permit(Uuid::from_u128(257))));
         assert!(futures_util::poll!(&mut next).is_pending());
         drop(permits);
@@ -119,22 +120,22 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_large_by_its_length_or_without_one() {
+    fn a_body_may_be_large_by_its_length_or_without_one() {
         let of = |bytes: usize| Body::from(vec![b' '; bytes]);
-        assert!(!is_large(&Body::empty()));
-        assert!(!is_large(&of(32 * 1024)));
-        assert!(is_large(&of(32 * 1024 + 1)));
+        assert!(!may_be_large(&Body::empty()));
+        assert!(!may_be_large(&of(32 * 1024)));
+        assert!(may_be_large(&of(32 * 1024 + 1)));
         let unsaid = futures_util::stream::iter([Ok::<_, std::io::Error>("x")]);
-        assert!(is_large(&Body::from_stream(unsaid)));
+        assert!(may_be_large(&Body::from_stream(unsaid)));
     }
 
     #[tokio::test]
     async fn a_request_of_a_closed_connection_is_dropped() {
         let heavy = Heavy::new(1);
-        let (gone, dropped) = tokio::sync::oneshot::channel::<()>();
+        let (disconnected, dropped) = tokio::sync::oneshot::channel::<()>();
         let permit = heavy.permit(Uuid::nil()).await.unwrap();
         let mut response = Box::pin(run_apart(permit, async move {
-            let _gone = gone;
+            let _disconnected = disconnected;
             std::future::pending().await
         }));
         assert!(futures_util::poll!(&mut response).is_pending());

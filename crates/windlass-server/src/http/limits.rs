@@ -18,6 +18,7 @@ use tower_http::compression::predicate::{DefaultPredicate, Predicate};
 use uuid::Uuid;
 
 use super::app::App;
+use super::gzip::{self, AsItIs};
 use super::problem::{Problem, ProblemKind};
 use crate::auth::Caller;
 use crate::auth::session::Secure;
@@ -29,22 +30,21 @@ pub(crate) struct RequestId(pub(crate) String);
 
 /// Adds the layers of the server to any routes.
 pub fn around(router: Router<App>, app: &App) -> Router<App> {
-    // The outermost layer is last. Compression skips event streams by itself.
+    // The outermost layer is last. Compression skips event streams by itself, and what is compressed already.
     router
         .layer(CatchPanicLayer::custom(panicked))
-        .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(NotLarge)))
+        .layer(CompressionLayer::new().compress_when(DefaultPredicate::new().and(IsSmall)))
         .layer(from_fn_with_state(app.clone(), watch))
 }
 
-/// Compression runs on the threads of the runtime, about ten milliseconds for this size. Larger responses are not compressed.
-const LARGEST_COMPRESSED: u64 = 512 * 1024;
-
+/// The layer compresses on the threads of the runtime, so only small responses: see `gzip.rs` for the others.
 #[derive(Debug, Clone, Copy)]
-struct NotLarge;
+struct IsSmall;
 
-impl Predicate for NotLarge {
+impl Predicate for IsSmall {
     fn should_compress<B: HttpBody>(&self, response: &axum::http::Response<B>) -> bool {
-        response.body().size_hint().upper().is_none_or(|bytes| bytes <= LARGEST_COMPRESSED)
+        response.extensions().get::<AsItIs>().is_none()
+            && response.body().size_hint().upper().is_some_and(|bytes| bytes <= gzip::SMALL)
     }
 }
 
@@ -132,12 +132,12 @@ const ALWAYS: [(&str, &str); 4] = [
 ];
 
 /// The maximum wait of a long poll.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+pub const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// How long this route may wait for jobs.
 fn longest_wait(request: &Request) -> Duration {
     match request.uri().path() {
-        "/api/v1/worker/jobs/claim" => LONGEST_WAIT,
+        "/api/v1/worker/jobs/claim" => MAX_WAIT,
         _ => Duration::ZERO,
     }
 }

@@ -32,7 +32,7 @@ pub fn document() -> Value {
         "token": {"type": "http", "scheme": "bearer", "description": "An API token `wl_…`, or a JWT of the configured issuer"},
         "session": {"type": "apiKey", "in": "cookie", "name": "__Host-windlass", "description": "The session of a signed-in user"},
     });
-    strict_definition(&mut document["components"]["schemas"]);
+    strict_objects(&mut document["components"]["schemas"]);
     document["components"]["schemas"]["Problem"]["properties"]["type"]["enum"] =
         ProblemKind::ALL.iter().map(|kind| kind.urn()).collect();
     let schemas = document["components"]["schemas"].clone();
@@ -47,13 +47,13 @@ pub fn document() -> Value {
     document
 }
 
-static JSON: LazyLock<Prebuilt> = LazyLock::new(|| Prebuilt::new(document().to_string()));
+static JSON: LazyLock<Prebuilt> = LazyLock::new(|| Prebuilt::new(document().to_string(), "application/json"));
 
 pub(crate) async fn json(headers: HeaderMap) -> Response {
-    JSON.respond(&headers, "application/json")
+    JSON.respond(&headers)
 }
 
-/// Adds what the route table knows about an operation.
+/// Adds to an operation what the route table specifies.
 fn complete(route: &Route, operation: &mut Map<String, Value>) {
     let words: Vec<&str> = route
         .path
@@ -113,7 +113,8 @@ fn problems(route: &Route, operation: &Map<String, Value>) -> Vec<ProblemKind> {
     };
     let when = [
         (true, &[P::BadRequest, P::Internal, P::Unavailable, P::Timeout][..]),
-        (is_guarded, &[P::Unauthorized, P::Forbidden, P::NotFound, P::TooManyRequests]),
+        (is_guarded, &[P::Unauthorized, P::Forbidden, P::NotFound]),
+        (is_guarded || route.method == Method::GET, &[P::TooManyRequests]),
         (
             operation.contains_key("requestBody"),
             &[P::RequestTimeout, P::BodyTooLarge, P::UnsupportedMediaType, P::Invalid, P::Conflict],
@@ -184,18 +185,26 @@ fn header(name: &str, about: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "description": about, "required": false, "schema": schema})
 }
 
-/// A new definition is its key and its fields in one object that rejects unknown fields. The generator would describe it as
-/// `allOf` of two such objects, which nothing matches.
-fn strict_definition(schemas: &mut Value) {
-    let mut whole = schemas["DefinitionFields"].clone();
-    let old = schemas["NewDefinition"].clone();
-    let parts = old["allOf"].as_array().cloned().unwrap_or_default();
-    let key = parts.iter().find_map(|part| part["properties"].get("key")).cloned();
-    if let (Some(key), Some(properties)) = (key, whole["properties"].as_object_mut()) {
-        properties.insert("key".to_owned(), key);
-        whole["required"] = json!(["key"]);
-        whole["description"] = old["description"].clone();
-        whole["example"] = old["example"].clone();
-        schemas["NewDefinition"] = whole;
+/// Requests with flattened fields: each is one object that rejects unknown fields. The generator would describe it as `allOf` of two such
+/// objects, which nothing matches.
+const FLATTENED: [(&str, &str); 3] =
+    [("NewDefinition", "DefinitionFields"), ("NewTenant", "LimitsChange"), ("TenantChange", "LimitsChange")];
+
+fn strict_objects(schemas: &mut Value) {
+    for (name, flattened) in FLATTENED {
+        let mut whole = schemas[name].clone();
+        let parts = whole.as_object_mut().and_then(|whole| whole.remove("allOf")).unwrap_or_default();
+        let own = parts.as_array().into_iter().flatten().find(|part| part.get("properties").is_some());
+        let own = own.and_then(Value::as_object).cloned().unwrap_or_default();
+        if let (Some(whole), Some(more)) =
+            (whole.as_object_mut(), schemas[flattened]["properties"].as_object())
+        {
+            whole.extend(own);
+            whole.insert("additionalProperties".to_owned(), json!(false));
+            if let Some(properties) = whole.get_mut("properties").and_then(Value::as_object_mut) {
+                properties.extend(more.clone());
+            }
+        }
+        schemas[name] = whole;
     }
 }

@@ -7,6 +7,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use windlass::Error;
 
+use super::advice;
+
 /// The kinds of problems. Each has a stable `type` and a fixed status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
@@ -262,11 +264,12 @@ impl From<Error> for Problem {
             | Error::Held { .. }
             | Error::Taken { .. } => Self::of(ProblemKind::Conflict, text),
             Error::Changed { .. } => Self::of(ProblemKind::PreconditionFailed, text),
+            Error::Locked { .. } => Self::of(ProblemKind::Conflict, text).retry_after(5),
             Error::Busy => Self::of(ProblemKind::TooManyRequests, text).retry_after(1),
             Error::QuotaReached { .. } => Self::of(ProblemKind::QuotaReached, text).retry_after(5),
             error if error.is_timeout() => {
                 tracing::warn!(%error, "a database statement timed out");
-                Self::of(ProblemKind::Timeout, "the database statement timed out; use a narrower filter")
+                Self::of(ProblemKind::Timeout, advice::after_a_timeout())
             }
             error if error.is_transient() => {
                 tracing::warn!(%error, "the database is unavailable");

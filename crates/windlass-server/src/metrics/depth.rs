@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn thirty_thousand_queues_make_no_more_series_than_a_hundred_and_one() {
+    fn thirty_thousand_queues_create_at_most_a_hundred_and_one_series() {
         let mut overview = Overview::default();
         for n in 0..30_000_u32 {
             let mut summary = Summary::default();

@@ -51,7 +51,7 @@ impl Activity {
         }
     }
 
-    /// A request has begun. It is in progress until its response is sent or dropped.
+    /// Records the start of a request. It is in progress until its response is sent or dropped.
     pub(super) fn begin(&self) -> InProgress {
         self.change(|requests| requests.in_progress += 1);
         InProgress(self.clone())

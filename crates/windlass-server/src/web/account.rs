@@ -1,4 +1,4 @@
-//! One's own account: who one is, and a new password.
+//! The account of the signed-in user, and a form to change the password.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -16,7 +16,7 @@ use crate::http::App;
 #[template(path = "account.html")]
 struct AccountPage {
     frame: Frame,
-    /// The address of a person; none for whoever signed in with a token.
+    /// The email address of a user; none if the viewer signed in with a token.
     email: Option<String>,
     wrong: Option<String>,
 }
@@ -28,7 +28,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page
 
 async fn drawn(app: &App, viewer: &Viewer, wrong: Option<String>) -> Page {
     let mut frame = viewer.frame(app, Section::Other).await?;
-    // What is typed must not be drawn over.
+    // A refresh must not overwrite what the user types.
     frame.is_live = false;
     let email = match &viewer.caller.who {
         Who::User { email, .. } => Some(email.clone()),
@@ -54,8 +54,8 @@ pub(crate) async fn change(
             Ok(back("/ui/account", "succeeded", words))
         }
         Err(problem) if problem.kind.is_correctable() => {
-            let answer = drawn(&app, &viewer, Some(sentence(&problem.detail.replace('_', " ")))).await?;
-            Ok(refused_form(answer, &problem))
+            let response = drawn(&app, &viewer, Some(sentence(&problem.detail.replace('_', " ")))).await?;
+            Ok(refused_form(response, &problem))
         }
         Err(problem) => Err(problem.into()),
     }

@@ -1,5 +1,5 @@
-//! Cancel, retry, delete: one job, some, or all that a filter matches. Each answers with the page it came from, which says
-//! what was done.
+//! The actions cancel, retry and delete: on one job, on some, or on all that match a filter. Each redirects to the page
+//! that it was sent from, which shows the result.
 
 use axum::extract::State as FromState;
 use uuid::Uuid;
@@ -26,7 +26,7 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
     };
     match said {
         Ok(words) => Ok(back(&to, "succeeded", words)),
-        // What was refused changes nothing; the reader stays where they are and reads why.
+        // A rejected action changes nothing; the user stays on the page and sees the reason.
         Err(problem) if problem.kind.is_correctable() => Ok(back(&to, "failed", sentence(&problem.detail))),
         Err(problem) => Err(problem.into()),
     }
@@ -96,12 +96,14 @@ pub(crate) enum Verb {
     Delete,
 }
 
-/// Jobs that one request may touch; beyond it there is the command line, which takes its time.
-const MOST: usize = 50_000;
+/// The maximum number of jobs that one request changes. The command line has no such limit.
+const MAX: usize = 50_000;
 
-/// Goes through everything that matches, a transaction and an audit row per thousand. Answers how many were changed.
+/// Applies the action to all matching jobs, with one transaction and one audit entry per thousand jobs. Returns the
+/// number of changed jobs.
 ///
-/// `leaves`: what the verb changes no longer matches, so the next round finds the rest. Otherwise the walk goes to older ids.
+/// `leaves`: changed jobs no longer match the filter, so the next round finds the rest. Otherwise the next round
+/// continues with older ids.
 pub(crate) async fn all(
     app: &App,
     viewer: &Viewer,
@@ -121,7 +123,7 @@ pub(crate) async fn all(
         changed += now;
         met += bulk.outcomes.len();
         acting.commit().await?;
-        let has_more = bulk.has_more && met < MOST;
+        let has_more = bulk.has_more && met < MAX;
         match bulk.outcomes.last() {
             Some(_) if has_more && leaves && now > 0 => {}
             Some((last, _)) if has_more && !leaves => filter = filter.older_than(*last),

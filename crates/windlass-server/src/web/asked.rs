@@ -1,4 +1,4 @@
-//! What the address of a page asks for: the extractors of the API, which refuse with a page instead of a document.
+//! The parameters in the URL of a page: the extractors of the API, with an error page instead of a problem document.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::page::PageProblem;
 use crate::http;
 
-/// Query parameters. Those that a page does not know are passed over: links are typed and kept by people.
+/// Query parameters. Unknown ones are ignored, because people type and bookmark URLs.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 

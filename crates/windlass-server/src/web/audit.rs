@@ -26,7 +26,7 @@ struct AuditPage {
 struct AuditRow {
     at: When,
     entry: AuditEntry,
-    /// What it was before and after.
+    /// The values before and after the action.
     change: String,
 }
 

@@ -1,4 +1,4 @@
-//! The numbers people read first. One that is fine is plain; one that needs attention says so and links there.
+//! The most important numbers. A number that needs attention is marked and has a link.
 
 use windlass::admin::{Activity, Summary};
 use windlass::job::State;
@@ -15,11 +15,11 @@ pub(crate) struct Card {
     pub(crate) beside: String,
     pub(crate) tone: &'static str,
     pub(crate) href: String,
-    /// How the number came here, over the last hour.
+    /// The number over the last hour.
     pub(crate) trend: Html,
 }
 
-/// What the cards are made from, besides the counts.
+/// The data of the cards, in addition to the counts.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) workers: Option<i64>,
@@ -28,7 +28,7 @@ pub(crate) struct Facts {
     pub(crate) minutes: Vec<Minute>,
 }
 
-/// What happened in one minute, over all queues.
+/// The activity in one minute, in all queues.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Minute {
     queued: i64,
@@ -37,7 +37,7 @@ pub(crate) struct Minute {
     failed: i64,
 }
 
-/// The last hour but for the minute that is not over.
+/// The last hour, without the current minute.
 pub(crate) fn minutes(activity: &[Activity], now: jiff::Timestamp) -> Vec<Minute> {
     let first = now.as_second() / 60 - 60;
     let mut minutes = vec![Minute::default(); 60];
@@ -55,7 +55,7 @@ pub(crate) fn minutes(activity: &[Activity], now: jiff::Timestamp) -> Vec<Minute
 /// A wait that needs attention.
 const SLOW: f64 = 60.0;
 
-/// Shares of failed attempts that somebody should know of, and look at.
+/// The shares of failed attempts that are shown as a warning and as an error.
 const SOME_FAIL: f64 = 0.01;
 const MANY_FAIL: f64 = 0.05;
 

@@ -1,7 +1,8 @@
-//! Charts as SVG, drawn from numbers alone: no script, no inline style, both themes through classes. Each shows its exact
-//! values on hover and as a table below, which is also what a screen reader reads. The only HTML that is written in Rust.
+//! Charts as SVG, drawn from numbers only: no script and no inline style; classes adapt them to both themes. Each shows
+//! its exact values on hover and as a table below, which screen readers read too. This is the only HTML that is written
+//! in Rust.
 //!
-//! Thin and plain: the axis labelled once, zero-based bars, at most three series, labels beside the marks.
+//! Style: one label per axis, bars start at zero, at most three series, labels next to the marks.
 
 mod bars;
 mod distribution;
@@ -15,7 +16,7 @@ pub(crate) use spark::{spark, trend};
 
 use super::html::{Html, escape};
 
-/// The drawing's own coordinates; the stylesheet scales it to its place.
+/// The coordinate system of the drawing; the stylesheet scales it.
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 150.0;
 const LEFT: f64 = 44.0;
@@ -23,8 +24,8 @@ const RIGHT: f64 = 8.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 20.0;
 
-/// A chart: its title with the unit, what it shows in one sentence, the drawing, and the same numbers as a table. The
-/// macro `chart` of the templates shows it.
+/// A chart: its title with the unit, a summary in one sentence, the drawing, and the same numbers as a table. The macro
+/// `chart` of the templates shows it.
 pub(crate) struct Figure {
     pub(crate) title: &'static str,
     pub(crate) aside: String,
@@ -34,7 +35,7 @@ pub(crate) struct Figure {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// What stands in place of marks that are not there yet.
+/// The text that is shown instead of marks if there are none yet.
 fn blank(words: &str) -> String {
     format!(
         "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\"/>\
@@ -46,7 +47,8 @@ fn blank(words: &str) -> String {
     )
 }
 
-/// The smallest number that holds the largest value and whose half is round: 1, 2, 4, 6 or 8 times a power of ten.
+/// The smallest number that is not below the largest value and whose half is round: 1, 2, 4, 6 or 8 times a power of
+/// ten.
 fn ceiling(largest: f64) -> f64 {
     if largest <= 0.0 {
         return 1.0;
@@ -57,7 +59,7 @@ fn ceiling(largest: f64) -> f64 {
     step * power
 }
 
-/// A count as short as it can be read: `950`, `12.4k`, `3.1M`.
+/// A count in short form: `950`, `12.4k`, `3.1M`.
 pub(crate) fn short(count: f64) -> String {
     let say = |value: f64, unit: &str| {
         let text = if value < 10.0 { format!("{value:.1}") } else { format!("{value:.0}") };
@@ -85,7 +87,7 @@ mod tests {
 
     #[test]
     fn counts_are_short() {
-        let said = [0.0, 950.0, 12_400.0, 999_999.0, 3_100_000.0].map(short);
-        assert_eq!(said, ["0", "950", "12k", "1000k", "3.1M"]);
+        let shown = [0.0, 950.0, 12_400.0, 999_999.0, 3_100_000.0].map(short);
+        assert_eq!(shown, ["0", "950", "12k", "1000k", "3.1M"]);
     }
 }

@@ -1,5 +1,5 @@
-//! Every component on one page, with the values that are hard on it: long, empty, right to left, hostile. For those who
-//! work on the UI; served where the setting `http.component_page` says so.
+//! Every component on one page, with difficult values: long, empty, right to left, hostile. For developers of the UI;
+//! served if the setting `http.component_page` is true.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -24,7 +24,7 @@ pub(crate) struct Components {
     states: Vec<(Mark, State)>,
     outcomes: Vec<Mark>,
     times: Vec<When>,
-    /// `scheduled` has two looks: the first start, and a retry.
+    /// `scheduled` is shown differently before the first start and before a retry.
     retrying: Mark,
     json: JsonView,
     throughput: Figure,
@@ -39,7 +39,7 @@ pub(crate) struct Components {
 /// `GET /ui/components`
 pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer) -> Page {
     if !app.options().component_page {
-        return Err(Problem::of(ProblemKind::NotFound, "no page has this address").into());
+        return Err(Problem::of(ProblemKind::NotFound, "page not found").into());
     }
     page(&Components::new(viewer.bare_frame(Section::Other)))
 }
@@ -48,7 +48,7 @@ impl Components {
     pub(crate) fn new(frame: Frame) -> Self {
         let now = frame.now;
         let before = |seconds: i64| now - SignedDuration::from_secs(seconds);
-        // A wave that looks like a working day, without chance: the page is the same at every look.
+        // A wave that looks like a working day. It is not random, so that the page is always the same.
         let wave = |index: u32| (f64::from(index) * 0.37).sin() * 0.5 + 0.5;
         let bars: Vec<Bar> = (0..60)
             .map(|index| Bar {

@@ -1,4 +1,4 @@
-//! Dead letters, grouped by their error. Once the cause is fixed, the group is retried.
+//! Dead letters, grouped by error. After the cause is fixed, a whole group can be retried.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -32,7 +32,7 @@ struct DeadLettersPage {
 }
 
 struct Group {
-    /// Tells the group from others in a form, without its text.
+    /// Identifies the group in a form, without its text.
     mark: String,
     definition_key: String,
     headline: String,
@@ -44,12 +44,12 @@ struct Group {
     jobs: Vec<(Uuid, String)>,
 }
 
-/// Jobs of a group that are linked; all of them are retried.
+/// The number of jobs of a group that have a link; all of them are retried.
 const LINKED: usize = 8;
 
-/// Groups on the page, and how much of an error each shows: the page stays small whatever jobs die of.
+/// The number of groups on the page, and the length of an error, in bytes. They keep the page small for any errors.
 const SHOWN: usize = 50;
-const LONGEST_ERROR: usize = 600;
+const MAX_ERROR: usize = 600;
 
 /// `GET /ui/dead-letters`
 pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page {
@@ -64,7 +64,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     let group = |group: ErrorGroup| Group {
         mark: mark(&group),
         headline: group.example.lines().next().unwrap_or_default().chars().take(160).collect(),
-        example: group.example.chars().take(LONGEST_ERROR).collect(),
+        example: group.example.chars().take(MAX_ERROR).collect(),
         count: group.jobs.len(),
         count_words: if group.jobs.len() == 1 {
             "1 job".to_owned()
@@ -87,7 +87,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer) -> Page
     })
 }
 
-/// `POST /ui/dead-letters`: retries a group as it is now, or everything.
+/// `POST /ui/dead-letters`: retries the current jobs of a group, or all dead letters.
 pub(crate) async fn retry(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let tenant = viewer.caller.tenant();
     let filter = if posted.get("all").is_some() {

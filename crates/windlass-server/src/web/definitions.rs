@@ -1,4 +1,4 @@
-//! Definitions: what kinds of jobs there are, and their policies. For super-admins.
+//! Definitions: the kinds of jobs and their policies. For super-admins.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -64,7 +64,7 @@ struct DefinitionPage {
     shown: Shown,
     is_new: bool,
     is_active: bool,
-    /// Days.
+    /// In days.
     keep_succeeded: String,
     keep_failed: String,
 }
@@ -135,7 +135,7 @@ async fn save(app: &App, viewer: &Viewer, id: Option<Uuid>, posted: &Posted) -> 
     }
 }
 
-/// What was typed, as far as it can be shown again.
+/// The submitted values, as far as they can be shown again.
 fn typed(posted: &Posted) -> Value {
     let mut shown = Map::new();
     for name in [

@@ -1,4 +1,4 @@
-//! What the last act said, carried to the next page in a cookie that lives for one look.
+//! The message about the last action, passed to the next page in a cookie and shown once.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,10 +8,10 @@ use super::frame::Flash;
 pub(crate) const NAME: &str = "windlass_flash";
 pub(crate) const CLEAR: &str = "windlass_flash=; Path=/ui; Max-Age=0; HttpOnly; SameSite=Lax";
 
-const LONGEST: usize = 400;
+const MAX_LENGTH: usize = 400;
 
 pub(crate) fn cookie(flash: &Flash) -> String {
-    let text: String = flash.text.chars().take(LONGEST).collect();
+    let text: String = flash.text.chars().take(MAX_LENGTH).collect();
     let mark = if flash.role == "succeeded" { 's' } else { 'f' };
     let value = URL_SAFE_NO_PAD.encode(format!("{mark}{text}"));
     format!("{NAME}={value}; Path=/ui; Max-Age=30; HttpOnly; SameSite=Lax")
@@ -31,7 +31,7 @@ mod tests {
     use super::{Flash, cookie, read};
 
     #[test]
-    fn words_come_back_as_they_were_and_nothing_breaks_the_cookie() {
+    fn a_message_round_trips_and_cannot_break_the_cookie() {
         let flash = Flash { role: "failed", text: "sorry; \r\nSet-Cookie: <b>ü".to_owned() };
         let cookie = cookie(&flash);
         let value = cookie.split(['=', ';']).nth(1).unwrap();

@@ -1,23 +1,23 @@
-//! What the pages with a form share: the frame of the form, and the values that it shows.
+//! The common parts of the pages with a form: the frame of the form, and the values that it shows.
 
 use serde_json::{Map, Value};
 
 use super::job::pretty;
 use super::posted::Posted;
 
-/// Around the fields; `form.html` shows it.
+/// The frame around the fields; rendered by `form.html`.
 pub(crate) struct Form {
     pub(crate) title: String,
-    /// The list that the form belongs to, and its address.
+    /// The list that the form belongs to, and its URL.
     pub(crate) list: &'static str,
     pub(crate) list_href: &'static str,
     pub(crate) action: String,
-    /// The word on the button.
+    /// The label of the button.
     pub(crate) save: &'static str,
     pub(crate) wrong: Option<String>,
 }
 
-/// Values by the name of their field: those that are stored, or those that were typed and refused.
+/// Values by field name: those that are stored, or those that were submitted and rejected.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shown(pub(crate) Map<String, Value>);
 
@@ -31,7 +31,7 @@ impl Shown {
         Self(posted.0.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect())
     }
 
-    /// As the field shows it: objects as indented JSON, nothing for what is not there.
+    /// The text of the field: objects as indented JSON; empty if there is no value.
     pub(crate) fn text(&self, name: &str) -> String {
         self.text_or(name, "")
     }

@@ -1,11 +1,11 @@
-//! What stands around every page: the rail, the bar, who is looking, and for which tenant.
+//! The frame of every page: the navigation, the top bar, the viewer and the current tenant.
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::assets;
 
-/// The pages of the rail, in its order.
+/// The pages in the navigation, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Section {
     Jobs,
@@ -19,7 +19,7 @@ pub(crate) enum Section {
     Members,
     Tokens,
     Audit,
-    /// Not in the rail.
+    /// Not in the navigation.
     Other,
 }
 
@@ -55,32 +55,32 @@ impl Section {
         }
     }
 
-    /// Pages about the whole installation follow every tenant's changes.
+    /// Whether the page shows the whole installation, and is refreshed when a job of any tenant changes.
     pub(crate) const fn is_global(self) -> bool {
         matches!(self, Self::Queues | Self::Workers | Self::Overview | Self::Tenants)
     }
 }
 
-/// One line of the rail.
+/// One item of the navigation.
 pub(crate) struct RailItem {
     pub(crate) href: &'static str,
     pub(crate) icon: &'static str,
     pub(crate) word: &'static str,
     pub(crate) is_current: bool,
     pub(crate) starts_group: bool,
-    /// On a phone it stands behind "More".
+    /// On a phone it is in the menu "More".
     pub(crate) is_second: bool,
     pub(crate) count: i64,
 }
 
-/// A tenant by its name.
+/// The id and the name of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TenantName {
     pub(crate) id: Uuid,
     pub(crate) name: String,
 }
 
-/// What the last act said, shown once.
+/// The message about the last action, shown once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Flash {
     pub(crate) role: &'static str,
@@ -98,9 +98,9 @@ pub(crate) struct Frame {
     pub(crate) tenant: Option<TenantName>,
     pub(crate) tenants: Vec<TenantName>,
     pub(crate) may_switch: bool,
-    /// Others than those of `tenants` can be looked for: a super-admin's are too many for a list.
+    /// Tenants other than `tenants` can be searched for: a super-admin has too many of them for a list.
     pub(crate) may_find: bool,
-    /// The sections this viewer may open.
+    /// The sections that this viewer can open.
     pub(crate) sections: Vec<Section>,
     pub(crate) dead_letters: i64,
     pub(crate) search: String,

@@ -1,16 +1,16 @@
-//! The one way to mark text as HTML. Templates escape every value they print, except an [`Html`].
+//! The only type for text that is HTML. Templates escape every value that they print, except an [`Html`].
 
 use std::fmt::{self, Write as _};
 
 use askama::Template;
 
-/// Markup that a template prints as it is. It comes from a template, which escaped its values, or from the chart
-/// renderer, which draws numbers and escapes names; the tidy test holds both.
+/// Markup that a template prints unchanged. It comes from a template, which escaped its values, or from the chart
+/// renderer, which draws numbers and escapes names; a tidy test checks both.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Html(String);
 
 impl Html {
-    /// A template inside a template, where a macro cannot call itself: trees.
+    /// A template within a template, for trees: a macro cannot call itself.
     pub(super) fn rendered(template: &impl Template) -> askama::Result<Self> {
         template.render().map(Self)
     }
@@ -35,7 +35,7 @@ impl askama::FastWritable for Html {
 
 impl askama::filters::HtmlSafe for Html {}
 
-/// Text for a drawing: it can be neither a tag nor the end of an attribute.
+/// Escapes text for a drawing, so that it cannot contain a tag or end an attribute.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for character in visible(text).chars() {
@@ -51,7 +51,7 @@ pub(super) fn escape(text: &str) -> String {
     out
 }
 
-/// With control characters written as `\u0007`: a browser would drop them, and nobody could see them.
+/// Writes control characters as `\u0007`, because browsers do not show them.
 pub(super) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -70,7 +70,7 @@ mod tests {
     use super::escape;
 
     #[test]
-    fn hostile_text_becomes_plain_text() {
+    fn hostile_text_is_escaped() {
         let text = escape("\"><script>alert('&')</script>\0");
         assert_eq!(text, "&quot;&gt;&lt;script&gt;alert(&#39;&amp;&#39;)&lt;/script&gt;\\u0000");
     }

@@ -1,5 +1,6 @@
-//! The page that an invitation's link opens. Whoever holds the link accepts as the account of the invited address: signed in
-//! already, by signing in here, or by making the account. The page does not say whether the address has one; making the account does.
+//! The page that an invitation link opens. The holder of the link accepts as the account of the invited address: with
+//! the current session, by signing in here, or by creating the account. The page does not reveal whether the address
+//! has an account; an attempt to create it does.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -27,16 +28,16 @@ struct InvitationPage {
     tenant: String,
     role: &'static str,
     email: String,
-    /// As whom the reader is signed in; an address, or what else it is.
+    /// The email address of the signed-in user, or the kind of credential.
     signed_in: Option<String>,
     is_invited: bool,
     name: String,
     wrong: Option<String>,
-    /// What is wrong is wrong with the form for a new account.
+    /// The error concerns the form for a new account.
     is_new: bool,
 }
 
-/// Who reads the page, if they are signed in.
+/// The signed-in viewer of the page.
 struct Reader {
     who: String,
     user: Option<Uuid>,
@@ -83,7 +84,7 @@ async fn reader(app: &App, from: &session::From) -> Result<Option<Reader>, Probl
     }))
 }
 
-/// `POST /ui/invitations/{secret}`: accepts, signs in and accepts, makes the account and accepts, or signs out.
+/// `POST /ui/invitations/{secret}`: accepts, signs in and accepts, creates the account and accepts, or signs out.
 pub(crate) async fn act(
     FromState(app): FromState<App>,
     Link { secret, of: invited }: Link<InvitedTo>,
@@ -98,13 +99,13 @@ pub(crate) async fn act(
         return Ok(without_referrer(with_cookie(Redirect::to(&again).into_response(), cookie)));
     }
     match accepted(&app, (&secret, &invited), reader.as_ref(), &posted, &from).await {
-        Ok(answer) => Ok(answer),
+        Ok(response) => Ok(response),
         Err(problem) if problem.kind.is_correctable() => {
             let name = posted.get("name").unwrap_or_default().to_owned();
             let is_new = reader.is_none() && posted.get("do") == Some("create");
-            let answer =
+            let response =
                 drawn(&headers, invited, reader.as_ref(), (name, Some(sentence(&problem.detail)), is_new))?;
-            Ok(refused_form(answer, &problem))
+            Ok(refused_form(response, &problem))
         }
         Err(problem) => Err(problem.into()),
     }
@@ -120,26 +121,25 @@ async fn accepted(
     let password = Secret::new(posted.get("password").unwrap_or_default());
     let name = posted.get("name").unwrap_or_default();
     let words = format!("You are now a member of {}.", invited.tenant_name);
-    let answer = || back("/ui/jobs", "succeeded", words);
+    let response = || back("/ui/jobs", "succeeded", words);
     match (posted.get("do"), reader) {
         (Some("accept"), Some(Reader { user: Some(user), hash, .. })) => {
             accounts::accept(app, (secret, invited), (*user, hash), from).await?;
-            Ok(answer())
+            Ok(response())
         }
         (Some("sign-in"), None) => {
             let begun = session::enter(app, &invited.email, password, from).await?;
             let signed_in = app.queue().session_of(&begun.hash).await?.and_then(|session| session.user_id);
             let user = signed_in.ok_or_else(Problem::unauthorized)?;
             accounts::accept(app, (secret, invited), (user, &begun.hash), from).await?;
-            Ok(with_cookie(answer(), begun.cookie))
+            Ok(with_cookie(response(), begun.cookie))
         }
         (Some("create"), None) => {
             let begun = accounts::accept_as_new(app, (secret, invited), name, password, from).await?;
-            Ok(with_cookie(answer(), begun.cookie))
+            Ok(with_cookie(response(), begun.cookie))
         }
         _ => {
-            let detail =
-                "you are signed in with another account than when this page was opened; nothing was changed";
+            let detail = "you are signed in with a different account than when this page was opened; nothing was changed";
             Err(Problem::invalid("", detail))
         }
     }

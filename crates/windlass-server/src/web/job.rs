@@ -1,4 +1,4 @@
-//! One job: what it is on the left, what happened on the right, and one sentence on top.
+//! One job: its properties on the left, its history on the right, and a summary in one sentence on top.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -30,7 +30,7 @@ struct JobPage {
     short: String,
     mark: Mark,
     sentence: String,
-    /// Why it waits, and what would change that.
+    /// Why the job is waiting, and how to resolve it.
     why: Option<Vec<(String, String)>>,
     percent: Option<i32>,
     progress_message: String,
@@ -38,7 +38,7 @@ struct JobPage {
     subject: Option<String>,
     children: Vec<Row>,
     payload: JsonView,
-    /// The whole of it, if it is small.
+    /// The whole payload, if it is small.
     payload_text: Option<String>,
     result: Option<JsonView>,
     artifact: Option<JsonView>,
@@ -53,7 +53,7 @@ struct Fact {
     name: &'static str,
     value: String,
     is_code: bool,
-    /// What it is in full, where it is shown short.
+    /// The full value, if a short form is shown.
     whole: String,
 }
 
@@ -73,10 +73,10 @@ struct Moment {
 struct AttemptView {
     number: i32,
     mark: Mark,
-    /// Its name, short and whole.
+    /// The short and the full name.
     worker: Option<(String, String)>,
     lasted: Lasted,
-    /// Of the longest attempt, in percent.
+    /// Relative to the longest attempt, in percent.
     share: u32,
     facts: String,
     error: Option<String>,
@@ -85,7 +85,7 @@ struct AttemptView {
     is_followed: bool,
 }
 
-/// How long an attempt took, or since when it runs.
+/// How long an attempt took, or when it started if it is running.
 enum Lasted {
     Since(When),
     For(String),
@@ -101,14 +101,15 @@ impl AttemptView {
     }
 }
 
-/// The end of an output that is shown, of the newest attempt and of those before it; the log holds more while it is kept.
+/// How many bytes of the end of an output are shown, of the newest attempt and of earlier ones. The log has more, as
+/// long as it is kept.
 const TAIL: usize = 8_000;
 const EARLIER_TAIL: usize = 800;
 
-/// Attempts that are shown: the first, and the newest of many.
-const MOST_ATTEMPTS: i32 = 10;
+/// The number of newest attempts that are shown, in addition to the first.
+const MAX_ATTEMPTS: i32 = 10;
 
-/// A payload up to this size is on the page, ready to be copied; a larger one is fetched for it.
+/// A payload up to this size is in the page, ready to be copied; a larger one is fetched when it is copied.
 const COPIED: usize = 8_000;
 
 /// `GET /ui/jobs/{job_id}`
@@ -117,10 +118,10 @@ pub(crate) async fn show(FromState(app): FromState<App>, viewer: Viewer, Id(id):
     let mut frame = viewer.frame(&app, Section::Jobs).await?;
     let looking = app.queue().look(viewer.caller.reach()).await?;
     let job = looking.job(tenant, id).await?.ok_or_else(|| Problem::not_found("job"))?;
-    // The first one and the last ones: there may be thousands between.
+    // The first and the last ones: there may be thousands in between.
     let (mut attempts, _) = looking.attempts_after(tenant, id, 0, 1).await?;
-    let after = (job.attempt_count - MOST_ATTEMPTS).max(1);
-    attempts.extend(looking.attempts_after(tenant, id, after, 2 * MOST_ATTEMPTS as u16).await?.0);
+    let after = (job.attempt_count - MAX_ATTEMPTS).max(1);
+    attempts.extend(looking.attempts_after(tenant, id, after, 2 * MAX_ATTEMPTS as u16).await?.0);
     let why = if job.status.is_terminal() || job.status == State::Running {
         None
     } else {
@@ -182,7 +183,7 @@ pub(crate) async fn payload(FromState(app): FromState<App>, viewer: Viewer, Id(i
     whole(&app, &viewer, id, |job| Some(job.payload)).await
 }
 
-/// `GET /ui/jobs/{job_id}/result`: the same of its result.
+/// `GET /ui/jobs/{job_id}/result`: the whole result as text.
 pub(crate) async fn result(FromState(app): FromState<App>, viewer: Viewer, Id(id): Id) -> Page {
     whole(&app, &viewer, id, |job| job.result).await
 }
@@ -290,12 +291,12 @@ fn lasted(attempt: &Attempt, now: Timestamp) -> Option<f64> {
     Some(seconds_between(attempt.started_at?, attempt.finished_at.unwrap_or(now)).max(0.0))
 }
 
-/// `longest`: the seconds of the longest attempt; `most`: bytes of output to show.
+/// `longest`: the duration of the longest attempt, in seconds; `most`: the maximum number of bytes of output.
 fn view(attempt: &Attempt, log: &[LogChunk], (longest, most): (f64, usize), now: Timestamp) -> AttemptView {
     let is_running = attempt.finished_at.is_none();
     let seconds = lasted(attempt, now);
-    // A command's tail is kept with its attempt. What a handler logged is in the log, as long as that is kept; while it
-    // runs, the terminal follows the log by itself.
+    // The end of a command's output is stored with its attempt. The output of a handler is in the log, as long as that
+    // is kept; while the attempt runs, the terminal follows the log by itself.
     let stdout = match &attempt.stdout_tail {
         Some(text) => tail(Some(text), most),
         None if is_running => String::new(),

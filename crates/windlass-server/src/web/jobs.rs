@@ -23,7 +23,7 @@ use crate::http::App;
 
 const ROWS: u16 = 50;
 
-/// Runs in the charts.
+/// The number of runs in the charts.
 pub(crate) const RUNS: u16 = 200;
 const DOTS: usize = 120;
 
@@ -60,7 +60,7 @@ struct JobsPage {
     example_key: String,
 }
 
-/// The columns that a reader may hide.
+/// The columns that a viewer can hide.
 const COLUMNS: [(&str, &str); 7] = [
     ("source", "Source"),
     ("attempts", "Attempts"),
@@ -96,7 +96,7 @@ pub(crate) struct Row {
     started: Option<When>,
     finished: Option<When>,
     duration: Option<Duration>,
-    /// Its name, short and whole.
+    /// The short and the full name.
     worker: Option<(String, String)>,
     may_cancel: bool,
     may_retry: bool,
@@ -105,7 +105,7 @@ pub(crate) struct Row {
 
 struct Duration {
     words: String,
-    /// Of the longest on the page, in percent.
+    /// Relative to the longest duration on the page, in percent.
     share: u32,
 }
 
@@ -116,7 +116,7 @@ pub(crate) async fn list(
     Query(query): Query<JobsQuery>,
 ) -> Page {
     let query = query.cleaned();
-    // An id leads to its job: that is what was searched.
+    // A search for an id redirects to its job.
     if let Some(id) = query.q.as_deref().and_then(|q| Uuid::try_parse(q.trim()).ok()) {
         return Ok(Redirect::to(&format!("/ui/jobs/{id}")).into_response());
     }
@@ -138,7 +138,7 @@ pub(crate) async fn list(
     let none = windlass::job::Page::default;
     let (found, wrong) = match query.filter(tenant) {
         Ok(filter) if filter.is_search() => (searched.unwrap_or_default(), None),
-        // The counters know it, and looking for what is not there would read every job of the tenant.
+        // The counters show that no job matches; a query would read every job of the tenant.
         Ok(_) if query.is_counted() && matching(&query, counts, 0, false).0 == 0 => (none(), None),
         Ok(filter) => (looking.list(&filter.limit(ROWS)).await?, None),
         Err(wrong) => (none(), Some(wrong)),
@@ -188,7 +188,7 @@ pub(crate) async fn list(
     })
 }
 
-/// Bars of `each` seconds for the last `count` spans, the silent ones included.
+/// Bars of `each` seconds for the last `count` spans, including spans without activity.
 pub(crate) fn bars(activity: &[Activity], now: Timestamp, each: i64, count: i64) -> Vec<Bar> {
     let last = now.as_second() / each;
     let bar = |slot: i64| {
@@ -201,7 +201,7 @@ pub(crate) fn bars(activity: &[Activity], now: Timestamp, each: i64, count: i64)
     (last - count + 1..=last).map(bar).collect()
 }
 
-/// Of many runs every second or third: so the whole of their time is seen.
+/// If there are many runs, only every second or third is shown, so that the whole period is covered.
 pub(crate) fn dots(runs: &[Run]) -> Vec<Dot> {
     let every = runs.len().div_ceil(DOTS).max(1);
     let dot = |run: &Run| {
@@ -240,7 +240,7 @@ fn tabs(query: &JobsQuery, counts: &[Counts]) -> Vec<Tab> {
     std::iter::once(all).chain(ORDER.map(tab)).collect()
 }
 
-/// The tabs, from what waits to what is over.
+/// The order of the tabs, from waiting to finished jobs.
 const ORDER: [State; 8] = [
     State::Queued,
     State::Running,
@@ -257,7 +257,7 @@ fn fits(query: &JobsQuery, counts: &Counts) -> bool {
         && query.queue.as_ref().is_none_or(|queue| *queue == counts.queue)
 }
 
-/// How many jobs the filter matches, and whether there may be more than is known.
+/// Returns how many jobs match the filter, and whether there may be more than are known.
 fn matching(query: &JobsQuery, counts: &[Counts], shown: usize, has_next: bool) -> (u64, bool) {
     if !query.is_counted() {
         return (shown as u64 + u64::from(has_next), has_next);
@@ -268,7 +268,7 @@ fn matching(query: &JobsQuery, counts: &[Counts], shown: usize, has_next: bool) 
     (count.unsigned_abs(), false)
 }
 
-/// What a search found, and how far it looked.
+/// The number of jobs that a search found, and the number that it read.
 fn searched_words(query: &JobsQuery, shown: usize, searched: usize) -> String {
     let jobs = if shown == 1 { "1 job".to_owned() } else { format!("{shown} jobs") };
     let which = if query.cursor.is_some() { "next" } else { "newest" };
@@ -305,7 +305,7 @@ const fn none_in(state: State) -> &'static str {
     }
 }
 
-/// The last eight characters: the first ones are the time, and alike.
+/// The last eight characters, because the first ones are the time and are similar for all jobs.
 pub(crate) fn short(id: Uuid) -> String {
     let text = id.simple().to_string();
     text[text.len() - 8..].to_owned()

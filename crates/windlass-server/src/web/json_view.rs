@@ -1,26 +1,28 @@
-//! JSON as a tree that folds, in plain `<details>`: it works without script, and a large value stays small on the page.
+//! JSON as a tree of `<details>` elements that can be folded: it works without a script, and a large value takes little
+//! space on the page.
 
 use askama::Template;
 use serde_json::Value;
 
 use super::html::{Html, visible};
 
-/// Deeper and longer than this nobody reads; the whole value is one copy away.
-const DEEPEST: usize = 24;
-const MOST_ENTRIES: usize = 200;
-const LONGEST_TEXT: usize = 2000;
+/// The maximum depth and length that are shown; the whole value can be copied.
+const MAX_DEPTH: usize = 24;
+const MAX_ENTRIES: usize = 200;
+const MAX_TEXT_LENGTH: usize = 2000;
 
-/// Bytes of markup, about, after which no more entries are shown: a page stays small whatever it shows.
+/// The approximate number of bytes of markup after which no more entries are shown, so that a page stays small for any
+/// value.
 const LARGEST: usize = 24_000;
 
-/// What one entry adds to the page besides its text.
+/// The bytes that one entry adds to the page, in addition to its text.
 const ENTRY: usize = 60;
 const BRANCH: usize = 100;
 
-/// Levels that are open at first.
+/// The number of levels that are open at first.
 const OPEN: usize = 2;
 
-/// A value to be shown.
+/// A value to show.
 #[derive(Template)]
 #[template(path = "json_view.html")]
 pub(crate) struct JsonView {
@@ -72,7 +74,7 @@ impl Node {
         Html::rendered(self)
     }
 
-    /// `spent`: about how many bytes are on the page already.
+    /// `spent`: the approximate number of bytes on the page so far.
     fn new(key: Option<&str>, value: &Value, depth: usize, spent: &mut usize) -> Self {
         *spent += ENTRY + key.map_or(0, str::len);
         let shown = match value {
@@ -87,7 +89,7 @@ impl Node {
             Value::Object(_) => Shown::Nothing("{}"),
             Value::Array(_) => Shown::Nothing("[]"),
             Value::String(text) => {
-                let shown: String = text.chars().take(LONGEST_TEXT).collect();
+                let shown: String = text.chars().take(MAX_TEXT_LENGTH).collect();
                 *spent += shown.len();
                 Shown::Text { is_cut: shown.len() < text.len(), text: visible(&shown) }
             }
@@ -105,12 +107,12 @@ fn branch<'a>(
     depth: usize,
     spent: &mut usize,
 ) -> Shown {
-    if depth >= DEEPEST {
+    if depth >= MAX_DEPTH {
         return Shown::Leaf { class: "size", text: "…".to_owned() };
     }
     *spent += BRANCH;
     let mut shown = Vec::new();
-    for (key, value) in members.take(MOST_ENTRIES) {
+    for (key, value) in members.take(MAX_ENTRIES) {
         if *spent > LARGEST {
             break;
         }
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_values_are_text_only() {
+    fn keys_and_values_are_escaped() {
         let html = json_view(&json!({"<b>": ["<img src=x onerror=alert(1)>", null, 1]}));
         assert!(html.contains("&#60;b&#62;") && html.contains("&#60;img"), "{html}");
         assert!(!html.contains("<b>") && !html.contains("<img"), "{html}");

@@ -1,4 +1,4 @@
-//! What stands behind a link whose address holds a secret: taken from the request in one place, and refused there.
+//! Links whose URL contains a secret: extracted from the request and checked in one place.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -10,13 +10,13 @@ use super::viewer::theme;
 use crate::auth::{LinkSecret, accounts, session};
 use crate::http::{App, Problem, Segment, host};
 
-/// A link that is valid: its secret, and what it is for.
+/// A valid link: its secret, and its purpose.
 pub(crate) struct Link<T> {
     pub(crate) secret: LinkSecret,
     pub(crate) of: T,
 }
 
-/// What a link can be for.
+/// The purpose of a link.
 pub(crate) trait Linked: Sized {
     fn find(app: &App, secret: &str) -> impl Future<Output = Result<(LinkSecret, Self), Problem>> + Send;
 }
@@ -37,7 +37,7 @@ impl<T: Linked> FromRequestParts<App> for Link<T> {
     type Rejection = Response;
 
     async fn from_request_parts(request: &mut Parts, app: &App) -> Result<Self, Response> {
-        // Before anything is looked up: another site's page learns nothing of a link.
+        // Before any lookup: a page of another site must not learn anything about a link.
         if host::changes_something(&request.method) {
             host::check_same_origin(request, app).map_err(|problem| PageProblem(problem).into_response())?;
         }
@@ -51,7 +51,7 @@ impl<T: Linked> FromRequestParts<App> for Link<T> {
     }
 }
 
-/// Whoever makes up links is held to a rate.
+/// Lookups of invalid links have a rate limit.
 async fn found<T: Linked>(app: &App, given: &str, from: &session::From) -> Result<(LinkSecret, T), Problem> {
     let lookup = app.authenticator().lookups().begin(from.address.as_deref()).await?;
     let found = T::find(app, given).await?;

@@ -1,8 +1,8 @@
-//! Says when something changed. However many jobs move, a page hears of it at most once a second and then fetches itself:
-//! the stream carries no data, so nothing is rendered for nobody.
+//! Notifies pages of changes. For any number of changed jobs, a page is notified at most once a second and then fetches
+//! itself. The stream carries no data, so nothing is rendered unless a browser requests it.
 //!
-//! All streams of a tenant share one look at its counters, kept for a moment. How it stops: with the server, or with the
-//! browser.
+//! All streams of a tenant share one read of its counters, which is cached for a moment. How it stops: with the server,
+//! or when the browser disconnects.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -25,11 +25,11 @@ use super::page::PageProblem;
 use crate::auth::{Caller, Permission};
 use crate::http::{App, Problem, ProblemKind, Standing, revoked};
 
-/// How often one stream looks, and how long a look is shared.
+/// How often a stream reads the counters, and how long a read is shared.
 const PACE: Duration = Duration::from_millis(1000);
 const SHARED: Duration = Duration::from_millis(700);
 
-/// Even when nothing moves, ages and heartbeats do.
+/// Ages and heartbeats change even if no job does.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Deserialize)]
@@ -54,7 +54,7 @@ pub(crate) async fn stream(
         return Err(Problem::of(ProblemKind::Forbidden, "you need the permission to read jobs").into());
     }
     let first = app.pulses().pulse(app.queue(), reach).await?;
-    let watch = Watch { app: app.clone(), reach, standing, seen: first, told: Instant::now() };
+    let watch = Watch { app: app.clone(), reach, standing, seen: first, notified: Instant::now() };
     let events = stream::unfold(Some(watch), next).map(Ok::<_, Infallible>);
     Ok(Sse::new(events).keep_alive(KeepAlive::default()).into_response())
 }
@@ -64,7 +64,7 @@ struct Watch {
     reach: Reach,
     standing: Standing,
     seen: u64,
-    told: Instant,
+    notified: Instant,
 }
 
 async fn next(watch: Option<Watch>) -> Option<(Event, Option<Watch>)> {
@@ -81,15 +81,15 @@ async fn next(watch: Option<Watch>) -> Option<(Event, Option<Watch>)> {
         let Ok(now) = watch.app.pulses().pulse(watch.app.queue(), watch.reach).await else {
             return bye("the database is not responding");
         };
-        if now != watch.seen || watch.told.elapsed() > AT_LEAST_EVERY {
+        if now != watch.seen || watch.notified.elapsed() > AT_LEAST_EVERY {
             watch.seen = now;
-            watch.told = Instant::now();
+            watch.notified = Instant::now();
             return Some((Event::default().event("change").data("1"), Some(watch)));
         }
     }
 }
 
-/// The last look at each tenant's counters, shared by all streams of this server.
+/// The last read of the counters of each tenant, shared by all streams of this server.
 #[derive(Debug, Default)]
 pub(crate) struct Pulses(StdMutex<HashMap<Uuid, Arc<Mutex<Option<Look>>>>>);
 
@@ -100,7 +100,7 @@ struct Look {
 }
 
 impl Pulses {
-    /// A number that is another one whenever a job moved.
+    /// Returns a number that changes whenever a job of the tenant changes.
     async fn pulse(&self, queue: &Queue, reach: Reach) -> Result<u64, windlass::Error> {
         let key = match reach {
             Reach::Tenant(tenant) => tenant,
@@ -108,12 +108,12 @@ impl Pulses {
         };
         let place = {
             let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if places.len() > MOST_TENANTS {
+            if places.len() > MAX_TENANTS {
                 places.retain(|_, place| Arc::strong_count(place) > 1);
             }
             places.entry(key).or_default().clone()
         };
-        // Whoever comes while another looks waits for that look.
+        // Concurrent callers wait for the same read.
         let mut look = place.lock().await;
         if let Some(known) = look.filter(|look| look.at.elapsed() < SHARED) {
             return Ok(known.pulse);
@@ -133,4 +133,4 @@ impl Pulses {
     }
 }
 
-const MOST_TENANTS: usize = 10_000;
+const MAX_TENANTS: usize = 10_000;

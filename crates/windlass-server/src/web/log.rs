@@ -1,5 +1,5 @@
-//! What a running job prints, as a stream of events the page's terminal follows. Each event carries its position, so a
-//! browser that comes back goes on where it was.
+//! The log of a running job, as a stream of events that the terminal of the page follows. Each event has its position,
+//! so that a browser that reconnects continues there.
 
 use std::convert::Infallible;
 
@@ -33,13 +33,13 @@ pub(crate) async fn follow(
     let seen = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned).or(from.after);
     let after = seen.and_then(|text| text.parse::<LogPosition>().ok()).unwrap_or_default();
     let mut follower = Follower::new(app, caller, standing, id, after);
-    // The first look decides between a stream and a 404.
+    // The first read decides between a stream and a 404.
     let first = follower.read().await?;
     let rest = stream::unfold(Some(follower), |follower| async {
         let mut follower = follower?;
         match follower.next().await {
             More::Chunks(chunks) => Some((event(&chunks), Some(follower))),
-            // The page looks again, and says why.
+            // The page is then fetched again, and shows why.
             More::Over => Some((Event::default().event("end").data("over"), None)),
             More::Revoked(problem) => Some((revoked(&problem), None)),
         }

@@ -1,13 +1,13 @@
-//! How a status looks: a word, a shape of its own and a colour role, so that it reads in grey too.
+//! How a status is shown: a word, its own shape and a color, so that it can be recognized without color.
 
 use windlass::job::State;
 
-/// A state of a job, the outcome of an attempt, or the state of something else.
+/// The state of a job, the outcome of an attempt, or the state of another object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Mark {
-    /// The class that sets the colour role: `is-…`.
+    /// The class that sets the color: `is-…`.
     pub(crate) role: &'static str,
-    /// The symbol's name in the sprite: `s-…`.
+    /// The name of the symbol in the sprite: `s-…`.
     pub(crate) shape: &'static str,
     pub(crate) word: &'static str,
 }
@@ -17,7 +17,7 @@ impl Mark {
         Self { role, shape, word }
     }
 
-    /// `is_retry`: a scheduled job that waits for its next attempt, not for its first.
+    /// `is_retry`: the scheduled job waits for a retry, not for its first attempt.
     pub(crate) const fn of(state: State, is_retry: bool) -> Self {
         let (role, shape, word) = match state {
             State::Queued => ("queued", "ring", "Queued"),
@@ -33,7 +33,7 @@ impl Mark {
         Self { role, shape, word }
     }
 
-    /// The outcome of an attempt by its word; an unknown word looks like a wait.
+    /// The outcome of an attempt by its name; an unknown one is shown as waiting.
     pub(crate) fn of_attempt(outcome: &str) -> Self {
         let (role, shape, word) = match outcome {
             "running" => ("running", "turn", "Running"),

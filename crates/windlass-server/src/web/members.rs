@@ -1,4 +1,4 @@
-//! Members: the people of a tenant and what each may do there, and those who are invited. For those who manage them.
+//! Members: the users of a tenant with their roles, and open invitations. For callers that can manage members.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -17,7 +17,7 @@ use super::when::When;
 use crate::auth::{MemberRole, accounts};
 use crate::http::{App, Problem};
 
-/// What a person may be, and what that means.
+/// The roles of a member, with descriptions.
 const ROLES: [(&str, &str, &str); 3] = [
     ("viewer", "Viewer", "Viewer: read only"),
     ("operator", "Operator", "Operator: can also enqueue, cancel, and retry jobs"),
@@ -107,7 +107,7 @@ struct InvitePage {
     roles: Vec<(&'static str, &'static str)>,
 }
 
-/// How long an invitation may be open.
+/// How long an invitation is valid.
 const DAYS: [(&str, &str); 3] = [("1", "1 day"), ("7", "7 days"), ("30", "30 days")];
 
 /// `GET /ui/members/new`
@@ -172,15 +172,15 @@ struct LinkPage {
     link: String,
 }
 
-/// A link with a secret in it, on the page that answers its making and nowhere else.
+/// Shows a link that contains a secret. It is only in the response to the request that created it.
 async fn shown_once(app: &App, viewer: &Viewer, title: &'static str, words: String, link: String) -> Page {
     let mut frame = viewer.frame(app, Section::Members).await?;
-    // The page would be fetched again, and the link would be gone.
+    // A refresh would fetch the page without the link.
     frame.is_live = false;
     page(&LinkPage { frame, title, words, link })
 }
 
-/// `POST /ui/members`: changes a role, removes a member, revokes an invitation, or makes a link that resets a password.
+/// `POST /ui/members`: changes a role, removes a member, revokes an invitation, or creates a password reset link.
 pub(crate) async fn change(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let id = |name: &str| posted.get(name).and_then(|id| Uuid::try_parse(id).ok());
     let done = if let Some(user) = id("remove") {

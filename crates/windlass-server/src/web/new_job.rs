@@ -1,5 +1,5 @@
-//! A job from a form: pick a definition, fill in what its schema asks for, or write the payload as JSON. A job that is there
-//! already can be the beginning.
+//! Enqueues a job with a form: select a definition, then fill in the fields of its schema or write the payload as JSON.
+//! The form can start with the values of an existing job.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 use windlass::NewJob;
-use windlass::admin::Looking;
+use windlass::admin::Reading;
 
 use super::asked::Query;
 use super::frame::{Frame, Section};
@@ -32,15 +32,15 @@ struct NewJobPage {
     description: String,
     default_priority: i64,
     fields: Vec<FieldView>,
-    /// The payload as JSON, where it is edited like that.
+    /// The payload as JSON, if it is edited as JSON.
     json: Option<String>,
     options: Options,
     wrong: Option<String>,
-    /// Makes the same form, sent twice, one job.
+    /// If the same form is submitted twice, one job is created.
     request_key: String,
 }
 
-/// What a job may have besides its payload, as it was typed.
+/// The options of a job in addition to its payload, as submitted.
 #[derive(Debug, Default)]
 struct Options {
     at: String,
@@ -61,7 +61,7 @@ pub(crate) struct Wanted {
     from: Option<Uuid>,
 }
 
-/// What the form shows.
+/// The content of the form.
 #[derive(Default)]
 struct Draft {
     definition: String,
@@ -119,7 +119,7 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
         Ok(payload) => payload,
         Err((faults, wrong)) => {
             draft.json = is_json.then_some(json);
-            // Going over to JSON is allowed with half a form; going back needs JSON that can be read.
+            // Switching to JSON is possible with an incomplete form; switching back requires valid JSON.
             if wanted == "json" {
                 draft.json = Some(pretty(&read_what_fits(&known, &raw)));
                 return show(&app, &viewer, draft).await;
@@ -146,7 +146,7 @@ pub(crate) async fn enqueue(FromState(app): FromState<App>, viewer: Viewer, post
     show(&app, &viewer, draft).await
 }
 
-/// The fields that can be read, for a form that is only half filled in.
+/// The valid fields of an incomplete form.
 fn read_what_fits(fields: &[Field], raw: &Raw) -> Value {
     let fitting: Vec<Field> =
         fields.iter().filter(|field| read(std::slice::from_ref(*field), raw).is_ok()).cloned().collect();
@@ -187,7 +187,7 @@ async fn place(
     Ok((placed.enqueued.id, placed.enqueued.is_duplicate))
 }
 
-async fn find(looking: &Looking, key: &str) -> Result<Option<Value>, PageProblem> {
+async fn find(looking: &Reading, key: &str) -> Result<Option<Value>, PageProblem> {
     Ok(looking.definitions().await?.into_iter().find(|definition| definition["key"] == key))
 }
 
@@ -207,7 +207,7 @@ async fn show(app: &App, viewer: &Viewer, draft: Draft) -> Page {
     let schema = chosen.map(|definition| definition["arg_schema"].clone()).unwrap_or_default();
     let known = fields(&schema);
     let takes_anything = known.is_empty() && schema.get("additionalProperties") != Some(&Value::Bool(false));
-    // A payload that the form cannot hold is shown as JSON, whole; so is one of a schema that names no fields.
+    // A payload that the form cannot represent is shown as JSON; also one whose schema has no fields.
     let raw = draft.payload.as_ref().map(|payload| raw_of(&known, payload));
     let json = match (&draft.json, &raw, &draft.payload) {
         (Some(json), _, _) => Some(json.clone()),

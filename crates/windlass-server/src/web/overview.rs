@@ -1,4 +1,4 @@
-//! The super-admin's look across tenants: is anything wrong, and where.
+//! The overview of all tenants for super-admins: problems, and where they are.
 
 use std::collections::HashMap;
 
@@ -76,7 +76,7 @@ const SHOWN: usize = 25;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Part {
-    /// Of the tenants by their work, those from here on.
+    /// The number of tenants to skip; they are ordered by their number of jobs.
     from: usize,
 }
 
@@ -203,9 +203,10 @@ fn health(summary: &Summary) -> Health {
     Health { role, shape, words }
 }
 
-/// What the keeper skips, as `windlass doctor` lists it; many have one cause, so the first few are enough.
+/// The rows that the keeper skips, as listed by `windlass doctor`. Many have the same cause, so the first few are
+/// enough.
 fn set_aside(troubles: &[Trouble]) -> Vec<Note> {
-    const MOST: usize = 5;
+    const MAX: usize = 5;
     let note = |trouble: &Trouble| {
         let (href, link) = match trouble.duty.as_str() {
             "definition" => ("/ui/definitions", "Definitions"),
@@ -215,9 +216,9 @@ fn set_aside(troubles: &[Trouble]) -> Vec<Note> {
         let text = format!("Skipped: {} {}: {}", trouble.duty, trouble.subject, trouble.reason);
         Note { role: "warning", text, href, link }
     };
-    let mut notes: Vec<Note> = troubles.iter().take(MOST).map(note).collect();
-    if troubles.len() > MOST {
-        let text = format!("{} more rows are skipped; `windlass doctor` lists them.", troubles.len() - MOST);
+    let mut notes: Vec<Note> = troubles.iter().take(MAX).map(note).collect();
+    if troubles.len() > MAX {
+        let text = format!("{} more rows are skipped; `windlass doctor` lists them.", troubles.len() - MAX);
         notes.push(Note { role: "warning", text, href: "/ui/definitions", link: "Definitions" });
     }
     notes

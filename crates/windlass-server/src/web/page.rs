@@ -1,4 +1,4 @@
-//! From a template to an answer, and from a failure to a page that says what happened and what to do.
+//! Turns a template into a response, and a failure into a page that shows what happened and what to do.
 
 use askama::Template;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -9,18 +9,18 @@ use super::flash;
 use super::frame::Flash;
 use crate::http::{Problem, ProblemKind};
 
-/// Only our own stylesheet, script and images; nothing inline; nobody may frame us or take our forms elsewhere.
+/// Only our own stylesheet, script and images; nothing inline; no other site can embed our pages or receive our forms.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
-/// What a page's handler answers.
+/// The response of a page handler.
 pub(crate) type Page = Result<Response, PageProblem>;
 
-/// A page, whole.
+/// A complete page.
 pub(crate) fn page(template: &impl Template) -> Page {
     let html = template.render().map_err(|error| {
         tracing::error!(%error, "a page could not be rendered");
-        PageProblem(Problem::of(ProblemKind::Internal, "the failure was logged"))
+        PageProblem(Problem::of(ProblemKind::Internal, "the error was logged"))
     })?;
     Ok(dress(Html(html).into_response()))
 }
@@ -29,33 +29,32 @@ fn dress(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // What the last act said is shown once.
+    // The message about the last action is shown once.
     headers.append(header::SET_COOKIE, HeaderValue::from_static(flash::CLEAR));
     response
 }
 
-/// A form that is shown again with what was wrong. It asks for a credential itself, so that one is missing is not the browser's
-/// affair.
-pub(crate) fn refused_form(mut answer: Response, problem: &Problem) -> Response {
-    *answer.status_mut() = match problem.kind.status() {
+/// A form that is shown again with an error. Never 401: the form asks for the credential, not the browser.
+pub(crate) fn refused_form(mut response: Response, problem: &Problem) -> Response {
+    *response.status_mut() = match problem.kind.status() {
         StatusCode::UNAUTHORIZED => StatusCode::UNPROCESSABLE_ENTITY,
         status => status,
     };
     if let Some(seconds) = problem.retry_after {
-        answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    answer
+    response
 }
 
-/// For a page whose address is a secret: no request that it causes says more than this server's name. (`no-referrer` would
-/// make browsers send `Origin: null` with its forms.)
+/// For a page whose URL is secret: the requests that it causes reveal only the name of this server. (`no-referrer`
+/// would make browsers send `Origin: null` with its forms.)
 pub(crate) fn without_referrer(mut response: Response) -> Response {
     response.headers_mut().insert(header::REFERRER_POLICY, HeaderValue::from_static("strict-origin"));
     response
 }
 
-/// After an act: back to a page of ours, which says once what was done. An address from a form is followed only if it is
-/// one of our own pages.
+/// After an action: redirects to a page that shows the result once. A URL from a form is used only if it is one of our
+/// own pages.
 pub(crate) fn back(to: &str, role: &'static str, text: impl Into<String>) -> Response {
     let to = if is_own(to) { to } else { "/ui/jobs" };
     let cookie = flash::cookie(&Flash { role, text: text.into() });
@@ -66,14 +65,14 @@ pub(crate) fn back(to: &str, role: &'static str, text: impl Into<String>) -> Res
     response
 }
 
-/// `/ui/…` without anything a browser would read as another host.
+/// `/ui/…` without anything that a browser would interpret as another host.
 pub(crate) fn is_own(address: &str) -> bool {
     address.starts_with("/ui/")
         && !address.contains("//")
         && address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
 }
 
-/// A problem, for people.
+/// A problem, shown as a page.
 #[derive(Debug)]
 pub(crate) struct PageProblem(pub(crate) Problem);
 
@@ -93,7 +92,7 @@ struct ProblemPage {
     detail: String,
     advice: &'static str,
     may_retry: bool,
-    /// For the holder of a link, who may not be signed in and may know nothing of tenants.
+    /// For the holder of a link, who may not be signed in and may not know about tenants.
     is_link: bool,
 }
 
@@ -103,7 +102,7 @@ impl IntoResponse for PageProblem {
     }
 }
 
-/// A link that leads nowhere (any more), for whoever opened it.
+/// The page for an invalid or expired link.
 pub(crate) fn dead_link(problem: Problem, theme: Option<&'static str>) -> Response {
     let is_link = problem.kind == ProblemKind::NotFound;
     without_referrer(drawn(problem, theme, is_link))
@@ -131,7 +130,7 @@ fn drawn(problem: Problem, theme: Option<&'static str>, is_link: bool) -> Respon
     response
 }
 
-/// What happened, for people.
+/// The title of the error page.
 const fn title(kind: ProblemKind) -> &'static str {
     match kind {
         ProblemKind::Unauthorized => "Sign in required",
@@ -151,7 +150,7 @@ const fn title(kind: ProblemKind) -> &'static str {
     }
 }
 
-/// What to do about it, and whether trying again may help.
+/// What to do about the problem, and whether a retry may help.
 const fn advice(kind: ProblemKind) -> (&'static str, bool) {
     match kind {
         ProblemKind::NotFound => ("It may have been deleted, or it may belong to another tenant.", false),
@@ -165,7 +164,7 @@ const fn advice(kind: ProblemKind) -> (&'static str, bool) {
             ("Nothing was changed. Try again in a moment.", true)
         }
         ProblemKind::Internal => {
-            ("Nothing was changed. If it happens again, look for the request ID in the server log.", true)
+            ("Nothing was changed. If it happens again, search the server log for the request ID.", true)
         }
         _ => ("Go back and fix it.", false),
     }
@@ -177,7 +176,7 @@ pub(crate) fn sentence(message: &str) -> String {
     capital(message) + if is_whole { "" } else { "." }
 }
 
-/// With a capital letter, as a sentence begins.
+/// Changes the first letter to upper case.
 pub(crate) fn capital(words: &str) -> String {
     let mut letters = words.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
@@ -188,7 +187,7 @@ mod tests {
     use super::{is_own, sentence};
 
     #[test]
-    fn only_our_own_pages_are_gone_back_to() {
+    fn redirects_lead_only_to_our_own_pages() {
         assert!(is_own("/ui/jobs?status=failed&tag=a%20b"));
         let foreign = [
             "//evil.test/ui/",

@@ -1,5 +1,5 @@
-//! What a form sent. A form of another site's page is refused, and so is one that was drawn for another tenant, or that
-//! holds what no text in the database can hold.
+//! A submitted form. It is rejected if a page of another site sent it, if it was rendered for another tenant, or
+//! if it contains text that the database cannot store.
 
 use axum::extract::{FromRequest, Request};
 use std::collections::HashMap;
@@ -10,10 +10,10 @@ use super::stamp;
 use crate::auth::Caller;
 use crate::http::{App, Problem, host, read};
 
-/// Bytes of a form that somebody sends who has not signed in.
-const MOST_OF_A_STRANGER: usize = 16 * 1024;
+/// The maximum size of a form from a client that is not signed in, in bytes.
+const MAX_ANONYMOUS: usize = 16 * 1024;
 
-/// Fields in the order in which they came.
+/// The fields, in the order in which they were sent.
 #[derive(Debug, Default)]
 pub(crate) struct Posted(pub(crate) Vec<(String, String)>);
 
@@ -24,8 +24,8 @@ impl FromRequest<App> for Posted {
         let (head, body) = request.into_parts();
         host::check_same_origin(&head, app)?;
         let caller = head.extensions.get::<Caller>().cloned();
-        // Nobody who is not known needs more than an address and a password.
-        let most = if caller.is_some() { app.options().max_body_bytes } else { MOST_OF_A_STRANGER };
+        // An anonymous client needs no more than an email address and a password.
+        let most = if caller.is_some() { app.options().max_body_bytes } else { MAX_ANONYMOUS };
         let (bytes, _held) = read(Request::from_parts(head, body), app, most).await?;
         let posted = Self(pairs_of(&bytes));
         if let Some((name, _)) =
@@ -41,7 +41,7 @@ impl FromRequest<App> for Posted {
     }
 }
 
-/// Pairs of an `application/x-www-form-urlencoded` body; what is not UTF-8 is replaced.
+/// The pairs of an `application/x-www-form-urlencoded` body; invalid UTF-8 is replaced.
 fn pairs_of(bytes: &[u8]) -> Vec<(String, String)> {
     let parts = bytes.split(|byte| *byte == b'&').filter(|part| !part.is_empty());
     let pair = |part: &[u8]| {
@@ -79,7 +79,7 @@ impl Posted {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Filled in, that is.
+    /// The value of a field, if it is not empty.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name).map(str::trim).filter(|text| !text.is_empty())
     }

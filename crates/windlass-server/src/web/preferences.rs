@@ -1,4 +1,4 @@
-//! What a reader prefers, kept in their browser.
+//! The preferences of a viewer, stored in the browser.
 
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -6,12 +6,12 @@ use axum::response::{IntoResponse, Redirect, Response};
 use super::posted::Posted;
 use super::viewer::theme;
 
-/// `GET /` and `GET /ui`: where people begin.
+/// `GET /` and `GET /ui`: redirects to the start page.
 pub(crate) async fn home() -> Redirect {
     Redirect::to("/ui/jobs")
 }
 
-/// `POST /ui/theme`: light becomes dark and dark light, for those without script.
+/// `POST /ui/theme`: toggles between light and dark, for browsers without scripts.
 pub(crate) async fn turn_theme(headers: HeaderMap, _: Posted) -> Response {
     let next = if theme(&headers) == Some("dark") { "light" } else { "dark" };
     let from = headers

@@ -1,4 +1,4 @@
-//! Filters of the list of jobs as they stand in the address, and the way from there to the library's filter and back.
+//! The filters of the job list in the URL, and their conversion to the filter of the library and back.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use windlass::job::{Filter, Source, State};
 
 pub(crate) const SOURCES: [&str; 4] = ["manual", "event", "schedule", "system"];
 
-/// Every filter of the page. An empty field of a form is like one that is not there.
+/// Every filter of the page. An empty field of a form is treated like a missing one.
 #[derive(Debug, Clone, Default, Deserialize, PartialEq, Eq)]
 #[serde(default)]
 pub(crate) struct JobsQuery {
@@ -31,7 +31,7 @@ pub(crate) struct JobsQuery {
 }
 
 impl JobsQuery {
-    /// Without what was left empty.
+    /// Removes empty fields.
     pub(crate) fn cleaned(mut self) -> Self {
         for field in self.fields_mut() {
             if field.as_deref().is_some_and(|text| text.trim().is_empty()) {
@@ -66,7 +66,7 @@ impl JobsQuery {
         field.as_deref().unwrap_or_default()
     }
 
-    /// The fields besides the status, with their names in the address and in words.
+    /// The fields other than the status, with their names in the URL and on the page.
     fn named(&self) -> [(&'static str, &'static str, &Option<String>); 10] {
         [
             ("definition", "definition", &self.definition),
@@ -82,27 +82,27 @@ impl JobsQuery {
         ]
     }
 
-    /// What is filtered by, in words, each with the address of the page without it.
+    /// The active filters in words, each with the URL of the page without it.
     pub(crate) fn chips(&self) -> Vec<(String, String)> {
         let given =
             self.named().into_iter().filter_map(|(key, word, value)| Some((key, word, value.as_ref()?)));
         given.map(|(key, word, value)| (format!("{word}: {value}"), self.address(Some(key), None))).collect()
     }
 
-    /// The address of the same list with another status.
+    /// The URL of the same list with another status.
     pub(crate) fn with_status(&self, status: Option<State>) -> String {
         let other =
             Self { status: status.map(|state| state.as_str().to_owned()), cursor: None, ..self.clone() };
         other.address(None, None)
     }
 
-    /// The address of this list, without one of its filters, from a place on.
+    /// The URL of this list, without one of its filters, starting at a cursor.
     pub(crate) fn address(&self, without: Option<&str>, cursor: Option<Uuid>) -> String {
         let text = self.text(without, cursor);
         if text.is_empty() { "/ui/jobs".to_owned() } else { format!("/ui/jobs?{text}") }
     }
 
-    /// The filters as they stand in the address, without the place.
+    /// The filters as the query of the URL, with an optional cursor.
     pub(crate) fn text(&self, without: Option<&str>, cursor: Option<Uuid>) -> String {
         let mut out = String::new();
         let status = ("status", "status", &self.status);
@@ -123,13 +123,13 @@ impl JobsQuery {
         self.status.as_deref()?.parse().ok()
     }
 
-    /// Only by what the counters know: then the number of matching jobs is known exactly.
+    /// Whether only filters by counted properties are set: then the number of matching jobs is known exactly.
     pub(crate) fn is_counted(&self) -> bool {
         let counted = ["definition", "queue"];
         self.named().iter().all(|(key, _, value)| value.is_none() || counted.contains(key))
     }
 
-    /// The library's filter, or what is wrong with this one.
+    /// The filter of the library, or the error.
     pub(crate) fn filter(&self, tenant: Uuid) -> Result<Filter, String> {
         let mut filter = Filter::new(tenant);
         if let Some(status) = &self.status {
@@ -182,7 +182,7 @@ pub(crate) fn source_named(name: &str) -> Option<Source> {
         .find(|source| source.as_str() == name)
 }
 
-/// An instant of a `datetime-local` field, which has no zone: taken as UTC, as its label says.
+/// An instant of a `datetime-local` field, which has no zone: interpreted as UTC, as its label says.
 pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
     let wrong = || format!("Invalid time: {text}. Use the form 2026-02-16T10:30.");
     text.parse::<Timestamp>().or_else(|_| {
@@ -191,7 +191,7 @@ pub(crate) fn instant(text: &str) -> Result<Timestamp, String> {
     })
 }
 
-/// As `application/x-www-form-urlencoded`: letters, digits and three marks stay, everything else is escaped.
+/// As `application/x-www-form-urlencoded`: letters, digits, `-`, `_` and `.` are not escaped.
 pub(crate) fn encode_into(out: &mut String, text: &str) {
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.') {
@@ -210,7 +210,7 @@ mod tests {
     use super::JobsQuery;
 
     #[test]
-    fn a_filter_survives_its_address_and_cannot_break_out_of_it() {
+    fn a_filter_round_trips_through_its_url_safely() {
         let hostile = "a&status=x\"><script>/ü %";
         let query = JobsQuery {
             tag: Some(hostile.to_owned()),
@@ -228,14 +228,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_empty_filters_nothing() {
+    fn empty_fields_filter_nothing() {
         let query = JobsQuery { tag: Some("  ".to_owned()), ..JobsQuery::default() }.cleaned();
         assert_eq!(query, JobsQuery::default());
         assert_eq!(query.with_status(Some(State::DeadLetter)), "/ui/jobs?status=dead_letter");
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_in_words() {
+    fn an_invalid_value_is_explained() {
         let wrong = |query: JobsQuery| query.filter(Uuid::nil()).unwrap_err();
         assert!(wrong(JobsQuery { status: Some("odd".to_owned()), ..JobsQuery::default() }).contains("odd"));
         assert!(

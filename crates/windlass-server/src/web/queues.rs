@@ -1,4 +1,5 @@
-//! Queues: how deep, how old, how long a job waits. A tenant sees its own part; a super-admin the whole, and the switch.
+//! Queues: their depth, the age of the oldest job, and the wait time. A tenant sees its own jobs; a super-admin sees
+//! all jobs, and can pause queues.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,10 +49,10 @@ struct QueueRow {
 
 const RUNS: u16 = 500;
 
-/// Tenants whose runs are in the charts.
+/// The number of tenants whose runs are in the charts.
 pub(crate) const TENANTS: usize = 25;
 
-/// How many runs of each of some tenants make the charts.
+/// The number of runs of each tenant in the charts, for a given number of tenants.
 pub(crate) fn runs_of_each(tenants: usize) -> u16 {
     RUNS / u16::try_from(tenants).unwrap_or(u16::MAX).max(1)
 }

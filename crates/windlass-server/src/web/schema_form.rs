@@ -1,6 +1,6 @@
-//! A form made from a JSON Schema, and the way back from what was filled in to a payload. It knows the plain cases people
-//! write; whatever it does not know becomes a field for JSON, so that every schema has a form. Whether the payload fits is the
-//! library's word, not ours.
+//! A form generated from a JSON Schema, and the conversion of submitted fields to a payload. It supports the common
+//! cases; anything else becomes a field for JSON, so that every schema has a form. The library validates the payload,
+//! not this form.
 
 mod draw;
 
@@ -10,10 +10,10 @@ use serde_json::{Map, Number, Value};
 
 pub(crate) use draw::{FieldView, draw};
 
-/// Values of a form by the name of their field.
+/// The values of a form by field name.
 pub(crate) type Raw = HashMap<String, String>;
 
-/// One field. Its name is the JSON pointer of its place in the payload.
+/// One field. Its name is the JSON pointer of its location in the payload.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Field {
     pub(crate) name: String,
@@ -26,7 +26,7 @@ pub(crate) struct Field {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kind {
-    /// With the type of its input.
+    /// With the type of the input element.
     Text(&'static str),
     Long,
     Number {
@@ -42,8 +42,8 @@ pub(crate) enum Kind {
     Group(Vec<Field>),
 }
 
-/// Groups within groups that are drawn as fields; deeper ones are JSON.
-const DEEPEST: usize = 3;
+/// The maximum depth of nested groups; deeper ones are JSON fields.
+const MAX_DEPTH: usize = 3;
 
 /// The fields of an object's schema, required ones first, else in the schema's order.
 pub(crate) fn fields(schema: &Value) -> Vec<Field> {
@@ -99,14 +99,14 @@ fn kind(schema: &Value, name: &str, depth: usize) -> Kind {
         {
             Kind::Lines
         }
-        Some("object") if depth < DEEPEST && schema.get("properties").is_some_and(Value::is_object) => {
+        Some("object") if depth < MAX_DEPTH && schema.get("properties").is_some_and(Value::is_object) => {
             Kind::Group(fields_at(schema, name, depth + 1))
         }
         _ => Kind::Json,
     }
 }
 
-/// The payload that was filled in, or what is wrong with which field.
+/// The submitted payload, or the errors by field.
 pub(crate) fn read(fields: &[Field], raw: &Raw) -> Result<Value, HashMap<String, String>> {
     let mut wrong = HashMap::new();
     let object = read_object(fields, raw, &mut wrong);
@@ -117,7 +117,7 @@ fn read_object(fields: &[Field], raw: &Raw, wrong: &mut HashMap<String, String>)
     let mut object = Map::new();
     for field in fields {
         if let Kind::Group(inner) = &field.kind {
-            // An optional group in which nothing was filled in is left out, whatever it requires within.
+            // An optional group without any value is omitted, even if it has required fields.
             let prefix = format!("{}/", field.name);
             let is_touched =
                 raw.iter().any(|(name, text)| name.starts_with(&prefix) && !text.trim().is_empty());
@@ -144,7 +144,7 @@ fn read_object(fields: &[Field], raw: &Raw, wrong: &mut HashMap<String, String>)
     object
 }
 
-/// Nothing for a field that was left empty, unless it is required.
+/// Returns `None` for an empty field, unless it is required.
 fn read_field(field: &Field, text: &str) -> Result<Option<Value>, String> {
     let is_empty = text.trim().is_empty();
     if is_empty && !field.is_required && field.kind != Kind::Flag {
@@ -160,7 +160,7 @@ fn read_field(field: &Field, text: &str) -> Result<Option<Value>, String> {
             let number = text.trim().parse::<f64>().ok().and_then(Number::from_f64);
             Value::Number(number.ok_or("must be a number")?)
         }
-        // A box that is not ticked sends nothing; false is only said where something must be.
+        // An unchecked box sends nothing; it means false only if the field is required.
         Kind::Flag if text == "true" => Value::from(true),
         Kind::Flag if field.is_required => Value::from(false),
         Kind::Flag => return Ok(None),
@@ -176,7 +176,7 @@ fn read_field(field: &Field, text: &str) -> Result<Option<Value>, String> {
     Ok(Some(value))
 }
 
-/// What would have to be filled in for this payload. `None` where the form cannot hold all of it.
+/// The form values for this payload. `None` if the form cannot represent all of it.
 pub(crate) fn raw_of(fields: &[Field], payload: &Value) -> Option<Raw> {
     let mut raw = Raw::new();
     fill(fields, payload, &mut raw);

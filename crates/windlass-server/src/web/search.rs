@@ -1,29 +1,29 @@
-//! A list that is read as a whole and searched by a word: short enough for that, too long to read.
+//! A search in a list that is short enough to be read completely, but too long to show.
 
 use serde::Deserialize;
 
-/// The search in the address.
+/// The search in the URL.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct Search {
     #[serde(default)]
     q: String,
 }
 
-/// What the page shows of the search.
+/// The search as shown on the page.
 pub(crate) struct Searched {
     pub(crate) q: String,
     pub(crate) is_shown: bool,
     found: usize,
 }
 
-/// A list of at most this many needs no search.
+/// A list of at most this many rows has no search field.
 const WORTH_A_SEARCH: usize = 10;
 
 impl Search {
-    /// Rows on one page.
+    /// The maximum number of rows on one page.
     pub(crate) const SHOWN: usize = 200;
 
-    /// Those that match the search, which is given in lower case.
+    /// The rows that match the search, which is passed in lower case.
     pub(crate) fn among<'a, T>(&self, all: &'a [T], matches: impl Fn(&T, &str) -> bool) -> Vec<&'a T> {
         let wanted = self.q.trim().to_lowercase();
         all.iter().filter(|one| matches(one, &wanted)).collect()
@@ -35,7 +35,7 @@ impl Search {
 }
 
 impl Searched {
-    /// What stands beside the title: what the list is, or that it is cut.
+    /// The text next to the title: a description of the list, or that not all rows are shown.
     pub(crate) fn aside(&self, otherwise: &str) -> String {
         if self.found > Search::SHOWN {
             format!("Showing {} of {}; search to find others", Search::SHOWN, self.found)

@@ -79,7 +79,7 @@ fn because(job: &Job, last: Option<&Attempt>) -> String {
     }
 }
 
-/// Why an attempt or a job ended as it did, for people; a word that is not known stays as it is.
+/// Why an attempt or a job ended, in words; an unknown reason is returned unchanged.
 pub(crate) fn reason_words(reason: &str) -> &str {
     match reason {
         "budget_spent" => "out of attempts",
@@ -138,7 +138,7 @@ mod tests {
     use super::{nth, reason_words};
 
     #[test]
-    fn reasons_are_said_in_words_and_unknown_ones_as_they_are() {
+    fn reasons_are_spelled_out_and_unknown_ones_unchanged() {
         assert_eq!(["budget_spent", "odd"].map(reason_words), ["out of attempts", "odd"]);
     }
 

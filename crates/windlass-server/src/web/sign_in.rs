@@ -1,4 +1,4 @@
-//! Signing in and out. What a session is, and who may have one, is `auth::session`'s.
+//! Signing in and out. Sessions themselves are in `auth::session`.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -33,7 +33,7 @@ pub(crate) struct Wanted {
     next: String,
 }
 
-/// For whoever has not signed in: there, and afterwards back to what they wanted.
+/// Redirects a viewer who is not signed in to the sign-in page, and from there back to the requested page.
 pub(crate) fn to_sign_in(wanted: &Uri) -> Redirect {
     let wanted = wanted.path_and_query().map_or("", |wanted| wanted.as_str());
     let mut address = "/ui/sign-in".to_owned();
@@ -78,7 +78,7 @@ pub(crate) async fn enter(
             Ok(with_cookie(Redirect::to(next).into_response(), cookie))
         }
         Err(problem) if problem.kind.is_correctable() => {
-            let answer = page(&SignInPage {
+            let response = page(&SignInPage {
                 theme: theme(&headers),
                 css: assets::css_address(),
                 wrong: Some(if problem.kind == ProblemKind::Unauthorized {
@@ -90,7 +90,7 @@ pub(crate) async fn enter(
                 next: posted.get("next").unwrap_or_default().to_owned(),
                 is_token: token.is_some(),
             })?;
-            Ok(refused_form(answer, &problem))
+            Ok(refused_form(response, &problem))
         }
         Err(problem) => Err(problem.into()),
     }

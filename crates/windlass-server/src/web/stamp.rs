@@ -1,8 +1,8 @@
-//! Every form that changes something says for which tenant it was drawn. Somebody may look at another tenant in a second tab,
-//! or lose a membership, while a page stays open: such a page acts on nothing.
+//! Every form that changes something contains the tenant for which it was rendered. While a page is open, the user may
+//! switch to another tenant in a second tab, or lose the membership: the forms of such a page are rejected.
 //!
-//! The field is put into every form of every page here, on the way out, so that no page can forget it; and looked at in
-//! `Posted`, which every handler of a form takes.
+//! The field is added here, to every form of every page when the response is sent, so that no page can omit it.
+//! `Posted`, which every handler of a form uses, checks it.
 
 use askama::Template;
 use axum::body::{Body, to_bytes};
@@ -24,7 +24,7 @@ struct Stamp<'a> {
     tenant: &'a str,
 }
 
-/// Puts the caller's tenant into the forms of a page. What is no page goes out as it is.
+/// Adds the caller's tenant to the forms of a page. Other responses are returned unchanged.
 pub(crate) async fn stamp(response: Response, caller: &Caller) -> Response {
     let is_page = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/html");
     if !response.headers().get(header::CONTENT_TYPE).is_some_and(is_page) {
@@ -33,13 +33,13 @@ pub(crate) async fn stamp(response: Response, caller: &Caller) -> Response {
     let (mut parts, body) = response.into_parts();
     let html = to_bytes(body, usize::MAX).await.ok().and_then(|bytes| String::from_utf8(bytes.into()).ok());
     let Some(html) = html.and_then(|html| stamped(&html, &caller.tenant().to_string()).ok()) else {
-        return PageProblem(Problem::of(ProblemKind::Internal, "the failure was logged")).into_response();
+        return PageProblem(Problem::of(ProblemKind::Internal, "the error was logged")).into_response();
     };
     parts.headers.remove(header::CONTENT_LENGTH);
     Response::from_parts(parts, Body::from(html))
 }
 
-/// Text of others is escaped, so a form in a page is one of ours.
+/// Text from users is escaped, so every form in a page is one of ours.
 fn stamped(html: &str, tenant: &str) -> askama::Result<String> {
     let stamp = Stamp { field: FIELD, tenant }.render()?;
     let mut out = String::with_capacity(html.len() + 1024);
@@ -57,12 +57,13 @@ fn stamped(html: &str, tenant: &str) -> askama::Result<String> {
     Ok(out)
 }
 
-/// Refuses a form that was drawn for another tenant than the one that its sender acts for now.
+/// Rejects a form that was rendered for a tenant other than the current one of the caller.
 pub(super) fn check(posted: &Posted, caller: &Caller) -> Result<(), Problem> {
     if posted.get(FIELD) == Some(caller.tenant().to_string().as_str()) {
         return Ok(());
     }
-    let detail = "this page was opened for another tenant than the one that is selected now; nothing was changed; reload the page";
+    let detail =
+        "this page was opened for a tenant that is no longer selected; nothing was changed; reload the page";
     Err(Problem::of(ProblemKind::Conflict, detail))
 }
 

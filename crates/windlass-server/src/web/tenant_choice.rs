@@ -1,4 +1,4 @@
-//! Choosing the tenant to look at: from the bar of every page, and here for whoever's session looks at none of theirs.
+//! Switching tenants: from the top bar of every page, and on this page for a session without a valid tenant.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -23,7 +23,7 @@ struct ChoicePage {
     theme: Option<&'static str>,
     css: String,
     who: String,
-    /// They looked at a tenant that they are no member of any more.
+    /// The user is no longer a member of the previously selected tenant.
     was_lost: bool,
     tenants: Vec<TenantName>,
 }
@@ -33,7 +33,7 @@ pub(crate) async fn show(FromState(app): FromState<App>, headers: HeaderMap, fro
     let Some((session, _)) = session::signed_in(&app, &from).await? else {
         return Ok(Redirect::to("/ui/sign-in").into_response());
     };
-    // A token has its tenant, and a super-admin every one.
+    // A token belongs to a tenant, and a super-admin has access to all.
     let Some(who) = session.email.filter(|_| !session.is_super_admin) else {
         return Ok(Redirect::to("/ui/jobs").into_response());
     };
@@ -73,7 +73,7 @@ pub(crate) async fn choose(
     Ok(back("/ui/jobs", "succeeded", format!("Switched to {name}.")))
 }
 
-/// The tenant's name, for whoever may look at every tenant.
+/// The name of the tenant, if the caller is a super-admin.
 async fn of_a_super_admin(app: &App, request: &Parts, tenant: Uuid) -> Result<Option<String>, Problem> {
     match app.authenticator().authenticate(request).await {
         Ok(found) if found.caller.role == Role::SuperAdmin => {}

@@ -1,4 +1,4 @@
-//! Tenants: who they are, their share, their limits. For super-admins.
+//! Tenants: their names, weights and limits. For super-admins.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -22,11 +22,11 @@ use crate::http::{App, Problem};
 #[serde(default)]
 pub(crate) struct Search {
     q: String,
-    /// The last tenant of the page before.
+    /// The last tenant of the previous page.
     after: Option<Uuid>,
 }
 
-/// Tenants on one page.
+/// The number of tenants on one page.
 const SHOWN: u16 = 50;
 
 #[derive(Template)]
@@ -49,7 +49,7 @@ struct TenantRow {
     created: When,
 }
 
-/// The state of a tenant, as a status shows it.
+/// The state of a tenant, shown like a status.
 struct State {
     role: &'static str,
     shape: &'static str,
@@ -93,7 +93,7 @@ pub(crate) async fn list(
     })
 }
 
-/// `GET /ui/tenants/find`: the switcher's list for what is typed there.
+/// `GET /ui/tenants/find`: the search results of the tenant switcher.
 pub(crate) async fn find(
     FromState(app): FromState<App>,
     viewer: Viewer,
@@ -133,7 +133,7 @@ struct TenantPage {
     frame: Frame,
     form: Form,
     shown: Shown,
-    /// The tenant that is changed; none for a new one.
+    /// The edited tenant; none for a new one.
     tenant: Option<TenantHead>,
 }
 

@@ -1,4 +1,4 @@
-//! API tokens. A secret is shown once, on the page that answers its creation, and nowhere else.
+//! API tokens. A secret is shown only once, in the response to the request that created it.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -69,7 +69,7 @@ pub(crate) async fn list(
             permissions: token
                 .scopes
                 .as_ref()
-                .map_or_else(|| "All of its role".to_owned(), |scopes| scopes.join(", ")),
+                .map_or_else(|| "All scopes of its role".to_owned(), |scopes| scopes.join(", ")),
             used: token.last_used_at.map(|at| When::new(at, now)),
             expires: token.expires_at.map(|at| When::new(at, now)),
             may_revoke: !is_revoked && !is_over && viewer.caller.check_revoke(token).is_ok(),
@@ -91,7 +91,7 @@ struct NewTokenPage {
     roles: Vec<(&'static str, &'static str)>,
 }
 
-/// What a token may be, and what that means.
+/// The roles of a token, with descriptions.
 const ROLES: [(&str, &str); 5] = [
     ("viewer", "Viewer: read only"),
     ("operator", "Operator: can also enqueue, cancel, and retry jobs"),
@@ -181,13 +181,13 @@ struct SecretPage {
 
 async fn made(app: &App, viewer: &Viewer, token: &Token, secret: &TokenSecret) -> Page {
     let mut frame = viewer.frame(app, Section::Tokens).await?;
-    // The page would be fetched again, without the secret.
+    // A refresh would fetch the page without the secret.
     frame.is_live = false;
     let about = format!("{}, {}", token.name, token.role.replace('_', " "));
     page(&SecretPage { frame, about, secret: secret.expose() })
 }
 
-/// `POST /ui/tokens`: revokes one.
+/// `POST /ui/tokens`: revokes a token.
 pub(crate) async fn revoke(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let id = posted.get("revoke").unwrap_or_default();
     let is_super = viewer.caller.role == Role::SuperAdmin;

@@ -1,4 +1,4 @@
-//! Triggers: what creates jobs by itself, on a schedule or on an event.
+//! Triggers: they create jobs automatically, on a schedule or on an event.
 
 mod edit;
 mod next_runs;
@@ -49,13 +49,13 @@ enum Fires {
     OnSchedule { words: String, cron: String, zone: String },
 }
 
-/// The form that tests an event, and its answer.
+/// The form that tests an event, and its result.
 struct DryRun {
     is_open: bool,
     name: String,
     payload: String,
     wrong: Option<String>,
-    /// The triggers that would fire, once an event was tested.
+    /// The triggers that would fire; none if no event was tested.
     fires: Option<Vec<DryFire>>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(p
     show(&app, &viewer, part.from, DryRun::of(&Posted::default())).await
 }
 
-/// Triggers on one page.
+/// The number of triggers on one page.
 const SHOWN: u16 = 50;
 
 #[derive(Debug, Default, Deserialize)]
@@ -136,14 +136,14 @@ fn row(trigger: Trigger, now: Timestamp) -> TriggerRow {
     }
 }
 
-/// A schedule as a sentence's beginning: "Every day at 02:30".
+/// A schedule in words, starting with a capital letter: "Every day at 02:30".
 fn schedule_words(cron: &str, zone: &str) -> String {
     let words = Schedule::new(cron, zone).map(|schedule| schedule.cron().in_words()).unwrap_or_default();
     let is_daily = words.starts_with("at ") && !words.contains(" on ") && !words.contains(" in ");
     capital(&if is_daily { format!("every day {words}") } else { words })
 }
 
-/// `POST /ui/triggers/dry-run`: which triggers would fire, and with what.
+/// `POST /ui/triggers/dry-run`: shows which triggers would fire, and with which payload.
 pub(crate) async fn dry_run(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let tried = async {
         let payload: Value = serde_json::from_str(posted.text("payload").unwrap_or("{}"))
@@ -184,7 +184,7 @@ pub(crate) async fn act(FromState(app): FromState<App>, viewer: Viewer, posted: 
         "run" => {
             let fired = match acting.run_trigger(id, None).await {
                 Ok(fired) => fired,
-                // An event trigger's template may need an event; the reader is told which field is missing.
+                // The template of an event trigger may need an event; the message names the missing field.
                 Err(error @ windlass::Error::Refused { .. }) => {
                     return Ok(back("/ui/triggers", "failed", sentence(&error.to_string())));
                 }
@@ -221,7 +221,7 @@ mod tests {
     use super::schedule_words;
 
     #[test]
-    fn a_schedule_reads_as_a_sentence_begins() {
+    fn a_schedule_starts_a_sentence() {
         assert_eq!(schedule_words("30 2 * * *", "Europe/Berlin"), "Every day at 02:30");
         assert_eq!(schedule_words("30 2 * * 1", "UTC"), "At 02:30 on Monday");
         assert_eq!(schedule_words("nonsense", "UTC"), "");

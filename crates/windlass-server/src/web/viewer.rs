@@ -1,4 +1,4 @@
-//! Who looks at a page, and what their browser brought along.
+//! The viewer of a page, and the data that their browser sent.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -14,19 +14,19 @@ use crate::auth::session::{Secure, session_hash};
 use crate::auth::{Caller, Permission, Role, Who};
 use crate::http::{App, BaseUrl, LinkUrl, Problem};
 
-/// A signed-in reader of pages.
+/// A signed-in viewer.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     pub(crate) caller: Caller,
-    /// The address of this page, as it came.
+    /// The URL of this page, as requested.
     pub(crate) address: String,
-    /// Where the server is, as the browser sees it: for examples to copy.
+    /// The URL of the server as seen by the browser: for examples to copy.
     pub(crate) base_url: String,
-    /// The same for links that are given to others, where that is known.
+    /// The same for links that are sent to other people, if it is known.
     link_url: Result<LinkUrl, Problem>,
     theme: Option<&'static str>,
     flash: Option<Flash>,
-    /// Of the session by which they came, if it is a person's.
+    /// The hash of the session, for members other than super-admins.
     session: Option<[u8; 32]>,
 }
 
@@ -57,12 +57,14 @@ impl Viewer {
         self.caller.may(permission)
     }
 
-    /// Where the links are that they give to others; refused before anything is made if nobody knows.
+    /// The base URL of links that are sent to other people. Fails if it is not known; so call it before anything is
+    /// created.
     pub(crate) fn link_url(&self) -> Result<&str, Problem> {
         self.link_url.as_ref().map(|url| url.0.as_str()).map_err(Clone::clone)
     }
 
-    /// What stands around the page. It looks for itself and is done before the page looks: nobody holds two connections.
+    /// The frame of the page. It ends its own read before the page starts one, so that a request never holds two
+    /// connections.
     pub(crate) async fn frame(&self, app: &App, section: Section) -> Result<Frame, PageProblem> {
         let may_find = self.caller.role == Role::SuperAdmin;
         let reach = if may_find { Reach::Everything } else { self.caller.reach() };
@@ -84,7 +86,7 @@ impl Viewer {
         })
     }
 
-    /// The tenants that a person is a member of.
+    /// The tenants of which the user is a member.
     async fn memberships(&self, app: &App) -> Result<Vec<(Uuid, String)>, PageProblem> {
         let Some(hash) = &self.session else { return Ok(Vec::new()) };
         let session = app.queue().session_of(hash).await?;
@@ -92,7 +94,7 @@ impl Viewer {
         Ok(members.into_iter().map(|member| (member.tenant_id, member.name)).collect())
     }
 
-    /// The frame of a page that reads nothing.
+    /// The frame of a page that reads nothing from the database.
     pub(crate) fn bare_frame(&self, section: Section) -> Frame {
         Frame {
             section,
@@ -122,7 +124,7 @@ impl Viewer {
         }
     }
 
-    /// What may be opened stands in the rail; the rest would only be refused.
+    /// The navigation contains only the sections that the viewer can open.
     fn sections(&self) -> Vec<Section> {
         let needs = [
             (Section::Jobs, Permission::ReadJobs),
@@ -145,7 +147,7 @@ impl Viewer {
     }
 }
 
-/// Tenants in the switcher before anything is looked for.
+/// The number of tenants in the switcher before a search.
 pub(crate) const SWITCHER: u16 = 20;
 
 const fn role_words(role: Role) -> &'static str {
@@ -158,7 +160,7 @@ const fn role_words(role: Role) -> &'static str {
     }
 }
 
-/// The theme a reader chose; the system's without one.
+/// The chosen theme; none means that of the system.
 pub(crate) fn theme(headers: &HeaderMap) -> Option<&'static str> {
     match cookie(headers, "windlass_theme")? {
         "dark" => Some("dark"),

@@ -1,10 +1,10 @@
-//! Times as people say them: how long, how long ago, in how long. The exact instant is kept beside for the reader who
-//! points at it; the page's script tells it in the reader's zone and keeps it fresh.
+//! Times as relative text: how long, how long ago, in how long. The exact instant is shown on hover; the script of the
+//! page converts it to the viewer's time zone and keeps the text up to date.
 
 use jiff::Timestamp;
 
-/// A length of time in at most two units: `850 ms`, `4.2 s`, `37 s`, `4 min 12 s`, `3 h 5 min`, `12 d`. The script's
-/// `span` says the same.
+/// A duration in at most two units: `850 ms`, `4.2 s`, `37 s`, `4 min 12 s`, `3 h 5 min`, `12 d`. The function `span`
+/// of the script returns the same.
 pub(crate) fn span(seconds: f64) -> String {
     if seconds < 1.0 {
         return format!("{} ms", (seconds.max(0.0) * 1000.0).round());
@@ -28,7 +28,7 @@ pub(crate) fn span(seconds: f64) -> String {
     }
 }
 
-/// An instant beside now; the macro `time` of the templates shows it.
+/// An instant and the current time; rendered by the macro `time` of the templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct When {
     at: Timestamp,
@@ -42,12 +42,12 @@ impl When {
         Self { at, now, is_age: false }
     }
 
-    /// Only the length since then: `4 min`.
+    /// Only the time since then: `4 min`.
     pub(crate) fn age(at: Timestamp, now: Timestamp) -> Self {
         Self { at, now, is_age: true }
     }
 
-    /// The words alone, for a sentence or a title.
+    /// The text alone, for a sentence or a title.
     pub(crate) fn words(&self) -> String {
         let seconds = seconds_between(self.at, self.now);
         if self.is_age {
@@ -61,13 +61,13 @@ impl When {
     }
 }
 
-/// What a `time` element says of itself.
+/// The attributes of the `time` element.
 impl When {
     pub(crate) fn datetime(&self) -> String {
         self.at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
     }
 
-    /// How the script keeps the words fresh.
+    /// How the script keeps the text up to date.
     pub(crate) const fn form(&self) -> &'static str {
         if self.is_age { "age" } else { "ago" }
     }
@@ -81,13 +81,13 @@ impl When {
     }
 }
 
-/// What is past is told in one unit: a column of times reads at a glance, and the exact one is a hover away.
+/// A past time is shown in one unit, so that a column of times is easy to read; the exact one is shown on hover.
 fn coarse(seconds: f64) -> String {
     let whole = [86400.0, 3600.0, 60.0, 1.0].into_iter().find(|size| seconds >= *size).unwrap_or(1.0);
     span((seconds / whole).floor() * whole).replace(".0 s", " s")
 }
 
-/// Tenths of a second would only flicker.
+/// Tenths of a second would change too fast to read.
 fn whole_if_short(whole: f64, exact: f64) -> f64 {
     if exact < 10.0 { whole } else { exact }
 }
@@ -96,7 +96,7 @@ pub(crate) fn seconds_between(earlier: Timestamp, later: Timestamp) -> f64 {
     later.duration_since(earlier).as_secs_f64()
 }
 
-/// `2026-11-15 23:04:05 UTC`: what stands where there is no script.
+/// `2026-11-15 23:04:05 UTC`: shown without a script.
 pub(crate) fn exact(at: Timestamp) -> String {
     at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
@@ -108,7 +108,7 @@ mod tests {
     use super::{When, span};
 
     #[test]
-    fn lengths_are_said_in_at_most_two_units() {
+    fn durations_are_shown_in_at_most_two_units() {
         let cases = [
             (0.0, "0 ms"),
             (0.85, "850 ms"),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_is_told_from_now() {
+    fn an_instant_is_shown_relative_to_now() {
         let now: Timestamp = "2026-11-15T12:00:00Z".parse().unwrap();
         let at = |seconds: i64| When::new(now + SignedDuration::from_secs(seconds), now).words();
         assert_eq!([-252, -7, -11_100, -100_000].map(at), ["4 min ago", "7 s ago", "3 h ago", "1 d ago"]);

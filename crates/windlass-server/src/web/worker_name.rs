@@ -1,8 +1,8 @@
-//! The name of a worker, short enough to read: its host, its process and the end of what tells two in one process apart.
+//! The short name of a worker: its host, its process id and the end of its unique part.
 
 use uuid::Uuid;
 
-/// `vm:27556:ba40` of `vm:27556:d47ffb04-…-92ce1b50ba40`; a name of another form stays as it is.
+/// `vm:27556:ba40` for `vm:27556:d47ffb04-…-92ce1b50ba40`; a name of another form is returned unchanged.
 pub(crate) fn brief(name: &str) -> String {
     match name.rsplit_once(':') {
         Some((before, id)) if Uuid::try_parse(id).is_ok() => format!("{before}:{}", &id[id.len() - 4..]),
@@ -15,7 +15,7 @@ mod tests {
     use super::brief;
 
     #[test]
-    fn only_what_tells_processes_apart_is_cut() {
+    fn only_a_uuid_suffix_is_shortened() {
         assert_eq!(brief("vm:27556:d47ffb04-09aa-4ac4-882c-92ce1b50ba40"), "vm:27556:ba40");
         assert_eq!(brief("host-7:4211:worker"), "host-7:4211:worker");
         assert_eq!(brief("ü"), "ü");

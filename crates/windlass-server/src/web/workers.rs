@@ -1,4 +1,4 @@
-//! Workers and their heartbeats. One without a heartbeat is the first thing on the page, with what happens to its jobs.
+//! Workers and their heartbeats. Those without recent heartbeats come first, with what happens to their jobs.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -30,7 +30,7 @@ struct WorkersPage {
 struct WorkerRow {
     number: usize,
     name: String,
-    /// As it is read.
+    /// The short name.
     brief: String,
     hostname: String,
     state: Mark,
@@ -47,13 +47,13 @@ struct WorkerRow {
     needs_a_look: bool,
 }
 
-/// Workers that stopped are shown for an hour: long enough to see a deployment.
+/// Stopped workers are shown for an hour: long enough to see a deployment.
 const STOPPED_SHOWN: SignedDuration = SignedDuration::from_hours(1);
 
-/// One that was lost is warned of for a day, and stays in the list for as long as it is remembered.
+/// A warning about a lost worker is shown for a day; it stays in the list as long as it is stored.
 const LOST_WARNED: SignedDuration = SignedDuration::from_hours(24);
 
-/// Workers on one page.
+/// The number of workers on one page.
 const SHOWN: usize = 100;
 
 #[derive(Debug, Default, Deserialize)]
@@ -93,18 +93,18 @@ pub(crate) async fn list(FromState(app): FromState<App>, viewer: Viewer, Query(p
     })
 }
 
-/// Its lease has run out, or it is about to: a worker renews it long before half of it is over.
+/// Whether its lease has expired or is about to: a worker renews it long before half of it has passed.
 pub(crate) fn is_silent(worker: &WorkerRecord) -> bool {
     let is_late = worker.seen_seconds_ago > f64::from(worker.lease_seconds) * 0.6;
     worker.stopped_at.is_none() && (worker.is_stale || is_late)
 }
 
-/// It fell silent, did not come back, and its jobs were given to others.
+/// Whether it missed its heartbeats and did not return, so that its jobs were given to other workers.
 fn is_lost(worker: &WorkerRecord) -> bool {
     worker.is_stale && worker.stopped_at.is_some()
 }
 
-/// A worker that somebody should look at: it is silent, or was lost lately.
+/// Whether a worker needs attention: it has missed heartbeats, or was lost recently.
 pub(crate) fn needs_a_look(worker: &WorkerRecord, now: Timestamp) -> bool {
     let is_fresh = worker.stopped_at.is_some_and(|at| now.duration_since(at) < LOST_WARNED);
     is_silent(worker) || (is_lost(worker) && is_fresh)
@@ -126,7 +126,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         Mark::new("failed", "cross", "Lost")
     } else if worker.stopped_at.is_some() {
         Mark::new("canceled", "dash", "Stopped")
-    } else if worker.is_quiet {
+    } else if worker.is_draining {
         Mark::new("retrying", "clock", "Draining")
     } else {
         Mark::new("succeeded", "tick", "Active")
@@ -142,7 +142,7 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
             )
         }
         (0, _) => {
-            "It had no running jobs. If its host is gone, no action is needed; it disappears from this page."
+            "It had no running jobs. If its host was removed, no action is needed; it disappears from this page."
                 .to_owned()
         }
         (_, true) => {
@@ -170,19 +170,19 @@ fn row(number: usize, worker: &WorkerRecord, now: Timestamp) -> WorkerRow {
         keys: all(&worker.definition_keys, "none"),
         version: worker.version.clone(),
         up: When::age(worker.started_at, worker.stopped_at.unwrap_or(now)),
-        is_draining: worker.is_quiet,
+        is_draining: worker.is_draining,
         is_stopped: worker.stopped_at.is_some(),
     }
 }
 
 /// `POST /ui/workers`: drains or resumes a worker.
-pub(crate) async fn quiet(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
+pub(crate) async fn set_draining(FromState(app): FromState<App>, viewer: Viewer, posted: Posted) -> Page {
     let worker = posted.get("worker").ok_or_else(|| Problem::invalid("/worker", "must name a worker"))?;
-    let is_quiet = posted.get("quiet") == Some("yes");
+    let is_draining = posted.get("draining") == Some("yes");
     let acting = app.queue().act(Reach::Everything, &viewer.caller.actor()).await?;
-    acting.set_quiet(worker, is_quiet).await?;
+    acting.set_draining(worker, is_draining).await?;
     acting.commit().await?;
-    let words = if is_quiet {
+    let words = if is_draining {
         format!("Draining {worker}. It finishes its running jobs.")
     } else {
         format!("Resumed {worker}.")

@@ -12,7 +12,7 @@ fn with_token(server: &TestServer, created: &Value) -> Client {
 }
 
 #[tokio::test]
-async fn a_definition_is_created_once_and_changed_by_whoever_saw_its_last_version() {
+async fn a_definition_is_created_once_and_changed_only_with_its_last_version() {
     let server = TestServer::start().await;
     let body = json!({
         "key": "sync-dropbox", "description": "Sync provider updates for tenant",
@@ -21,9 +21,9 @@ async fn a_definition_is_created_once_and_changed_by_whoever_saw_its_last_versio
         "timeout_seconds": 3600, "max_attempts": 3
     });
     let path = "/api/v1/admin/jobs/definitions";
-    let answer = server.admin.post(path, &body).await;
-    let made = answer.expect(201);
-    let first = answer.header("etag").unwrap().to_owned();
+    let response = server.admin.post(path, &body).await;
+    let made = response.expect(201);
+    let first = response.header("etag").unwrap().to_owned();
     assert_eq!((&made["arg_schema"], &made["is_active"]), (&body["arg_schema"], &json!(true)));
     server.admin.post(path, &body).await.problem(409, "conflict");
 
@@ -57,8 +57,24 @@ async fn a_definition_is_created_once_and_changed_by_whoever_saw_its_last_versio
     assert_eq!(keyed.post(path, &json!({"key": "c"})).await.expect(201), made);
 }
 
+/// An application can keep a transaction open that holds its tenant; see `change_tenant`.
 #[tokio::test]
-async fn a_tenant_is_made_renamed_suspended_and_deleted_with_all_that_is_its_own() {
+async fn a_tenant_that_an_open_transaction_holds_is_a_conflict_to_be_tried_again() {
+    let server = TestServer::start().await;
+    let tenant = server.queue.tenant("held").await;
+    let open = server.queue.client().await;
+    open.batch_execute("begin; select from windlass.tenants for share").await.unwrap();
+    let path = format!("/api/v1/admin/tenants/{tenant}");
+    let answer = server.admin.patch(&path, &json!({"status": "suspended"})).await;
+    let problem = answer.problem(409, "conflict");
+    assert!(problem["detail"].as_str().unwrap().contains("open transaction"), "{problem}");
+    assert_eq!(answer.header("retry-after"), Some("5"));
+    open.batch_execute("rollback").await.unwrap();
+    server.admin.patch(&path, &json!({"status": "suspended"})).await.expect(200);
+}
+
+#[tokio::test]
+async fn a_tenant_is_created_renamed_suspended_and_deleted_with_its_data() {
     let server = TestServer::start().await;
     server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
     let made = server
@@ -106,17 +122,18 @@ async fn a_tenant_is_made_renamed_suspended_and_deleted_with_all_that_is_its_own
     operator.get("/api/v1/jobs").await.expect(200);
 
     assert_eq!(server.admin.delete(&path).await.expect(202)["status"], "deleting");
-    eventually("its credentials end", async || operator.get("/api/v1/jobs").await.status == 401).await;
-    let mut gone = 0;
+    eventually("its credentials are invalid", async || operator.get("/api/v1/jobs").await.status == 401)
+        .await;
+    let mut deleted = 0;
     while let Some(purged) = server.queue.purge_deleted_tenants().await.unwrap() {
-        gone += purged;
+        deleted += purged;
         if let Ok(tenant) = serde_json::from_str::<Value>(&server.admin.get(&path).await.text)
             && tenant["status"] == "deleting"
         {
-            assert_eq!(tenant["purged_jobs"], gone, "progress is shown");
+            assert_eq!(tenant["purged_jobs"], deleted, "progress is shown");
         }
     }
-    assert!(gone >= 3);
+    assert!(deleted >= 3);
     server.admin.get(&path).await.problem(404, "not-found");
     let default = format!("/api/v1/admin/tenants/{}", windlass::DEFAULT_TENANT);
     server.admin.delete(&default).await.problem(403, "forbidden");
@@ -170,14 +187,14 @@ async fn a_token_is_shown_once_scoped_rotated_with_overlap_and_revoked() {
         .get("/api/v1/jobs")
         .await
         .problem(401, "unauthorized");
-    // Another tenant's token is like none.
+    // Another tenant's token is not found.
     let other = server.client(server.queue.tenant("b").await, Role::TenantAdmin).await;
     other.delete(&format!("{path}/{id}")).await.problem(404, "not-found");
 }
 
-/// Finding 8: rotating a token is making one, and it ends when the old one would have.
+/// Finding 8: rotating a token creates one, and it expires when the old one would have.
 #[tokio::test]
-async fn a_rotated_token_is_no_more_than_its_maker_and_lives_no_longer() {
+async fn a_rotated_token_does_not_exceed_or_outlive_its_creator() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let admin = server.client(tenant, Role::TenantAdmin).await;
@@ -195,7 +212,7 @@ async fn a_rotated_token_is_no_more_than_its_maker_and_lives_no_longer() {
     let weak = json!({"name": "weak", "role": "tenant_admin", "scopes": ["jobs:read"]});
     let weak = limited.post(path, &weak).await.expect(201);
     limited.post(&rotate(&weak), &json!({})).await.expect(201);
-    // A worker's token is a tenant administrator's to make, and not that of somebody with a few scopes.
+    // A tenant administrator may create a worker token; a caller with a few scopes may not.
     let worker = admin.post(path, &json!({"name": "w", "role": "worker"})).await.expect(201);
     assert!(limited.post(&rotate(&worker), &json!({})).await.status.is_client_error());
     admin.post(&rotate(&worker), &json!({})).await.expect(201);
@@ -204,7 +221,7 @@ async fn a_rotated_token_is_no_more_than_its_maker_and_lives_no_longer() {
     let at = |token: &Value| token["expires_at"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert_eq!(at(&rotated), at(&strong), "it keeps its expiry");
     assert_eq!(rotated["scopes"], strong["scopes"]);
-    // What ends makes nothing that goes on.
+    // A credential that expires creates none that does not.
     let mortal = with_token(&server, &rotated);
     let body = json!({"name": "x", "role": "tenant_admin", "scopes": ["jobs:read"]});
     let problem = mortal.post(path, &body).await.problem(422, "invalid");
@@ -215,7 +232,7 @@ async fn a_rotated_token_is_no_more_than_its_maker_and_lives_no_longer() {
 }
 
 #[tokio::test]
-async fn a_super_admins_idempotency_key_is_that_of_the_tenant_named() {
+async fn a_super_admins_idempotency_key_belongs_to_the_tenant() {
     let server = TestServer::start().await;
     let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
     let path = "/api/v1/admin/tokens";
@@ -226,10 +243,10 @@ async fn a_super_admins_idempotency_key_is_that_of_the_tenant_named() {
         (of_a.post(path, &body).await.expect(201), of_b.post(path, &body).await.expect(201));
     assert_eq!((&first["tenant_id"], &second["tenant_id"]), (&json!(a), &json!(b)));
     assert_eq!(of_a.post(path, &body).await.expect(201)["id"], first["id"], "the same request again");
-    // A key of the tenant's own is the same key.
+    // The tenant's own key is the same key.
     let own = server.client(a, Role::TenantAdmin).await.with("idempotency-key", "k");
     assert_eq!(own.post(path, &body).await.expect(201)["id"], first["id"]);
-    // Without a tenant, rotating a token is the business of the token's tenant.
+    // Without a tenant, rotating a token acts in the tenant of the token.
     let rotate = format!("{path}/{}/rotate", second["id"].as_str().unwrap());
     keyed.post(&rotate, &json!({})).await.problem(409, "conflict");
     let database = server.queue.client().await;
@@ -238,9 +255,9 @@ async fn a_super_admins_idempotency_key_is_that_of_the_tenant_named() {
     assert_eq!(rows, 2);
 }
 
-/// Revoked on another server of the same installation, which shares nothing with this one but the database.
+/// Revoked on another server of the same installation, which shares only the database with this one.
 #[tokio::test]
-async fn a_revoked_token_ends_everywhere_within_five_seconds() {
+async fn a_revoked_token_stops_working_within_five_seconds() {
     let server = TestServer::start().await;
     let made =
         server.admin.post("/api/v1/admin/tokens", &json!({"name": "a", "role": "viewer"})).await.expect(201);
@@ -250,7 +267,7 @@ async fn a_revoked_token_ends_everywhere_within_five_seconds() {
     let revoke = "update windlass.api_tokens set revoked_at = now() where id = $1";
     database.execute(revoke, &[&made["id"].as_str().unwrap()]).await.unwrap();
     let since = std::time::Instant::now();
-    eventually("the token has ended", async || client.get("/api/v1/me").await.status == 401).await;
+    eventually("the token has expired", async || client.get("/api/v1/me").await.status == 401).await;
     assert!(since.elapsed() < std::time::Duration::from_secs(5), "{:?}", since.elapsed());
 }
 
@@ -284,14 +301,14 @@ async fn members_queues_and_limits_are_managed_and_audited() {
     assert_eq!(why["reason"]["code"], "queue_paused");
     let codes: Vec<&str> =
         why["reasons"].as_array().unwrap().iter().map(|one| one["code"].as_str().unwrap()).collect();
-    assert_eq!(codes, ["queue_paused", "no_worker_knows_key"]);
+    assert_eq!(codes, ["queue_paused", "no_worker_for_definition"]);
     let queues = server.admin.get("/api/v1/admin/queues").await.expect(200);
     let slow =
         queues["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == "slow").unwrap().clone();
     assert_eq!((&slow["is_paused"], &slow["summary"]["queued"]), (&json!(true), &json!(1)));
     server.admin.post("/api/v1/admin/queues/slow/resume", &json!({})).await.expect(200);
     assert_eq!(server.admin.get("/api/v1/admin/workers").await.expect(200)["workers"], json!([]));
-    server.admin.post("/api/v1/admin/workers/nobody/quiet", &json!({})).await.problem(404, "not-found");
+    server.admin.post("/api/v1/admin/workers/nobody/drain", &json!({})).await.problem(404, "not-found");
 
     let limits = format!("/api/v1/admin/limits/{tenant}");
     assert_eq!(server.admin.patch(&limits, &json!({"max_queued": 10})).await.expect(200)["max_queued"], 10);
@@ -305,7 +322,7 @@ async fn members_queues_and_limits_are_managed_and_audited() {
             .map(|entry| entry["action"].as_str().unwrap().to_owned())
             .collect()
     };
-    assert_eq!(acts, ["member.remove", "member.role"], "a tenant sees its own acts");
+    assert_eq!(acts, ["member.remove", "member.role"], "a tenant sees its own actions");
     let all = server.admin.get("/api/v1/admin/audit?limit=3").await.expect(200);
     assert_eq!(all["entries"][0]["action"], "tenant.limits");
     assert_eq!(all["entries"][0]["after"]["max_queued"], 10);
@@ -317,7 +334,7 @@ async fn members_queues_and_limits_are_managed_and_audited() {
     assert!(next["entries"][0]["id"].as_i64() < all["entries"][2]["id"].as_i64());
 }
 
-/// Every list has pages, the short ones too.
+/// Every list has pages, including the short ones.
 #[tokio::test]
 async fn lists_of_the_installation_are_paged_by_offset_and_by_cursor() {
     let server = TestServer::start().await;
@@ -355,7 +372,7 @@ async fn lists_of_the_installation_are_paged_by_offset_and_by_cursor() {
                 break;
             }
         }
-        assert_eq!(&pages, whole, "{path}: the pages are the whole");
+        assert_eq!(&pages, whole, "{path}: the pages are complete");
         let second = server.admin.get(&format!("{path}?limit=1&offset=1")).await.expect(200);
         assert_eq!(second[list][0], whole[1], "{path}");
         for (query, place) in

@@ -8,7 +8,7 @@ use windlass_testing::eventually;
 use crate::support::{Client, TestServer};
 
 #[tokio::test]
-async fn nobody_edits_the_audit_trail_and_a_change_behind_its_back_is_found() {
+async fn the_audit_trail_is_append_only_and_a_direct_change_is_detected() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let admin = server.client(tenant, Role::TenantAdmin).await;
@@ -47,13 +47,13 @@ async fn nobody_edits_the_audit_trail_and_a_change_behind_its_back_is_found() {
     }
     assert_eq!(server.queue.verify_audit(&[]).await.unwrap(), []);
 
-    // Somebody with the keys to the database changes a row, removes one, slips one in.
+    // Someone with access to the database changes a row, removes one, and inserts one.
     let tampered = [
         (
             "update windlass.audit set actor = 'somebody else' where id = (select min(id) + 2 from windlass.audit where action = 'token.create')",
             "was changed",
         ),
-        ("delete from windlass.audit where id = (select max(id) from windlass.audit)", "is gone"),
+        ("delete from windlass.audit where id = (select max(id) from windlass.audit)", "was deleted"),
         (
             "delete from windlass.audit_seals where tenant_id = (select tenant_id from windlass.audit_seals order by position desc limit 1) and position = 2",
             "is missing",
@@ -75,7 +75,7 @@ async fn nobody_edits_the_audit_trail_and_a_change_behind_its_back_is_found() {
     assert_eq!(server.queue.verify_audit(&[]).await.unwrap(), []);
 }
 
-/// What is chained lies below the oldest transaction of the whole server, and other tests have theirs.
+/// Only rows below the oldest transaction of the whole server are chained, and other tests have transactions too.
 async fn seal_all(server: &TestServer, database: &tokio_postgres::Client) {
     eventually("every row is chained", async || {
         server.queue.seal_audit().await.unwrap();
@@ -86,9 +86,9 @@ async fn seal_all(server: &TestServer, database: &tokio_postgres::Client) {
     .await;
 }
 
-/// Someone with the keys to the database takes the last acts out of the trail, seals and all.
+/// Someone with access to the database removes the last actions from the trail, including their seals.
 #[tokio::test]
-async fn an_end_that_was_cut_off_is_found_and_so_is_one_that_grew_again() {
+async fn a_truncated_trail_is_detected_even_after_it_grew_again() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let admin = server.client(tenant, Role::TenantAdmin).await;
@@ -117,15 +117,15 @@ async fn an_end_that_was_cut_off_is_found_and_so_is_one_that_grew_again() {
         delete from windlass.audit_seals where position > 2; commit";
     database.batch_execute(cut).await.unwrap();
     let found = verify(&Value::Null).await;
-    assert!(found["faults"].to_string().contains("no longer reaches it"), "{found}");
-    // New acts do not hide it.
+    assert!(found["faults"].to_string().contains("no longer contains this position"), "{found}");
+    // New actions do not hide it.
     for number in 0..6 {
         act(&format!("n{number}")).await;
     }
     seal_all(&server, &database).await;
     let found = verify(&Value::Null).await;
     assert!(found["faults"].to_string().contains("is missing"), "{found}");
-    // Whoever also writes the heads again is found by the checkpoint that was kept elsewhere.
+    // A rewrite of the heads is detected by the checkpoint that was stored elsewhere.
     let rewrite = format!(
         "begin; set local session_replication_role = replica;
          delete from windlass.audit_seals where tenant_id = '{tenant}' and position > 2;
@@ -138,19 +138,19 @@ async fn an_end_that_was_cut_off_is_found_and_so_is_one_that_grew_again() {
     let of_tenant = |found: &Value| {
         found["faults"].as_array().unwrap().iter().filter(|fault| fault["tenant_id"] == json!(tenant)).count()
     };
-    assert_eq!(of_tenant(&verify(&Value::Null).await), 0, "the database alone cannot tell");
+    assert_eq!(of_tenant(&verify(&Value::Null).await), 0, "the database alone does not reveal it");
     let found = verify(&kept["heads"]).await;
     assert_eq!(of_tenant(&found), 1, "{found}");
-    assert!(found["faults"].to_string().contains("the checkpoint has this place"), "{found}");
+    assert!(found["faults"].to_string().contains("this position of the checkpoint"), "{found}");
     let wrong = json!({"checkpoint": [{"tenant_id": tenant, "position": 1, "hash": "x"}]});
     server.admin.post("/api/v1/admin/audit/verify", &wrong).await.problem(422, "invalid");
     admin.post("/api/v1/admin/audit/verify", &json!({})).await.problem(403, "forbidden");
 }
 
-/// A restore into another cluster, whose transaction ids start lower: what came before has ids that it may not reach for
-/// years, and what comes after has smaller ones.
+/// A restore into another cluster, whose transaction ids start lower: earlier rows have ids that it may not reach for years, and
+/// later rows have smaller ones.
 #[tokio::test]
-async fn sealing_goes_on_in_a_cluster_whose_transaction_ids_are_lower() {
+async fn sealing_continues_in_a_cluster_with_lower_transaction_ids() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let admin = server.client(tenant, Role::TenantAdmin).await;
@@ -176,7 +176,7 @@ async fn sealing_goes_on_in_a_cluster_whose_transaction_ids_are_lower() {
     assert_eq!(server.queue.verify_audit(&[]).await.unwrap(), []);
     let twice = "select count(*) - count(distinct audit_id) from windlass.audit_seals";
     assert_eq!(database.query_one(twice, &[]).await.unwrap().get::<_, i64>(0), 0, "no row is sealed twice");
-    // And a row that is slipped in below is still found.
+    // A row that is inserted below is still detected.
     let slipped = "begin; set local session_replication_role = replica;
         insert into windlass.audit (tenant_id, actor, action, target, xid) select tenant_id, 'me', 'nothing', '', '3'::xid8 from windlass.audit limit 1; commit";
     database.batch_execute(slipped).await.unwrap();
@@ -191,7 +191,7 @@ async fn sealing_goes_on_in_a_cluster_whose_transaction_ids_are_lower() {
     );
 }
 
-/// The rows of refused calls, as (action, target, after), oldest first.
+/// The rows of rejected calls, as (action, target, after), oldest first.
 async fn refused(server: &TestServer) -> Vec<(String, String, Value)> {
     let query = "select action, target, coalesce(after, 'null') from windlass.audit where outcome = 'denied' order by id";
     let rows = server.queue.client().await.query(query, &[]).await.unwrap();
@@ -199,7 +199,7 @@ async fn refused(server: &TestServer) -> Vec<(String, String, Value)> {
 }
 
 #[tokio::test]
-async fn a_call_without_a_credential_that_holds_leaves_a_row_and_none_of_the_credential() {
+async fn a_call_with_an_invalid_credential_is_recorded_without_the_credential() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     server.anonymous().get("/api/v1/jobs").await.problem(401, "unauthorized");
@@ -210,7 +210,7 @@ async fn a_call_without_a_credential_that_holds_leaves_a_row_and_none_of_the_cre
         .await
         .problem(401, "unauthorized");
     server.anonymous().get("/metrics").await.problem(401, "unauthorized");
-    // What a handler refuses, and what another site's page sends.
+    // Calls that a handler rejects, and calls from another site's page.
     let admin = server.client(tenant, Role::TenantAdmin).await;
     let token = json!({"name": "x", "role": "super_admin"});
     admin.post("/api/v1/admin/tokens", &token).await.problem(403, "forbidden");
@@ -243,12 +243,16 @@ async fn a_call_without_a_credential_that_holds_leaves_a_row_and_none_of_the_cre
         ]
     );
     let mine = admin.get("/api/v1/admin/audit?outcome=denied").await.expect(200);
-    assert_eq!(mine["entries"].as_array().unwrap().len(), 2, "a tenant sees what its own were refused");
+    assert_eq!(
+        mine["entries"].as_array().unwrap().len(),
+        2,
+        "a tenant sees the rejected calls of its own callers"
+    );
     assert_eq!(mine["entries"][0]["from_address"], "127.0.0.1");
 }
 
 #[tokio::test]
-async fn whoever_cannot_sign_in_leaves_a_row_that_does_not_hold_what_they_typed() {
+async fn a_failed_sign_in_is_recorded_without_the_input() {
     let server = TestServer::start().await;
     let ada = server.member(server.queue.tenant("a").await, "ada@example.com", "viewer").await;
     let from = session::From { address: Some("203.0.113.9".to_owned()), ..session::From::default() };
@@ -276,16 +280,16 @@ async fn whoever_cannot_sign_in_leaves_a_row_that_does_not_hold_what_they_typed(
     );
 }
 
-/// Nobody fills the trail by being refused: what is not written is counted.
+/// Rejected calls cannot fill the trail: those that are not written are counted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_flood_of_refused_calls_is_a_few_rows_and_a_number() {
+async fn a_flood_of_rejected_calls_is_a_few_rows_and_a_count() {
     const CALLS: u64 = 400;
     let mut server = TestServer::start().await;
     let anonymous = server.anonymous();
     for _ in 0..CALLS / 8 {
         let asked = (0..8).map(|_| anonymous.get("/api/v1/jobs"));
-        for answer in futures_util::future::join_all(asked).await {
-            answer.problem(401, "unauthorized");
+        for response in futures_util::future::join_all(asked).await {
+            response.problem(401, "unauthorized");
         }
     }
     let written = refused(&server).await.len();
@@ -297,9 +301,9 @@ async fn a_flood_of_refused_calls_is_a_few_rows_and_a_number() {
     assert_eq!(rows_of_calls + rows.iter().map(unwritten).sum::<u64>(), CALLS, "every call is in the trail");
 }
 
-/// The keeper's two duties of the control plane, done by a keeper that nobody calls.
+/// The keeper's two duties of the control plane, run by a keeper in the background.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_keeper_chains_the_trail_and_purges_a_deleted_tenant_by_itself() {
+async fn a_keeper_chains_the_trail_and_purges_a_deleted_tenant() {
     let server = TestServer::start().await;
     server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
     let tenant =
@@ -312,7 +316,7 @@ async fn a_keeper_chains_the_trail_and_purges_a_deleted_tenant_by_itself() {
     let keeping = tokio::spawn(keeper.run(stop.clone()));
     let path = format!("/api/v1/admin/tenants/{id}");
     server.admin.delete(&path).await.expect(202);
-    eventually("the tenant is gone", async || server.admin.get(&path).await.status == 404).await;
+    eventually("the tenant is deleted", async || server.admin.get(&path).await.status == 404).await;
     let database = server.queue.client().await;
     let left = "select count(*) from windlass.job where tenant_id = $1";
     assert_eq!(database.query_one(left, &[&id]).await.unwrap().get::<_, i64>(0), 0);

@@ -1,4 +1,4 @@
-//! The command line, as a shell meets it: the real program, its output and its exit code.
+//! The command line as a shell sees it: the real program, its output and its exit code.
 
 mod client;
 pub(crate) mod commands;
@@ -9,7 +9,7 @@ use std::process::{Output, Stdio};
 
 use tokio::process::Command;
 
-/// The program, with nothing of this environment that would change what it does.
+/// The program, without any variable of this environment that would change its behaviour.
 pub(crate) fn windlass(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).env_remove("DATABASE_URL");
@@ -27,7 +27,7 @@ pub(crate) async fn run(arguments: &[&str]) -> Ran {
     Ran::of(windlass(arguments).output().await.unwrap())
 }
 
-/// How it ended and what it said.
+/// Its exit code and output.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,

@@ -1,4 +1,4 @@
-//! Connections on which nothing comes to an end: each is closed in its time, and only those.
+//! Connections that never complete: each is closed after its timeout, and no others.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// An empty SETTINGS frame, and the acknowledgement of the server's.
 const SETTINGS: [u8; 18] = [0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 4, 1, 0, 0, 0, 0];
 
-/// A server that waits a moment for a first request, and another one for the next: long enough for a client on a busy machine.
+/// A server with short timeouts for the first request and between requests, long enough for a client on a busy machine.
 async fn impatient() -> TestServer {
     let moment = Duration::from_secs(2);
     TestServer::start_with(Options { header_timeout: moment, idle_timeout: moment, ..Options::default() })
@@ -25,11 +25,11 @@ async fn connect(server: &TestServer) -> TcpStream {
     TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap()
 }
 
-/// Everything the server says until it closes the connection. The test runs into its own timeout if it never does.
+/// Everything that the server sends until it closes the connection. If it never does, the test times out.
 async fn until_closed(mut stream: TcpStream) -> Vec<u8> {
-    let mut said = Vec::new();
-    let _ = stream.read_to_end(&mut said).await;
-    said
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received).await;
+    received
 }
 
 #[tokio::test]
@@ -45,16 +45,16 @@ async fn a_connection_without_a_request_is_closed() {
     let closings = openings.map(async |(name, opening)| {
         let mut stream = connect(&server).await;
         stream.write_all(opening).await.unwrap();
-        let said = until_closed(stream).await;
-        assert!(!String::from_utf8_lossy(&said).contains("200 OK"), "{name}");
+        let received = until_closed(stream).await;
+        assert!(!String::from_utf8_lossy(&received).contains("200 OK"), "{name}");
     });
     join_all(closings).await;
     assert_eq!(server.anonymous().get("/health/live").await.status, StatusCode::OK);
 }
 
-/// A byte at a time, and each of them sooner than the server would lose patience.
+/// One byte at a time, each sooner than the timeout of the server.
 #[tokio::test]
-async fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
+async fn a_request_head_sent_byte_by_byte_times_out() {
     let server = impatient().await;
     for head in [PREFACE.to_vec(), format!("GET / HTTP/1.1\r\nx: {}", "y".repeat(10_000)).into_bytes()] {
         let (mut reader, mut writer) = connect(&server).await.into_split();
@@ -67,24 +67,24 @@ async fn a_head_that_comes_byte_by_byte_is_not_waited_for() {
                 }
             }
         };
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         tokio::select! {
             () = writing => {}
-            _ = reader.read_to_end(&mut said) => {}
+            _ = reader.read_to_end(&mut received) => {}
         }
     }
 }
 
 #[tokio::test]
-async fn a_connection_is_kept_for_a_while_between_requests_and_not_longer() {
+async fn an_idle_connection_is_closed_after_its_timeout() {
     let server = impatient().await;
     let mut stream = connect(&server).await;
     let request = b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n";
     for _ in 0..3 {
         stream.write_all(request).await.unwrap();
-        let mut answer = [0; 4096];
-        let read = stream.read(&mut answer).await.unwrap();
-        assert!(String::from_utf8_lossy(&answer[..read]).starts_with("HTTP/1.1 200"));
+        let mut response = [0; 4096];
+        let read = stream.read(&mut response).await.unwrap();
+        assert!(String::from_utf8_lossy(&response[..read]).starts_with("HTTP/1.1 200"));
     }
     until_closed(stream).await;
 }
@@ -99,15 +99,15 @@ fn second_version(stream: u8) -> Vec<u8> {
     [&[0, 0, block.len() as u8, 1, 0b101, 0, 0, 0, stream][..], &block].concat()
 }
 
-/// The same over HTTP/2, by a client that would keep it forever.
+/// The same over HTTP/2, by a client that would keep the connection forever.
 #[tokio::test]
-async fn a_connection_of_http2_is_kept_for_a_while_between_requests_and_not_longer() {
+async fn an_idle_http2_connection_is_closed_after_its_timeout() {
     let server = impatient().await;
     let mut stream = connect(&server).await;
     stream.write_all(&[PREFACE, &SETTINGS].concat()).await.unwrap();
     for id in [1, 3, 5] {
         stream.write_all(&second_version(id)).await.unwrap();
-        // The head of the answer: a HEADERS frame of the same stream, which begins with the status 200.
+        // The head of the response: a HEADERS frame of the same stream, which starts with status 200.
         loop {
             let mut frame = [0; 9];
             stream.read_exact(&mut frame).await.unwrap();
@@ -123,20 +123,20 @@ async fn a_connection_of_http2_is_kept_for_a_while_between_requests_and_not_long
     until_closed(stream).await;
 }
 
-/// A stream says nothing for longer than that, and stays.
+/// A stream sends nothing for longer than that, and stays open.
 #[tokio::test]
-async fn a_stream_is_not_silent() {
-    // Shorter than the second between two looks at the counters.
+async fn a_stream_sends_keep_alives() {
+    // Shorter than the second between two reads of the counters.
     let options = Options { idle_timeout: Duration::from_millis(300), ..Options::default() };
     let server = TestServer::start_with(options).await;
     let stream = server.admin.request(reqwest::Method::GET, "/api/v1/jobs/stream").send().await.unwrap();
     let mut stream = stream.error_for_status().unwrap();
-    let mut heard = String::new();
+    let mut events = String::new();
     let job = server.queue.define(&windlass::Definition::new("a")).await.unwrap();
     assert!(!job.is_nil());
     for count in ["\"queued\":0", "\"queued\":1", "\"queued\":2"] {
-        while !heard.contains(count) {
-            heard.push_str(&String::from_utf8_lossy(&stream.chunk().await.unwrap().expect("it goes on")));
+        while !events.contains(count) {
+            events.push_str(&String::from_utf8_lossy(&stream.chunk().await.unwrap().expect("it continues")));
         }
         server.queue.enqueue(&windlass::NewJob::new("a")).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! Over TLS the session's cookie is bound to it and to this host; whether a request came over TLS, only a trusted proxy may say.
+//! Over TLS the session cookie is bound to TLS and to this host; only a trusted proxy may report that a request came over TLS.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use windlass_server::http::Options;
 
 use crate::support::{Answer, Client, TestServer, secrets};
 
-/// Signs in with the admin's token through the page, and answers with what was answered and the cookie.
+/// Signs in with the admin's token through the page, and returns the response and the cookie.
 async fn sign_in(server: &TestServer, client: &Client) -> (Answer, String) {
     let token = server.admin.token.as_deref().unwrap();
     let request =
@@ -14,12 +14,12 @@ async fn sign_in(server: &TestServer, client: &Client) -> (Answer, String) {
     let request = request.header("content-type", "application/x-www-form-urlencoded");
     let response = request.body(format!("token={token}")).send().await.unwrap();
     let (status, headers) = (response.status(), response.headers().clone());
-    let answer = Answer { status, headers, text: response.text().await.unwrap() };
-    let cookie = answer.header("set-cookie").unwrap_or_default().to_owned();
+    let answered = Answer { status, headers, text: response.text().await.unwrap() };
+    let cookie = answered.header("set-cookie").unwrap_or_default().to_owned();
     if let Some(secret) = cookie.split(['=', ';']).nth(1) {
         secrets::issued(secret);
     }
-    (answer, cookie)
+    (answered, cookie)
 }
 
 fn name_and_value(cookie: &str) -> &str {
@@ -27,7 +27,7 @@ fn name_and_value(cookie: &str) -> &str {
 }
 
 #[tokio::test]
-async fn behind_a_trusted_proxy_that_speaks_tls_the_cookie_is_secure() {
+async fn the_cookie_is_secure_behind_a_trusted_tls_proxy() {
     let proxies = Arc::new("127.0.0.1".parse().unwrap());
     let server = TestServer::start_with(Options { proxies, ..Options::default() }).await;
     for (name, value) in [("x-forwarded-proto", "https"), ("forwarded", "for=203.0.113.9;proto=https")] {
@@ -36,19 +36,16 @@ async fn behind_a_trusted_proxy_that_speaks_tls_the_cookie_is_secure() {
         assert!(cookie.starts_with("__Host-windlass=") && cookie.ends_with("; Secure"), "{cookie}");
         let browser = proxied.with("cookie", name_and_value(&cookie));
         browser.get("/api/v1/me").await.expect(200);
-        // A cookie that anything but TLS may have set is not taken for one of ours.
+        // A cookie that a request without TLS may have set is not accepted.
         let tossed = name_and_value(&cookie).replace("__Host-windlass", "windlass");
         proxied.with("cookie", tossed).get("/api/v1/me").await.problem(401, "unauthorized");
     }
     let (_, plain) = sign_in(&server, &server.anonymous()).await;
-    assert!(
-        plain.starts_with("windlass=") && !plain.contains("Secure"),
-        "plain HTTP goes on working: {plain}"
-    );
+    assert!(plain.starts_with("windlass=") && !plain.contains("Secure"), "plain HTTP still works: {plain}");
     server.anonymous().with("cookie", name_and_value(&plain)).get("/api/v1/me").await.expect(200);
 }
 
-/// Not only the session's: also what says what was done, and how the pages look.
+/// Not only the session cookie: also those of the flash message and of the theme.
 #[tokio::test]
 async fn every_cookie_of_a_request_over_tls_is_secure() {
     let proxies = Arc::new("127.0.0.1".parse().unwrap());
@@ -78,7 +75,7 @@ async fn every_cookie_of_a_request_over_tls_is_secure() {
 }
 
 #[tokio::test]
-async fn nobody_else_is_believed_to_have_spoken_tls() {
+async fn an_untrusted_proxy_cannot_claim_tls() {
     let server = TestServer::start().await;
     let (_, cookie) = sign_in(&server, &server.anonymous().with("x-forwarded-proto", "https")).await;
     assert!(cookie.starts_with("windlass="), "{cookie}");

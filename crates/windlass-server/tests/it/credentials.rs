@@ -1,10 +1,10 @@
-//! Sessions and tokens under attack: what begins, what ends, what is counted, and what is written down of it.
+//! Sessions and tokens under attack: what starts, ends, is counted and is audited.
 
 use serde_json::json;
 use uuid::Uuid;
 use windlass_server::auth::session::{self, From};
 use windlass_server::auth::{Kind, Role, Secret, TokenSecret};
-use windlass_testing::until_somebody_waits;
+use windlass_testing::until_a_session_waits;
 
 use crate::support::people::PASSWORD;
 use crate::support::{Client, TestServer};
@@ -17,9 +17,9 @@ fn browser(server: &TestServer) -> Client {
     server.anonymous().with("sec-fetch-site", "same-origin")
 }
 
-/// H1: the password was compared before it was changed, and the session begins after.
+/// H1: the password was compared before it was changed, and the session starts after.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_does_not_begin_with_a_password_that_was_changed_meanwhile() {
+async fn a_session_does_not_start_with_a_concurrently_changed_password() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     server.member(tenant, "ada@example.com", "viewer").await;
@@ -29,7 +29,7 @@ async fn a_session_does_not_begin_with_a_password_that_was_changed_meanwhile() {
     let entering = tokio::spawn(async move {
         session::sign_in(&app, "ada@example.com", Secret::new(PASSWORD), &From::default()).await
     });
-    until_somebody_waits(&watching).await;
+    until_a_session_waits(&watching).await;
     changing.batch_execute("commit").await.unwrap();
     let refused = entering.await.unwrap().unwrap_err();
     assert_eq!(refused.kind.status(), 401);
@@ -38,31 +38,31 @@ async fn a_session_does_not_begin_with_a_password_that_was_changed_meanwhile() {
 
 /// M5: a viewer's token wrote 3003 sessions and as many rows of the audit trail in twelve seconds.
 #[tokio::test]
-async fn a_token_begins_so_many_sessions_a_minute_and_has_so_many_at_once() {
+async fn the_sessions_of_a_token_are_limited_per_minute_and_at_once() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let token = server.client(tenant, Role::Viewer).await.token.unwrap();
-    let (mut begun, mut refused) = (0, 0);
+    let (mut started, mut refused) = (0, 0);
     for _ in 0..100 {
-        let answer = browser(&server).form("/ui/sign-in", &[("token", &token)]).await;
-        match answer.status.as_u16() {
-            303 => begun += 1,
+        let response = browser(&server).form("/ui/sign-in", &[("token", &token)]).await;
+        match response.status.as_u16() {
+            303 => started += 1,
             429 => {
-                assert!(answer.header("retry-after").is_some());
+                assert!(response.header("retry-after").is_some());
                 refused += 1;
             }
-            other => panic!("{other}: {}", answer.text),
+            other => panic!("{other}: {}", response.text),
         }
     }
-    assert!(begun >= 60 && refused > 0, "{begun} begun, {refused} refused");
+    assert!(started >= 60 && refused > 0, "{started} started, {refused} rejected");
     assert_eq!(count(&server, "select count(*) from windlass.sessions").await, 50, "the oldest have ended");
     let rows = "select count(*) from windlass.audit where action = 'session.begin'";
-    assert_eq!(count(&server, rows).await, begun);
+    assert_eq!(count(&server, rows).await, started);
 }
 
 /// L4 and L5.
 #[tokio::test]
-async fn signing_in_again_ends_the_session_before_and_every_change_of_a_session_is_written_down() {
+async fn signing_in_again_ends_the_old_session_and_session_changes_are_audited() {
     let server = TestServer::start().await;
     let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
     let user = server.member(a, "ada@example.com", "viewer").await;
@@ -81,7 +81,7 @@ async fn signing_in_again_ends_the_session_before_and_every_change_of_a_session_
         json!({"current_password": "wrong horse battery", "new_password": "a new and better password"});
     second.post("/api/v1/me/password", &wrong).await.problem(422, "invalid");
     assert_eq!(second.form("/ui/sign-out", &[]).await.status, 303);
-    assert_eq!(second.form("/ui/sign-out", &[]).await.status, 303, "there is none any more");
+    assert_eq!(second.form("/ui/sign-out", &[]).await.status, 303, "none is left");
     let acts =
         "select string_agg(format('%s %s %s', action, outcome, actor), ', ' order by id) from windlass.audit
         where action like 'session.%' or action like 'password.%'";
@@ -96,9 +96,9 @@ async fn signing_in_again_ends_the_session_before_and_every_change_of_a_session_
     assert_eq!(acts, expected.map(|act| format!("{act} user:{user}")).join(", "));
 }
 
-/// L3: the page said no, with the status of a page that says yes.
+/// L3: a rejected form had the status of a successful one.
 #[tokio::test]
-async fn what_a_form_refuses_its_sender_is_forbidden_and_written_down() {
+async fn a_forbidden_form_is_rejected_and_audited() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let user = server.member(tenant, "ada@example.com", "tenant_admin").await.to_string();
@@ -121,7 +121,7 @@ async fn what_a_form_refuses_its_sender_is_forbidden_and_written_down() {
 
 /// L9.
 #[tokio::test]
-async fn whoever_fails_to_sign_in_too_often_is_told_when_to_come_back() {
+async fn repeated_failed_sign_ins_are_limited_with_retry_after() {
     let server = TestServer::start().await;
     let mut last = None;
     for _ in 0..11 {
@@ -134,9 +134,9 @@ async fn whoever_fails_to_sign_in_too_often_is_told_when_to_come_back() {
     assert!(last.text.contains("<form"), "the form is shown again");
 }
 
-/// L15: a forged secret with the id of a token made it look used.
+/// L15: a forged secret with the id of a token updated its last use.
 #[tokio::test]
-async fn only_its_own_secret_notes_that_a_token_was_used() {
+async fn only_its_own_secret_updates_the_last_use_of_a_token() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let token = server.client(tenant, Role::Viewer).await.token.unwrap();
@@ -153,7 +153,7 @@ async fn only_its_own_secret_notes_that_a_token_was_used() {
 
 /// L17.
 #[tokio::test]
-async fn a_tenant_has_so_many_tokens_and_those_that_ended_are_forgotten_in_the_end() {
+async fn the_tokens_of_a_tenant_are_limited_and_old_ones_are_deleted() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let admin = server.client(tenant, Role::TenantAdmin).await;
@@ -174,9 +174,9 @@ async fn a_tenant_has_so_many_tokens_and_those_that_ended_are_forgotten_in_the_e
     admin.post(path, &body).await.expect(201);
 }
 
-/// M8: each unknown credential cost a transaction, and everybody waited.
+/// M8: each unknown credential cost a transaction, and all callers waited.
 #[tokio::test]
-async fn unknown_credentials_have_a_rate_and_keep_nobody_out_who_is_known() {
+async fn unknown_credentials_are_rate_limited_and_block_no_known_caller() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     server.member(tenant, "ada@example.com", "viewer").await;
@@ -190,14 +190,14 @@ async fn unknown_credentials_have_a_rate_and_keep_nobody_out_who_is_known() {
         let made_up = TokenSecret::generate(Kind::Api).expose();
         let token = Client::new(&server.base, Some(made_up)).get("/api/v1/me").await;
         let cookie = server.anonymous().with("cookie", format!("windlass={n:043}")).get("/api/v1/me").await;
-        for answer in [token, cookie] {
-            match answer.status.as_u16() {
+        for response in [token, cookie] {
+            match response.status.as_u16() {
                 401 => unknown += 1,
                 429 => {
-                    assert!(answer.header("retry-after").is_some());
+                    assert!(response.header("retry-after").is_some());
                     stopped += 1;
                 }
-                other => panic!("{other}: {}", answer.text),
+                other => panic!("{other}: {}", response.text),
             }
         }
     }
@@ -209,22 +209,22 @@ async fn unknown_credentials_have_a_rate_and_keep_nobody_out_who_is_known() {
     }
 }
 
-/// L19: the answer to a number named it.
+/// L19: the response to a number contained it.
 #[tokio::test]
-async fn a_password_that_is_no_text_is_not_named_in_the_answer() {
+async fn a_password_that_is_not_a_string_is_not_echoed() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     server.member(tenant, "ada@example.com", "viewer").await;
     let person = server.browser("ada@example.com").await;
     let body = json!({"current_password": 123_456_789, "new_password": "a new and better password"});
-    let answer = person.post("/api/v1/me/password", &body).await;
-    answer.problem(422, "invalid");
-    assert!(!answer.text.contains("123456789"), "{}", answer.text);
+    let response = person.post("/api/v1/me/password", &body).await;
+    response.problem(422, "invalid");
+    assert!(!response.text.contains("123456789"), "{}", response.text);
 }
 
-/// M3: what a tenant learns by accepting its own invitations is written down where the tenant does not see it.
+/// M3: what a tenant learns by accepting its own invitations is audited where the tenant cannot see it.
 #[tokio::test]
-async fn an_invitation_that_finds_an_account_is_in_the_installations_trail() {
+async fn an_invitation_of_an_account_is_in_the_installations_trail() {
     let server = TestServer::start().await;
     let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
     server.member(b, "ada@example.com", "viewer").await;

@@ -1,7 +1,7 @@
-//! The pages that people follow with their fingers: every block of every page is run, in the page's order, by one of the tests
-//! below, and a page that none of them runs is found.
+//! The pages that people follow step by step: every block of every page is run, in the order of the page, by one of the tests
+//! below, and a page without such a test is detected.
 //!
-//! A comment right above a block may say more about it. `<!-- posted to: PATH -->`: this JSON is the body of a request.
+//! A comment right above a block may configure it. `<!-- posted to: PATH -->`: this JSON is the body of a request.
 //! `<!-- not run: WHY -->`: no test can run it. A block of the language `text` is a picture.
 
 mod process;
@@ -23,7 +23,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Every block of a page that can be run, in order. One without a language, or with one that no test knows, is a mistake.
+/// Every block of a page that can be run, in order. A block without a language, or with one that no test supports, is an error.
 pub(crate) fn blocks(page: &str) -> Vec<Block> {
     cut(page, &fs::read_to_string(root().join(page)).unwrap_or_else(|error| panic!("{page}: {error}")))
 }
@@ -43,7 +43,7 @@ fn cut(page: &str, text: &str) -> Vec<Block> {
             above.strip_prefix("<!-- ")?.strip_prefix(name)?.strip_prefix(": ")?.strip_suffix(" -->")
         };
         let is_run = comment("not run").is_none_or(|why| {
-            assert!(why.len() > 10, "{page}: say why a block is not run, not {why:?}");
+            assert!(why.len() > 10, "{page}: give a reason why a block is not run, not {why:?}");
             false
         });
         let posted_to = comment("posted to").map(str::to_owned);
@@ -51,8 +51,8 @@ fn cut(page: &str, text: &str) -> Vec<Block> {
         if language == "text" || !is_run {
             continue;
         }
-        assert!(LANGUAGES.contains(&language.as_str()), "{page}: nobody runs {language:?}");
-        assert!(!words.contains("ignore"), "{page}: a block that is ignored promises nothing");
+        assert!(LANGUAGES.contains(&language.as_str()), "{page}: no test runs {language:?}");
+        assert!(!words.contains("ignore"), "{page}: an ignored block proves nothing");
         blocks.push(Block { language, text: block.join("\n"), posted_to });
     }
     blocks
@@ -101,7 +101,7 @@ fn every_page_with_a_block_is_run_by_a_test() {
     for path in found {
         let page = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
         let blocks = blocks(&page);
-        // What is Rust is run by the library's doc tests.
+        // Rust blocks are run by the doc tests of the library.
         if blocks.iter().any(|block| block.language == "rust") {
             assert!(
                 library.contains(&format!("include_str!(\"../../../{page}\")")),
@@ -116,7 +116,7 @@ fn every_page_with_a_block_is_run_by_a_test() {
 }
 
 #[test]
-fn a_page_is_cut_into_its_blocks() {
+fn a_page_is_split_into_its_blocks() {
     let page = "# A\n\n```sh\nls\n\nls -l\n```\n\n<!-- posted to: /jobs -->\n\n```json\n{}\n```\n\n<!-- not run: it would take a day -->\n```sql\nx\n```\n\n```text\n->\n```\n```rust,no_run\nfn a() {}\n```\n";
     let blocks = cut("a.md", page);
     let seen: Vec<_> = blocks.iter().map(|block| (block.language.as_str(), block.text.as_str())).collect();
@@ -125,13 +125,13 @@ fn a_page_is_cut_into_its_blocks() {
 }
 
 #[test]
-#[should_panic(expected = "nobody runs")]
-fn a_block_that_nobody_knows_how_to_run_is_found() {
+#[should_panic(expected = "no test runs")]
+fn a_block_without_a_runner_is_detected() {
     cut("a.md", "```\nls\n```\n");
 }
 
 #[test]
-#[should_panic(expected = "say why")]
-fn a_block_is_left_out_only_with_a_reason() {
+#[should_panic(expected = "give a reason")]
+fn a_block_is_skipped_only_with_a_reason() {
     cut("a.md", "<!-- not run: no -->\n```sh\nls\n```\n");
 }

@@ -1,5 +1,5 @@
-//! Nobody creates, changes or revokes a credential or a role that reaches further than they do: every kind of caller tries every way on every
-//! target, and what the database holds afterwards is compared with what the caller may do and for whom.
+//! No one creates, changes or revokes a credential or a role that exceeds their own: every kind of caller tries every way on
+//! every target, and the resulting rows of the database are compared with the caller's permissions and tenants.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::support::{Client, TestServer};
 const TOKENS: &str = "/api/v1/admin/tokens";
 const MEMBERS: [Role; 3] = [Role::Viewer, Role::Operator, Role::TenantAdmin];
 
-/// What a credential, a membership or an offer of one opens.
+/// The permissions and tenant of a credential, a membership or an invitation.
 #[derive(Debug, Clone)]
 struct Reach {
     role: Role,
@@ -36,7 +36,7 @@ impl Reach {
         self.permissions().contains(scope)
     }
 
-    /// Whether all of it is the caller's own. A tenant's administrator makes tokens of workers without being one.
+    /// Whether all of it is within the caller's own. A tenant administrator creates worker tokens without being a worker.
     fn is_within(&self, caller: &Self) -> bool {
         let mut own = caller.permissions();
         if caller.role == Role::TenantAdmin && caller.scopes.is_none() {
@@ -49,7 +49,7 @@ impl Reach {
 }
 
 impl Reach {
-    /// The id of a new token that reaches this far.
+    /// The id of a new token with these permissions.
     async fn token(&self, server: &TestServer) -> String {
         let held: Option<Vec<&str>> =
             self.scopes.as_ref().map(|scopes| scopes.iter().map(String::as_str).collect());
@@ -58,14 +58,14 @@ impl Reach {
     }
 }
 
-/// Somebody who tries.
+/// A caller that tries.
 struct Tries {
     reach: Reach,
     client: Client,
     number: usize,
 }
 
-/// The accounts whose passwords are to be reset.
+/// The accounts whose passwords it tries to reset.
 const ACCOUNTS: [&str; 6] = [
     "viewer@example.com",
     "operator@example.com",
@@ -79,7 +79,7 @@ fn scopes(of: &[&str]) -> Option<Vec<String>> {
     Some(of.iter().map(ToString::to_string).collect())
 }
 
-/// Every role with every permission of its own, and those who may manage something with fewer.
+/// Every role with all its permissions, and callers with management permissions but fewer scopes.
 async fn callers(server: &TestServer, tenant: Uuid) -> Vec<Tries> {
     let mut reaches: Vec<Reach> =
         Role::ALL.into_iter().map(|role| Reach { role, scopes: None, tenant }).collect();
@@ -107,7 +107,7 @@ async fn callers(server: &TestServer, tenant: Uuid) -> Vec<Tries> {
         .collect()
 }
 
-/// The scopes that a token of this role is asked for with.
+/// The scopes that are requested for a token of this role.
 fn asked_scopes(role: Role, caller: &Reach) -> Vec<Option<Vec<String>>> {
     let whole = Reach { role, scopes: None, tenant: INSTALLATION }.permissions();
     let mut asked = vec![None, Some(Vec::new()), caller.scopes.clone()];
@@ -117,7 +117,7 @@ fn asked_scopes(role: Role, caller: &Reach) -> Vec<Option<Vec<String>>> {
 }
 
 impl Tries {
-    /// Those of the attack try everything, the others a part that a seed chooses.
+    /// The callers of the attack try everything, the others a part that a random seed selects.
     fn part<T>(&self, all: Vec<T>, most: usize) -> Vec<T> {
         let scopes = self.reach.scopes.as_deref().map(<[String]>::len);
         let is_attacker = self.reach.role == Role::TenantAdmin
@@ -139,7 +139,7 @@ impl Tries {
                     && is_known
                     && (own.scopes.is_none() || asked.is_some())
                     && wanted.is_within(own);
-                assert_eq!(is_made, may, "{own:?} makes {body}");
+                assert_eq!(is_made, may, "{own:?} creates {body}");
             }
             let fields = [("acting_for", own.tenant.to_string()), ("name", "t".to_owned())];
             let mut fields: Vec<(&str, &str)> =
@@ -168,8 +168,8 @@ impl Tries {
     async fn to_rotate_tokens(&self, server: &TestServer, tenants: [Uuid; 3]) {
         for target in self.targets(tenants) {
             let id = target.token(server).await;
-            let answer = self.client.post(&format!("{TOKENS}/{id}/rotate"), &json!({})).await;
-            let is_rotated = answer.status == 201;
+            let response = self.client.post(&format!("{TOKENS}/{id}/rotate"), &json!({})).await;
+            let is_rotated = response.status == 201;
             assert!(!is_rotated || target.is_within(&self.reach), "{:?} rotates {target:?}", self.reach);
         }
     }
@@ -210,7 +210,7 @@ impl Tries {
         }
     }
 
-    /// Whoever changes or removes a member takes what the member had, too.
+    /// Changing or removing a member also takes away their previous role.
     async fn to_change_members(&self, database: &Database, tenant: Uuid, user: Uuid) {
         let set = "insert into windlass.members (tenant_id, user_id, role) values ($1, $2, $3)
             on conflict (tenant_id, user_id) do update set role = excluded.role";
@@ -261,7 +261,7 @@ impl Tries {
     }
 }
 
-/// All that this caller has made.
+/// Everything that this caller created.
 async fn made_by(database: &Database, name: &str) -> Vec<(String, Reach)> {
     let made = "select 'token', t.tenant_id, t.role, t.scopes from windlass.api_tokens t where t.created_by = $1
         union all select 'invitation', i.tenant_id, i.role, null from windlass.invitations i where i.created_by = $1
@@ -278,9 +278,9 @@ async fn made_by(database: &Database, name: &str) -> Vec<(String, Reach)> {
     rows.iter().map(|row| (row.get(0), reach(row))).collect()
 }
 
-/// C1: a tenant's administrator made itself a super-admin with the scopes that it had.
+/// C1: a tenant administrator created a super-admin with its own scopes.
 #[tokio::test]
-async fn nothing_that_is_granted_reaches_further_than_whoever_granted_it() {
+async fn no_grant_exceeds_the_permissions_of_its_grantor() {
     let server = TestServer::start().await;
     let database = server.queue.client().await;
     let (own, other) = (server.queue.tenant("own").await, server.queue.tenant("other").await);
@@ -311,16 +311,16 @@ async fn nothing_that_is_granted_reaches_further_than_whoever_granted_it() {
         caller.to_reset_passwords().await;
         let name = caller.client.get("/api/v1/me").await.expect(200)["name"].as_str().unwrap().to_owned();
         for (kind, made) in made_by(&database, &name).await {
-            assert!(made.is_within(&caller.reach), "{:?} made the {kind} {made:?}", caller.reach);
+            assert!(made.is_within(&caller.reach), "{:?} created the {kind} {made:?}", caller.reach);
             kinds.insert(kind);
         }
     }
     assert_eq!(kinds, BTreeSet::from(["invitation", "reset", "token"].map(str::to_owned)), "each was tried");
 }
 
-/// The command line asks the same API with the same token.
+/// The command line calls the same API with the same token.
 #[tokio::test]
-async fn the_command_line_grants_no_more_than_its_token_reaches() {
+async fn the_command_line_grants_no_more_than_its_token_allows() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let root = server.client(tenant, Role::SuperAdmin).await.token.unwrap();

@@ -1,11 +1,11 @@
-//! The first things anybody asks: is it there, and does it know me.
+//! The first requests of a client: is the server alive, and is the credential valid.
 
 use windlass_server::auth::Role;
 
 use crate::support::TestServer;
 
 #[tokio::test]
-async fn it_is_alive_and_ready_for_anybody_and_lists_jobs_for_those_it_knows() {
+async fn health_is_public_and_jobs_are_listed_for_known_callers() {
     let mut server = TestServer::start().await;
     let anonymous = server.anonymous();
     assert_eq!(anonymous.get("/health/live").await.expect(200)["status"], "ok");
@@ -25,9 +25,9 @@ async fn it_is_alive_and_ready_for_anybody_and_lists_jobs_for_those_it_knows() {
     server.stop().await;
 }
 
-/// X-16, and what else is no name of anything: answered as if it were not there, never with a failure of ours.
+/// X-16, and other texts that are not an id: not found, never a server error.
 #[tokio::test]
-async fn what_is_no_id_or_leaves_its_place_is_not_found() {
+async fn an_invalid_id_or_path_is_not_found() {
     let server = TestServer::start().await;
     let corpus = [
         "..",
@@ -57,7 +57,7 @@ async fn what_is_no_id_or_leaves_its_place_is_not_found() {
             format!("/api/v1/events/{name}"),
             format!("/ui/assets/{name}"),
         ] {
-            // As it stands: a client of ours would tidy the path up first.
+            // Sent unchanged: our client would normalize the path first.
             let status = raw_get(&server, &path).await;
             assert!(matches!(status, 400 | 404), "{path}: {status}");
         }
@@ -75,7 +75,7 @@ async fn raw_get(server: &TestServer, path: &str) -> u16 {
         "GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nconnection: close\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.unwrap();
-    String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap().parse().unwrap()
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).await.unwrap();
+    String::from_utf8_lossy(&response).split(' ').nth(1).unwrap().parse().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Signed hooks, against whoever changes, repeats, forges or delays a message.
+//! Signed hooks, against attackers that change, repeat, forge or delay a message.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -72,12 +72,12 @@ async fn a_signed_message_becomes_the_hooks_event_and_is_audited() {
     assert_eq!(events[0].payload["folder_path"], "/photos");
     let trail = "select count(*) from windlass.audit where action = 'event.emit' and actor = 'hook:dropbox'";
     assert_eq!(server.queue.client().await.query_one(trail, &[]).await.unwrap().get::<_, i64>(0), 1);
-    // While a secret is changed both are taken.
+    // While a secret is rotated both are accepted.
     Message::new("m-2", SignedDuration::ZERO, OLD_SECRET).send(&server).await.expect(201);
 }
 
 #[tokio::test]
-async fn what_was_changed_forged_or_delayed_is_refused_and_leaves_nothing() {
+async fn a_changed_forged_or_delayed_message_is_rejected() {
     let server = server().await;
     let genuine = Message::new("m-1", SignedDuration::ZERO, SECRET);
     let with = |change: fn(&mut Message)| {
@@ -100,7 +100,7 @@ async fn what_was_changed_forged_or_delayed_is_refused_and_leaves_nothing() {
         ("no base64", with(|message| message.signature = "v1,!!!!".to_owned())),
         ("another hook's", with(|message| message.hook = "other".to_owned())),
         ("a hook that is not there", with(|message| message.hook = "nobody".to_owned())),
-        ("another secret", Message::new("m-1", SignedDuration::ZERO, "somebody else's secret")),
+        ("another secret", Message::new("m-1", SignedDuration::ZERO, "another tenant's secret")),
         ("six minutes old", later(6)),
         ("six minutes ahead", later(-6)),
     ];
@@ -117,7 +117,7 @@ async fn what_was_changed_forged_or_delayed_is_refused_and_leaves_nothing() {
     }
     let unknown = with(|message| message.hook = "nobody".to_owned()).send(&server).await;
     let wrong = with(|message| message.signature.clear()).send(&server).await;
-    assert_eq!(unknown.text, wrong.text, "which hooks there are is not told");
+    assert_eq!(unknown.text, wrong.text, "the names of the hooks are not revealed");
     assert!(server.queue.events(DEFAULT_TENANT, &EventFilter::default()).await.unwrap().is_empty());
     later(4).send(&server).await.expect(201);
     let rows = "select count(*) from windlass.audit where action = 'hook.receive' and outcome = 'denied' and target in ('dropbox', 'other', 'nobody')";
@@ -126,7 +126,7 @@ async fn what_was_changed_forged_or_delayed_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_message_that_is_sent_again_is_answered_the_same_and_does_nothing() {
+async fn a_repeated_message_gets_the_same_response_and_does_nothing() {
     let server = server().await;
     let message = Message::new("m-1", SignedDuration::ZERO, SECRET);
     let mut sent = tokio::task::JoinSet::new();
@@ -145,16 +145,16 @@ async fn a_message_that_is_sent_again_is_answered_the_same_and_does_nothing() {
     client.batch_execute("delete from windlass.event_pending; delete from windlass.event").await.unwrap();
     message.send(&server).await.expect(201);
     assert!(server.queue.events(DEFAULT_TENANT, &EventFilter::default()).await.unwrap().is_empty());
-    // The same id for another message is a mistake of the sender's.
+    // The same id for another message is an error of the sender.
     let mut other = message.clone();
     other.body = "{}".to_owned();
     other.signature = Key::new(SECRET).unwrap().sign("m-1", other.at.parse().unwrap(), b"{}");
     other.send(&server).await.problem(409, "conflict");
 }
 
-/// Whoever may emit events with a key of their own cannot take a message's.
+/// A caller that may emit events with its own key cannot use the key of a message.
 #[tokio::test]
-async fn no_idempotency_key_takes_the_place_of_a_message() {
+async fn no_idempotency_key_replaces_a_message_id() {
     let server = server().await;
     let operator = server.client(DEFAULT_TENANT, windlass_server::auth::Role::Operator).await;
     let event = json!({"name": "a.b"});

@@ -1,4 +1,4 @@
-//! Who comes in, and who does not: forged tokens, sessions, other sites' pages.
+//! Which callers are accepted and which are not: forged tokens, sessions, other sites' pages.
 
 mod keys;
 
@@ -39,7 +39,7 @@ fn sign(header: &Header, claims: &Value, secret: &str) -> String {
     encode(header, claims, &EncodingKey::from_secret(secret.as_bytes())).unwrap()
 }
 
-/// Put together by hand: what no library would make.
+/// Built by hand: no library would create it.
 fn raw(header: &Value, claims: &Value, signature: &str) -> String {
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     format!("{}.{}.{signature}", part(header), part(claims))
@@ -55,9 +55,9 @@ async fn a_jwt_of_the_trusted_issuer_is_a_caller_with_the_claimed_tenant_and_rol
     assert_eq!(me["name"], "jwt:1b671a64-40d5-491e-99b0-da01ff1f3341");
 }
 
-/// M2: a JWT of twenty seconds made a token that never ended.
+/// M2: a JWT of twenty seconds created a token that never expired.
 #[tokio::test]
-async fn a_jwt_makes_no_token_that_outlives_it() {
+async fn a_jwt_creates_no_token_that_outlives_it() {
     let server = TestServer::start_with(Options { jwt: Some(settings()), ..Options::default() }).await;
     let tenant = server.queue.tenant("a").await;
     let mut claims = claims(tenant);
@@ -71,7 +71,7 @@ async fn a_jwt_makes_no_token_that_outlives_it() {
     let until = |at: jiff::Timestamp| json!({"name": "x", "role": "viewer", "expires_at": at.to_string()});
     jwt.post(path, &until(at(1))).await.problem(422, "invalid");
     jwt.post(path, &until(at(0))).await.expect(201);
-    // Rotating one that was there does not prolong it either.
+    // Rotating an existing one does not prolong it either.
     let admin = server.client(tenant, windlass_server::auth::Role::TenantAdmin).await;
     let lasting = admin.post(path, &body).await.expect(201);
     let rotate = format!("{path}/{}/rotate", lasting["id"].as_str().unwrap());
@@ -79,7 +79,7 @@ async fn a_jwt_makes_no_token_that_outlives_it() {
 }
 
 #[tokio::test]
-async fn forged_and_worn_out_jwts_are_nobody() {
+async fn forged_and_expired_jwts_are_rejected() {
     let server = TestServer::start_with(Options { jwt: Some(settings()), ..Options::default() }).await;
     let tenant = server.queue.tenant("a").await;
     let good = claims(tenant);
@@ -97,7 +97,7 @@ async fn forged_and_worn_out_jwts_are_nobody() {
         sign(&hs256, &claims, SECRET)
     };
     let header_with = |name: &str, value: Value| {
-        // Signed rightly, but with a header that asks for something.
+        // Signed correctly, but with a header that requests something else.
         let mut header = json!({"alg": "HS256", "typ": "JWT"});
         header[name] = value;
         let unsigned = raw(&header, &good, "");
@@ -110,6 +110,19 @@ async fn forged_and_worn_out_jwts_are_nobody() {
         .unwrap();
         format!("{message}.{signature}")
     };
+    // Signed rightly, with a text that names something twice: readers differ in which of them counts.
+    let signed_text = |header: &str, claims: &str| {
+        let message = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
+        let key = EncodingKey::from_secret(SECRET.as_bytes());
+        let signature = jsonwebtoken::crypto::sign(message.as_bytes(), &key, Algorithm::HS256).unwrap();
+        format!("{message}.{signature}")
+    };
+    let (plain, text) = (r#"{"alg":"HS256"}"#, good.to_string());
+    let twice = |claim: &str| signed_text(plain, &text.replacen('{', &format!("{{{claim},"), 1));
+    let role_twice = text.replace(r#""role":"#, r#""role":"viewer","role":"#);
+    assert_ne!(role_twice, text);
+    let by_hand = Client::new(&server.base, Some(signed_text(plain, &text)));
+    by_hand.get("/api/v1/me").await.expect(200);
     let metadata = |value: Value| with("app_metadata", value);
     let mut forged = vec![
         ("no algorithm", raw(&json!({"alg": "none"}), &good, "")),
@@ -122,8 +135,8 @@ async fn forged_and_worn_out_jwts_are_nobody() {
         ("lower case", header_with("alg", json!("hs256"))),
         ("HS384", sign(&Header::new(Algorithm::HS384), &good, SECRET)),
         ("HS512", sign(&Header::new(Algorithm::HS512), &good, SECRET)),
-        ("RS256 said", raw(&json!({"alg": "RS256"}), &good, signature)),
-        ("ES256 said", raw(&json!({"alg": "ES256"}), &good, signature)),
+        ("RS256 claimed", raw(&json!({"alg": "RS256"}), &good, signature)),
+        ("ES256 claimed", raw(&json!({"alg": "ES256"}), &good, signature)),
         ("another secret", sign(&hs256, &good, "another secret of thirty-two chars")),
         ("empty secret", sign(&hs256, &good, "")),
         ("no signature", format!("{body}.")),
@@ -161,6 +174,11 @@ async fn forged_and_worn_out_jwts_are_nobody() {
         ("tenant not an id", metadata(json!({"tenant_id": "default", "role": "operator"}))),
         ("the nil tenant", metadata(json!({"tenant_id": uuid::Uuid::nil(), "role": "operator"}))),
         ("an unknown tenant", metadata(json!({"tenant_id": uuid::Uuid::from_u128(7), "role": "operator"}))),
+        ("subject twice", twice(r#""sub":"eve""#)),
+        ("expiry twice", twice(r#""exp":1"#)),
+        ("an unknown claim twice", twice(r#""x":1,"x":1"#)),
+        ("role twice, within another claim", signed_text(plain, &role_twice)),
+        ("alg twice", signed_text(r#"{"alg":"HS256","alg":"HS256"}"#, &text)),
         ("not base64", "a.b.c".to_owned()),
         ("empty", "..".to_owned()),
         ("too long", format!("{signed}{}", "a".repeat(9000))),
@@ -171,12 +189,12 @@ async fn forged_and_worn_out_jwts_are_nobody() {
     assert!(forged.len() >= 45, "{}", forged.len());
     Client::new(&server.base, Some(signed)).get("/api/v1/me").await.expect(200);
     for (name, token) in forged {
-        let answer = Client::new(&server.base, Some(token)).get("/api/v1/me").await;
-        assert_eq!(answer.status, 401, "{name}");
+        let response = Client::new(&server.base, Some(token)).get("/api/v1/me").await;
+        assert_eq!(response.status, 401, "{name}");
     }
 }
 
-/// Public keys at an address: the key id decides, and a shared secret signed with the public key is no key.
+/// Public keys at a URL: the key id decides, and a shared-secret signature made with the public key is rejected.
 #[tokio::test]
 async fn a_jwt_is_verified_by_the_published_key_of_its_id() {
     let keys = PublishedKeys::start().await;
@@ -201,7 +219,7 @@ async fn a_jwt_is_verified_by_the_published_key_of_its_id() {
     assert_eq!(
         status(encode(&header(None, Algorithm::EdDSA), &good, &keys.private).unwrap()).await,
         401,
-        "no key named"
+        "no key id"
     );
     let confused = encode(
         &header(Some("one"), Algorithm::HS256),
@@ -210,11 +228,11 @@ async fn a_jwt_is_verified_by_the_published_key_of_its_id() {
     )
     .unwrap();
     assert_eq!(status(confused).await, 401, "the public key as a shared secret");
-    assert_eq!(keys.asked(), 1, "unknown keys do not make it ask again at once");
+    assert_eq!(keys.asked(), 1, "unknown keys do not cause another fetch at once");
 }
 
 #[tokio::test]
-async fn a_person_signs_in_and_out_and_only_our_own_pages_change_anything() {
+async fn a_person_signs_in_and_out_and_only_our_own_pages_can_post() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     server.member(tenant, "ada@example.com", "operator").await;
@@ -254,10 +272,10 @@ async fn a_person_signs_in_and_out_and_only_our_own_pages_change_anything() {
     browser.with("origin", &server.base).post("/api/v1/jobs", &job).await.expect(201);
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"] {
         let request = browser.with("sec-fetch-site", "same-origin").request(Method::POST, "/api/v1/jobs");
-        let answer = request.header("content-type", kind).body(job.to_string()).send().await.unwrap();
-        assert_eq!(answer.status(), 415, "{kind}");
+        let response = request.header("content-type", kind).body(job.to_string()).send().await.unwrap();
+        assert_eq!(response.status(), 415, "{kind}");
     }
-    // A token in a cookie is no credential.
+    // A token in a cookie is not a credential.
     let token = server.admin.token.clone().unwrap();
     server
         .anonymous()
@@ -272,7 +290,7 @@ async fn a_person_signs_in_and_out_and_only_our_own_pages_change_anything() {
 }
 
 #[tokio::test]
-async fn whoever_holds_a_token_may_sign_in_with_it_as_long_as_it_lasts() {
+async fn a_token_can_sign_in_until_it_expires() {
     let server = TestServer::start().await;
     let token = create_admin_token(&server.queue, "mine").await.unwrap();
     let cookie = session::sign_in_with_token(&server.app, &Secret::new(token.expose()), &From::default())
@@ -289,15 +307,15 @@ async fn whoever_holds_a_token_may_sign_in_with_it_as_long_as_it_lasts() {
     );
 }
 
-/// X-10, on every route there is: whatever another site makes a browser send is refused before it is looked at.
+/// X-10, on every route: a request that another site makes a browser send is rejected before it is read.
 #[tokio::test]
-async fn no_route_that_changes_something_takes_it_from_another_sites_page() {
+async fn no_route_accepts_a_change_from_another_sites_page() {
     let server = TestServer::start().await;
     let token = Secret::new(server.admin.token.clone().unwrap());
     let cookie = session::sign_in_with_token(&server.app, &token, &From::default()).await.unwrap();
     let browser = server.anonymous().with("cookie", cookie.to_str().unwrap().split(';').next().unwrap());
-    // Turning one's own colours over is nothing that anybody could want done for them; and a hook knows its callers by the
-    // signature of what they send, which a browser does not have, and looks at no cookie.
+    // Changing the theme is harmless. A hook identifies its callers by the signature of the message, which a browser does not
+    // have, and reads no cookie.
     let open = ["/ui/theme", "/api/v1/hooks/{hook}"];
     let changing =
         table().into_iter().filter(|route| route.method != Method::GET && !open.contains(&route.path));
@@ -308,12 +326,12 @@ async fn no_route_that_changes_something_takes_it_from_another_sites_page() {
         for (name, value) in [
             ("sec-fetch-site", "cross-site"),
             ("origin", "https://evil.test"),
-            ("x-nothing", "neither is said"),
+            ("x-nothing", "neither header"),
         ] {
             for kind in ["application/json", "text/plain", "application/x-www-form-urlencoded"] {
                 let request = browser.with(name, value).request(route.method.clone(), &path);
-                let answer = request.header("content-type", kind).body("{}").send().await.unwrap();
-                assert_eq!(answer.status(), 403, "{} {} with {name}: {value}", route.method, route.path);
+                let response = request.header("content-type", kind).body("{}").send().await.unwrap();
+                assert_eq!(response.status(), 403, "{} {} with {name}: {value}", route.method, route.path);
             }
         }
         tried += 1;

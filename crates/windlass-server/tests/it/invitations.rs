@@ -1,4 +1,4 @@
-//! How people come to a tenant: by an invitation that the account accepts, and in no other way.
+//! How people join a tenant: by an invitation that the account accepts, and in no other way.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -9,7 +9,7 @@ use windlass_testing::eventually;
 use crate::support::people::PASSWORD;
 use crate::support::{Answer, Client, TestServer};
 
-/// The path of a link, whatever this server is called in it.
+/// The path of a link, regardless of the host in it.
 fn path_of(made: &serde_json::Value) -> String {
     let link = made["link"].as_str().unwrap();
     link[link.find("/ui/").unwrap()..].to_owned()
@@ -28,19 +28,19 @@ async fn create(server: &TestServer, link: &str, password: &str) -> Answer {
     stranger(server).form(link, &[("do", "create"), ("name", "Ada"), ("password", password)]).await
 }
 
-/// The browser of whoever got this answer.
-fn signed_in(server: &TestServer, answer: &Answer) -> Client {
-    let mut cookies = answer.headers.get_all("set-cookie").iter().map(|cookie| cookie.to_str().unwrap());
+/// The browser that got this response.
+fn signed_in(server: &TestServer, response: &Answer) -> Client {
+    let mut cookies = response.headers.get_all("set-cookie").iter().map(|cookie| cookie.to_str().unwrap());
     server.cookie_browser(cookies.find(|cookie| cookie.starts_with("windlass=")).unwrap())
 }
 
-/// Finding 2: whoever adds an address first must gain nothing at the tenant that adds it later.
+/// Finding 2: a tenant that adds an address first must gain nothing at the tenant that adds it later.
 #[tokio::test]
-async fn the_tenant_that_made_an_account_gains_nothing_at_another_that_invites_it() {
+async fn the_tenant_that_created_an_account_gains_nothing_at_another() {
     let server = TestServer::start().await;
     let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
     let (of_a, of_b) = (server.client(a, Role::TenantAdmin).await, server.client(b, Role::TenantAdmin).await);
-    // A's administrator takes the address of B's chief with a password of his own.
+    // A's administrator claims the address of B's chief with a password of his own.
     let link = path_of(&invite(&of_a, "ceo@b.example", "viewer").await);
     let taken = create(&server, &link, "a password of the attacker").await;
     assert_eq!(taken.status, 303, "{}", taken.text);
@@ -53,7 +53,7 @@ async fn the_tenant_that_made_an_account_gains_nothing_at_another_that_invites_i
     assert_eq!(fields(&known), fields(&fresh), "B learns nothing of the account");
     assert_eq!(of_b.get("/api/v1/admin/members").await.expect(200)["members"], json!([]));
 
-    // Neither the session nor the password opens B.
+    // Neither the session nor the password gives access to B.
     attacker.with("x-tenant-id", b).get("/api/v1/jobs").await.problem(403, "forbidden");
     let choice = attacker.form("/ui/tenant", &[("tenant", &b.to_string())]).await;
     assert_eq!(choice.status, 403, "{}", choice.text);
@@ -67,7 +67,7 @@ async fn the_tenant_that_made_an_account_gains_nothing_at_another_that_invites_i
 }
 
 #[tokio::test]
-async fn an_invitation_says_the_same_of_every_address_and_takes_no_password() {
+async fn an_invitation_looks_the_same_for_every_address_without_password() {
     let server = TestServer::start().await;
     let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
     server.member(a, "ada@example.com", "viewer").await;
@@ -83,7 +83,7 @@ async fn an_invitation_says_the_same_of_every_address_and_takes_no_password() {
         assert_eq!(page.header("cache-control"), Some("no-store"));
         page.expect_text(200).replace(made["email"].as_str().unwrap(), "")
     };
-    assert_eq!(look(&known).await, look(&fresh).await, "the page does not tell either");
+    assert_eq!(look(&known).await, look(&fresh).await, "the page does not reveal it either");
     for body in [
         json!({"email": "a@b.c", "role": "viewer", "password": PASSWORD}),
         json!({"email": "a@b.c", "role": "viewer", "name": "A"}),
@@ -105,7 +105,7 @@ async fn an_invitation_says_the_same_of_every_address_and_takes_no_password() {
 }
 
 #[tokio::test]
-async fn somebody_new_makes_an_account_and_is_a_member_once() {
+async fn a_new_person_creates_an_account_and_is_a_member_once() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let admin = server.client(tenant, Role::TenantAdmin).await;
@@ -113,14 +113,14 @@ async fn somebody_new_makes_an_account_and_is_a_member_once() {
     let short = create(&server, &link, "short").await;
     assert_eq!(short.status, 422);
     assert!(short.text.contains("12 to 200 characters"), "{}", short.text);
-    // Many at once, and only one of them is the account's.
+    // Many at once, and only one of them creates the account.
     let tries: Vec<String> = (0..6).map(|n| format!("a good password no. {n}")).collect();
-    let answers = join_all(tries.iter().map(|password| create(&server, &link, password))).await;
-    let accepted: Vec<&Answer> = answers.iter().filter(|answer| answer.status == 303).collect();
-    assert_eq!(accepted.len(), 1, "{answers:?}");
+    let responses = join_all(tries.iter().map(|password| create(&server, &link, password))).await;
+    let accepted: Vec<&Answer> = responses.iter().filter(|response| response.status == 303).collect();
+    assert_eq!(accepted.len(), 1, "{responses:?}");
     let me = signed_in(&server, accepted[0]).get("/api/v1/me").await.expect(200);
     assert_eq!((&me["role"], &me["tenant_id"]), (&json!("operator"), &json!(tenant)));
-    assert_eq!(stranger(&server).get(&link).await.status, 404, "it is used up");
+    assert_eq!(stranger(&server).get(&link).await.status, 404, "it has been used");
     let members = admin.get("/api/v1/admin/members").await.expect(200);
     assert_eq!(members["members"].as_array().unwrap().len(), 1);
     assert_eq!(members["members"][0]["name"], "Ada");
@@ -153,19 +153,19 @@ async fn an_account_that_exists_signs_in_to_accept_and_no_other_can() {
     assert_eq!(eve.form(&link, &[("do", "accept")]).await.status, 404);
     for act in ["sign-in", "create"] {
         let fields = [("do", act), ("password", PASSWORD)];
-        assert_eq!(eve.form(&link, &fields).await.status, 422, "{act} as somebody else");
+        assert_eq!(eve.form(&link, &fields).await.status, 422, "{act} as another person");
     }
     let foreign = server.anonymous().with("sec-fetch-site", "cross-site");
     assert_eq!(foreign.form(&link, &[("do", "accept")]).await.status, 403);
     assert_eq!(admin.get("/api/v1/admin/members").await.expect(200)["members"], json!([]));
 
-    // Signed in already, in as many tabs as there are.
+    // Already signed in, in many tabs.
     let ada = server.browser("ada@example.com").await;
     assert!(ada.get(&link).await.expect_text(200).contains("Accept invitation"));
     let clicks = join_all((0..4).map(|_| ada.form(&link, &[("do", "accept")]))).await;
-    assert_eq!(clicks.iter().filter(|answer| answer.status == 303).count(), 1, "{clicks:?}");
+    assert_eq!(clicks.iter().filter(|response| response.status == 303).count(), 1, "{clicks:?}");
     let me = ada.get("/api/v1/me").await.expect(200);
-    assert_eq!((&me["role"], &me["tenant_id"]), (&json!("tenant_admin"), &json!(b)), "and looks at it");
+    assert_eq!((&me["role"], &me["tenant_id"]), (&json!("tenant_admin"), &json!(b)), "and opens it");
 
     // By signing in on the page.
     let third = server.queue.tenant("c").await;
@@ -178,7 +178,7 @@ async fn an_account_that_exists_signs_in_to_accept_and_no_other_can() {
 }
 
 #[tokio::test]
-async fn a_link_that_was_revoked_replaced_or_expired_opens_nothing() {
+async fn a_revoked_replaced_or_expired_link_is_rejected() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let admin = server.client(tenant, Role::TenantAdmin).await;
@@ -204,9 +204,9 @@ async fn a_link_that_was_revoked_replaced_or_expired_opens_nothing() {
     assert_eq!(database.query_one(users, &[]).await.unwrap().get::<_, i64>(0), 0);
 }
 
-/// Findings 8 and 17: nobody gives away what they do not have.
+/// Findings 8 and 17: no one grants permissions that they do not have.
 #[tokio::test]
-async fn who_may_manage_members_gives_no_role_that_may_do_more_than_they() {
+async fn no_one_grants_a_role_with_more_permissions_than_their_own() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let user = server.member(tenant, "ada@example.com", "tenant_admin").await;
@@ -229,9 +229,9 @@ async fn who_may_manage_members_gives_no_role_that_may_do_more_than_they() {
     assert_eq!(database.query_one(roles, &[]).await.unwrap().get::<_, String>(0), "tenant_admin");
 }
 
-/// A reset that commits while an invitation is being accepted: whoever has lost the account brings it nowhere.
+/// A reset that commits while an invitation is being accepted: someone who has lost the account joins no tenant with it.
 #[tokio::test]
-async fn an_account_that_is_reset_meanwhile_does_not_accept() {
+async fn an_account_that_is_reset_concurrently_cannot_accept() {
     let server = TestServer::start().await;
     let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
     let user = server.member(a, "ada@example.com", "viewer").await;

@@ -1,4 +1,4 @@
-//! `/api/v1/jobs`, as seed 004 has it and as the design adds to it.
+//! `/api/v1/jobs`, as document 004 specifies it, with the additions of the design.
 
 use serde_json::{Value, json};
 use windlass::NewJob;
@@ -30,24 +30,24 @@ fn plain() -> Value {
 }
 
 #[tokio::test]
-async fn an_enqueue_is_answered_as_seed_004_has_it() {
+async fn an_enqueue_has_the_specified_response() {
     let (server, operator, tenant) = server().await;
     let body = json!({
         "definition_key": "recompute-trained-tags", "payload": {"model": "siglip"}, "priority": 100,
         "scheduled_for": "2026-02-16T10:30:00Z", "dedupe_key": "tenant:bcg:training:daily"
     });
-    let answer = operator.post("/api/v1/jobs", &body).await;
-    let created = answer.expect(201);
+    let response = operator.post("/api/v1/jobs", &body).await;
+    let created = response.expect(201);
     let mut names: Vec<&String> = created.as_object().unwrap().keys().collect();
     names.sort();
     assert_eq!(names, ["definition_key", "id", "queued_at", "status", "tenant_id"]);
     assert_eq!(created["status"], "queued");
     assert_eq!(created["tenant_id"], tenant.to_string());
     let id = created["id"].as_str().unwrap();
-    assert_eq!(answer.header("location"), Some(format!("/api/v1/jobs/{id}").as_str()));
+    assert_eq!(response.header("location"), Some(format!("/api/v1/jobs/{id}").as_str()));
 
     let again = operator.post("/api/v1/jobs", &body).await.expect(200);
-    assert_eq!(again, created, "the holder of the dedupe key answers");
+    assert_eq!(again, created, "the holder of the dedupe key is returned");
 
     let job = operator.get(&format!("/api/v1/jobs/{id}")).await.expect(200);
     assert_eq!((&job["status"], &job["dedupe_key"]), (&json!("queued"), &body["dedupe_key"]));
@@ -56,7 +56,7 @@ async fn an_enqueue_is_answered_as_seed_004_has_it() {
 }
 
 #[tokio::test]
-async fn bad_input_is_refused_with_its_place() {
+async fn invalid_input_is_rejected_with_its_place() {
     let (server, operator, _) = server().await;
     let refused = [
         (json!({"definition_key": "recompute-trained-tags", "tenant_id": "x"}), "/tenant_id"),
@@ -94,17 +94,17 @@ async fn bad_input_is_refused_with_its_place() {
     assert_eq!(raw("{}", "text/plain").await.unwrap().status(), 415);
     assert_eq!(raw("a=b", "application/x-www-form-urlencoded").await.unwrap().status(), 415);
     let deep = format!("{{\"definition_key\":\"a\",\"payload\":{}{}}}", "[".repeat(60), "]".repeat(60));
-    let answer = operator
+    let response = operator
         .request(reqwest::Method::POST, "/api/v1/jobs")
         .header("content-type", "application/json")
         .body(deep);
-    assert_eq!(answer.send().await.unwrap().status(), 422);
+    assert_eq!(response.send().await.unwrap().status(), 422);
     assert_eq!(operator.get("/api/v1/jobs").await.expect(200)["jobs"], json!([]), "nothing was enqueued");
     drop(server);
 }
 
 #[tokio::test]
-async fn an_idempotency_key_answers_the_same_again_and_refuses_another_body() {
+async fn an_idempotency_key_repeats_the_response_and_rejects_another_body() {
     let (server, operator, _) = server().await;
     let keyed = operator.with("idempotency-key", "k1");
     let first = keyed.post("/api/v1/jobs", &plain()).await;
@@ -122,12 +122,12 @@ async fn an_idempotency_key_answers_the_same_again_and_refuses_another_body() {
     keyed.post("/api/v1/jobs/bulk", &json!({"jobs": [plain()]})).await.problem(409, "conflict");
     assert_eq!(operator.get("/api/v1/jobs").await.expect(200)["jobs"].as_array().unwrap().len(), 1);
 
-    // At once: one of them makes the job, the others wait for it and answer the same.
+    // Concurrently: one of them creates the job, the others wait for it and return the same.
     let racing = operator.with("idempotency-key", "k2");
     let body = plain();
-    let answers = futures_util::future::join_all((0..8).map(|_| racing.post("/api/v1/jobs", &body))).await;
+    let responses = futures_util::future::join_all((0..8).map(|_| racing.post("/api/v1/jobs", &body))).await;
     let ids: std::collections::BTreeSet<String> =
-        answers.iter().map(|answer| answer.expect(201)["id"].to_string()).collect();
+        responses.iter().map(|response| response.expect(201)["id"].to_string()).collect();
     assert_eq!(ids.len(), 1);
     // Another tenant's key of the same name is another key.
     let other = server.client(server.queue.tenant("other").await, Role::Operator).await;
@@ -146,16 +146,16 @@ async fn many_are_enqueued_with_a_result_for_each() {
         {"definition_key": "recompute-trained-tags", "depends_on": ["00000000-0000-7000-8000-00000000000f"]},
         {"definition_key": "recompute-trained-tags", "payload": {"unknown": true}},
     ]});
-    let answer = operator.post("/api/v1/jobs/bulk", &jobs).await.expect(200);
-    let statuses: Vec<u64> = answer["results"]
+    let response = operator.post("/api/v1/jobs/bulk", &jobs).await.expect(200);
+    let statuses: Vec<u64> = response["results"]
         .as_array()
         .unwrap()
         .iter()
         .map(|result| result["status"].as_u64().unwrap())
         .collect();
-    assert_eq!(statuses, [201, 422, 201, 200, 422, 422], "{answer}");
-    assert_eq!(answer["created"], 2);
-    assert_eq!(answer["results"][3]["job"]["id"], answer["results"][2]["job"]["id"]);
+    assert_eq!(statuses, [201, 422, 201, 200, 422, 422], "{response}");
+    assert_eq!(response["created"], 2);
+    assert_eq!(response["results"][3]["job"]["id"], response["results"][2]["job"]["id"]);
     operator.post("/api/v1/jobs/bulk", &json!({"jobs": []})).await.problem(422, "invalid");
     drop(server);
 }
@@ -180,7 +180,7 @@ async fn a_list_is_filtered_and_paged_by_offset_and_by_cursor() {
     assert_eq!(list("tag=t0").await.len(), 3);
     assert_eq!(list("subject=post:3").await, ids[1..2]);
     assert_eq!(list("correlation_id=c&status=running").await, Vec::<String>::new());
-    assert_eq!(list("q=M3").await, ids[1..2], "text of a payload, whatever its case");
+    assert_eq!(list("q=M3").await, ids[1..2], "text of a payload, in any case");
     assert_eq!(list(&format!("q={}", ids[4])).await, ids[4..]);
     assert_eq!(list("worker=nobody").await, Vec::<String>::new());
     assert_eq!(list("created_before=2000-01-01T00:00:00Z").await, Vec::<String>::new());
@@ -233,7 +233,7 @@ async fn a_job_is_canceled_and_run_again() {
 }
 
 #[tokio::test]
-async fn verbs_on_many_say_what_they_would_do_and_then_do_it() {
+async fn bulk_actions_preview_their_effect_before_they_apply_it() {
     let (server, operator, tenant) = server().await;
     let mut ids = Vec::new();
     for tag in ["a", "a", "b"] {
@@ -265,8 +265,8 @@ async fn verbs_on_many_say_what_they_would_do_and_then_do_it() {
     assert_eq!(outcomes[foreign.as_str()], "missing");
     operator.post("/api/v1/jobs/delete", &json!({"ids": []})).await.problem(403, "forbidden");
     let admin = server.client(tenant, Role::TenantAdmin).await;
-    let gone = admin.post("/api/v1/jobs/delete", &json!({"ids": [ids[1], foreign]})).await.expect(200);
-    assert_eq!(gone["changed"], 1);
+    let deleted = admin.post("/api/v1/jobs/delete", &json!({"ids": [ids[1], foreign]})).await.expect(200);
+    assert_eq!(deleted["changed"], 1);
     operator.get(&format!("/api/v1/jobs/{}", ids[1])).await.problem(404, "not-found");
     assert!(server.queue.job(windlass::DEFAULT_TENANT, foreign.parse().unwrap()).await.unwrap().is_some());
     for body in [json!({}), json!({"ids": [], "filter": {}}), json!({"filter": {"colour": 1}})] {

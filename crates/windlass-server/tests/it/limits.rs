@@ -1,4 +1,4 @@
-//! What is too much, too slow, too often; and how the server speaks and stops.
+//! Too much, too slow, too often; and the protocol and shutdown of the server.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use windlass_testing::{TestQueue, eventually, settings, times, waiting_for_locks
 use crate::support::{Client, TestServer};
 
 #[tokio::test]
-async fn a_body_is_read_up_to_its_limit_and_not_forever() {
+async fn a_body_is_limited_in_size_and_time() {
     let options =
         Options { max_body_bytes: 1000, body_timeout: Duration::from_millis(200), ..Options::default() };
     let server = TestServer::start_with(options).await;
@@ -28,7 +28,7 @@ async fn a_body_is_read_up_to_its_limit_and_not_forever() {
             .header("content-type", "application/json");
         assert_eq!(request.body(body(bytes)).send().await.unwrap().status(), status, "{bytes} bytes");
     }
-    // Announced as small, or not announced at all.
+    // Announced with a small length, or without a length.
     let chunked =
         reqwest::Body::wrap_stream(futures_util::stream::iter([Ok::<_, std::io::Error>(body(1001))]));
     let request = server
@@ -48,13 +48,13 @@ async fn a_body_is_read_up_to_its_limit_and_not_forever() {
         "POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{{"
     );
     slow.write_all(head.as_bytes()).await.unwrap();
-    let mut answer = vec![0; 100];
-    let read = slow.read(&mut answer).await.unwrap();
-    assert!(String::from_utf8_lossy(&answer[..read]).starts_with("HTTP/1.1 408"));
+    let mut response = vec![0; 100];
+    let read = slow.read(&mut response).await.unwrap();
+    assert!(String::from_utf8_lossy(&response[..read]).starts_with("HTTP/1.1 408"));
 }
 
 #[tokio::test]
-async fn a_head_that_does_not_come_is_not_waited_for() {
+async fn a_missing_request_head_times_out() {
     let server =
         TestServer::start_with(Options { header_timeout: Duration::from_millis(200), ..Options::default() })
             .await;
@@ -66,7 +66,7 @@ async fn a_head_that_does_not_come_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_credential_and_a_tenant_have_their_rate() {
+async fn a_credential_and_a_tenant_have_rate_limits() {
     let server = TestServer::start_with(Options { requests_per_minute: 5, ..Options::default() }).await;
     let tenant = server.queue.tenant("a").await;
     let (one, other) = (server.client(tenant, Role::Viewer).await, server.client(tenant, Role::Viewer).await);
@@ -94,18 +94,18 @@ async fn a_credential_and_a_tenant_have_their_rate() {
 }
 
 #[tokio::test]
-async fn it_speaks_both_versions_compresses_and_says_how_long_it_took() {
+async fn both_http_versions_compression_and_server_timing_work() {
     let server = TestServer::start().await;
     let second = reqwest::Client::builder().http2_prior_knowledge().no_proxy().build().unwrap();
-    let answer = second.get(format!("{}/health/live", server.base)).send().await.unwrap();
-    assert_eq!((answer.version(), answer.status().as_u16()), (reqwest::Version::HTTP_2, 200));
+    let response = second.get(format!("{}/health/live", server.base)).send().await.unwrap();
+    assert_eq!((response.version(), response.status().as_u16()), (reqwest::Version::HTTP_2, 200));
     let first = server.anonymous().with("accept-encoding", "gzip").with("x-server-timing", "1");
-    let answer = first.request(reqwest::Method::GET, "/api/openapi.json").send().await.unwrap();
-    assert_eq!(answer.version(), reqwest::Version::HTTP_11);
-    assert_eq!(answer.headers()["content-encoding"], "gzip");
-    assert!(answer.headers()["server-timing"].to_str().unwrap().starts_with("total;dur="));
-    assert_eq!(answer.headers()["x-content-type-options"], "nosniff");
-    assert!(answer.headers().contains_key("x-request-id"));
+    let response = first.request(reqwest::Method::GET, "/api/openapi.json").send().await.unwrap();
+    assert_eq!(response.version(), reqwest::Version::HTTP_11);
+    assert_eq!(response.headers()["content-encoding"], "gzip");
+    assert!(response.headers()["server-timing"].to_str().unwrap().starts_with("total;dur="));
+    assert_eq!(response.headers()["x-content-type-options"], "nosniff");
+    assert!(response.headers().contains_key("x-request-id"));
     let stream = server
         .admin
         .with("accept-encoding", "gzip")
@@ -113,19 +113,19 @@ async fn it_speaks_both_versions_compresses_and_says_how_long_it_took() {
         .send()
         .await
         .unwrap();
-    assert_eq!(stream.headers().get("content-encoding"), None, "a stream goes out as it comes");
+    assert_eq!(stream.headers().get("content-encoding"), None, "a stream is sent without delay");
 }
 
 #[tokio::test]
-async fn a_stream_tells_of_changes_and_ends_when_the_server_stops() {
+async fn a_stream_reports_changes_and_ends_when_the_server_stops() {
     let mut server = TestServer::start().await;
     server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
     let mut stream = server.admin.request(reqwest::Method::GET, "/api/v1/jobs/stream").send().await.unwrap();
-    let mut heard = String::new();
+    let mut received = String::new();
     let mut hear = async |what: &str| {
-        while !heard.contains(what) {
-            heard.push_str(&String::from_utf8_lossy(
-                &stream.chunk().await.unwrap().expect("the stream goes on"),
+        while !received.contains(what) {
+            received.push_str(&String::from_utf8_lossy(
+                &stream.chunk().await.unwrap().expect("the stream continues"),
             ));
         }
     };
@@ -141,9 +141,9 @@ async fn a_stream_tells_of_changes_and_ends_when_the_server_stops() {
     while let Ok(Some(_)) = stream.chunk().await {}
 }
 
-/// One handler's panic is one request's failure.
+/// A panic of one handler fails one request.
 #[tokio::test]
-async fn a_handler_that_panics_is_a_problem_and_the_server_lives() {
+async fn a_panic_is_a_problem_response_and_the_server_survives() {
     let server = TestServer::start().await;
     let routes = axum::Router::new()
         .route("/panic", axum::routing::get(async || -> String { panic!("the password is hunter2") }))
@@ -156,13 +156,13 @@ async fn a_handler_that_panics_is_a_problem_and_the_server_lives() {
     for _ in 0..3 {
         let failed = client.get("/panic").await;
         let problem = failed.problem(500, "internal");
-        assert!(!failed.text.contains("hunter2"), "nothing of the inside is told: {problem}");
+        assert!(!failed.text.contains("hunter2"), "no internal detail is revealed: {problem}");
         assert!(failed.header("x-request-id").is_some());
         assert_eq!(client.get("/fine").await.expect_text(200), "fine");
     }
 }
 
-/// Somebody holds a lock that a request needs.
+/// Another session holds a lock that a request needs.
 async fn blocked(server: &TestServer) -> tokio_postgres::Client {
     let blocker = server.queue.client().await;
     blocker.batch_execute("begin; lock windlass.job_definitions in access exclusive mode").await.unwrap();
@@ -170,21 +170,47 @@ async fn blocked(server: &TestServer) -> tokio_postgres::Client {
 }
 
 #[tokio::test]
-async fn a_statement_that_takes_too_long_is_given_up_and_its_connection_serves_the_next() {
+async fn a_slow_statement_is_canceled_and_its_connection_is_used_again() {
     let queue = TestQueue::create().await;
     let impatient = settings(queue.url()).connections(1).statement_timeout(Duration::from_millis(200));
     let impatient = Queue::connect(impatient).await.unwrap();
     let server = TestServer::start_on(queue, impatient, Options::default()).await;
     let blocker = blocked(&server).await;
     server.admin.get("/api/v1/jobs/definitions").await.problem(504, "timeout");
-    eventually("nobody waits any more", async || waiting_for_locks(&blocker).await == 0).await;
+    eventually("no request waits any more", async || waiting_for_locks(&blocker).await == 0).await;
     blocker.batch_execute("commit").await.unwrap();
     server.admin.get("/api/v1/jobs/definitions").await.expect(200);
 }
 
+/// A filter helps a list. A write, and a read of one job, have waited for a lock.
 #[tokio::test]
-async fn an_answer_that_is_not_found_in_time_is_not_waited_for() {
-    // Long enough for the last request, which has to open a connection to the database on a busy machine.
+async fn a_statement_that_timed_out_is_a_problem_with_advice_that_fits_the_request() {
+    let queue = TestQueue::create().await;
+    let impatient = settings(queue.url()).connections(1).statement_timeout(Duration::from_millis(200));
+    let impatient = Queue::connect(impatient).await.unwrap();
+    let server = TestServer::start_on(queue, impatient, Options::default()).await;
+    server.queue.define(&windlass::Definition::new("a")).await.unwrap();
+    let job = server.queue.enqueue(&NewJob::new("a")).await.unwrap().id;
+    let blocker = server.queue.client().await;
+    blocker.batch_execute("begin; lock windlass.job, windlass.line in access exclusive mode").await.unwrap();
+    let list = server.admin.get("/api/v1/jobs").await.problem(504, "timeout");
+    assert!(list["detail"].as_str().unwrap().contains("narrower filter"), "{list}");
+    let one = server.admin.get(&format!("/api/v1/jobs/{job}")).await.problem(504, "timeout");
+    let write =
+        server.admin.post("/api/v1/jobs", &json!({"definition_key": "a"})).await.problem(504, "timeout");
+    for problem in [one, write] {
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(
+            detail.contains("another transaction holds a lock") && !detail.contains("filter"),
+            "{detail}"
+        );
+    }
+    blocker.batch_execute("commit").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_slow_response_times_out() {
+    // Long enough for the last request, which must open a connection to the database on a busy machine.
     let options = Options { request_timeout: Duration::from_secs(3), ..Options::default() };
     let server = TestServer::start_with(options).await;
     let blocker = blocked(&server).await;
@@ -193,9 +219,9 @@ async fn an_answer_that_is_not_found_in_time_is_not_waited_for() {
     server.admin.get("/api/v1/jobs/definitions").await.expect(200);
 }
 
-/// JSON that is small to send and large to hold.
+/// JSON that is small to send and large in memory.
 #[tokio::test]
-async fn json_has_a_depth_and_a_number_of_values() {
+async fn json_depth_and_number_of_values_are_limited() {
     let server = TestServer::start().await;
     server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
     let enqueue = async |payload: String| {
@@ -206,21 +232,17 @@ async fn json_has_a_depth_and_a_number_of_values() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert_eq!(enqueue(nested(10)).await, 201);
     assert_eq!(enqueue(nested(100)).await, 422);
-    assert_eq!(enqueue(nested(100_000)).await, 422, "and no stack is used up");
+    assert_eq!(enqueue(nested(100_000)).await, 422, "and the stack does not overflow");
     assert_eq!(enqueue(format!("[{}0]", "0,".repeat(300_000))).await, 422);
     assert_eq!(enqueue("1e400".to_owned()).await, 422);
-    assert_eq!(
-        enqueue("12345678901234567890123456789".to_owned()).await,
-        201,
-        "a number is kept as it is written"
-    );
+    assert_eq!(enqueue("12345678901234567890123456789".to_owned()).await, 201, "a number is kept unchanged");
     assert_eq!(enqueue("\"\\u0000\"".to_owned()).await, 422);
 }
 
-/// One connection for two tenants, ten thousand looks, and callers that go away in the middle: what one tenant set must
-/// not be there for the next.
+/// One connection for two tenants, ten thousand reads, and callers that disconnect in the middle: the settings of one
+/// tenant must not be visible to the next.
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_do_not_meet_on_a_shared_connection() {
+async fn tenants_are_isolated_on_a_shared_connection() {
     let server = TestServer::start().await;
     server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
     let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
@@ -234,14 +256,13 @@ async fn tenants_do_not_meet_on_a_shared_connection() {
         tasks.spawn(async move { alternate(&narrow, [a, b], rounds, task).await });
     }
     let sums = tasks.join_all().await;
-    let (given_up, looked) = sums.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    assert!(given_up > 20 && looked > 1000, "{given_up} were given up and {looked} looked");
+    let (aborted, completed) = sums.iter().fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    assert!(aborted > 20 && completed > 1000, "{aborted} were aborted and {completed} completed");
 }
 
-/// Looks for one tenant and then for the other, a third of the time for a moment only; answers how many were given up, and how
-/// many were not.
+/// Reads for one tenant and then for the other, a third of the time only briefly; returns how many were aborted, and how many were not.
 async fn alternate(narrow: &Queue, tenants: [uuid::Uuid; 2], rounds: u64, salt: u64) -> (u32, u32) {
-    let (mut given_up, mut looked) = (0, 0);
+    let (mut aborted, mut completed) = (0, 0);
     for round in 0..rounds {
         let tenant = tenants[(round % 2) as usize];
         let look = async {
@@ -252,22 +273,22 @@ async fn alternate(narrow: &Queue, tenants: [uuid::Uuid; 2], rounds: u64, salt: 
             Ok::<_, windlass::Error>((page.jobs, counts))
         };
         if round % 3 == 0 {
-            // Gone after a moment, wherever it is then.
+            // Aborted after a moment, at any point.
             let moment = Duration::from_micros((round + salt) * 7 % 3000);
-            given_up += u32::from(tokio::time::timeout(moment, look).await.is_err());
+            aborted += u32::from(tokio::time::timeout(moment, look).await.is_err());
             continue;
         }
         let (jobs, counts) = look.await.unwrap();
         assert!(jobs.len() == 1 && jobs[0].tenant_id == tenant, "round {round}: {jobs:?}");
         assert!(counts.iter().all(|count| count.tenant_id == tenant));
-        looked += 1;
+        completed += 1;
     }
-    (given_up, looked)
+    (aborted, completed)
 }
 
-/// How many run at the same time, of a tenant and of a definition: set, shown, refused by name, taken away.
+/// The limits on running jobs of a tenant and of a definition: set, shown, rejected by name, removed.
 #[tokio::test]
-async fn a_limit_on_running_jobs_is_set_shown_and_taken_away() {
+async fn a_limit_on_running_jobs_is_set_shown_and_removed() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("small").await;
     let path = format!("/api/v1/admin/limits/{tenant}");
@@ -277,23 +298,23 @@ async fn a_limit_on_running_jobs_is_set_shown_and_taken_away() {
     assert_eq!(shown["max_running"], 2);
     let refused = server.admin.patch(&path, &json!({"max_running": 0})).await.problem(422, "invalid");
     assert_eq!(refused["errors"][0]["pointer"], "/max_running");
-    let gone = server.admin.patch(&path, &json!({"max_running": null})).await.expect(200);
-    assert!(gone["max_running"].is_null(), "{gone}");
+    let removed = server.admin.patch(&path, &json!({"max_running": null})).await.expect(200);
+    assert!(removed["max_running"].is_null(), "{removed}");
 
     let definitions = "/api/v1/admin/jobs/definitions";
     let made = server.admin.post(definitions, &json!({"key": "train", "max_running": 3})).await.expect(201);
     assert_eq!(made["max_running"], 3);
     let one = format!("{definitions}/{}", made["id"].as_str().unwrap());
     let kept = server.admin.patch(&one, &json!({"description": "trains"})).await.expect(200);
-    assert_eq!(kept["max_running"], 3, "what is not given stays");
+    assert_eq!(kept["max_running"], 3, "omitted fields are unchanged");
     server.admin.patch(&one, &json!({"max_running": 0})).await.problem(422, "invalid");
-    let gone = server.admin.patch(&one, &json!({"max_running": null})).await.expect(200);
-    assert!(gone["max_running"].is_null(), "{gone}");
+    let removed = server.admin.patch(&one, &json!({"max_running": null})).await.expect(200);
+    assert!(removed["max_running"].is_null(), "{removed}");
 }
 
-/// Queues and priorities that a tenant chooses: refused by field and limit, and the administrator can raise it.
+/// Queues and priorities that a tenant chooses: rejected by field and limit, and the administrator can raise it.
 #[tokio::test]
-async fn a_tenant_that_uses_all_its_lanes_is_told_the_field_and_the_limit() {
+async fn a_tenant_at_its_lane_limit_gets_the_field_and_the_limit() {
     let server = TestServer::start().await;
     server.queue.define(&windlass::Definition::new("a")).await.unwrap();
     let tenant = server.queue.tenant("many").await;
@@ -316,7 +337,7 @@ async fn a_tenant_that_uses_all_its_lanes_is_told_the_field_and_the_limit() {
         "{bulk}"
     );
     assert!(bulk["results"][1]["detail"].as_str().unwrap().contains("max_lanes"), "{bulk}");
-    // What the definition asks for is not the tenant's choice.
+    // The queue of the definition is not the tenant's choice.
     client.post("/api/v1/jobs", &json!({"definition_key": "a"})).await.expect(201);
     for (limit, pointer) in [("max_lanes", "/max_lanes"), ("max_queue_names", "/max_queue_names")] {
         let refused = server.admin.patch(&path, &json!({limit: 0})).await.problem(422, "invalid");

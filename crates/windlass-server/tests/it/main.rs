@@ -1,14 +1,16 @@
-//! The server as its users meet it: over a socket, on a real Postgres.
+//! The server as its users see it: over a socket, on a real Postgres.
 
-#![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
+#![expect(clippy::unwrap_used, reason = "a panic in a test or its helpers is the report")]
 
 mod admin;
+mod anonymous;
 mod audit;
-mod audit_doors;
+mod audit_entry_points;
 mod cli;
 mod clients;
 mod connections;
 mod cookies;
+mod creators;
 mod credentials;
 mod documents;
 mod examples;
@@ -32,13 +34,14 @@ mod retention;
 mod revoked;
 mod search;
 mod secrets;
-mod seeds;
 mod set_aside;
 mod sign_in;
 mod streams;
 mod support;
+mod systems;
 #[cfg(feature = "otel")]
 mod traces;
 mod triggers;
+mod waiting;
 mod why;
 mod worker;

@@ -1,8 +1,8 @@
-//! Every route × every role × an id of one's own, of another tenant's, and of nobody's: what is answered, and what became of the
-//! database. Made from the route table, so that a new route is in it, or fails here because nobody said what its ids are.
+//! Every route × every role × an id of the caller's own, of another tenant, and of no one: the response, and the resulting state
+//! of the database. Built from the route table, so that a new route is included, or fails here because its ids are not declared.
 //!
-//! The server logs in as a role that has no right to any tenant's row. So whatever it reads or writes for a request it does as
-//! the server's role, or the admin's, in a transaction of its own, or not at all.
+//! The server logs in as a role without any right to a tenant's rows. So everything that it reads or writes for a request happens
+//! as the server's or the admin's role, in a transaction of its own, or not at all.
 
 mod forms;
 mod state;
@@ -14,25 +14,25 @@ use serde_json::{Value, json};
 use windlass::NewJob;
 use windlass_server::auth::{Permission, Role};
 use windlass_server::http::{Audience, Options, Route, table};
-use windlass_testing::{Login, TestQueue};
+use windlass_testing::{Login, SHADOWS, TestQueue};
 
 use crate::support::{Client, TestServer};
 use state::State;
 use world::{Ids, body};
 
-/// Routes that answer with success and leave the tables of [`State`] alone: they only look, or speak of workers.
-const LEAVE_NO_TRACE: [&str; 8] = [
+/// Routes that succeed and do not change the tables of [`State`]: they only read, or concern workers.
+const CHANGE_NOTHING: [&str; 8] = [
     "/api/v1/admin/audit/verify",
     "/api/v1/jobs/triggers/dry-run",
     "/api/v1/jobs/triggers/preview",
     "/api/v1/jobs/triggers/{trigger_id}/backfill",
-    "/api/v1/admin/workers/{worker_id}/quiet",
+    "/api/v1/admin/workers/{worker_id}/drain",
     "/api/v1/admin/workers/{worker_id}/resume",
     "/api/v1/worker/register",
     "/api/v1/worker/jobs/{job_id}/heartbeat",
 ];
 
-/// The status and the body; of a stream only that it began.
+/// The status and the body; of a stream only that it started.
 async fn ask(client: &Client, route: &Route, path: &str, body: &Value) -> (u16, String) {
     let mut request = client.request(route.method.clone(), path);
     if route.method != Method::GET && route.method != Method::DELETE {
@@ -45,10 +45,9 @@ async fn ask(client: &Client, route: &Route, path: &str, body: &Value) -> (u16, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_route_holds_every_role_to_its_permission_and_its_tenant() {
+async fn every_route_restricts_every_role_to_its_permission_and_tenant() {
     let queue = TestQueue::create().await;
-    // As the documents say: it may take the admin's role but inherits nothing of it, so it reads no tenant's row while no tenant
-    // is in force.
+    // As documented: it may assume the admin's role but inherits none of it, so it reads no tenant's row without a current tenant.
     let login = Login::create(&queue, "windlass_server").await;
     let mut server = TestServer::start_on(queue, login.queue().await, Options::default()).await;
     for key in ["a", "claimed"] {
@@ -81,16 +80,23 @@ async fn every_route_holds_every_role_to_its_permission_and_its_tenant() {
                     assert_eq!(status, 403, "{name} as {role}: {text}");
                 }
                 let expected = State { denied: before.denied + 3, ..before };
-                assert_eq!(look().await, expected, "{name} as {role}: denied, and yet, or without a row");
+                assert_eq!(
+                    look().await,
+                    expected,
+                    "{name} as {role}: denied with an effect, or without a row"
+                );
                 continue;
             }
-            // A super-admin may reach any tenant by its routes; every other permission ends at one's own.
+            // A super-admin may reach any tenant by its routes; every other permission is limited to the caller's tenant.
             if route.path.contains('{') && route.permission != Permission::Administer {
                 let (of_another, of_nobody) = (
                     ask(client, &route, &foreign.path(&route), &body(&route, &foreign)).await,
                     ask(client, &route, &absent.path(&route), &body(&route, &absent)).await,
                 );
-                assert_eq!(of_another, of_nobody, "{name} as {role} tells another tenant's id from none");
+                assert_eq!(
+                    of_another, of_nobody,
+                    "{name} as {role} distinguishes another tenant's id from an unknown one"
+                );
                 let expected = if route.permission == Permission::Work { 409 } else { 404 };
                 assert_eq!(of_another.0, expected, "{name} as {role}: {of_another:?}");
                 assert_eq!(look().await, before, "{name} as {role} changed something of another tenant's");
@@ -100,7 +106,7 @@ async fn every_route_holds_every_role_to_its_permission_and_its_tenant() {
             let before = look().await;
             let (status, text) = ask(client, &route, &own.path(&route), &body(&route, &own)).await;
             let after = look().await;
-            // Only what has failed can be tried again, and this event has not.
+            // Only a failed event can be retried, and this one has not failed.
             let expected = match route.path {
                 "/api/v1/events/{event_id}/retry" => 409..410,
                 // A token has no password.
@@ -108,11 +114,11 @@ async fn every_route_holds_every_role_to_its_permission_and_its_tenant() {
                 _ => 200..300,
             };
             assert!(expected.contains(&status), "{name} as {role}: {status} {text}");
-            assert_eq!(after.theirs, before.theirs, "{name} as {role} touched what is another tenant's");
+            assert_eq!(after.theirs, before.theirs, "{name} as {role} changed rows of another tenant");
             let is_act = status < 300 && route.method != Method::GET;
             let rows = i64::from(is_act && is_audited(&route));
             assert_eq!(after.done - before.done, rows, "{name} as {role}: audit rows of {status}");
-            let leaves_trace = is_act && !LEAVE_NO_TRACE.contains(&route.path);
+            let leaves_trace = is_act && !CHANGE_NOTHING.contains(&route.path);
             assert_eq!(after.all != before.all, leaves_trace, "{name} as {role}: {status} and the database");
         }
         for ids in [&foreign, &absent] {
@@ -120,6 +126,36 @@ async fn every_route_holds_every_role_to_its_permission_and_its_tenant() {
             assert_eq!(status, 401, "{name} without a credential");
         }
     }
+    server.stop().await;
+    login.drop().await;
+}
+
+/// An application that may create functions in `public` has one for exactly the types of our arguments.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_function_of_public_runs_in_a_statement_of_the_server() {
+    let queue = TestQueue::create().await;
+    let login = Login::create(&queue, "windlass_server").await;
+    let database = queue.client().await;
+    let mut server = TestServer::start_on(queue, login.queue().await, Options::default()).await;
+    for key in ["a", "claimed"] {
+        server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": key})).await.expect(201);
+    }
+    let mine = server.queue.tenant("mine").await;
+    let ids = Ids::of(&server, mine).await;
+    let clients = [
+        server.client(mine, Role::TenantAdmin).await,
+        server.admin.with("x-tenant-id", mine),
+        server.anonymous(),
+    ];
+    database.batch_execute(SHADOWS).await.unwrap();
+    for route in table().into_iter().filter(|route| route.audience == Audience::Programs) {
+        for client in &clients {
+            let (status, text) = ask(client, &route, &ids.path(&route), &body(&route, &ids)).await;
+            assert!(status < 500, "{} {}: {status} {text}", route.method, route.path);
+        }
+    }
+    let calls = "select is_called from public.shadow_calls";
+    assert!(!database.query_one(calls, &[]).await.unwrap().get::<_, bool>(0));
     server.stop().await;
     login.drop().await;
 }
@@ -135,7 +171,7 @@ fn is_audited(route: &Route) -> bool {
     route.permission != Permission::Work && !looks.contains(&route.path)
 }
 
-/// a token with one scope opens the routes of that scope, and no other.
+/// a token with one scope may use the routes of that scope, and no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_scope_opens_its_own_routes_and_no_others() {
     let server = TestServer::start().await;
@@ -153,7 +189,7 @@ async fn a_scope_opens_its_own_routes_and_no_others() {
     }
 }
 
-/// A tenant that others may not name, named in every way a request can.
+/// A tenant that others may not name, named in every way that a request allows.
 #[tokio::test]
 async fn a_tenant_is_never_taken_from_the_request() {
     let server = TestServer::start().await;
@@ -191,7 +227,7 @@ async fn a_tenant_is_never_taken_from_the_request() {
         let bulk = client.post(&format!("/api/v1/jobs/{verb}"), &json!({"ids": [job]})).await.expect(200);
         assert_eq!((&bulk["matched"], &bulk["results"][0]["outcome"]), (&json!(0), &json!("missing")));
     }
-    // One's own event at another tenant's trigger.
+    // The caller's own event at another tenant's trigger.
     let own = client.post("/api/v1/events", &json!({"name": "some.thing"})).await.expect(201);
     let retry = format!("/api/v1/events/{}/retry", own["id"].as_str().unwrap());
     let absent = client.post(&retry, &json!({"trigger_id": uuid::Uuid::from_u128(7)})).await;
@@ -199,5 +235,5 @@ async fn a_tenant_is_never_taken_from_the_request() {
     assert_eq!((of_another.status, of_another.text), (absent.status, absent.text));
     let named =
         server.admin.with("x-tenant-id", theirs).get(&format!("/api/v1/jobs/{job}")).await.expect(200);
-    assert_eq!(named["status"], "queued", "a super-admin may name one, and nothing has happened to it");
+    assert_eq!(named["status"], "queued", "a super-admin may name one, and it is unchanged");
 }

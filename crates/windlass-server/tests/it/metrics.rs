@@ -1,4 +1,4 @@
-//! `/metrics`, as Prometheus meets it.
+//! `/metrics`, as Prometheus reads it.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -16,7 +16,7 @@ use windlass_testing::eventually;
 use crate::support::TestServer;
 
 #[tokio::test]
-async fn depths_are_told_by_queue_and_status_and_by_the_largest_tenants_only() {
+async fn depths_are_shown_by_queue_status_and_largest_tenants_only() {
     let server = TestServer::start_with(Options { metrics_tenants: 2, ..Options::default() }).await;
     server.queue.define(&Definition::new("count").queue("night")).await.unwrap();
     for number in 1..=5_usize {
@@ -37,7 +37,7 @@ async fn depths_are_told_by_queue_and_status_and_by_the_largest_tenants_only() {
 
 ///
 #[tokio::test]
-async fn ten_thousand_tenants_do_not_make_ten_thousand_series() {
+async fn ten_thousand_tenants_do_not_create_as_many_series() {
     let server = TestServer::start_with(Options { metrics_tenants: 20, ..Options::default() }).await;
     server.queue.define(&Definition::new("count")).await.unwrap();
     let client = server.queue.client().await;
@@ -51,7 +51,7 @@ async fn ten_thousand_tenants_do_not_make_ten_thousand_series() {
     let series = text.lines().filter(|line| line.starts_with("windlass_tenant_jobs{")).count();
     assert_eq!(series, 21 * windlass::job::State::ALL.len());
     let plain = TestServer::start().await.admin.get("/metrics").await.text;
-    assert!(!plain.contains("windlass_tenant_jobs"), "no tenant is named unless asked for");
+    assert!(!plain.contains("windlass_tenant_jobs"), "no tenant is named unless requested");
 }
 
 struct Flaky;
@@ -64,7 +64,7 @@ impl Handler for Flaky {
     async fn run(&self, job: &Context, FlakyArgs(payload): FlakyArgs) -> Result<Done, Failure> {
         let is_hopeless = payload["hopeless"] == true;
         if is_hopeless || job.attempt() == 1 {
-            return Err(Failure::retry_after(Duration::ZERO, "as asked"));
+            return Err(Failure::retry_after(Duration::ZERO, "as requested"));
         }
         Ok(Done::new())
     }
@@ -76,7 +76,7 @@ impl Handler for Flaky {
 
 #[tokio::test]
 async fn enqueues_endings_retries_dead_letters_and_times_are_counted_where_they_happen() {
-    // Before anything that counts: a counter belongs to the recorder that is there when it is made.
+    // Before anything that counts: a counter belongs to the recorder that is installed when it is created.
     metrics::recorder();
     let server = TestServer::start().await;
     let worker = Worker::builder(&server.queue).handler(Flaky).start().await.unwrap();
@@ -112,17 +112,17 @@ async fn enqueues_endings_retries_dead_letters_and_times_are_counted_where_they_
     }
 }
 
-/// Whoever enqueued them, and whether they are still there: the rate of what comes in misses nothing.
+/// From every entry point, and even if deleted since: the rate of enqueued jobs misses nothing.
 #[tokio::test]
-async fn every_job_that_came_in_is_counted_whichever_door_it_took() {
+async fn every_enqueued_job_is_counted_at_every_entry_point() {
     metrics::recorder();
     let server = TestServer::start().await;
     server.queue.define(&Definition::new("count")).await.unwrap();
     let came_in = async || {
         let text = server.admin.get("/metrics").await.text;
         let line = "windlass_jobs_enqueued_total{definition_key=\"count\"} ";
-        let told = text.lines().find_map(|told| told.strip_prefix(line)).map(str::to_owned);
-        (told.map_or(0, |told| told.parse::<u64>().unwrap()), text)
+        let value = text.lines().find_map(|value| value.strip_prefix(line)).map(str::to_owned);
+        (value.map_or(0, |value| value.parse::<u64>().unwrap()), text)
     };
     server.queue.enqueue(&NewJob::new("count")).await.unwrap();
     server.queue.enqueue_many(&vec![NewJob::new("count"); 10]).await.unwrap();
@@ -132,7 +132,7 @@ async fn every_job_that_came_in_is_counted_whichever_door_it_took() {
     let bulk = serde_json::json!({"jobs": [one, keyed, keyed, {"definition_key": "unknown"}]});
     server.admin.post("/api/v1/jobs/bulk", &bulk).await.expect(200);
     let (all, text) = came_in().await;
-    assert_eq!(all, 14, "duplicates and what is refused do not come in");
+    assert_eq!(all, 14, "duplicates and rejected jobs are not counted");
     assert!(
         text.contains("windlass_enqueued_total{definition_key=\"count\"} 14"),
         "this process did all of it"
@@ -149,10 +149,10 @@ async fn every_job_that_came_in_is_counted_whichever_door_it_took() {
     assert_eq!(server.admin.post("/api/v1/jobs/cancel", &all).await.expect(200)["changed"], 17);
     assert_eq!(server.admin.post("/api/v1/jobs/delete", &all).await.expect(200)["changed"], 17);
     Keeper::new(server.queue.queue().clone(), KeeperSettings::default()).run_once(Duty::Fold).await.unwrap();
-    assert_eq!(came_in().await.0, 17, "what was deleted came in all the same");
+    assert_eq!(came_in().await.0, 17, "deleted jobs were counted too");
 }
 
-/// Jobs that run elsewhere, and those that their worker never came back for, end like all others.
+/// Jobs of pull workers, and those whose worker vanished, end like all others.
 #[tokio::test(flavor = "multi_thread")]
 async fn endings_of_pull_workers_and_of_the_reaper_are_counted() {
     metrics::recorder();
@@ -191,9 +191,9 @@ async fn endings_of_pull_workers_and_of_the_reaper_are_counted() {
     }
 }
 
-/// A request that comes from this machine may have been passed on by a proxy, with whatever head its sender wrote.
+/// A request from this machine may have been forwarded by a proxy, with any header that its sender wrote.
 #[tokio::test]
-async fn only_credentials_that_may_read_metrics_do() {
+async fn only_permitted_credentials_read_metrics() {
     let server = TestServer::start().await;
     server.anonymous().get("/metrics").await.problem(401, "unauthorized");
     server.anonymous().with("host", "localhost").get("/metrics").await.problem(401, "unauthorized");
@@ -206,7 +206,7 @@ async fn only_credentials_that_may_read_metrics_do() {
 }
 
 #[tokio::test]
-async fn promtool_finds_nothing_wrong_with_the_metrics() {
+async fn promtool_accepts_the_metrics() {
     let server = TestServer::start_with(Options { metrics_tenants: 5, ..Options::default() }).await;
     server.queue.define(&Definition::new("count")).await.unwrap();
     server.queue.enqueue(&NewJob::new("count")).await.unwrap();
@@ -220,9 +220,9 @@ async fn promtool_finds_nothing_wrong_with_the_metrics() {
         .expect("promtool is in Debian's package prometheus; ./dev test installs it");
     promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = promtool.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned()
         + String::from_utf8_lossy(&output.stderr).as_ref();
-    assert!(output.status.success() && said.trim().is_empty(), "{said}");
+    assert!(output.status.success() && printed.trim().is_empty(), "{printed}");
 }
 
 #[test]
@@ -233,19 +233,19 @@ fn promtool_accepts_the_alert_rules() {
 }
 
 #[test]
-fn the_dashboard_and_the_alerts_ask_for_metrics_that_exist() {
+fn the_dashboard_and_the_alerts_query_existing_metrics() {
     let known: BTreeSet<&str> =
         windlass::internals::METRICS.iter().chain(metrics::METRICS).map(|(name, _)| *name).collect();
     for file in ["alerts.yml", "grafana-dashboard.json"] {
         let text = std::fs::read_to_string(deploy(file)).unwrap();
         let asked = names(&text);
-        assert!(asked.len() >= 5, "{file} asks for {asked:?}");
+        assert!(asked.len() >= 5, "{file} queries {asked:?}");
         for name in asked {
             let base =
                 ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(&name);
             assert!(
                 known.contains(base) || known.contains(name.as_str()),
-                "{file} asks for {name}, which nobody tells"
+                "{file} queries {name}, which does not exist"
             );
         }
     }
@@ -264,7 +264,7 @@ fn the_documented_series_of_the_server_are_its_series() {
     }
 }
 
-/// Words that begin with our prefix.
+/// Words that start with our prefix.
 fn names(text: &str) -> BTreeSet<String> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| word.starts_with("windlass_")).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! The description of the API is whole, true, and what the tools that read it find nothing wrong with.
+//! The description of the API is complete and correct, and the tools that read it report no error.
 
 mod fuzz;
 
@@ -43,7 +43,7 @@ fn every_operation_names_its_statuses_its_problems_and_its_permission() {
         let responses = operation["responses"].as_object().unwrap();
         assert!(responses.keys().any(|status| status.starts_with('2')), "{name}");
         assert!(responses.contains_key("500") && responses.contains_key("503"), "{name}");
-        // One route knows its callers by the signature of what they send.
+        // One route identifies its callers by the signature of the message.
         let is_refusing = route.permission != Permission::Anyone || route.path == SIGNED;
         assert_eq!(responses.contains_key("401"), is_refusing, "{name}");
         for (status, response) in responses {
@@ -65,7 +65,7 @@ fn every_operation_names_its_statuses_its_problems_and_its_permission() {
     }
 }
 
-/// Every kind of problem stands where it can happen, and every body and answer has an example that fits its own schema.
+/// Every problem type is listed where it can occur, and every body and response has an example that fits its own schema.
 #[test]
 fn every_problem_and_every_body_is_shown_by_an_example() {
     let document = document();
@@ -97,12 +97,12 @@ fn every_problem_and_every_body_is_shown_by_an_example() {
                     }
                     continue;
                 }
-                assert!(!content["example"].is_null(), "{place} shows no answer");
+                assert!(!content["example"].is_null(), "{place} shows no response");
                 fits(&content["schema"], &content["example"], &place);
             }
         }
     }
-    // Of an address, not of an operation: it is in the introduction.
+    // Of a path, not of an operation: it is in the introduction.
     assert!(document["info"]["description"].as_str().unwrap().contains("method-not-allowed"));
     shown.insert("method-not-allowed".to_owned());
     let every: BTreeSet<String> = ProblemKind::ALL.iter().map(|kind| kind.as_str().to_owned()).collect();
@@ -112,9 +112,9 @@ fn every_problem_and_every_body_is_shown_by_an_example() {
     assert_eq!(named.len(), every.len());
 }
 
-/// Written again with `WINDLASS_BLESS=1`; the difference is what a reviewer looks at.
+/// Written again with `WINDLASS_BLESS=1`; a reviewer reads the difference.
 #[test]
-fn the_description_is_the_one_written_down() {
+fn the_description_equals_the_stored_file() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/openapi/openapi.json");
     let found = format!("{}\n", serde_json::to_string_pretty(&document()).unwrap());
     if std::env::var_os("WINDLASS_BLESS").is_some() {
@@ -122,11 +122,11 @@ fn the_description_is_the_one_written_down() {
         std::fs::write(&file, &found).unwrap();
     }
     let written = std::fs::read_to_string(&file).unwrap_or_default();
-    assert!(found == written, "the API changed: look at it with WINDLASS_BLESS=1 and git diff");
+    assert!(found == written, "the API changed: review it with WINDLASS_BLESS=1 and git diff");
 }
 
 #[tokio::test]
-async fn it_is_served_as_json_and_as_a_page_without_anything_from_elsewhere() {
+async fn it_is_served_as_json_and_as_a_page_without_external_content() {
     let server = TestServer::start().await;
     let anonymous = server.anonymous();
     let served = anonymous.get("/api/openapi.json").await.expect(200);
@@ -145,9 +145,9 @@ async fn it_is_served_as_json_and_as_a_page_without_anything_from_elsewhere() {
     );
 }
 
-/// It is made once, and whoever has it is not sent it again.
+/// It is built once, and not sent to a client that has it.
 #[tokio::test]
-async fn whoever_has_the_description_is_told_so() {
+async fn a_cached_description_is_not_modified() {
     let server = TestServer::start().await;
     for path in ["/api/openapi.json", "/docs"] {
         let first = server.anonymous().get(path).await;
@@ -162,9 +162,9 @@ async fn whoever_has_the_description_is_told_so() {
     }
 }
 
-/// What the description says of a value is what is answered: the same fields, no more and no less.
+/// The described values are those that are returned: the same fields, no more and no fewer.
 #[tokio::test]
-async fn answers_have_the_fields_that_are_described() {
+async fn responses_have_the_described_fields() {
     let server = TestServer::start().await;
     let document = document();
     let admin = &server.admin;
@@ -205,7 +205,7 @@ async fn answers_have_the_fields_that_are_described() {
 }
 
 #[test]
-fn schemas_of_bodies_refuse_what_they_do_not_know() {
+fn body_schemas_reject_unknown_fields() {
     let document = document();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
@@ -215,13 +215,13 @@ fn schemas_of_bodies_refuse_what_they_do_not_know() {
                 continue;
             };
             let body: &Value = &document["components"]["schemas"][name];
-            assert_eq!(body["additionalProperties"], false, "{method} {path}: {name} takes anything");
+            assert_eq!(body["additionalProperties"], false, "{method} {path}: {name} accepts anything");
         }
     }
 }
 
 #[test]
-fn the_codes_of_why_are_those_written_down() {
+fn the_codes_of_why_are_those_documented() {
     let page = include_str!("../../../../docs/api.md");
     let table = page.split("<!-- checked: why-codes -->").nth(1).unwrap();
     let written: Vec<&str> =
@@ -230,7 +230,7 @@ fn the_codes_of_why_are_those_written_down() {
 }
 
 #[test]
-fn the_problems_written_down_are_those_there_are() {
+fn the_documented_problems_are_the_problems() {
     let page = include_str!("../../../../docs/api.md");
     let table = page.split("<!-- checked: problems -->").nth(1).unwrap();
     let table = table.split("\n## ").next().unwrap();

@@ -1,4 +1,4 @@
-//! Lists of large rows: a page ends by its bytes, and the next one goes on where it ended.
+//! Lists of large rows: a page is limited in bytes, and the next one continues where it ended.
 
 use std::collections::BTreeSet;
 
@@ -10,19 +10,19 @@ use windlass_server::auth::Role;
 
 use crate::support::{Client, TestServer};
 
-/// Of each large row. Twelve of them are more than two pages.
+/// The size of each large row. Twelve of them are more than two pages.
 const BYTES: usize = 900_000;
 const ROWS: usize = 12;
-/// What a page may have: 4 MiB, the row that fills it, and some for what is around.
-const MOST: usize = (4 << 20) + BYTES + 100_000;
+/// The maximum size of a page: 4 MiB, the row that fills it, and some overhead.
+const MAX: usize = (4 << 20) + BYTES + 100_000;
 
-/// Reads a list to its end, page by page, and answers the ids in order.
+/// Reads a list to its end, page by page, and returns the ids in order.
 async fn walk(client: &Client, path: &str, list: &str, id: &str, cursor: &str) -> Vec<Value> {
     let (mut ids, mut pages) = (Vec::new(), 0);
     let mut next = String::new();
     loop {
         let page = client.get(&format!("{path}{next}")).await;
-        assert!(page.text.len() < MOST, "{path}{next}: {} bytes", page.text.len());
+        assert!(page.text.len() < MAX, "{path}{next}: {} bytes", page.text.len());
         let page = page.expect(200);
         ids.extend(page[list].as_array().unwrap().iter().map(|row| row[id].clone()));
         pages += 1;
@@ -51,7 +51,7 @@ async fn jobs(server: &TestServer, tenant: Uuid) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_of_large_rows_ends_by_its_bytes_and_the_next_goes_on() {
+async fn a_page_is_limited_in_bytes_and_the_next_one_continues() {
     let server = TestServer::start().await;
     server.queue.define(&Definition::new("large")).await.unwrap();
     let tenant = server.queue.tenant("a").await;
@@ -84,7 +84,7 @@ async fn a_page_of_large_rows_ends_by_its_bytes_and_the_next_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_of_large_jobs_ends_by_its_bytes_and_leaves_the_others_in_line() {
+async fn a_claim_is_limited_in_bytes_and_leaves_the_others_queued() {
     let server = TestServer::start().await;
     server.queue.define(&Definition::new("large")).await.unwrap();
     let tenant = server.queue.tenant("a").await;
@@ -94,7 +94,7 @@ async fn a_claim_of_large_jobs_ends_by_its_bytes_and_leaves_the_others_in_line()
     let mut seen = BTreeSet::new();
     while seen.len() < ROWS {
         let claimed = worker.post("/api/v1/worker/jobs/claim", &claim).await;
-        assert!(claimed.text.len() < MOST, "{} bytes", claimed.text.len());
+        assert!(claimed.text.len() < MAX, "{} bytes", claimed.text.len());
         for job in claimed.expect(200)["jobs"].as_array().unwrap() {
             assert!(seen.insert(job["id"].to_string()), "handed out twice");
         }

@@ -1,4 +1,4 @@
-//! Passwords: changed by their owner, reset by a link that an administrator makes for an account that is theirs to help.
+//! Passwords: changed by their owner, or reset by a link that an administrator creates for an account of the same tenant only.
 
 use serde_json::json;
 use windlass_server::auth::session::{self, From};
@@ -50,7 +50,7 @@ async fn people_change_their_own_password_and_their_other_sessions_end() {
     assert_eq!(here.form("/ui/account", &fields).await.status, 303);
     assert!(signs_in(&server, "ada@example.com", PASSWORD).await);
     let again = here.form("/ui/account", &fields).await;
-    assert_eq!(again.status, 422, "the old one is not right any more");
+    assert_eq!(again.status, 422, "the old one is no longer valid");
     // A token has none.
     let token = server.client(tenant, Role::Viewer).await;
     token.post(path, &body(PASSWORD, NEW)).await.problem(403, "forbidden");
@@ -80,7 +80,7 @@ async fn a_reset_link_sets_a_password_once_and_ends_every_session() {
     assert_eq!(stranger.form(&link, &[("new_password", NEW)]).await.status, 200);
     ada.get("/api/v1/me").await.problem(401, "unauthorized");
     assert!(signs_in(&server, "ada@example.com", NEW).await);
-    assert_eq!(stranger.form(&link, &[("new_password", PASSWORD)]).await.status, 404, "it is used up");
+    assert_eq!(stranger.form(&link, &[("new_password", PASSWORD)]).await.status, 404, "it has been used");
     assert!(signs_in(&server, "ada@example.com", NEW).await);
     let acts =
         "select string_agg(action, ' ' order by id) from windlass.audit where action like 'password.%'";
@@ -91,7 +91,7 @@ async fn a_reset_link_sets_a_password_once_and_ends_every_session() {
 
 /// Otherwise it would be a way into every tenant of the account.
 #[tokio::test]
-async fn a_tenants_administrator_resets_only_accounts_that_are_members_nowhere_else() {
+async fn a_tenant_admin_resets_only_accounts_of_no_other_tenant() {
     let server = TestServer::start().await;
     let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
     let admin = server.client(a, Role::TenantAdmin).await;
@@ -105,13 +105,16 @@ async fn a_tenants_administrator_resets_only_accounts_that_are_members_nowhere_e
     let database = server.queue.client().await;
     let root = "update windlass.users set is_super_admin = true where email = 'root@example.com'";
     database.batch_execute(root).await.unwrap();
-    let mut answers = Vec::new();
+    let mut responses = Vec::new();
     for email in ["both@example.com", "theirs@example.com", "root@example.com", "nobody@example.com"] {
-        let answer = admin.post(path, &json!({"email": email})).await;
-        answers.push(answer.problem(403, "forbidden"));
-        assert!(answer.text.contains("ask a super-admin"));
+        let response = admin.post(path, &json!({"email": email})).await;
+        responses.push(response.problem(403, "forbidden"));
+        assert!(response.text.contains("ask a super-admin"));
     }
-    assert!(answers.iter().all(|answer| *answer == answers[0]), "one answer for every reason: {answers:?}");
+    assert!(
+        responses.iter().all(|response| *response == responses[0]),
+        "the same response for every reason: {responses:?}"
+    );
     assert_eq!(
         database
             .query_one("select count(*) from windlass.password_resets", &[])
@@ -121,7 +124,7 @@ async fn a_tenants_administrator_resets_only_accounts_that_are_members_nowhere_e
         0
     );
 
-    // Asked again when the link is used: meanwhile the account has joined another tenant.
+    // Checked again when the link is used: the account has joined another tenant since.
     let link = reset_link(&admin, "mine@example.com").await;
     let join = "insert into windlass.members (tenant_id, user_id, role) values ($1, $2, 'viewer')";
     database.execute(join, &[&b, &mine]).await.unwrap();
@@ -130,14 +133,14 @@ async fn a_tenants_administrator_resets_only_accounts_that_are_members_nowhere_e
     assert_eq!(stranger.form(&link, &[("new_password", NEW)]).await.status, 404);
     assert!(signs_in(&server, "mine@example.com", PASSWORD).await);
 
-    // A super-admin may for every account.
+    // A super-admin may reset every account.
     for email in ["both@example.com", "root@example.com", "mine@example.com"] {
         let link = reset_link(&server.admin, email).await;
         assert_eq!(stranger.form(&link, &[("new_password", NEW)]).await.status, 200, "{email}");
         assert!(signs_in(&server, email, NEW).await);
     }
     server.admin.post(path, &json!({"email": "nobody@example.com"})).await.problem(404, "not-found");
-    // One whose scopes hold them to less is no super-admin here.
+    // One with fewer scopes is not a super-admin here.
     let scoped = server.scoped_client(a, Role::SuperAdmin, Some(&["members:manage"])).await;
     scoped
         .with("x-tenant-id", a)

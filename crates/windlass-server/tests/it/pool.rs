@@ -1,5 +1,5 @@
-//! A request holds one connection to the database at most, and holds none while it waits for anything but the database. Every other
-//! test of this suite helps to prove it: their servers have a pool of one connection.
+//! A request holds at most one connection to the database, and none while it waits for anything else. Every other test of this
+//! suite helps to prove it: their servers have a pool of one connection.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use windlass_testing::TestQueue;
 
 use crate::support::TestServer;
 
-/// A server with as many connections as one has by default.
+/// A server with the default number of connections.
 async fn usual() -> TestServer {
     let queue = TestQueue::create().await;
     let served = Queue::connect(Settings::new(queue.url()).unwrap()).await.unwrap();
     TestServer::start_on(queue, served, Options::default()).await
 }
 
-/// Nobody has asked for the definition before, so that its route is unknown to every one of the sixteen.
+/// The definition has not been used before, so its route is cached by none of the sixteen.
 #[tokio::test(flavor = "multi_thread")]
-async fn sixteen_enqueues_with_a_key_at_once_all_go_through() {
+async fn sixteen_concurrent_enqueues_with_a_key_all_succeed() {
     let server = usual().await;
     server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "a"})).await.expect(201);
     let mut calls = JoinSet::new();
@@ -32,7 +32,7 @@ async fn sixteen_enqueues_with_a_key_at_once_all_go_through() {
     assert_eq!(calls.join_all().await, [StatusCode::CREATED; 16]);
 }
 
-/// The requests that look up a route on their way, each on a server that has not looked it up yet.
+/// The requests that look up a route, each on a server that has not cached it yet.
 #[tokio::test]
 async fn no_request_needs_a_second_connection_for_a_route() {
     let server = TestServer::start().await;
@@ -63,8 +63,8 @@ async fn no_request_needs_a_second_connection_for_a_route() {
     ];
     for (path, body, status) in calls {
         let (running, client) = server.beside().await;
-        let answer = client.with("idempotency-key", &path).post(&path, &body).await;
-        assert_eq!(answer.status.as_u16(), status, "{path}: {}", answer.text);
+        let response = client.with("idempotency-key", &path).post(&path, &body).await;
+        assert_eq!(response.status.as_u16(), status, "{path}: {}", response.text);
         running.stop(Duration::from_secs(10)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Requests as attackers send them: bodies that never end, heads that lie, values that no text can hold.
+//! Requests as attackers send them: bodies that never end, false headers, values that are not text.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use windlass_testing::eventually;
 
 use crate::support::{TestServer, secrets};
 
-/// Sends these bytes on a connection of their own and keeps it open.
+/// Sends these bytes on a separate connection and keeps it open.
 async fn send(server: &TestServer, text: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.base.trim_start_matches("http://")).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     stream
 }
 
-/// The head of the next answer, in small letters.
+/// The head of the next response, in lower case.
 async fn head(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
-        match tokio::time::timeout(Duration::from_secs(20), stream.read_u8()).await.expect("an answer") {
+        match tokio::time::timeout(Duration::from_secs(20), stream.read_u8()).await.expect("a response") {
             Ok(byte) => head.push(byte),
             Err(_) => break,
         }
@@ -33,7 +33,7 @@ async fn head(stream: &mut TcpStream) -> String {
 
 const SIGNED: &str = "webhook-id: m\r\nwebhook-timestamp: 1\r\nwebhook-signature: v1,AAAA\r\n";
 
-/// A request for JSON whose body does not come to its end.
+/// A request for JSON whose body never ends.
 fn unfinished(path: &str, more: &str, announced: usize, sent: usize) -> String {
     format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {announced}\r\n{more}\r\n{}",
@@ -42,7 +42,7 @@ fn unfinished(path: &str, more: &str, announced: usize, sent: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bodies_that_never_end_take_a_share_and_leave_the_rest_to_others() {
+async fn endless_bodies_use_a_share_and_leave_the_rest_to_others() {
     let options = Options {
         max_body_bytes: 100_000,
         body_bytes_at_once: 400_000,
@@ -55,19 +55,19 @@ async fn bodies_that_never_end_take_a_share_and_leave_the_rest_to_others() {
     let (one, other) = (server.queue.tenant("one").await, server.queue.tenant("other").await);
     let operator = server.client(one, Role::Operator).await;
 
-    // Nobody's message is refused by its head: nothing of its body is read.
+    // An anonymous message is rejected by its head: nothing of its body is read.
     let mut unsigned = send(&server, &unfinished("/api/v1/hooks/shop", "", 100_000, 0)).await;
     let refused = head(&mut unsigned).await;
     assert!(refused.starts_with("http/1.1 401") && refused.contains("connection: close"), "{refused}");
 
-    // Strangers have a quarter between them: not two of these.
+    // Anonymous clients share a quarter: not two of these.
     let of_stranger = unfinished("/api/v1/hooks/shop", SIGNED, 100_000, 90_000);
     let mut first = send(&server, &of_stranger).await;
     let mut second = send(&server, &of_stranger).await;
     let refused = tokio::select! { head = head(&mut first) => head, head = head(&mut second) => head };
     assert!(refused.starts_with("http/1.1 503") && refused.contains("retry-after: 1"), "{refused}");
 
-    // A tenant has no more than is free for others: not four of these.
+    // A tenant gets no more than leaves room for others: not four of these.
     let bearer = format!("authorization: Bearer {}\r\n", operator.token.as_deref().unwrap());
     let of_tenant = unfinished("/api/v1/jobs", &bearer, 100_000, 90_000);
     let (mut a, mut b) = (send(&server, &of_tenant).await, send(&server, &of_tenant).await);
@@ -80,38 +80,38 @@ async fn bodies_that_never_end_take_a_share_and_leave_the_rest_to_others() {
     server.client(other, Role::Operator).await.post("/api/v1/jobs", &job).await.expect(201);
 
     drop((unsigned, first, second, a, b, c, d));
-    eventually("what was held is given back", async || {
+    eventually("the held bytes are released", async || {
         operator.post("/api/v1/jobs", &job).await.status == 201
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_form_that_comes_slowly_or_in_part_is_told_so() {
+async fn a_slow_or_partial_form_is_rejected() {
     let options = Options { body_timeout: Duration::from_millis(200), ..Options::default() };
     let server = TestServer::start_with(options).await;
     let form = "POST /ui/sign-in HTTP/1.1\r\nhost: x\r\nsec-fetch-site: same-origin\r\n";
     let mut slow = send(&server, &format!("{form}content-length: 50\r\n\r\ntoken=")).await;
     assert!(head(&mut slow).await.starts_with("http/1.1 408"));
     let mut broken = send(&server, &format!("{form}transfer-encoding: chunked\r\n\r\nno size\r\n")).await;
-    let answer = head(&mut broken).await;
-    assert!(answer.starts_with("http/1.1 400"), "{answer}");
+    let reply = head(&mut broken).await;
+    assert!(reply.starts_with("http/1.1 400"), "{reply}");
     let mut large = send(&server, &format!("{form}content-length: 50000\r\n\r\ntoken=")).await;
     assert!(head(&mut large).await.starts_with("http/1.1 413"));
 }
 
 #[tokio::test]
-async fn a_request_names_its_host_once() {
+async fn a_request_has_exactly_one_host() {
     let server = TestServer::start().await;
     for (hosts, status) in [("", 400), ("host: a\r\nhost: b\r\n", 400), ("host: a\r\n", 200)] {
         let mut stream = send(&server, &format!("GET /health/live HTTP/1.1\r\n{hosts}\r\n")).await;
-        let answer = head(&mut stream).await;
-        assert!(answer.starts_with(&format!("http/1.1 {status}")), "{hosts:?}: {answer}");
+        let reply = head(&mut stream).await;
+        assert!(reply.starts_with(&format!("http/1.1 {status}")), "{hosts:?}: {reply}");
     }
 }
 
 #[tokio::test]
-async fn an_idle_connection_outlives_the_time_that_a_head_has() {
+async fn an_idle_connection_outlives_the_head_timeout() {
     let options = Options { header_timeout: Duration::from_secs(1), ..Options::default() };
     let server = TestServer::start_with(options).await;
     let ask = "GET /health/live HTTP/1.1\r\nhost: a\r\n\r\n";
@@ -120,7 +120,7 @@ async fn an_idle_connection_outlives_the_time_that_a_head_has() {
     let mut rest = vec![0; 1000];
     let body = stream.read(&mut rest).await.unwrap();
     assert!(body > 0);
-    // A head that began after that answer is given up: its time has passed for the idle connection too.
+    // A head that started after that response is aborted: its time has passed for the idle connection too.
     let mut unfinished = send(&server, "GET /health/live HTTP/1.1\r\n").await;
     assert_eq!(head(&mut unfinished).await, "");
     stream.write_all(ask.as_bytes()).await.unwrap();
@@ -128,14 +128,14 @@ async fn an_idle_connection_outlives_the_time_that_a_head_has() {
 }
 
 #[tokio::test]
-async fn whatever_is_wrong_with_an_address_is_told_in_our_own_words() {
+async fn every_invalid_path_gets_a_problem_response() {
     let server = TestServer::start().await;
     let signed = server.admin.with("webhook-id", "m").with("content-type", "application/json");
     for (method, path, status) in [
         (Method::POST, "/api/v1/hooks/%FF", 404),
         (Method::POST, "/api/v1/admin/tokens/%FF/rotate", 404),
         (Method::POST, "/api/v1/admin/queues/a%00b/pause", 404),
-        (Method::POST, "/api/v1/admin/workers/%FF/quiet", 404),
+        (Method::POST, "/api/v1/admin/workers/%FF/drain", 404),
     ] {
         let response = signed.request(method, path).body("{}").send().await.unwrap();
         assert_eq!(response.status(), status, "{path}");
@@ -160,7 +160,7 @@ async fn whatever_is_wrong_with_an_address_is_told_in_our_own_words() {
 }
 
 #[tokio::test]
-async fn a_refused_message_writes_one_line_and_not_many() {
+async fn a_rejected_message_writes_one_line() {
     let server = TestServer::start().await;
     let client = server.anonymous().with("content-type", "application/json");
     for _ in 0..120 {
@@ -174,7 +174,7 @@ async fn a_refused_message_writes_one_line_and_not_many() {
 }
 
 #[tokio::test]
-async fn a_link_leads_to_this_server_whatever_host_a_request_names() {
+async fn a_link_leads_to_this_server_regardless_of_the_host_header() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let admin = server.client(tenant, Role::TenantAdmin).await;
@@ -205,29 +205,45 @@ async fn a_link_leads_to_this_server_whatever_host_a_request_names() {
 }
 
 #[tokio::test]
-async fn over_tls_every_cookie_is_kept_to_it_and_the_browser_stays_with_it() {
+async fn over_tls_cookies_are_secure_and_hsts_is_sent() {
     let server = TestServer::start_with(Options { secure_cookies: true, ..Options::default() }).await;
     let browser = server.anonymous().with("sec-fetch-site", "same-origin");
-    for answer in [browser.get("/ui/sign-in").await, browser.form("/ui/theme", &[]).await] {
-        assert!(answer.header("strict-transport-security").unwrap().starts_with("max-age="), "{answer:?}");
-        let cookies: Vec<_> = answer.headers.get_all("set-cookie").iter().collect();
-        assert!(!cookies.is_empty(), "{answer:?}");
+    for reply in [browser.get("/ui/sign-in").await, browser.form("/ui/theme", &[]).await] {
+        assert!(reply.header("strict-transport-security").unwrap().starts_with("max-age="), "{reply:?}");
+        let cookies: Vec<_> = reply.headers.get_all("set-cookie").iter().collect();
+        assert!(!cookies.is_empty(), "{reply:?}");
         for cookie in cookies {
             assert!(cookie.to_str().unwrap().ends_with("; Secure"), "{cookie:?}");
         }
     }
     let plain = TestServer::start().await;
-    let answer = plain.anonymous().get("/ui/sign-in").await;
-    assert_eq!(answer.header("strict-transport-security"), None);
-    assert!(!answer.header("set-cookie").unwrap().contains("Secure"));
+    let reply = plain.anonymous().get("/ui/sign-in").await;
+    assert_eq!(reply.header("strict-transport-security"), None);
+    assert!(!reply.header("set-cookie").unwrap().contains("Secure"));
 }
 
 #[tokio::test]
-async fn no_other_sites_page_turns_the_theme() {
+async fn no_other_site_changes_the_theme() {
     let server = TestServer::start().await;
     let theme = async |site: &str| {
         let client = server.anonymous().with("sec-fetch-site", site);
         client.form("/ui/theme", &[]).await.status.as_u16()
     };
     assert_eq!((theme("cross-site").await, theme("same-origin").await), (403, 303));
+}
+
+/// Which of the two counts is not the server's to guess, and the sender has to find it.
+#[tokio::test]
+async fn a_field_that_is_given_twice_is_named() {
+    let server = TestServer::start().await;
+    for (path, body, pointer) in [
+        ("/api/v1/jobs", r#"{"definition_key":"a","definition_key":"b"}"#, "/definition_key"),
+        ("/api/v1/worker/jobs/claim", r#"{"limit":1,"definition_keys":[],"limit":1}"#, "/limit"),
+    ] {
+        let request = server.admin.request(Method::POST, path).header("content-type", "application/json");
+        let answer = request.body(body).send().await.unwrap();
+        assert_eq!(answer.status(), 422, "{path}");
+        let problem: serde_json::Value = answer.json().await.unwrap();
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{problem}");
+    }
 }

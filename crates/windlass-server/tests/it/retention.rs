@@ -40,7 +40,7 @@ fn progress<'a>(retention: &'a Value, key: &str, of_tenant: bool) -> &'a Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rules_are_set_seen_at_work_and_taken_away() {
+async fn rules_are_set_applied_and_removed() {
     let server = TestServer::start().await;
     let day = std::time::Duration::from_secs(86_400);
     server.queue.define(&Definition::new("a").retention(State::Canceled, day * 30)).await.unwrap();
@@ -52,7 +52,7 @@ async fn rules_are_set_seen_at_work_and_taken_away() {
     assert_eq!(admin.post("/api/v1/retention/rules", &rule).await.expect(200), rule);
     let seen = admin.get("/api/v1/retention").await.expect(200);
     assert_eq!(seen["rules"], json!([rule]));
-    assert_eq!(progress(&seen, "a", true)["reached"], Value::Null, "nobody has looked yet");
+    assert_eq!(progress(&seen, "a", true)["reached"], Value::Null, "no round has run yet");
     prune(&server).await;
     admin.get(&format!("/api/v1/jobs/{old}")).await.problem(404, "not-found");
     let others = server.client(other, Role::Viewer).await;
@@ -64,7 +64,7 @@ async fn rules_are_set_seen_at_work_and_taken_away() {
     assert!(own["behind_seconds"].as_i64().unwrap() < 120, "{own}");
     assert_eq!(progress(&seen, "a", false)["keep_seconds"], json!(2_592_000));
     let seen = others.get("/api/v1/retention").await.expect(200);
-    assert_eq!(progress(&seen, "a", true), &Value::Null, "another tenant's rule is its own matter");
+    assert_eq!(progress(&seen, "a", true), &Value::Null, "another tenant's rule is separate");
 
     admin.delete("/api/v1/retention/rules?definition_key=a&status=canceled").await.expect(204);
     admin.delete("/api/v1/retention/rules?definition_key=a&status=canceled").await.problem(404, "not-found");
@@ -89,7 +89,7 @@ async fn rules_are_set_seen_at_work_and_taken_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_keeps_what_it_names_until_it_is_released() {
+async fn a_hold_keeps_its_jobs_until_it_is_released() {
     let server = TestServer::start().await;
     server
         .queue
@@ -106,7 +106,7 @@ async fn a_hold_keeps_what_it_names_until_it_is_released() {
         .with("idempotency-key", "k")
         .post("/api/v1/retention/holds", &json!({"job_id": kept, "reason": "case 12"}))
         .await;
-    assert_eq!(again.expect(201), hold, "asked twice, placed once");
+    assert_eq!(again.expect(201), hold, "requested twice, placed once");
     prune(&server).await;
     let place = format!("/api/v1/jobs/{kept}");
     admin.get(&place).await.expect(200);
@@ -136,7 +136,7 @@ async fn a_hold_keeps_what_it_names_until_it_is_released() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retention_and_holds_are_managed_from_the_command_line_through_both_doors() {
+async fn retention_and_holds_are_managed_over_http_and_on_the_database() {
     let server = TestServer::start().await;
     server.queue.define(&Definition::new("a")).await.unwrap();
     let tenant = server.queue.tenant("acme").await;

@@ -1,4 +1,4 @@
-//! A stream lasts as long as its caller may read it, and its last event says so.
+//! A stream lasts as long as its caller may read it, and its last event gives the reason.
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode};
 use reqwest::{Method, Response};
@@ -24,7 +24,7 @@ async fn server(options: Options) -> (TestServer, Uuid, Uuid) {
     (server, tenant, job)
 }
 
-/// Every stream there is, open.
+/// Every stream, open.
 async fn open(client: &Client, job: Uuid) -> Vec<(String, Response)> {
     let mut streams = Vec::new();
     for path in [
@@ -40,13 +40,13 @@ async fn open(client: &Client, job: Uuid) -> Vec<(String, Response)> {
     streams
 }
 
-/// Each ends by itself, and says why.
+/// Each ends on its own, with a reason.
 async fn all_end(streams: Vec<(String, Response)>, kind: &str) {
     for (path, stream) in streams {
-        let heard = stream.text().await.unwrap();
-        let last = heard.trim_end().rsplit("\n\n").next().unwrap();
-        let (event, data) = last.split_once('\n').unwrap_or_else(|| panic!("{path}: {heard}"));
-        assert_eq!(event, "event: revoked", "{path}: {heard}");
+        let received = stream.text().await.unwrap();
+        let last = received.trim_end().rsplit("\n\n").next().unwrap();
+        let (event, data) = last.split_once('\n').unwrap_or_else(|| panic!("{path}: {received}"));
+        assert_eq!(event, "event: revoked", "{path}: {received}");
         let about: Value = serde_json::from_str(data.strip_prefix("data: ").unwrap()).unwrap();
         assert_eq!(about["type"], format!("urn:windlass:problem:{kind}"), "{path}");
     }
@@ -65,10 +65,10 @@ async fn a_stream_ends_when_its_token_is_revoked() {
     let stop = server.app.stopping().clone();
     stop.cancel();
     for (path, stream) in others {
-        let heard = stream.text().await.unwrap();
+        let received = stream.text().await.unwrap();
         assert!(
-            !heard.contains("revoked"),
-            "{path}: somebody else's goes on until the server stops: {heard}"
+            !received.contains("revoked"),
+            "{path}: that of another caller continues until the server stops: {received}"
         );
     }
 }
@@ -108,7 +108,7 @@ async fn a_stream_ends_when_the_member_is_removed() {
     let (browser, _) = person(&server, tenant).await;
     let streams = open(&browser, job).await;
     server.queue.client().await.execute("delete from windlass.members", &[]).await.unwrap();
-    // The session goes on: the person is known, and is not a member any more.
+    // The session continues: the person is known, and is no longer a member.
     all_end(streams, "forbidden").await;
 }
 
@@ -122,7 +122,7 @@ async fn a_stream_ends_when_its_jwt_has_expired() {
         role_claim: "role".to_owned(),
     };
     let (server, tenant, job) = server(Options { jwt: Some(jwt), ..Options::default() }).await;
-    // Thirty seconds of grace are given to clocks that differ; this one has ten of them left, in which all streams open.
+    // Clocks may differ by thirty seconds; this one has ten of them left, in which all streams open.
     let claims = json!({"iss": "https://issuer.test", "aud": "windlass", "sub": "ada", "tenant": tenant, "role": "viewer",
         "exp": jiff::Timestamp::now().as_second() - 20});
     let key = EncodingKey::from_secret(SECRET.as_bytes());

@@ -1,4 +1,4 @@
-//! Searching finds what a viewer may see, and no more; and it is bounded.
+//! A search finds only what a viewer may see, and it is bounded.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,9 +19,9 @@ fn count(page: &Value) -> usize {
     page["jobs"].as_array().unwrap().len()
 }
 
-/// Letter by letter, a search that knows more than the viewer tells it all.
+/// A search over hidden values would reveal them letter by letter.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_tells_nothing_that_is_hidden() {
+async fn a_search_reveals_nothing_hidden() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let viewer = server.client(tenant, Role::Viewer).await;
@@ -37,14 +37,14 @@ async fn a_search_tells_nothing_that_is_hidden() {
     for hidden in ["k3y-of-zoe", "k3y", "\"api_key\":\"k", "de123456", "de1", "1234", "card 1"] {
         assert_eq!(count(&found(&viewer, hidden).await), 0, "{hidden} is found");
     }
-    // A verb on all that match meets what is found, and not everything.
+    // A verb on all matches applies to the found jobs only.
     let admin = server.client(tenant, Role::TenantAdmin).await;
     let page = admin.get("/api/v1/jobs?q=k3y").await.expect(200);
     assert_eq!(page["next_cursor"], Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_stops_and_says_how_far_it_looked() {
+async fn a_search_stops_and_reports_how_far_it_got() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let viewer = server.client(tenant, Role::Viewer).await;
@@ -53,7 +53,7 @@ async fn a_search_stops_and_says_how_far_it_looked() {
         |count: usize, payload: Value| vec![NewJob::new("work").tenant(tenant).payload(&payload); count];
     server.queue.enqueue_many(&jobs(1, json!({"city": "Bonn"}))).await.unwrap();
     server.queue.enqueue_many(&jobs(5000, json!({"city": "Rome"}))).await.unwrap();
-    // A slow machine ends a search by its time, before it has read as many as it may: it goes on from there all the same.
+    // A slow machine ends a search by its time limit, before it has read the maximum number: it continues from there anyway.
     let read = read_until_found(&viewer, "bonn").await;
     assert!(read.len() > 1 && read.iter().all(|&rows| rows <= 5000), "{read:?}");
     assert_eq!(read.iter().sum::<u64>(), 5001, "each job was read once");
@@ -65,7 +65,7 @@ async fn a_search_stops_and_says_how_far_it_looked() {
     assert!(read.len() > 1 && read[0] <= 49, "{read:?}");
 }
 
-/// How many jobs each request read, going on from page to page until one found something.
+/// The number of jobs that each request read, page after page until one found something.
 async fn read_until_found(viewer: &Client, text: &str) -> Vec<u64> {
     let mut read = Vec::new();
     let mut page = found(viewer, text).await;
@@ -79,9 +79,9 @@ async fn read_until_found(viewer: &Client, text: &str) -> Vec<u64> {
     }
 }
 
-/// Two searches of the tenant are under way, so that a third one is refused wherever it is asked for.
+/// Two searches of the tenant are in progress, so a third one is rejected at every entry point.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_search_needs_a_turn_wherever_it_is_asked_for() {
+async fn concurrent_searches_are_limited_everywhere() {
     let queue = TestQueue::create().await;
     let served = Queue::connect(settings(queue.url()).connections(8)).await.unwrap();
     let server = TestServer::start_on(queue, served, Options::default()).await;
@@ -89,11 +89,11 @@ async fn a_search_needs_a_turn_wherever_it_is_asked_for() {
     let operator = server.client(tenant, Role::Operator).await.with("sec-fetch-site", "same-origin");
     let (holder, watcher) = (server.queue.client().await, server.queue.client().await);
     holder.batch_execute("begin; lock table windlass.job").await.unwrap();
-    let under_way = [(), ()].map(|()| {
+    let in_progress = [(), ()].map(|()| {
         let operator = operator.clone();
         tokio::spawn(async move { operator.get("/api/v1/jobs?q=x").await })
     });
-    eventually("both are under way", async || waiting_for_locks(&watcher).await == 2).await;
+    eventually("both are in progress", async || waiting_for_locks(&watcher).await == 2).await;
 
     let tenant = tenant.to_string();
     let form = [("acting_for", tenant.as_str()), ("act", "cancel"), ("every", "q=x")];
@@ -102,15 +102,16 @@ async fn a_search_needs_a_turn_wherever_it_is_asked_for() {
         operator.get("/ui/jobs?q=x"),
         operator.form("/ui/jobs/act", &form)
     );
-    // A form that is refused goes back to its page, which says why.
+    // A rejected form redirects to its page, which shows the reason.
     let flash = verb.header("set-cookie").and_then(|cookie| cookie.strip_prefix("windlass_flash="));
     let flash = flash.and_then(|flash| URL_SAFE_NO_PAD.decode(flash.split(';').next()?).ok());
-    let told = flash.is_some_and(|told| String::from_utf8_lossy(&told).contains("Too many searches"));
-    let answers = (list.status.as_u16(), page.status.as_u16(), verb.status.as_u16(), told);
-    assert_eq!(answers, (429, 429, 303, true), "{list:?} {page:?} {verb:?}");
+    let message =
+        flash.is_some_and(|message| String::from_utf8_lossy(&message).contains("Too many searches"));
+    let responses = (list.status.as_u16(), page.status.as_u16(), verb.status.as_u16(), message);
+    assert_eq!(responses, (429, 429, 303, true), "{list:?} {page:?} {verb:?}");
 
     holder.batch_execute("rollback").await.unwrap();
-    for one in under_way {
+    for one in in_progress {
         one.await.unwrap().expect(200);
     }
 }

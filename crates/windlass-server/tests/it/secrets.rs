@@ -1,4 +1,4 @@
-//! Secrets do not stay anywhere: not in the database, not in the logs, not in what is answered later.
+//! Secrets are stored nowhere: not in the database, not in the logs, not in later responses.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ impl Write for Captured {
 }
 
 #[tokio::test]
-async fn no_secret_that_was_issued_is_in_the_database_or_in_the_logs() {
+async fn no_issued_secret_is_in_the_database_or_in_the_logs() {
     let logs = Captured::default();
     let writer = logs.clone();
     tracing_subscriber::fmt()
@@ -68,18 +68,18 @@ async fn no_secret_that_was_issued_is_in_the_database_or_in_the_logs() {
 
     let dump = support::secrets::dump(&server.queue.client().await).await;
     let logged = String::from_utf8_lossy(&logs.0.lock().unwrap()).into_owned();
-    assert!(dump.contains("ada@example.com") && !logged.is_empty(), "both were looked at");
+    assert!(dump.contains("ada@example.com") && !logged.is_empty(), "both were read");
     for secret in secrets {
-        // Of a token the part that nobody may know; its id is no secret.
+        // Of a token the secret part; its id is not secret.
         let hidden = if secret.starts_with("wl_") { secret.rsplit('_').next().unwrap() } else { &secret };
         assert!(!dump.contains(hidden), "a secret is in the database: {}…", &hidden[..6]);
         assert!(!logged.contains(hidden), "a secret is in the logs: {}…", &hidden[..6]);
     }
 }
 
-/// Whoever runs a job gets its payload; whoever looks at it gets it without what its definition and its names hide.
+/// The worker of a job gets its payload; a reader gets it without the values that its definition and their names hide.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_shown_what_a_payload_hides() {
+async fn hidden_payload_values_are_never_shown() {
     let mut server = TestServer::start().await;
     let tenant = server.queue.tenant("a").await;
     let (operator, worker) =
@@ -97,19 +97,19 @@ async fn nobody_is_shown_what_a_payload_hides() {
         json!({"api_key": "[redacted]", "iban": "[redacted]", "note": "card [redacted]", "city": "Bonn"});
     let body = json!({"definition_key": "pay", "payload": payload});
     let id = operator.post("/api/v1/jobs", &body).await.expect(201)["id"].as_str().unwrap().to_owned();
-    let answers = [
+    let responses = [
         operator.get(&format!("/api/v1/jobs/{id}")).await,
         operator.get("/api/v1/jobs").await,
         server.admin.with("x-tenant-id", tenant).get(&format!("/api/v1/jobs/{id}")).await,
     ];
-    for answer in &answers {
-        answer.expect(200);
-        assert!(answer.text.contains("Bonn") && answer.text.contains("[redacted]"), "{}", answer.text);
+    for response in &responses {
+        response.expect(200);
+        assert!(response.text.contains("Bonn") && response.text.contains("[redacted]"), "{}", response.text);
         for secret in ["k3y-of-zoe", "DE123456", "1234-5678"] {
-            assert!(!answer.text.contains(secret), "{secret} is shown: {}", answer.text);
+            assert!(!response.text.contains(secret), "{secret} is shown: {}", response.text);
         }
     }
-    assert_eq!(answers[0].json()["payload"], shown);
+    assert_eq!(responses[0].json()["payload"], shown);
     let token = Secret::new(operator.token.as_deref().unwrap());
     let cookie = session::sign_in_with_token(&server.app, &token, &From::default()).await.unwrap();
     let browser = server.anonymous().with("cookie", cookie.to_str().unwrap().split(';').next().unwrap());
@@ -122,7 +122,7 @@ async fn nobody_is_shown_what_a_payload_hides() {
     assert_eq!(refused["errors"][0]["pointer"], "/payload/api_key", "{refused}");
     let claim = json!({"definition_keys": ["pay"], "limit": 1, "wait_seconds": 10, "lease_seconds": 60});
     let claimed = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
-    assert_eq!(claimed["jobs"][0]["payload"], payload, "whoever runs it gets it whole");
+    assert_eq!(claimed["jobs"][0]["payload"], payload, "the worker gets the complete payload");
 
     let event = json!({"name": "user.made", "payload": {"password": "hunter22", "city": "Bonn"}});
     operator.post("/api/v1/events", &event).await;
@@ -131,7 +131,7 @@ async fn nobody_is_shown_what_a_payload_hides() {
     server.stop().await;
 }
 
-/// A template becomes a payload, and is hidden like one: in every answer, page and audit row. Saving what was shown keeps it.
+/// A template becomes a payload, and is hidden like one: in every response, page and audit row. Saving it as shown keeps it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_triggers_template_is_hidden_and_kept() {
     let server = TestServer::start().await;
@@ -167,7 +167,7 @@ async fn a_triggers_template_is_hidden_and_kept() {
     let refused = admin.patch(&path, &copied).await.problem(422, "invalid");
     assert_eq!(refused["errors"][0]["pointer"], "/payload_template/password", "{refused}");
     let dry = json!({"name": "paid", "payload": {"password": "hunter22"}});
-    let answers = [
+    let responses = [
         viewer.get(&path).await,
         viewer.get("/api/v1/jobs/triggers").await,
         admin.get("/api/v1/admin/audit").await,
@@ -181,10 +181,10 @@ async fn a_triggers_template_is_hidden_and_kept() {
         browser.get("/ui/triggers").await,
         browser.get("/ui/audit").await,
     ];
-    for answer in answers.iter().chain(&pages) {
-        assert_eq!(answer.status, 200, "{}", answer.text);
+    for response in responses.iter().chain(&pages) {
+        assert_eq!(response.status, 200, "{}", response.text);
         for secret in ["k3y-of-zoe", "DE123456", "hunter22"] {
-            assert!(!answer.text.contains(secret), "{secret} is shown: {}", answer.text);
+            assert!(!response.text.contains(secret), "{secret} is shown: {}", response.text);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the keeper passes over is shown to people, with the reason.
+//! Rows that the keeper skips are shown, with the reason.
 
 use reqwest::Method;
 use serde_json::json;
@@ -10,28 +10,28 @@ use windlass::{DEFAULT_TENANT, Definition};
 use crate::support::TestServer;
 
 #[tokio::test]
-async fn the_overview_shows_what_is_set_aside_with_its_reason() {
+async fn the_overview_shows_a_skipped_row_with_its_reason() {
     let server = TestServer::start().await;
     server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": "odd"})).await.expect(201);
     let client = server.queue.client().await;
     let page = async || {
-        let answer = server.admin.request(Method::GET, "/ui/overview").send().await.unwrap();
-        assert_eq!(answer.status().as_u16(), 200);
-        answer.text().await.unwrap()
+        let response = server.admin.request(Method::GET, "/ui/overview").send().await.unwrap();
+        assert_eq!(response.status().as_u16(), 200);
+        response.text().await.unwrap()
     };
     assert!(!page().await.contains("Skipped: "));
     // Stored before it was checked, or by hand.
     client.batch_execute(r#"update windlass.job_definitions set backoff = '{"base": 5}'"#).await.unwrap();
     let shown = page().await;
-    assert!(shown.contains("Skipped: definition odd: backoff has no field"), "{shown}");
-    // Mended, it is gone.
+    assert!(shown.contains("Skipped: definition odd: backoff has an unknown field"), "{shown}");
+    // Once it is fixed, it is no longer shown.
     client.batch_execute("update windlass.job_definitions set backoff = '{}'").await.unwrap();
     assert!(!page().await.contains("Skipped: "));
 }
 
-/// What each duty sets aside is on the page, with its reason.
+/// The rows that each duty skips are on the page, with the reason.
 #[tokio::test]
-async fn the_overview_shows_what_any_duty_sets_aside() {
+async fn the_overview_shows_rows_skipped_by_any_duty() {
     let server = TestServer::start().await;
     let client = server.queue.client().await;
     server.queue.define(&Definition::new("a")).await.unwrap();
@@ -39,7 +39,7 @@ async fn the_overview_shows_what_any_duty_sets_aside() {
         select $1, gen_random_uuid(), 'odd', 'event', 'a', id from windlass.job_definitions returning id::text";
     let trigger: String = client.query_one(trigger, &[&DEFAULT_TENANT]).await.unwrap().get(0);
     for duty in Duty::ALL.map(Duty::as_str) {
-        // A note of this duty counts until its trigger is changed or deleted.
+        // A note of this duty is valid until its trigger is changed or deleted.
         let (tenant, subject) = if duty == "dispatch" {
             (DEFAULT_TENANT, trigger.clone())
         } else {
@@ -55,7 +55,7 @@ async fn the_overview_shows_what_any_duty_sets_aside() {
     }
 }
 
-/// Written past our checks, as a restore or a hand may do it.
+/// Written past our checks, as by a restore or by hand.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_overview_shows_an_event_that_cannot_be_dispatched() {
     let server = TestServer::start().await;

@@ -1,4 +1,4 @@
-//! How many streams a tenant may have open.
+//! The maximum number of open streams of a tenant.
 
 use reqwest::{Method, Response};
 use windlass::{Definition, NewJob};
@@ -8,9 +8,9 @@ use windlass_testing::eventually;
 
 use crate::support::{Client, TestServer};
 
-/// The streams of every kind count together, and each place comes back when its reader leaves.
+/// The streams of every kind are counted together, and each place is released when its reader leaves.
 #[tokio::test]
-async fn a_tenant_has_so_many_streams_and_another_has_its_own() {
+async fn the_streams_of_each_tenant_are_limited_separately() {
     let server = TestServer::start_with(Options { streams_per_tenant: 4, ..Options::default() }).await;
     server.queue.define(&Definition::new("a")).await.unwrap();
     let (loud, quiet) = (server.queue.tenant("loud").await, server.queue.tenant("quiet").await);
@@ -22,7 +22,7 @@ async fn a_tenant_has_so_many_streams_and_another_has_its_own() {
     for path in kinds {
         open.push(stream(&one, path).await);
     }
-    assert!(open.iter().all(|answer| answer.status() == 200), "{open:?}");
+    assert!(open.iter().all(|response| response.status() == 200), "{open:?}");
     for path in kinds {
         let refused = other.get(path).await;
         let problem = refused.problem(429, "too-many-requests");
@@ -33,7 +33,7 @@ async fn a_tenant_has_so_many_streams_and_another_has_its_own() {
     assert_eq!(stream(&quiet, kinds[0]).await.status(), 200);
     assert_eq!(stream(&server.admin, kinds[1]).await.status(), 200);
     open.pop();
-    eventually("the place of a stream that nobody reads is free", async || {
+    eventually("the place of a closed stream is free", async || {
         stream(&other, kinds[0]).await.status() == 200
     })
     .await;

@@ -1,5 +1,5 @@
-//! A server of one test: in this process, on a port of its own, with a database of its own. What it answers is held to its
-//! description, and what it leaves behind is searched for secrets.
+//! A server of one test: in this process, on its own port, with its own database. Its responses are checked against its
+//! description, and the data that it leaves is searched for secrets.
 
 mod described;
 pub(crate) mod people;
@@ -24,7 +24,7 @@ pub(crate) struct TestServer {
     pub(crate) app: App,
     running: Option<Running>,
     pub(crate) base: String,
-    /// Of a super-admin.
+    /// The client of a super-admin.
     pub(crate) admin: Client,
 }
 
@@ -39,7 +39,7 @@ impl TestServer {
         Self::start_on(queue, served, options).await
     }
 
-    /// On a database of the test's, through another handle than the test's own.
+    /// On a database of the test, through another handle than the test's own.
     pub(crate) async fn start_on(queue: TestQueue, served: Queue, options: Options) -> Self {
         secrets::listen();
         let app = App::new(served, options);
@@ -51,7 +51,7 @@ impl TestServer {
         Self { queue, app, running: Some(running), base, admin }
     }
 
-    /// Another server on the same database, which knows nothing yet, and its client of a super-admin.
+    /// Another server on the same database, with empty caches, and its client of a super-admin.
     pub(crate) async fn beside(&self) -> (Running, Client) {
         let app = App::new(narrow(&self.queue).await, Options::default());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -93,7 +93,7 @@ impl TestServer {
         Client::new(&self.base, Some(secret.expose()))
     }
 
-    /// Stops it, waiting for what is under way.
+    /// Stops it, waiting for requests in progress.
     pub(crate) async fn stop(&mut self) {
         if let Some(running) = self.running.take() {
             running.stop(Duration::from_secs(10)).await;
@@ -101,8 +101,8 @@ impl TestServer {
     }
 }
 
-/// A handle with one connection. Servers of tests have no more, so that a request that needs a second one while it holds the first
-/// never ends, whatever route it is for.
+/// A handle with one connection. Test servers have only one, so that a request that needs a second one while it holds the first
+/// never ends, for every route.
 pub(crate) async fn narrow(queue: &TestQueue) -> Queue {
     Queue::connect(settings(queue.url()).connections(1)).await.unwrap()
 }
@@ -122,11 +122,11 @@ impl Drop for TestServer {
                 secrets::search(&client).await;
             });
         });
-        assert!(searched.join().is_ok(), "a secret was left behind: see above");
+        assert!(searched.join().is_ok(), "a secret was stored: see above");
     }
 }
 
-/// A small HTTP client that speaks JSON.
+/// A minimal HTTP client for JSON.
 #[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -136,7 +136,7 @@ pub(crate) struct Client {
     limit: Option<Duration>,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -168,7 +168,7 @@ impl Client {
         client
     }
 
-    /// The same, and each request must be answered within this time.
+    /// The same with a timeout for each request.
     pub(crate) fn within(&self, limit: Duration) -> Self {
         Self { limit: Some(limit), ..self.clone() }
     }
@@ -196,12 +196,12 @@ impl Client {
         let sent = request.send().await;
         let response = sent.unwrap_or_else(|error| panic!("{method} {path}: {error}"));
         let (status, headers) = (response.status(), response.headers().clone());
-        let answer = Answer { status, headers, text: response.text().await.unwrap() };
-        if let Ok(body) = serde_json::from_str(&answer.text) {
+        let received = Answer { status, headers, text: response.text().await.unwrap() };
+        if let Ok(body) = serde_json::from_str(&received.text) {
             secrets::noticed(&body);
         }
-        described::check(&method, path, &answer);
-        answer
+        described::check(&method, path, &received);
+        received
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -212,7 +212,7 @@ impl Client {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// Sends a form, as a page of ours does.
+    /// Sends a form, as our pages do.
     pub(crate) async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
         for (_, secret) in fields.iter().filter(|(name, _)| name.contains("password")) {
             secrets::issued(secret);
@@ -245,21 +245,21 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The body of an answer with this status; any other is a failure of the test.
+    /// The body of a response with this status; any other status fails the test.
     #[track_caller]
     pub(crate) fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
         if self.text.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// The text of an answer that is no JSON.
+    /// The text of a response that is not JSON.
     #[track_caller]
     pub(crate) fn expect_text(&self, status: u16) -> &str {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
         &self.text
     }
 
-    /// A problem of this status and kind.
+    /// A problem of this status and type.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, kind: &str) -> Value {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);

@@ -1,4 +1,4 @@
-//! Spans, as a collector gets them.
+//! Spans, as a collector receives them.
 
 use std::sync::{Arc, Mutex};
 
@@ -28,16 +28,16 @@ impl Handler for FailsOnce {
 
 #[tokio::test]
 async fn one_trace_leads_from_the_enqueue_through_every_attempt_to_the_end() {
-    let heard: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let received: Arc<Mutex<Vec<Value>>> = Arc::default();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let collector = {
-        let heard = heard.clone();
+        let received = received.clone();
         axum::Router::new().route(
             "/v1/traces",
             post(async move |Json(body): Json<Value>| {
                 let spans = body["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().unwrap().clone();
-                heard.lock().unwrap().extend(spans);
+                received.lock().unwrap().extend(spans);
             }),
         )
     };
@@ -50,12 +50,12 @@ async fn one_trace_leads_from_the_enqueue_through_every_attempt_to_the_end() {
     let given = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let new = NewJob::new("fails-once").trace(given).payload(&serde_json::json!({"password": "hunter22"}));
     let job = queue.enqueue(&new).await.unwrap();
-    eventually("the job's span arrives", async || heard.lock().unwrap().len() >= 3).await;
+    eventually("the job's span arrives", async || received.lock().unwrap().len() >= 3).await;
     worker.stop().await.unwrap();
     stop.cancel();
     exporting.await.unwrap();
 
-    let spans = heard.lock().unwrap().clone();
+    let spans = received.lock().unwrap().clone();
     assert_eq!(spans.len(), 3, "{spans:#?}");
     assert!(spans.iter().all(|span| span["traceId"] == "4bf92f3577b34da6a3ce929d0e0e4736"));
     let whole = spans.iter().find(|span| span["name"] == "job fails-once").unwrap();
@@ -68,7 +68,7 @@ async fn one_trace_leads_from_the_enqueue_through_every_attempt_to_the_end() {
     let nanos = |span: &Value, key: &str| span[key].as_str().unwrap().parse::<u64>().unwrap();
     assert!(nanos(whole, "startTimeUnixNano") <= nanos(attempts[0], "startTimeUnixNano"));
     assert!(whole.to_string().contains(&job.id.to_string()));
-    // Ids, keys and codes only: no text of a job's is in a span, so no secret can be.
+    // Ids, keys and codes only: a span contains no text of a job, so it contains no secret.
     let known =
         ["job_id", "tenant_id", "definition_key", "attempt_no", "worker_id", "outcome", "queue_ms", "status"];
     for attribute in spans.iter().flat_map(|span| span["attributes"].as_array().unwrap()) {

@@ -1,4 +1,4 @@
-//! `/api/v1/jobs/triggers` and `/api/v1/events`, as seed 004 has them and as the design adds to them.
+//! `/api/v1/jobs/triggers` and `/api/v1/events`, as document 004 specifies them, with the additions of the design.
 
 use serde_json::{Value, json};
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
@@ -7,7 +7,7 @@ use windlass_testing::eventually;
 
 use crate::support::{Client, TestServer};
 
-/// A server with the definition of seed 004, a tenant, and an admin of it.
+/// A server with the definition of document 004, a tenant, and an admin of it.
 async fn server() -> (TestServer, Client, uuid::Uuid) {
     let server = TestServer::start().await;
     let body = json!({
@@ -40,19 +40,19 @@ fn schedule_trigger() -> Value {
 }
 
 #[tokio::test]
-async fn triggers_are_made_with_the_bodies_of_seed_004() {
+async fn triggers_are_created_with_the_specified_bodies() {
     let (server, admin, tenant) = server().await;
     for body in [event_trigger(), schedule_trigger()] {
-        let answer = admin.post("/api/v1/jobs/triggers", &body).await;
-        let made = answer.expect(201);
+        let response = admin.post("/api/v1/jobs/triggers", &body).await;
+        let made = response.expect(201);
         for (field, value) in body.as_object().unwrap() {
             assert_eq!(&made[field], value, "{field}");
         }
         assert_eq!(made["tenant_id"], tenant.to_string());
         assert_eq!((&made["is_enabled"], &made["generation"]), (&json!(true), &json!(1)));
-        assert_eq!(answer.header("etag"), Some("\"1\""));
+        assert_eq!(response.header("etag"), Some("\"1\""));
         let place = format!("/api/v1/jobs/triggers/{}", made["id"].as_str().unwrap());
-        assert_eq!(answer.header("location"), Some(place.as_str()));
+        assert_eq!(response.header("location"), Some(place.as_str()));
         assert_eq!(admin.get(&place).await.expect(200), made);
         let is_schedule = body["trigger_type"] == "schedule";
         assert_eq!(made["next_due_at"].is_string(), is_schedule);
@@ -69,9 +69,9 @@ async fn triggers_are_made_with_the_bodies_of_seed_004() {
     drop(server);
 }
 
-/// The document's nightly sync: a key, a cron expression and a template. All else is the definition's, or a default.
+/// The document's nightly sync: a key, a cron expression and a template. Everything else is from the definition, or a default.
 #[tokio::test]
-async fn a_trigger_of_a_key_and_a_template_leaves_the_rest_to_the_definition() {
+async fn a_trigger_takes_other_values_from_the_definition() {
     let (server, admin, _) = server().await;
     let policy = json!({"max_attempts": 4, "priority": 70, "queue": "sync"});
     let listed = server.admin.get("/api/v1/admin/jobs/definitions").await.expect(200);
@@ -94,7 +94,7 @@ async fn a_trigger_of_a_key_and_a_template_leaves_the_rest_to_the_definition() {
 }
 
 #[tokio::test]
-async fn a_trigger_that_cannot_be_is_refused_with_its_place() {
+async fn an_invalid_trigger_is_rejected_with_its_place() {
     let (server, admin, _) = server().await;
     let with = |base: Value, field: &str, value: Value| {
         let mut body = base;
@@ -121,14 +121,14 @@ async fn a_trigger_that_cannot_be_is_refused_with_its_place() {
 }
 
 #[tokio::test]
-async fn an_edit_needs_the_generation_that_was_seen() {
+async fn an_edit_needs_the_current_generation() {
     let (server, admin, _) = server().await;
     let made = admin.post("/api/v1/jobs/triggers", &schedule_trigger()).await.expect(201);
     let place = format!("/api/v1/jobs/triggers/{}", made["id"].as_str().unwrap());
-    let answer = admin.with("if-match", "\"1\"").patch(&place, &json!({"is_enabled": false})).await;
-    let paused = answer.expect(200);
+    let response = admin.with("if-match", "\"1\"").patch(&place, &json!({"is_enabled": false})).await;
+    let paused = response.expect(200);
     assert_eq!((&paused["is_enabled"], &paused["next_due_at"]), (&json!(false), &Value::Null));
-    assert_eq!(answer.header("etag"), Some("\"2\""));
+    assert_eq!(response.header("etag"), Some("\"2\""));
     admin
         .with("if-match", "\"1\"")
         .patch(&place, &json!({"label": "x"}))
@@ -175,6 +175,29 @@ async fn a_schedule_can_be_previewed_run_and_backfilled() {
     drop(server);
 }
 
+///
+#[tokio::test]
+async fn a_backfill_of_more_bytes_than_allowed_is_refused_with_its_place() {
+    let (server, admin, _) = server().await;
+    let mut trigger = schedule_trigger();
+    trigger["cron_expr"] = json!("* * * * *");
+    trigger["label"] = json!("x".repeat(200));
+    trigger["payload_template"] = json!({"path_prefix": "{{trigger.label}}".repeat(3600)});
+    let made = admin.post("/api/v1/jobs/triggers", &trigger).await.expect(201);
+    let place = format!("/api/v1/jobs/triggers/{}/backfill", made["id"].as_str().unwrap());
+    let range = json!({"from": "2026-11-01T00:00:00Z", "until": "2026-11-01T16:00:00Z"});
+    let problem = admin.post(&place, &range).await.problem(422, "invalid");
+    assert_eq!(problem["errors"][0]["pointer"], "/until");
+    assert!(
+        problem["errors"][0]["message"].as_str().unwrap().ends_with("choose a shorter range"),
+        "{problem}"
+    );
+    let range = json!({"from": "2026-11-01T00:00:00Z", "until": "2026-11-01T00:04:00Z"});
+    let filled = admin.post(&place, &range).await.expect(200);
+    assert_eq!(filled["fires"].as_array().unwrap().len(), 5);
+    drop(server);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_over_http_starts_the_jobs_of_its_triggers() {
     let (server, admin, _) = server().await;
@@ -217,9 +240,9 @@ async fn an_event_over_http_starts_the_jobs_of_its_triggers() {
     admin.post("/api/v1/events", &json!({"name": "no spaces"})).await.problem(422, "invalid");
 }
 
-/// Seed 004: tenant admins manage only their tenant's triggers.
+/// Document 004: tenant admins manage only their tenant's triggers.
 #[tokio::test]
-async fn triggers_and_events_are_their_tenants_alone() {
+async fn triggers_and_events_are_visible_to_their_tenant_only() {
     let (server, admin, tenant) = server().await;
     let made = admin.post("/api/v1/jobs/triggers", &schedule_trigger()).await.expect(201);
     let event = admin.post("/api/v1/events", &json!({"name": "list.created"})).await.expect(201);

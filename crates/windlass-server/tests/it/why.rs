@@ -1,4 +1,4 @@
-//! Why a job is not running: every code there is, brought about and asked for.
+//! Why a job is not running: every code, produced and queried.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ impl Asked {
         Self { server, tenant, admin, worker, seen: BTreeSet::new() }
     }
 
-    /// A definition of its own for each case, so that no other job stands in the way.
+    /// A separate definition for each case, so that no other job interferes.
     async fn define(&self, key: &str) {
         self.server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": key})).await.expect(201);
     }
@@ -41,13 +41,13 @@ impl Asked {
         self.worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200)["jobs"][0].clone()
     }
 
-    /// A worker that knows the key and lives.
+    /// A live worker with a handler for the key.
     async fn know(&self, key: &str, queues: &[&str]) {
         let me = json!({"worker_id": key, "definition_keys": [key], "queues": queues});
         self.worker.post("/api/v1/worker/register", &me).await.expect(200);
     }
 
-    /// The codes of a job, the one that counts most first; every reason says what it is and what would change it.
+    /// The codes of a job, the most important one first; every reason has a description and advice.
     async fn why(&mut self, job: &str) -> (Vec<String>, Value) {
         let why = self.admin.get(&format!("/api/v1/jobs/{job}/why")).await.expect(200);
         let reasons = why["reasons"].as_array().unwrap();
@@ -64,26 +64,26 @@ impl Asked {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_reason_there_is_can_be_brought_about_and_is_told_first_where_it_counts_most() {
+async fn every_reason_can_occur_and_the_most_important_one_is_first() {
     let mut asked = Asked::start().await;
     for key in ["a", "b", "c", "d", "e", "f", "g", "h", "i"] {
         asked.define(key).await;
     }
 
-    // Nobody knows the key; then somebody did, and is gone.
+    // No worker has a handler for the key; then one had, and stopped.
     let job = asked.enqueue(json!({"definition_key": "a"})).await;
-    assert_eq!(asked.why(&job).await.0, ["no_worker_knows_key"]);
+    assert_eq!(asked.why(&job).await.0, ["no_worker_for_definition"]);
     asked.know("a", &[]).await;
     let (codes, why) = asked.why(&job).await;
     assert_eq!(codes, ["about_to_start"]);
-    assert!(why["reason"]["remedy"].as_str().unwrap().contains("weight of 1"), "{why}");
+    assert!(why["reason"]["remedy"].as_str().unwrap().contains("(weight 1)"), "{why}");
     let database = asked.server.queue.client().await;
     let silent = "update windlass.job_workers set lease_expires_at = now() - interval '1 minute'";
     database.batch_execute(silent).await.unwrap();
     let (codes, why) = asked.why(&job).await;
-    assert_eq!(codes, ["no_worker_knows_key"]);
+    assert_eq!(codes, ["no_worker_for_definition"]);
     let message = why["reason"]["message"].as_str().unwrap();
-    assert!(message.contains("the last that did was") && message.contains("\"a\""), "{message}");
+    assert!(message.contains("the last one was") && message.contains("\"a\""), "{message}");
 
     // It runs, is asked to stop, and ends.
     let job = asked.enqueue(json!({"definition_key": "b"})).await;
@@ -98,37 +98,37 @@ async fn every_reason_there_is_can_be_brought_about_and_is_told_first_where_it_c
     assert_eq!(codes, ["finished"]);
     assert!(why["reason"]["message"].as_str().unwrap().contains("canceled"), "{why}");
 
-    // Its time has not come: by its own word, or after a failure.
+    // It is not due: because of its own start time, or after a failure.
     let job = asked.enqueue(json!({"definition_key": "c", "delay_seconds": 3600})).await;
-    assert_eq!(asked.why(&job).await.0, ["not_due", "no_worker_knows_key"]);
+    assert_eq!(asked.why(&job).await.0, ["not_due", "no_worker_for_definition"]);
     let job = asked.enqueue(json!({"definition_key": "d"})).await;
     let claimed = asked.claim("d").await;
     let failed = json!({"fence": claimed["fence"], "error": "e", "retry_after_seconds": 600});
     asked.worker.post(&format!("/api/v1/worker/jobs/{job}/fail"), &failed).await.expect(200);
     assert_eq!(asked.why(&job).await.0[0], "backing_off");
 
-    // It waits for another.
+    // It depends on another job.
     let first = asked.enqueue(json!({"definition_key": "e"})).await;
     let job = asked.enqueue(json!({"definition_key": "e", "depends_on": [first]})).await;
     let (codes, why) = asked.why(&job).await;
     assert_eq!(codes[0], "waits_for_job");
     assert!(why["reason"]["message"].as_str().unwrap().contains(&first), "it names the job: {why}");
 
-    // Its place: behind its own kind, and behind what is more urgent.
+    // Its position: behind jobs of its lane, and behind more urgent ones.
     asked.know("f", &[]).await;
     for _ in 0..2 {
         asked.enqueue(json!({"definition_key": "f"})).await;
     }
     let job = asked.enqueue(json!({"definition_key": "f"})).await;
     let (codes, why) = asked.why(&job).await;
-    assert_eq!(codes, ["behind_others_in_line"]);
+    assert_eq!(codes, ["behind_earlier_jobs"]);
     let (message, remedy) = (&why["reason"]["message"], &why["reason"]["remedy"]);
-    assert!(message.as_str().unwrap().starts_with("2 "), "it says how many: {why}");
-    assert!(remedy.as_str().unwrap().contains("weight, which is 1"), "it says the weight: {why}");
+    assert!(message.as_str().unwrap().starts_with("2 "), "it gives the number: {why}");
+    assert!(remedy.as_str().unwrap().contains("weight (this tenant's is 1)"), "it gives the weight: {why}");
     asked.enqueue(json!({"definition_key": "f", "priority": 1})).await;
-    assert_eq!(asked.why(&job).await.0, ["behind_higher_priority", "behind_others_in_line"]);
+    assert_eq!(asked.why(&job).await.0, ["behind_higher_priority", "behind_earlier_jobs"]);
 
-    // Those who know it do not serve its queue, or take nothing new.
+    // The workers with a handler do not serve its queue, or are drained.
     let job = asked.enqueue(json!({"definition_key": "g", "queue": "night"})).await;
     asked.know("g", &["day"]).await;
     assert_eq!(asked.why(&job).await.0, ["no_worker_serves_queue"]);
@@ -137,11 +137,11 @@ async fn every_reason_there_is_can_be_brought_about_and_is_told_first_where_it_c
     let workers = asked.server.admin.get("/api/v1/admin/workers").await.expect(200);
     let knows = |worker: &&Value| worker["definition_keys"] == json!(["h"]);
     let worker = workers["workers"].as_array().unwrap().iter().find(knows).unwrap()["worker_id"].clone();
-    let quiet = format!("/api/v1/admin/workers/{}/quiet", worker.as_str().unwrap().replace('/', "%2F"));
+    let quiet = format!("/api/v1/admin/workers/{}/drain", worker.as_str().unwrap().replace('/', "%2F"));
     asked.server.admin.post(&quiet, &json!({})).await.expect(200);
-    assert_eq!(asked.why(&job).await.0, ["workers_quiet"]);
+    assert_eq!(asked.why(&job).await.0, ["workers_drained"]);
 
-    // As many of its kind run as may.
+    // The definition has reached its limit of running jobs.
     let one_at_a_time = json!({"key": "j", "max_running": 1});
     asked.server.admin.post("/api/v1/admin/jobs/definitions", &one_at_a_time).await.expect(201);
     asked.know("j", &[]).await;
@@ -150,7 +150,7 @@ async fn every_reason_there_is_can_be_brought_about_and_is_told_first_where_it_c
     let job = asked.enqueue(json!({"definition_key": "j"})).await;
     assert_eq!(asked.why(&job).await.0, ["limit_reached"]);
 
-    // What a super-admin switched off, all at once, in the order of what to look at first.
+    // Everything that a super-admin disabled, at once, in order of importance.
     let job = asked.enqueue(json!({"definition_key": "i", "queue": "paused"})).await;
     let id = {
         let all = asked.server.admin.get("/api/v1/admin/jobs/definitions").await.expect(200);
@@ -164,21 +164,21 @@ async fn every_reason_there_is_can_be_brought_about_and_is_told_first_where_it_c
     asked.server.admin.patch(&tenant, &json!({"status": "suspended"})).await.expect(200);
     assert_eq!(
         asked.why(&job).await.0,
-        ["tenant_suspended", "definition_inactive", "queue_paused", "no_worker_knows_key"]
+        ["tenant_suspended", "definition_inactive", "queue_paused", "no_worker_for_definition"]
     );
     let every: BTreeSet<String> = windlass::job::Reason::CODES.iter().map(ToString::to_string).collect();
-    assert_eq!(asked.seen, every, "a code that no test brings about");
+    assert_eq!(asked.seen, every, "a code that no test produces");
 }
 
-/// A suspended tenant's jobs stay where they are until it is active again.
+/// A suspended tenant's jobs stay in their state until it is active again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_suspended_tenant_starts_nothing_and_goes_on_when_it_is_active_again() {
+async fn a_suspended_tenant_starts_nothing_until_it_is_active_again() {
     let asked = Asked::start().await;
     asked.define("a").await;
     let job = asked.server.queue.enqueue(&NewJob::new("a").tenant(asked.tenant)).await.unwrap().id;
     let tenant = format!("/api/v1/admin/tenants/{}", asked.tenant);
     asked.server.admin.patch(&tenant, &json!({"status": "suspended"})).await.expect(200);
-    // A worker of the installation, which is given every tenant's jobs in turn.
+    // A worker of the installation, which gets every tenant's jobs in turn.
     let worker = json!({"name": "w", "role": "worker"});
     let made = asked.server.admin.post("/api/v1/admin/tokens", &worker).await.expect(201);
     let everybodys = Client::new(&asked.server.base, Some(made["token"].as_str().unwrap().to_owned()));
@@ -192,15 +192,15 @@ async fn a_suspended_tenant_starts_nothing_and_goes_on_when_it_is_active_again()
     assert_eq!(jobs["jobs"][0]["id"], json!(job));
 }
 
-/// The quota of a tenant over HTTP: exact, with when to come back, and other tenants do not notice.
+/// The quota of a tenant over HTTP: exact, with retry-after, and without effect on other tenants.
 #[tokio::test]
-async fn a_tenant_at_its_quota_is_told_when_to_come_back() {
+async fn a_tenant_at_its_quota_gets_retry_after() {
     let asked = Asked::start().await;
     asked.define("a").await;
     let limits = format!("/api/v1/admin/limits/{}", asked.tenant);
     asked.server.admin.patch(&limits, &json!({"max_queued": 2})).await.expect(200);
     let job = json!({"definition_key": "a"});
-    // What was known of the tenant before is believed for a few seconds, which a fresh definition is not.
+    // The tenant's cached settings are used for a few seconds; a new definition is not cached.
     asked.define("b").await;
     let fresh = json!({"definition_key": "b"});
     for _ in 0..2 {
@@ -217,7 +217,7 @@ async fn a_tenant_at_its_quota_is_told_when_to_come_back() {
     asked.enqueue(fresh).await;
 }
 
-/// The names of workers tell who runs what where.
+/// The names of workers reveal who runs what where.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_worker_of_another_tenant_is_named_or_counted() {
     let mut asked = Asked::start().await;
@@ -228,20 +228,45 @@ async fn no_worker_of_another_tenant_is_named_or_counted() {
     stranger.post("/api/v1/worker/register", &me).await.expect(200);
     let job = asked.enqueue(json!({"definition_key": "a"})).await;
     let (codes, why) = asked.why(&job).await;
-    assert_eq!(codes, ["no_worker_knows_key"], "one of another tenant does not run it: {why}");
+    assert_eq!(codes, ["no_worker_for_definition"], "one of another tenant does not run it: {why}");
     let database = asked.server.queue.client().await;
     for state in [
-        "is_quiet = true",
-        "queues = '{elsewhere}', is_quiet = false",
+        "is_draining = true",
+        "queues = '{elsewhere}', is_draining = false",
         "lease_expires_at = now() - interval '1 minute'",
     ] {
         database.batch_execute(&format!("update windlass.job_workers set {state}")).await.unwrap();
         let (codes, why) = asked.why(&job).await;
-        assert_eq!(codes, ["no_worker_knows_key"], "{why}");
+        assert_eq!(codes, ["no_worker_for_definition"], "{why}");
         assert!(!why.to_string().contains("rivals"), "{why}");
     }
-    // One of the installation runs every tenant's.
+    // A worker of the installation runs every tenant's jobs.
     let me = json!({"worker_id": "ours", "definition_keys": ["a"], "queues": []});
     asked.server.admin.post("/api/v1/worker/register", &me).await.expect(200);
     assert_eq!(asked.why(&job).await.0, ["about_to_start"]);
+}
+
+/// The registration of a worker is what a report about its definitions is made from.
+#[tokio::test]
+async fn a_pull_worker_is_known_for_what_it_claimed_last_and_keeps_its_host() {
+    let mut asked = Asked::start().await;
+    let me = json!({"worker_id": "mac", "hostname": "mac.local", "version": "7", "metadata": {"gpu": true}});
+    asked.worker.post("/api/v1/worker/register", &me).await.expect(200);
+    for key in ["first", "second"] {
+        asked.define(key).await;
+        let job = asked.enqueue(json!({"definition_key": key})).await;
+        let claim = json!({"worker_id": "mac", "definition_keys": [key], "wait_seconds": 20});
+        let claimed = asked.worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
+        assert_eq!(claimed["jobs"][0]["id"], json!(job));
+        let next = asked.enqueue(json!({"definition_key": key})).await;
+        let (codes, why) = asked.why(&next).await;
+        assert!(!codes.contains(&"no_worker_for_definition".to_owned()), "{key}: {why}");
+        let took = asked.worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
+        assert_eq!(took["jobs"][0]["id"], json!(next));
+    }
+    let row = "select hostname, version, metadata::text, definition_keys from windlass.job_workers where worker_id like 'mac@%'";
+    let row = asked.server.queue.client().await.query_one(row, &[]).await.unwrap();
+    let shown = (row.get::<_, &str>(0), row.get::<_, &str>(1), row.get::<_, &str>(2));
+    assert_eq!(shown, ("mac.local", "7", r#"{"gpu": true}"#));
+    assert_eq!(row.get::<_, Vec<String>>(3), ["second"]);
 }

@@ -23,12 +23,12 @@ fn at(job: &Value, verb: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_claims_keeps_and_completes_a_job_over_http() {
+async fn a_worker_claims_renews_and_completes_a_job_over_http() {
     let (mut server, worker) = start().await;
     let me = json!({"worker_id": "mac", "hostname": "mac.local", "version": "1", "metadata": {"gpu": true}});
     assert_eq!(
         worker.post("/api/v1/worker/register", &me).await.expect(200),
-        json!({"worker_id": "mac", "is_quiet": false})
+        json!({"worker_id": "mac", "is_draining": false})
     );
     let payload = json!({"n": 12345678901234567890u64});
     let id = server.queue.enqueue(&NewJob::new("remote").payload(&payload).max_attempts(4)).await.unwrap().id;
@@ -50,9 +50,9 @@ async fn a_worker_claims_keeps_and_completes_a_job_over_http() {
     }
     let fence = &job["fence"];
     let beat = json!({"fence": fence, "progress": {"percent": 50, "message": "half"}, "log": ["one", "two"]});
-    let answer = worker.post(&at(job, "heartbeat"), &beat).await.expect(200);
-    assert_eq!(answer["cancel_requested"], json!(false));
-    assert!(answer["lease_expires_at"].as_str() >= job["lease_expires_at"].as_str(), "{answer}");
+    let response = worker.post(&at(job, "heartbeat"), &beat).await.expect(200);
+    assert_eq!(response["cancel_requested"], json!(false));
+    assert!(response["lease_expires_at"].as_str() >= job["lease_expires_at"].as_str(), "{response}");
     let done = json!({"fence": fence, "result": {"big": 12345678901234567890u64}, "artifact": "s3://a",
                       "next": [{"definition_key": "remote", "payload": {"n": 2}}]});
     assert_eq!(worker.post(&at(job, "complete"), &done).await.expect(200), json!({"status": "succeeded"}));
@@ -64,13 +64,13 @@ async fn a_worker_claims_keeps_and_completes_a_job_over_http() {
     let next = worker.post("/api/v1/worker/jobs/claim", &claim()).await.expect(200);
     assert_eq!((&next["jobs"][0]["parent_id"], &next["jobs"][0]["payload"]), (&json!(id), &json!({"n": 2})));
 
-    // Said again, it is too late.
+    // Repeated, it is too late.
     worker.post(&at(job, "complete"), &done).await.problem(409, "lease_lost");
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_attempt_fails_is_put_off_and_given_back_over_http() {
+async fn an_attempt_fails_snoozes_and_is_released_over_http() {
     let (mut server, worker) = start().await;
     let enqueue = async || server.queue.enqueue(&NewJob::new("remote").max_attempts(2)).await.unwrap().id;
     let take =
@@ -97,7 +97,7 @@ async fn an_attempt_fails_is_put_off_and_given_back_over_http() {
 
 ///
 #[tokio::test(flavor = "multi_thread")]
-async fn only_the_holder_of_the_fence_is_heard() {
+async fn only_the_holder_of_the_fence_is_accepted() {
     let (mut server, worker) = start().await;
     let other_tenant = server.queue.tenant("other").await;
     let other = server.client(other_tenant, Role::Worker).await;
@@ -114,7 +114,7 @@ async fn only_the_holder_of_the_fence_is_heard() {
     worker.post(&at(&job, "complete"), &json!({"fence": "made up"})).await.problem(409, "lease_lost");
     let row = server.queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap();
     assert_eq!(row.status, windlass::job::State::Running);
-    // Who may not work may not ask; who may work may do nothing else.
+    // A caller without the worker permission may not claim; a worker may do nothing else.
     for role in [Role::Viewer, Role::Operator, Role::TenantAdmin] {
         let client = server.client(DEFAULT_TENANT, role).await;
         client.post("/api/v1/worker/jobs/claim", &claim()).await.problem(403, "forbidden");
@@ -127,7 +127,7 @@ async fn only_the_holder_of_the_fence_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_with_a_workers_words_is_named() {
+async fn invalid_fields_of_a_worker_are_named() {
     let (mut server, worker) = start().await;
     server.queue.enqueue(&NewJob::new("remote")).await.unwrap();
     let job = worker.post("/api/v1/worker/jobs/claim", &claim()).await.expect(200)["jobs"][0].clone();
@@ -166,9 +166,9 @@ async fn what_is_wrong_with_a_workers_words_is_named() {
     server.stop().await;
 }
 
-/// A server that stops lets those who wait go.
+/// A server that stops responds to waiting claims.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopping_server_answers_those_who_wait() {
+async fn a_stopping_server_responds_to_waiting_claims() {
     let (mut server, worker) = start().await;
     let waiting = tokio::spawn({
         let worker = worker.clone();

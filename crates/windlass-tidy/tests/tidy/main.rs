@@ -15,7 +15,7 @@ use rule::Rule;
 use tree::Tree;
 
 #[test]
-fn the_tree_keeps_every_rule() {
+fn the_tree_follows_every_rule() {
     let tree = Tree::of_this_repository();
     assert!(tree.has("crates/windlass/src/lib.rs"), "tidy runs in the wrong directory");
 
@@ -45,7 +45,7 @@ fn every_rule_catches_its_violations() {
 }
 
 #[test]
-fn no_rule_catches_what_is_allowed() {
+fn no_rule_catches_allowed_text() {
     for Rule { name, find, passes, .. } in rules::all() {
         for sample in *passes {
             let found = find(&Tree::of_sample(sample));

@@ -24,7 +24,7 @@ fn cargo(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_published_crates_contain_what_they_are_built_from() {
+fn the_published_crates_contain_their_build_inputs() {
     let tree = Tree::of_this_repository();
     for (name, needed) in PUBLISHED {
         let listed = cargo(&["package", "--list", "--offline", "--allow-dirty", "-p", name]);

@@ -90,7 +90,7 @@ enum Part {
     },
 }
 
-/// The part that begins at the offset, and where it ends.
+/// The part that starts at the offset, and where it ends.
 fn next_part(text: &str, at: usize) -> (Part, usize) {
     let rest = &text[at..];
     let to_end = |found: Option<usize>| found.map_or(text.len(), |length| at + length);
@@ -158,7 +158,7 @@ fn block_comment(rest: &str) -> usize {
     at
 }
 
-/// The length of a character literal, or of the quote alone where it begins a lifetime.
+/// The length of a character literal, or of the quote alone if it starts a lifetime.
 fn character(rest: &str) -> usize {
     let mut letters = rest.char_indices().skip(1);
     match (letters.next(), letters.next()) {
@@ -176,7 +176,7 @@ fn blank(bytes: &mut [u8]) {
     }
 }
 
-/// The items under a `cfg` attribute that asks for `test`, from the attribute to the closing brace.
+/// The items under a `cfg` attribute with `test`, from the attribute to the closing brace.
 fn test_parts(code: &str) -> Vec<std::ops::Range<usize>> {
     let whole = occurrences(code, "#![cfg(test)]").map(|_| 0..code.len());
     let items = occurrences(code, "#[cfg(").filter_map(|start| {
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn grouped_uses_are_written_out() {
+    fn grouped_uses_are_expanded() {
         let source = Source::read("use crate::{\n    a,\n    b::{c, d::e},\n};\nlet x = crate::f::g();");
         let paths: Vec<String> = source.crate_paths().into_iter().map(|(_, path)| path).collect();
         assert_eq!(paths, ["a", "b::c", "b::d::e", "f::g"]);

@@ -1,4 +1,4 @@
-//! What a run says at its end: done, with what it leaves behind, or failed, and what that means for the job.
+//! The result of a run: done, with its output, or failed, and the meaning for the job.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use crate::model::new_job::NewJob;
 use crate::text;
 use crate::text::json::JsonLimits;
 
-/// How many jobs one completion may enqueue. They are written in the same transaction as the completion, and it must stay short.
-pub(crate) const MOST_NEXT: usize = 1000;
+/// The maximum number of jobs that one completion may enqueue. They are written in the same transaction as the
+/// completion, which must stay short.
+pub(crate) const MAX_NEXT: usize = 1000;
 
-/// The end of a run that did not fail: success, with what it leaves behind, or a request to run again later.
+/// The end of a run that did not fail: success, with its output, or a request to run again later.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,49 +34,50 @@ pub struct Done {
     pub(crate) next: Vec<NewJob>,
     pub(crate) snooze: Option<Duration>,
     pub(crate) is_settled: bool,
-    /// The attempt is not over: it goes on elsewhere, under a lease of this length.
+    /// The attempt has not ended: another process continues it under a lease of this length.
     pub(crate) hand_over: Option<Duration>,
 }
 
 impl Done {
-    /// Success, without a result.
+    /// Returns a success without a result.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Kept with the job. Whatever it holds can be stored: what Postgres cannot keep is replaced, too much is dropped.
+    /// Sets the result, which is stored with the job. Characters that Postgres cannot store are replaced; a value that
+    /// is too large is dropped.
     #[must_use]
     pub fn result(mut self, result: &impl Serialize) -> Self {
         self.result = Some(storable(result));
         self
     }
 
-    /// A reference to what the job made, kept only with success.
+    /// Sets a reference to something that the job created; stored only if the job succeeds.
     #[must_use]
     pub fn artifact(mut self, artifact: &impl Serialize) -> Self {
         self.artifact = Some(storable(artifact));
         self
     }
 
-    /// A job to enqueue in the same statement that records this success: both or neither. One success may enqueue up to 1,000
-    /// jobs; with more, or if one of them is refused (the tenant's quota is full, the definition is gone), the attempt fails.
+    /// Adds a job to enqueue in the same statement that records this success: both or neither. One success may enqueue
+    /// up to 1,000 jobs; with more, or if one of them is refused (the tenant's quota is reached, the definition does
+    /// not exist), the attempt fails.
     #[must_use]
     pub fn then(mut self, job: impl Into<NewJob>) -> Self {
         self.next.push(job.into());
         self
     }
 
-    /// Not done yet: run me again after this time. Charges no attempt; the definition's `max_snoozes` and the job's
-    /// deadline bound it.
+    /// Snoozes the job: it runs again after this time. Not counted as a failure; limited by `max_snoozes` of the
+    /// definition and the job's deadline.
     pub fn snooze(delay: Duration) -> Self {
         Self { snooze: Some(delay), ..Self::default() }
     }
 
-    /// A job that should follow and cannot be is an error of this run, not something to leave out.
+    /// A next job that cannot be enqueued is an error of this run and is not ignored.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.next.len() > MOST_NEXT {
-            let message =
-                format!("a job may be followed by at most {MOST_NEXT} others, not {}", self.next.len());
+        if self.next.len() > MAX_NEXT {
+            let message = format!("a job can enqueue at most {MAX_NEXT} next jobs, not {}", self.next.len());
             return Err(Error::refused("next", message));
         }
         self.next.iter().try_for_each(|job| job.payload_text().map(drop))
@@ -86,7 +88,7 @@ fn storable(value: &impl Serialize) -> String {
     text::storable_json(value, &JsonLimits::default())
 }
 
-/// The end of a run that failed, and what that means for the job.
+/// The end of a run that failed, and its meaning for the job.
 ///
 /// Any error converts into a failure that is retried, so `?` works in a handler.
 ///
@@ -107,23 +109,23 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Try again as the definition's backoff says, while attempts are left.
+    /// Retries with the backoff of the definition, while attempts are left.
     pub fn retry(error: impl std::fmt::Display) -> Self {
         Self { error: error.to_string(), retry: Retry::ByPolicy }
     }
 
-    /// Try again after this time, while attempts are left.
+    /// Retries after this time, while attempts are left.
     pub fn retry_after(delay: Duration, error: impl std::fmt::Display) -> Self {
         Self { error: error.to_string(), retry: Retry::After(delay) }
     }
 
-    /// Never try again.
+    /// Fails the job permanently.
     pub fn permanent(error: impl std::fmt::Display) -> Self {
         Self { error: error.to_string(), retry: Retry::Permanent }
     }
 }
 
-/// Any error is worth a retry unless the handler says otherwise.
+/// Any error is retried unless the handler specifies otherwise.
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         let mut message = error.to_string();

@@ -1,4 +1,4 @@
-//! From how a run went to what is written about it: the decision, in the words of the settle statement.
+//! Converts the result of a run into the parameters of the settle statement.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::model::new_job::{ChainedJob, NewJob};
 use crate::store::job::SettleEntry;
 use crate::text;
 
-/// The longest error text that is kept with an attempt.
+/// The maximum length of an error text that is stored with an attempt.
 pub(crate) const ERROR_BYTES: usize = 8 * 1024;
 
-/// Decides what the run means for the job: in the form that is written, and how the attempt and the job end.
+/// Decides what the run means for the job. Returns the entry to write, and how the attempt and the job end.
 pub(crate) fn decide(
     claimed: &Claimed,
     policies: &Policies,
@@ -42,7 +42,7 @@ pub(crate) fn decide(
     (ending, settlement.attempt_outcome, settlement.next.state())
 }
 
-/// The same for a job whose worker fell silent, or whose pull worker ran it for longer than it may.
+/// The same for a job whose worker missed its heartbeats, or that exceeded its timeout in a pull worker.
 pub(crate) fn write_lost(
     budget: &Budget,
     policies: &Policies,
@@ -52,26 +52,26 @@ pub(crate) fn write_lost(
     let settlement = settle(&budget, &policies.retry(), outcome, rand::random());
     let error = match outcome {
         Outcome::TimedOut => "the attempt ran past its timeout",
-        _ => "the worker's lease ran out",
+        _ => "the worker's lease expired",
     };
     let detail = detail(&settlement, &RunResult::of(outcome, error));
     (detail, settlement.attempt_outcome, settlement.next.state())
 }
 
-/// The same ending with every free text dropped: what is written when the database refused the first one.
+/// Returns the same end without any free text, which is written if the database refuses the first one.
 pub(crate) fn without_texts(ending: &SettleEntry) -> SettleEntry {
     let bare = ending.detail.as_deref().and_then(|detail| {
         let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(detail).ok()?;
         for text in ["error", "result", "artifact", "stdout", "stderr", "progress"] {
             fields.remove(text);
         }
-        fields.insert("error".to_owned(), "its texts could not be stored".into());
+        fields.insert("error".to_owned(), "its output and error could not be stored".into());
         serde_json::to_string(&fields).ok()
     });
     SettleEntry { detail: bare, ..ending.clone() }
 }
 
-/// The same end as a failure that will be tried again: what is written when a chained job cannot be enqueued.
+/// Returns the same end as a failure that is retried, which is written if a chained job cannot be enqueued.
 pub(crate) fn as_failure(
     claimed: &Claimed,
     policies: &Policies,
@@ -82,7 +82,7 @@ pub(crate) fn as_failure(
     decide(claimed, policies, &RunResult::not_followed(error), ran).0
 }
 
-/// What is written of an attempt that never began and is given back uncharged.
+/// Returns the details of an attempt that never started and is released, not counted as a failure.
 pub(crate) fn released(error: &str) -> String {
     let (outcome, next) = (AttemptOutcome::Released.code(), State::Queued.code());
     serde_json::json!({"outcome": outcome, "next": next, "error": error}).to_string()

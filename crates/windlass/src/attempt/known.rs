@@ -1,4 +1,4 @@
-//! What is known of a definition: its policies, its schema and its redaction rules, as last read.
+//! The data of a definition: its policies, its schema and its redaction rules, as last read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,28 +21,28 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// As it stands in the database now.
+    /// Reads the current data from the database.
     pub(crate) async fn read(database: &Database, key: &str) -> Result<Self> {
         Self::of(store::definition::policies(database, key).await?)
     }
 
-    /// From policies that were read.
+    /// Builds it from policies that were read.
     pub(crate) fn of(policies: Policies) -> Result<Self> {
         let validator = definition::validator(&policies.arg_schema.to_string())?;
         let rules = Rules::of(&policies.redaction)?;
         Ok(Self { policies: Arc::new(policies), validator, rules })
     }
 
-    /// What ends a job before it runs: its deadline has passed, or its payload does not fit the schema, which the SQL
-    /// door cannot check.
+    /// Returns the result that ends a job before it runs: its deadline has passed, or its payload does not match the
+    /// schema, which the SQL functions cannot check.
     pub(crate) fn refusal(&self, job: &Claimed) -> Option<RunResult> {
         if job.budget.remaining.is_some_and(|remaining| remaining.is_zero()) {
-            return Some(RunResult::of(Outcome::TimedOut, "its deadline passed before it could start"));
+            return Some(RunResult::of(Outcome::TimedOut, "the deadline passed before the job could start"));
         }
         let error = definition::check_payload(self.validator.as_ref()?, &job.payload).err()?;
         Some(RunResult::failed(
             Retry::Permanent,
-            format!("the payload does not fit the definition's schema: {error}"),
+            format!("the payload does not match the definition's schema: {error}"),
         ))
     }
 

@@ -1,4 +1,4 @@
-//! How one job's run went, before anything is decided.
+//! The result of one job's run, before any decision.
 
 use super::done::{Done, Failure};
 use crate::error::Error;
@@ -6,26 +6,26 @@ use crate::model::job::settle::{Outcome, Retry};
 use crate::store::job::Report;
 use crate::text::redact::Redactor;
 
-/// How one job's run went, before anything is decided.
+/// The result of one job's run, before any decision.
 #[derive(Debug)]
 pub(crate) struct RunResult {
     pub(crate) outcome: Outcome,
     pub(crate) error: Option<String>,
     pub(crate) done: Done,
-    /// What the attempt leaves behind beside its outcome, if a process ran.
+    /// Data of the process in addition to the outcome, if a process ran.
     pub(crate) facts: Option<Box<ProcessFacts>>,
-    /// The run's last word of how far it was.
+    /// The last reported progress of the run.
     pub(crate) progress: Option<Report>,
 }
 
-/// What is known of the process that ran an attempt.
+/// Data of the process that ran an attempt.
 #[derive(Debug, Default)]
 pub(crate) struct ProcessFacts {
     pub(crate) pid: Option<i32>,
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) max_rss_kb: Option<i64>,
-    /// Clean, redacted and cut already.
+    /// Already clean, redacted and truncated.
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
@@ -45,23 +45,24 @@ impl RunResult {
         Self { outcome, error: Some(error.into()), done: Done::default(), facts: None, progress: None }
     }
 
-    /// Its next jobs cannot be enqueued, so it is no success.
+    /// Returns a failure: its next jobs cannot be enqueued, so it is not a success.
     pub(crate) fn not_followed(error: &Error) -> Self {
-        Self::failed(Retry::ByPolicy, format!("the jobs that should follow could not be enqueued: {error}"))
+        Self::failed(Retry::ByPolicy, format!("the next jobs could not be enqueued: {error}"))
     }
 
-    /// Whether there is anything in it that could hold a secret.
+    /// Whether it contains a text that could contain a secret.
     pub(crate) fn has_texts(&self) -> bool {
         self.error.is_some() || self.done.result.is_some() || self.done.artifact.is_some()
     }
 
-    /// How long its texts are.
+    /// Returns the length of its texts.
     pub(crate) fn text_bytes(&self) -> usize {
         let texts = [&self.error, &self.done.result, &self.done.artifact];
         texts.into_iter().flatten().map(String::len).sum()
     }
 
-    /// The same without secrets in its texts. What follows is left as it is: a job whose payload lost a part would run wrong.
+    /// Returns the same without secrets in its texts. The next jobs are unchanged: a job whose payload lost a part
+    /// would run incorrectly.
     pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
         if redactor.is_empty() {
             return self;
@@ -74,8 +75,8 @@ impl RunResult {
 }
 
 impl From<Result<Done, Failure>> for RunResult {
-    fn from(answer: Result<Done, Failure>) -> Self {
-        match answer {
+    fn from(result: Result<Done, Failure>) -> Self {
+        match result {
             Err(failure) => Self::failed(failure.retry, failure.error),
             Ok(done) => {
                 if let Err(error) = done.check() {

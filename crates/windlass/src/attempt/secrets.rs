@@ -1,5 +1,5 @@
-//! Takes a job's secrets out of what its run says. Both building a redactor and using it cost time in proportion to texts
-//! that tenants choose, so long ones are handled on a thread where nothing else waits.
+//! Removes a job's secrets from the output of its run. The time to build and to apply a redactor depends on texts that
+//! tenants choose, so long ones are processed on a blocking thread.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +8,7 @@ use crate::blocking::{self, by_size};
 use crate::model::job::claimed::Claimed;
 use crate::text::redact::{Redactor, Rules};
 
-/// What one job must not say. Most jobs say nothing, so it is put together with the first text.
+/// The redactor of one job. Most jobs produce no text, so it is built with the first one.
 #[derive(Debug)]
 pub(crate) struct JobRedactor {
     base: Redactor,
@@ -21,7 +21,7 @@ impl JobRedactor {
         Self { base, rules, made: OnceLock::new() }
     }
 
-    /// Puts it together now. For long payloads, because the first text may be said where nobody can wait.
+    /// Builds it now. For long payloads, because the first text may be produced in code that cannot wait.
     pub(crate) async fn prepare(&self, job: &Arc<Claimed>) {
         let _ = self.made.set(redactor(&self.rules, &self.base, job).await);
     }
@@ -35,13 +35,13 @@ pub(crate) fn is_long(job: &Claimed) -> bool {
     job.payload.len() >= blocking::SMALL
 }
 
-/// What the job must not say.
+/// Returns the redactor of the job.
 pub(crate) async fn redactor(rules: &Arc<Rules>, base: &Redactor, job: &Arc<Claimed>) -> Redactor {
     let (rules, base, job) = (rules.clone(), base.clone(), job.clone());
     by_size(job.payload.len(), move || rules.redactor(&base, &job.payload)).await
 }
 
-/// The end of a run without the job's secrets.
+/// Removes the job's secrets from the result of a run.
 pub(crate) async fn clean(
     result: RunResult,
     rules: &Arc<Rules>,

@@ -1,4 +1,4 @@
-//! What operators manage, as verbs: definitions, tenants, members, people, sessions, queues and workers.
+//! Management operations: definitions, tenants, members, accounts, sessions, queues and workers.
 
 mod accounts;
 mod tokens;
@@ -6,7 +6,7 @@ mod tokens;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::control::transaction::{Acting, Looking};
+use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
 use crate::model::account::{Account, Member, NewSession, SessionOf, SignedIn};
 use crate::model::audit::{Act, Action, AuditEntry, AuditQuery};
@@ -16,14 +16,14 @@ use crate::model::tenant::Tenant;
 use crate::queue::Queue;
 use crate::store;
 
-/// Bytes of a text that tenants are looked for by.
-const LONGEST_SEARCH: usize = 200;
+/// The maximum length of a search text for tenants, in bytes.
+const MAX_SEARCH_LENGTH: usize = 200;
 
-/// Fields to be set, by name.
+/// Fields to set, by name.
 pub type Fields = Map<String, Value>;
 
 impl Acting {
-    /// Makes a definition; its key must be new. `fields` are those of [`crate::Definition`].
+    /// Creates a definition; its key must be new. `fields` are those of [`crate::Definition`].
     pub async fn create_definition(&self, fields: &Fields) -> Result<Value> {
         definition::check_fields(fields)?;
         let made = store::manage::create_definition(&self.session, &Value::from(fields.clone())).await?;
@@ -33,7 +33,8 @@ impl Acting {
         Ok(made)
     }
 
-    /// Changes some fields of a definition. `expected` is the version that was seen; another one is [`Error::Changed`].
+    /// Changes some fields of a definition. `expected` is the version that the caller read; if it is not the current
+    /// one, the error is [`Error::Changed`].
     pub async fn change_definition(
         &self,
         id: Uuid,
@@ -54,7 +55,7 @@ impl Acting {
         store::manage::definition(&self.session, id).await?.ok_or(Error::Unknown { what: "definition" })
     }
 
-    /// Makes a tenant; its slug must be new.
+    /// Creates a tenant; its slug must be new.
     pub async fn create_tenant(&self, fields: &Fields) -> Result<Tenant> {
         let made = store::manage::create_tenant(&self.session, &Value::from(fields.clone())).await?;
         let made = made.ok_or(Error::Unknown { what: "tenant" })?;
@@ -72,7 +73,7 @@ impl Acting {
         self.set_tenant(Action::TenantChange, id, fields).await
     }
 
-    /// Changes limits of a tenant alone.
+    /// Changes only limits of a tenant.
     pub async fn change_tenant_limits(&self, id: Uuid, fields: &Fields) -> Result<Tenant> {
         self.set_tenant(Action::TenantLimits, id, fields).await
     }
@@ -85,7 +86,8 @@ impl Acting {
         Ok(changed)
     }
 
-    /// Makes a tenant, or gives the one with this slug another name and weight. Answers its id, and whether anything changed.
+    /// Creates a tenant, or updates the name and weight of the one with this slug. Returns its id, and whether anything
+    /// changed.
     pub(super) async fn ensure_tenant(&self, slug: &str, name: &str, weight: i32) -> Result<(Uuid, bool)> {
         let before = store::tenant::by_slug(&self.session, slug).await?;
         if let Some(same) = before.as_ref().filter(|old| old.name == name && old.weight == weight) {
@@ -107,8 +109,8 @@ impl Acting {
         Ok(marked)
     }
 
-    /// The first step of deleting a tenant, which marks it unless something of it is under legal hold. Answers how many jobs
-    /// are deleted, and whether that was the last step.
+    /// The first step of deleting a tenant, which marks it unless some of its data is under a legal hold. Returns the
+    /// number of deleted jobs, and whether that was the last step.
     pub(super) async fn begin_purge(&self, id: Uuid, most: i32) -> Result<(i32, bool)> {
         let before = self.tenant_record(id).await?;
         let step = store::tenant::purge(&self.session, id, most).await?;
@@ -129,17 +131,17 @@ impl Acting {
         self.record(Act::new(action, queue).after(&json!({"is_paused": is_paused}))).await
     }
 
-    /// Asks a worker to take nothing new, or to go on.
-    pub async fn set_quiet(&self, worker_id: &str, is_quiet: bool) -> Result<()> {
-        if !store::worker::set_quiet(&self.session, worker_id, is_quiet).await? {
+    /// Drains a worker, or resumes it.
+    pub async fn set_draining(&self, worker_id: &str, is_draining: bool) -> Result<()> {
+        if !store::worker::set_draining(&self.session, worker_id, is_draining).await? {
             return Err(Error::Unknown { what: "worker" });
         }
-        let action = if is_quiet { Action::WorkerQuiet } else { Action::WorkerResume };
-        self.record(Act::new(action, worker_id).after(&json!({"is_quiet": is_quiet}))).await
+        let action = if is_draining { Action::WorkerDrain } else { Action::WorkerResume };
+        self.record(Act::new(action, worker_id).after(&json!({"is_draining": is_draining}))).await
     }
 }
 
-impl Looking {
+impl Reading {
     /// Every definition, as JSON with its `version`.
     pub async fn definitions(&self) -> Result<Vec<Value>> {
         store::manage::definitions(&self.session).await
@@ -150,20 +152,21 @@ impl Looking {
         store::manage::definition(&self.session, id).await?.ok_or(Error::Unknown { what: "definition" })
     }
 
-    /// The tenants this view reaches.
+    /// The tenants that are visible to this transaction.
     pub async fn tenants(&self) -> Result<Vec<Tenant>> {
         store::manage::tenants(&self.session).await
     }
 
-    /// A page of the tenants whose name or slug holds a text, by name: those after another one, or the first.
+    /// A page of the tenants whose name or slug contains a text, ordered by name: those after a given one, or the
+    /// first.
     pub async fn find_tenants(&self, text: &str, after: Option<Uuid>, most: u16) -> Result<Vec<Tenant>> {
-        let text = crate::text::storable(text.trim().to_lowercase().as_bytes(), LONGEST_SEARCH);
+        let text = crate::text::storable(text.trim().to_lowercase().as_bytes(), MAX_SEARCH_LENGTH);
         store::manage::find_tenants(&self.session, &text, after, most).await
     }
 
-    /// How many tenants have a name or slug that holds a text.
+    /// Returns how many tenants have a name or slug that contains a text.
     pub async fn count_tenants(&self, text: &str) -> Result<i64> {
-        let text = crate::text::storable(text.trim().to_lowercase().as_bytes(), LONGEST_SEARCH);
+        let text = crate::text::storable(text.trim().to_lowercase().as_bytes(), MAX_SEARCH_LENGTH);
         store::manage::count_tenants(&self.session, &text).await
     }
 
@@ -182,12 +185,12 @@ impl Looking {
         store::manage::workers(&self.session).await
     }
 
-    /// Names of queues, and whether they are paused.
+    /// The names of the queues, and whether they are paused.
     pub async fn queues(&self) -> Result<Vec<(String, bool)>> {
         store::manage::queues(&self.session).await
     }
 
-    /// One page of the audit trail, newest first, and whether there is more. It ends after about 4 MiB.
+    /// One page of the audit trail, newest first, and whether there are more. A page ends after about 4 MiB.
     pub async fn audit(&self, query: &AuditQuery) -> Result<(Vec<AuditEntry>, bool)> {
         store::manage::audit(&self.session, self.reach.tenant(), query).await
     }
@@ -195,7 +198,7 @@ impl Looking {
 
 #[doc(hidden)]
 impl Queue {
-    /// A person by their address, for signing in.
+    /// An account by its email address, for signing in.
     pub async fn account(&self, email: &str) -> Result<Option<Account>> {
         store::manage::account(self.database(), email).await
     }
@@ -205,8 +208,8 @@ impl Queue {
         store::manage::session(self.database(), hash).await
     }
 
-    /// Deletes one batch of a tenant that is marked for deletion. Answers how many jobs went; none, if no tenant is left
-    /// to delete. A duty of the keeper.
+    /// Deletes one batch of a tenant that is marked for deletion. Returns the number of deleted jobs, or none if no
+    /// tenant is marked. A duty of the keeper.
     pub async fn purge_deleted_tenants(&self) -> Result<Option<u64>> {
         store::manage::purge_deleted_tenants(self.database()).await
     }
@@ -214,7 +217,8 @@ impl Queue {
 
 #[doc(hidden)]
 impl Acting {
-    /// Begins a session. False: the password is another one by now, or the account or the token has ended.
+    /// Starts a session. Returns false if the password has been changed, or the account or the token is no longer
+    /// valid.
     pub async fn create_session(&self, new: &NewSession<'_>) -> Result<bool> {
         let has_begun = store::manage::create_session(&self.session, new).await?;
         if has_begun {
@@ -227,13 +231,13 @@ impl Acting {
         Ok(has_begun)
     }
 
-    /// Makes a session look at another tenant.
+    /// Switches a session to another tenant.
     pub async fn choose_tenant(&self, hash: &[u8], tenant: Uuid) -> Result<()> {
         store::manage::choose_tenant(&self.session, hash, tenant).await?;
         self.record(Act::new(Action::SessionTenant, tenant)).await
     }
 
-    /// Ends a session of whoever acts. False: there was none.
+    /// Ends a session of the actor. Returns false if it does not exist.
     pub async fn end_session(&self, hash: &[u8]) -> Result<bool> {
         let has_ended = store::manage::end_session(&self.session, hash).await?;
         if has_ended {

@@ -1,5 +1,5 @@
-//! The operator's verbs: cancel, retry, purge, and the settings of tenants and queues. Each records itself, in the name of the
-//! database login unless the caller gives a name.
+//! The operations of applications: cancel, retry, purge, and the settings of tenants and queues. Each is recorded in
+//! the audit trail, under the name of the database login unless the caller gives a name.
 
 mod triggers;
 
@@ -17,52 +17,52 @@ use crate::model::record::CapableWorker;
 use crate::queue::Queue;
 use crate::store;
 
-/// What a cancel did.
+/// The result of a cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Canceled {
-    /// It was waiting and will never start.
+    /// The job was waiting and will not start.
     Now,
-    /// It is running. It stays running, with its keys and slots, until its holder acknowledges or is reaped.
+    /// The job is running. It keeps running and holds its keys and slots until its worker acknowledges the request or
+    /// loses the lease.
     Requested,
-    /// It had ended before.
+    /// The job had already ended.
     AlreadyFinished,
 }
 
-/// The role of those who act through the library, as the audit trail names it.
+/// The role of applications in the audit trail.
 const APPLICATION: &str = "application";
 
-/// Rows per statement of a bulk verb, so that no transaction is long.
+/// The number of rows per statement of a bulk operation, so that no transaction is long.
 const BATCH: i32 = 1000;
 
 impl Queue {
-    /// The live workers that run jobs of this definition. Where there is none, its jobs stay queued.
+    /// The live workers with a handler for this definition. If there is none, its jobs stay queued.
     pub async fn workers_for(&self, definition_key: &str) -> Result<Vec<CapableWorker>> {
         store::worker::knowing(self.database(), definition_key).await
     }
 
-    /// Asks a worker to finish what it has and take nothing new, or to go on; it hears of it with its next heartbeat.
-    /// Answers whether a live worker has this id.
-    pub async fn set_quiet(&self, worker_id: &str, is_quiet: bool) -> Result<bool> {
+    /// Drains a worker, or resumes it; it is notified with its next heartbeat. Returns whether a live worker has this id.
+    pub async fn set_draining(&self, worker_id: &str, is_draining: bool) -> Result<bool> {
         let acting = self.acting_as_login(Reach::Everything).await?;
-        match acting.set_quiet(worker_id, is_quiet).await {
+        match acting.set_draining(worker_id, is_draining).await {
             Ok(()) => acting.commit().await.map(|()| true),
             Err(Error::Unknown { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Cancels a job: at once if it waits, by request if it runs.
+    /// Cancels a job: immediately if it has not started, by request if it is running.
     pub async fn cancel(&self, tenant: Uuid, job: Uuid) -> Result<Canceled> {
         read_canceled(job, &store::job::cancel(self.database(), tenant, job).await?)
     }
 
-    /// Runs a finished job again, with a fresh budget. `actor` is recorded. Answers its new state.
+    /// Runs a finished job again, with its attempts reset. `actor` is recorded. Returns the new state.
     pub async fn retry(&self, tenant: Uuid, job: Uuid, actor: &str) -> Result<State> {
-        let (answer, holder) = store::job::retry(self.database(), tenant, job, actor).await?;
-        read_retried(job, &answer, holder)
+        let (outcome, holder) = store::job::retry(self.database(), tenant, job, actor).await?;
+        read_retried(job, &outcome, holder)
     }
 
-    /// Deletes jobs whole, whatever their state. Answers how many there were.
+    /// Deletes jobs with their history, in any state. Returns the number of deleted jobs.
     pub async fn purge(&self, tenant: Uuid, jobs: &[Uuid]) -> Result<u64> {
         let mut purged = 0;
         for chunk in jobs.chunks(BATCH.unsigned_abs() as usize) {
@@ -78,16 +78,16 @@ impl Queue {
         let mut purged = 0;
         loop {
             let acting = self.acting_as_login(Reach::Tenant(tenant)).await?;
-            let gone = acting.purge_subject(tenant, (kind, id), BATCH).await?;
-            if gone == 0 {
+            let deleted = acting.purge_subject(tenant, (kind, id), BATCH).await?;
+            if deleted == 0 {
                 return Ok(purged);
             }
             acting.commit().await?;
-            purged += gone;
+            purged += deleted;
         }
     }
 
-    /// Makes a tenant, or updates the one with this slug. Weight is its share of workers beside other tenants.
+    /// Creates a tenant, or updates the one with this slug. `weight` is its share of the workers relative to other tenants.
     pub async fn ensure_tenant(&self, slug: &str, name: &str, weight: u16) -> Result<Uuid> {
         let acting = self.acting_as_login(Reach::Everything).await?;
         let (id, is_changed) = acting.ensure_tenant(slug, name, i32::from(weight)).await?;
@@ -97,28 +97,28 @@ impl Queue {
         Ok(id)
     }
 
-    /// Deletes a tenant and everything of it, in batches; `progress` hears how many jobs are gone so far. If this is
-    /// interrupted the tenant stays marked for deletion, takes no new jobs, and the next call goes on.
+    /// Deletes a tenant and all its data, in batches; `progress` is called with the number of jobs deleted so far. If
+    /// this is interrupted the tenant stays marked for deletion, accepts no new jobs, and the next call continues.
     pub async fn delete_tenant(&self, tenant: Uuid, mut progress: impl FnMut(u64)) -> Result<u64> {
         let acting = self.acting_as_login(Reach::Everything).await?;
-        let (gone, mut done) = acting.begin_purge(tenant, BATCH).await?;
+        let (deleted, mut done) = acting.begin_purge(tenant, BATCH).await?;
         acting.commit().await?;
-        let mut purged = u64::from(gone.unsigned_abs());
+        let mut purged = u64::from(deleted.unsigned_abs());
         progress(purged);
         while !done {
-            let gone;
-            (gone, done) = store::tenant::purge(&self.database().session().await?, tenant, BATCH).await?;
-            purged += u64::from(gone.unsigned_abs());
+            let deleted;
+            (deleted, done) = store::tenant::purge(&self.database().session().await?, tenant, BATCH).await?;
+            purged += u64::from(deleted.unsigned_abs());
             progress(purged);
-            if gone == 0 && !done {
-                // Only a transaction is waited for that may yet commit a job of the tenant.
+            if deleted == 0 && !done {
+                // Waits for a transaction that may still commit a job of the tenant.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
         Ok(purged)
     }
 
-    /// Pauses or resumes a queue; workers honour it within their poll interval.
+    /// Pauses or resumes a queue; workers apply it within their poll interval.
     pub async fn set_paused(&self, queue: &str, paused: bool) -> Result<()> {
         let acting = self.acting_as_login(Reach::Everything).await?;
         acting.set_paused(queue, paused).await?;
@@ -131,12 +131,13 @@ impl Queue {
         store::definition::define(self.database(), definition).await
     }
 
-    /// The login of the connection, as the database knows it.
+    /// The login of the connection, as reported by the database.
     pub async fn login(&self) -> Result<String> {
         Ok(store::access::login(self.database()).await?.0)
     }
 
-    /// For an application that names nobody: the login acts, as an operator if it is one, otherwise as a server.
+    /// For an application that gives no actor: the login is the actor, as an operator if it is one, otherwise as a
+    /// server.
     pub(in crate::control) async fn acting_as_login(&self, reach: Reach) -> Result<Acting> {
         let (login, is_operator) = store::access::login(self.database()).await?;
         let actor =
@@ -148,8 +149,8 @@ impl Queue {
     }
 }
 
-pub(crate) fn read_canceled(job: Uuid, answer: &str) -> Result<Canceled> {
-    match answer {
+pub(crate) fn read_canceled(job: Uuid, outcome: &str) -> Result<Canceled> {
+    match outcome {
         "canceled" => Ok(Canceled::Now),
         "requested" => Ok(Canceled::Requested),
         "finished" => Ok(Canceled::AlreadyFinished),
@@ -157,8 +158,8 @@ pub(crate) fn read_canceled(job: Uuid, answer: &str) -> Result<Canceled> {
     }
 }
 
-pub(crate) fn read_retried(job: Uuid, answer: &str, holder: Option<Uuid>) -> Result<State> {
-    match (answer, holder) {
+pub(crate) fn read_retried(job: Uuid, outcome: &str, holder: Option<Uuid>) -> Result<State> {
+    match (outcome, holder) {
         ("queued", _) => Ok(State::Queued),
         ("blocked", _) => Ok(State::Blocked),
         ("not_finished", _) => Err(Error::NotFinished { job }),

@@ -1,36 +1,37 @@
-//! The audit trail: what was done, by whom, and whether anybody touched the record since.
+//! The audit trail: recorded actions, and whether the record was changed afterwards.
 
-use crate::control::transaction::Looking;
+use crate::control::transaction::Reading;
 use crate::error::Result;
 use crate::model::audit::{AuditFault, AuditHead};
 use crate::queue::Queue;
 use crate::store;
 
 impl Queue {
-    /// Walks every chain of the audit trail and answers what is wrong with it: nothing, if nobody touched it. Each head of
-    /// the checkpoint must still be in its chain.
+    /// Verifies every chain of the audit trail and returns the faults, none if it is intact. Each head of the
+    /// checkpoint must still be in its chain.
     pub async fn verify_audit(&self, checkpoint: &[AuditHead]) -> Result<Vec<AuditFault>> {
         verify(&self.database().session().await?, checkpoint).await
     }
 
-    /// The last link of every chain.
+    /// The last entry of every chain.
     pub async fn audit_heads(&self) -> Result<Vec<AuditHead>> {
         store::audit::heads(&self.database().session().await?, None).await
     }
 
-    /// Chains what has been committed since the last time; answers how many rows. A duty of the keeper.
+    /// Adds the entries that were committed since the last call to their chains; returns how many. A duty of the
+    /// keeper.
     pub async fn seal_audit(&self) -> Result<u64> {
         store::audit::seal(self.database()).await
     }
 }
 
-impl Looking {
+impl Reading {
     /// As [`Queue::verify_audit`].
     pub async fn verify_audit(&self, checkpoint: &[AuditHead]) -> Result<Vec<AuditFault>> {
         verify(&self.session, checkpoint).await
     }
 
-    /// The last link of the tenant's chain, or of every chain.
+    /// The last entry of the tenant's chain, or of every chain.
     pub async fn audit_heads(&self) -> Result<Vec<AuditHead>> {
         store::audit::heads(&self.session, self.reach.tenant()).await
     }

@@ -1,4 +1,4 @@
-//! Emitting for a caller, reading events with what they caused, and trying again what failed.
+//! Emitting events for a caller, reading events with the outcomes at their triggers, and retrying failed ones.
 
 mod dry_run;
 
@@ -6,8 +6,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::payload::PayloadRules;
-use super::triggers::known;
-use crate::control::transaction::{Acting, Looking};
+use super::triggers::{job_of_event, known};
+use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
 use crate::model::audit::{Act, Action};
 use crate::model::event::Pending;
@@ -19,10 +19,10 @@ use crate::store::database::Session;
 use crate::store::event::WhichEvents;
 use crate::text::redact;
 
-const LARGEST_PAGE: u16 = 500;
+const MAX_PAGE: u16 = 500;
 
 impl Acting {
-    /// Emits for the caller's tenant.
+    /// Emits an event for the caller's tenant.
     pub async fn emit(&self, event: &NewEvent) -> Result<Emitted> {
         let event = event.clone().tenant(self.reach.owner());
         let emitted = store::event::emit(&self.session, &event, event.checked()?).await?;
@@ -31,8 +31,8 @@ impl Acting {
         Ok(emitted)
     }
 
-    /// Again for a trigger that could not be rendered, or whose job was refused, as the trigger is now. Answers what
-    /// became of it, or nothing if it had not failed.
+    /// Retries an event at a trigger that could not be rendered or whose job was rejected, with the current version of
+    /// the trigger. Returns the outcome, or none if the event had not failed at this trigger.
     pub async fn retry_event(&self, event: Uuid, trigger: Uuid) -> Result<Option<EventTrigger>> {
         let tenant = self.reach.owner();
         let stored = one(&self.session, tenant, event).await?.ok_or(Error::Unknown { what: "event" })?;
@@ -46,7 +46,7 @@ impl Acting {
             after: None,
         };
         let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
-        let checked = trigger::job_of(&trigger, &pending).and_then(|job| rules.check(job));
+        let checked = job_of_event(&trigger, rules, pending).await;
         let made = trigger::matched(self.queue.new_id(), &trigger, checked)?;
         let made = store::event::retry(&self.session, tenant, event, &made).await?;
         if made.is_some() {
@@ -56,28 +56,29 @@ impl Acting {
     }
 }
 
-impl Looking {
-    /// One page of events with what they caused, newest first, and whether there are more. It ends after about 4 MiB.
+impl Reading {
+    /// One page of events with the outcomes at their triggers, newest first, and whether there are more. A page ends
+    /// after about 4 MiB.
     pub async fn events(&self, filter: &EventFilter) -> Result<(Vec<Event>, bool)> {
         let which = WhichEvents {
             id: None,
             name: filter.name.as_deref(),
             older_than: filter.older_than,
             only_failed: filter.only_failed,
-            limit: filter.limit.min(LARGEST_PAGE).into(),
+            limit: filter.limit.min(MAX_PAGE).into(),
             offset: filter.offset.into(),
         };
         let (events, has_more) = store::event::list(&self.session, self.reach.owner(), &which).await?;
         Ok((events.into_iter().map(shown).collect(), has_more))
     }
 
-    /// One event, or nothing if the tenant has none with this id.
+    /// One event; none if the tenant has no event with this id.
     pub async fn event(&self, id: Uuid) -> Result<Option<Event>> {
         Ok(one(&self.session, self.reach.owner(), id).await?.map(shown))
     }
 }
 
-/// For others to see: without the texts under telling keys.
+/// The event without the values that are redacted when it is shown.
 fn shown(event: Event) -> Event {
     Event { payload: redact::payload(&event.payload), ..event }
 }

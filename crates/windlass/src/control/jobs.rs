@@ -1,4 +1,4 @@
-//! What callers do to jobs, inside their own transaction: enqueue, cancel, retry, delete, one or many.
+//! Operations on jobs within the caller's transaction: enqueue, cancel, retry, delete; on one job or many.
 
 mod list;
 pub(crate) mod search;
@@ -22,57 +22,59 @@ use crate::queue::{CheckedRoute, Queue};
 use crate::store;
 use crate::store::bulk::Found;
 use crate::store::enqueue_as::ByCaller;
+use crate::store::keys::BatchKeys;
 use crate::telemetry;
 use crate::text::redact::{self, PLACEHOLDER};
 
-/// A job that was enqueued, and since when it is there.
+/// An enqueued job, and the time of its enqueue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// The id and state of the job.
     pub enqueued: Enqueued,
-    /// None if it was purged.
+    /// None if the job was purged.
     pub queued_at: Option<Timestamp>,
 }
 
-/// A job that was checked for a caller, with the way it will take.
+/// A validated job of a caller, with its route.
 ///
-/// It is made before the caller's transaction begins: a transaction holds a connection, and must not wait for another one.
+/// It is created before the caller's transaction starts: a transaction holds a connection, and must not wait for
+/// another one.
 #[derive(Debug)]
 pub struct CheckedJob<'a> {
     job: &'a NewJob,
     route: CheckedRoute,
 }
 
-/// What a verb on many did.
+/// The result of an operation on many jobs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bulk {
-    /// Of each, what came of it: `canceled`, `requested`, `queued`, `deleted`, `finished`, `missing`, …
+    /// The outcome of each job: `canceled`, `requested`, `queued`, `deleted`, `finished`, `missing`, …
     pub outcomes: Vec<(Uuid, String)>,
-    /// More match than one call takes.
+    /// Whether more jobs match than one call changes.
     pub has_more: bool,
 }
 
 impl Bulk {
-    /// How many were changed.
+    /// Returns the number of changed jobs.
     pub fn changed(&self) -> usize {
         let changes = ["canceled", "requested", "queued", "blocked", "deleted"];
         self.outcomes.iter().filter(|(_, outcome)| changes.contains(&outcome.as_str())).count()
     }
 }
 
-/// Jobs of one verb on many: one transaction, so not too many.
-pub(crate) const MOST_AT_ONCE: u16 = 1000;
+/// The maximum number of jobs of one bulk operation, which is one transaction.
+pub(crate) const MAX_AT_ONCE: u16 = 1000;
 
 impl Queue {
-    /// Checks a caller's job and finds its route. Call it before [`Queue::act`], never while a transaction is open.
+    /// Validates a caller's job and finds its route. Call it before [`Queue::act`], never while a transaction is open.
     #[doc(hidden)]
     pub async fn check_job<'a>(&self, job: &'a NewJob) -> Result<CheckedJob<'a>> {
         refuse_hidden(job)?;
         Ok(CheckedJob { job, route: checked_route(self, job).await? })
     }
 
-    /// Enqueues one job of a caller's and writes it into the audit trail, in one statement if the job has no guard; together with
-    /// others if many callers wait for a connection.
+    /// Enqueues one job of a caller and records it in the audit trail: in one statement if the job needs no guard, and
+    /// together with others if many callers wait for a connection.
     #[doc(hidden)]
     pub async fn enqueue_as(&self, tenant: Uuid, actor: &Actor, job: &NewJob) -> Result<Placed> {
         let checked = self.check_job(job).await?;
@@ -91,7 +93,7 @@ impl Queue {
     }
 }
 
-/// A caller who copies a job from where it is shown copies its hidden texts as placeholders: they are no secrets.
+/// A caller that copies a displayed job copies its redacted values as placeholders, which are not the secrets.
 fn refuse_hidden(job: &NewJob) -> Result<()> {
     let payload = job.payload_text()?;
     if !payload.contains(PLACEHOLDER) {
@@ -102,25 +104,23 @@ fn refuse_hidden(job: &NewJob) -> Result<()> {
         Some(pointer) => Err(Error::Refused {
             field: "payload".to_owned(),
             pointer: Some(pointer),
-            message: format!(
-                "is {PLACEHOLDER}, which stands for a text that is not shown: write the text again"
-            ),
+            message: format!("is {PLACEHOLDER}, the placeholder of a hidden value: enter the value again"),
         }),
     }
 }
 
-/// The payload is not in it: it may hold what nobody should read.
+/// The payload is omitted, because it may contain secrets.
 fn enqueued_act(id: Uuid, definition_key: &str, state: Option<State>) -> Act {
     Act::new(Action::JobEnqueue, id).after(&json!({"definition_key": definition_key, "status": state}))
 }
 
 impl Acting {
-    /// Enqueues one job. The tenant is this transaction's.
+    /// Enqueues one job in the tenant of this transaction.
     #[doc(hidden)]
     pub async fn enqueue(&self, checked: &CheckedJob<'_>) -> Result<Placed> {
         let CheckedJob { job, route } = checked;
         let enqueued = match plan(&self.queue, route, job)? {
-            Plan::Guarded => store::enqueue::door(&self.session, job).await?,
+            Plan::Guarded => store::enqueue::guarded(&self.session, job).await?,
             Plan::Plain(routed) => {
                 store::enqueue::routed_many(&self.session, std::slice::from_ref(&routed)).await?;
                 enqueued(&routed)
@@ -138,76 +138,79 @@ impl Acting {
         Ok(Placed { enqueued, queued_at })
     }
 
-    /// Enqueues many, each with its own answer: what is refused does not keep the others out. Plain jobs go in one statement;
-    /// those with keys go one by one, each behind a savepoint.
+    /// Enqueues many jobs, each with its own result: a rejected job does not affect the others. Plain jobs are inserted
+    /// in one statement; those with keys one by one, each after a savepoint.
     #[doc(hidden)]
     pub async fn enqueue_each(&self, jobs: &[CheckedJob<'_>]) -> Result<Vec<Result<Placed>>> {
-        let mut answers: Vec<Option<Result<Enqueued>>> = vec![None; jobs.len()];
+        let mut results: Vec<Option<Result<Enqueued>>> = vec![None; jobs.len()];
         let mut plain = Vec::new();
         let mut guarded = Vec::new();
         for (position, checked) in jobs.iter().enumerate() {
             match plan(&self.queue, &checked.route, checked.job) {
                 Ok(Plan::Guarded) => guarded.push(position),
                 Ok(Plan::Plain(routed)) => {
-                    answers[position] = Some(Ok(enqueued(&routed)));
+                    results[position] = Some(Ok(enqueued(&routed)));
                     plain.push(routed);
                 }
-                Err(error) => answers[position] = Some(Err(error)),
+                Err(error) => results[position] = Some(Err(error)),
             }
         }
         if !plain.is_empty() {
             store::enqueue::routed_many(&self.session, &plain).await?;
         }
-        // In the order of their keys, as every batch takes them.
+        // In the order of their keys, like every batch, to avoid deadlocks.
         guarded.sort_by_key(|&position| {
             let options = &jobs[position].job.options;
             (&options.idempotency_key, &options.dedupe_key, &options.ordering_key, position)
         });
+        let keys = BatchKeys::of(guarded.iter().map(|&position| jobs[position].job));
+        keys.lock(&self.session).await?;
         for position in guarded {
             self.session.batch("savepoint one").await?;
-            let answer = store::enqueue::door(&self.session, jobs[position].job).await;
-            let after = if answer.is_ok() { "release one" } else { "rollback to one" };
+            let result = store::enqueue::guarded(&self.session, jobs[position].job).await;
+            let after = if result.is_ok() { "release one" } else { "rollback to one" };
             self.session.batch(after).await?;
-            answers[position] = Some(answer);
+            results[position] = Some(result);
         }
-        telemetry::enqueued(jobs.iter().zip(&answers).filter_map(|(checked, answer)| match answer {
+        keys.unlock(&self.session).await?;
+        telemetry::enqueued(jobs.iter().zip(&results).filter_map(|(checked, result)| match result {
             Some(Ok(enqueued)) => Some((checked.job, enqueued)),
             _ => None,
         }));
-        let ids: Vec<Uuid> = answers.iter().flatten().flatten().map(|enqueued| enqueued.id).collect();
+        let ids: Vec<Uuid> = results.iter().flatten().flatten().map(|enqueued| enqueued.id).collect();
         let since = match jobs.first().map(|first| first.route.0.tenant) {
             Some(tenant) => store::enqueue::queued_at_each(&self.session, tenant, &ids).await?,
             None => std::collections::HashMap::new(),
         };
-        let made = answers.iter().flatten().flatten().filter(|enqueued| !enqueued.is_duplicate);
+        let made = results.iter().flatten().flatten().filter(|enqueued| !enqueued.is_duplicate);
         let made: Vec<Uuid> = made.map(|enqueued| enqueued.id).collect();
         let after = json!({"created": made.len(), "ids": made});
         self.record(Act::new(Action::JobEnqueueMany, format!("{} jobs", made.len())).after(&after)).await?;
         let placed = |enqueued: Enqueued| Placed { enqueued, queued_at: since.get(&enqueued.id).copied() };
-        Ok(answers.into_iter().flatten().map(|answer| answer.map(placed)).collect())
+        Ok(results.into_iter().flatten().map(|result| result.map(placed)).collect())
     }
 
-    /// Cancels a job. A job that had ended before is left as it is, and nothing is recorded.
+    /// Cancels a job. A job that has already ended does not change, and nothing is recorded.
     pub async fn cancel(&self, job: Uuid) -> Result<Canceled> {
         let tenant = self.tenant(job)?;
-        let answer = store::job::cancel_as(&self.session, tenant, job, &self.actor).await?;
-        let canceled = read_canceled(job, &answer)?;
+        let result = store::job::cancel_as(&self.session, tenant, job, &self.actor).await?;
+        let canceled = read_canceled(job, &result)?;
         if canceled != Canceled::AlreadyFinished {
             self.was_recorded();
         }
         Ok(canceled)
     }
 
-    /// Runs a finished job again, with a fresh budget.
+    /// Runs a finished job again, with its attempts reset.
     pub async fn retry(&self, job: Uuid) -> Result<State> {
         let tenant = self.tenant(job)?;
-        let (answer, holder) = store::job::retry_as(&self.session, tenant, job, &self.actor).await?;
-        let state = read_retried(job, &answer, holder)?;
+        let (result, holder) = store::job::retry_as(&self.session, tenant, job, &self.actor).await?;
+        let state = read_retried(job, &result, holder)?;
         self.was_recorded();
         Ok(state)
     }
 
-    /// Cancels what matches, a thousand at most.
+    /// Cancels the matching jobs, at most a thousand.
     pub async fn cancel_many(&self, filter: &Filter) -> Result<Bulk> {
         let (ids, has_more) = self.cancelable(filter).await?;
         let found = Found { tenant: filter.tenant, jobs: &ids, filter: &filter.recorded() };
@@ -216,7 +219,7 @@ impl Acting {
         Ok(Bulk { outcomes, has_more })
     }
 
-    /// Runs what matches again, a thousand at most; what has not ended is left alone.
+    /// Queues the matching jobs again, at most a thousand; jobs that have not ended are skipped.
     pub async fn retry_many(&self, filter: &Filter) -> Result<Bulk> {
         let (ids, has_more) = self.retryable(filter).await?;
         let found = Found { tenant: filter.tenant, jobs: &ids, filter: &filter.recorded() };
@@ -225,7 +228,7 @@ impl Acting {
         Ok(Bulk { outcomes, has_more })
     }
 
-    /// Deletes what matches whole, whatever its state, a thousand at most.
+    /// Deletes the matching jobs with their history, in any state, at most a thousand.
     pub async fn delete_many(&self, filter: &Filter) -> Result<Bulk> {
         let (ids, has_more) = self.matching(filter).await?;
         self.purge(filter, &ids).await?;
@@ -233,7 +236,7 @@ impl Acting {
         Ok(Bulk { outcomes, has_more })
     }
 
-    /// Deletes the jobs that a filter found. Answers how many there were.
+    /// Deletes the jobs that a filter found. Returns the number of deleted jobs.
     pub(super) async fn purge(&self, filter: &Filter, ids: &[Uuid]) -> Result<u64> {
         let purged = store::job::purge(&self.session, filter.tenant, ids).await?.unsigned_abs();
         let after = json!({"filter": filter.recorded(), "changed": purged, "ids": ids});
@@ -241,7 +244,7 @@ impl Acting {
         Ok(purged.into())
     }
 
-    /// Deletes jobs of a subject, so many at most. Answers how many there were.
+    /// Deletes at most `most` jobs of a subject. Returns the number of deleted jobs.
     pub(super) async fn purge_subject(&self, tenant: Uuid, subject: (&str, &str), most: i32) -> Result<u64> {
         let purged = store::job::purge_subject(&self.session, tenant, subject, most).await?.unsigned_abs();
         let filter = Filter::new(tenant).subject(subject.0, subject.1);
@@ -250,30 +253,30 @@ impl Acting {
         Ok(purged.into())
     }
 
-    /// The ids that match, and whether there are more: what a deletion would meet.
+    /// The ids of the matching jobs, and whether there are more: those that a deletion would affect.
     pub async fn matching(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
-        self.some(filter, MOST_AT_ONCE).await
+        self.some(filter, MAX_AT_ONCE).await
     }
 
-    /// Those that a cancel would meet. Without a state in the filter, only what has not ended: what was canceled by one call
-    /// must not be in the way of the next.
+    /// The jobs that a cancel would affect. Without a state in the filter, only those that have not ended: otherwise
+    /// the next call would find the jobs that the previous one canceled.
     pub async fn cancelable(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
         self.in_states(filter, &[State::Queued, State::Scheduled, State::Blocked, State::Running]).await
     }
 
-    /// Those that a retry would meet: likewise, only what has ended.
+    /// The jobs that a retry would affect: similarly, only those that have ended.
     pub async fn retryable(&self, filter: &Filter) -> Result<(Vec<Uuid>, bool)> {
         self.in_states(filter, &[State::DeadLetter, State::Failed, State::Canceled, State::Succeeded]).await
     }
 
     async fn in_states(&self, filter: &Filter, states: &[State]) -> Result<(Vec<Uuid>, bool)> {
-        // Whoever names ids hears of each, whatever its state.
+        // If the filter has ids, the result contains each of them, regardless of its state.
         if filter.state.is_some() || filter.ids.is_some() {
             return self.matching(filter).await;
         }
         let mut ids = Vec::new();
         for state in states {
-            let room = MOST_AT_ONCE - u16::try_from(ids.len()).unwrap_or(MOST_AT_ONCE);
+            let room = MAX_AT_ONCE - u16::try_from(ids.len()).unwrap_or(MAX_AT_ONCE);
             if room == 0 {
                 return Ok((ids, true));
             }

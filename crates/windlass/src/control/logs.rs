@@ -1,27 +1,27 @@
-//! Reading what runs print, while they print it.
+//! Reading the logs of jobs while they run.
 //!
-//! A reader asks for what comes after a position and polls while there is nothing: no connection is held in between, and a
-//! reader that comes back later goes on where it was. A line is there within a second of being printed: workers write
-//! every quarter of a second, and a follower looks as often.
+//! A reader requests the chunks after a position and polls if there are none: no connection is held in between, and a
+//! reader that reconnects continues at its position. A line is visible within a second: workers write every quarter of
+//! a second, and a follower reads as often.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::control::transaction::Looking;
+use crate::control::transaction::Reading;
 use crate::error::{Error, Result};
 use crate::model::actor::Reach;
 use crate::model::log::{LogChunk, LogPage, LogPosition};
 use crate::queue::Queue;
 use crate::store;
 
-/// Chunks per page. One chunk has at most a few kilobytes.
+/// The number of chunks per page. One chunk has at most a few kilobytes.
 const PAGE: i64 = 200;
-/// How often a follower looks.
+/// How often a follower reads.
 const POLL: Duration = Duration::from_millis(250);
 
 impl Queue {
-    /// What the job printed after the position, as far as it is known now.
+    /// Returns the log of the job after the position, as far as it is written.
     pub async fn read_log(&self, tenant: Uuid, job: Uuid, after: LogPosition) -> Result<LogPage> {
         if self.is_callers() {
             let looking = self.look(Reach::Tenant(tenant)).await?;
@@ -39,15 +39,15 @@ impl Queue {
     }
 }
 
-impl Looking {
-    /// What the job printed after the position, as a caller sees it.
+impl Reading {
+    /// Returns the log of the job after the position, as a caller sees it.
     pub async fn read_log(&self, tenant: Uuid, job: Uuid, after: LogPosition) -> Result<LogPage> {
         let page = store::log::read_in(&self.session, tenant, job, after, PAGE).await?;
         page.ok_or(Error::UnknownJob { job })
     }
 }
 
-/// A reader of one job's log. It holds no connection between its looks; drop it to stop.
+/// A reader of one job's log. It holds no connection between two reads; drop it to stop.
 #[derive(Debug)]
 pub struct LogFollower {
     queue: Queue,
@@ -58,7 +58,7 @@ pub struct LogFollower {
 }
 
 impl LogFollower {
-    /// Waits for more; none once the job has ended and everything was given.
+    /// Waits for more; returns none when the job has ended and everything was returned.
     pub async fn next(&mut self) -> Result<Option<Vec<LogChunk>>> {
         while !self.is_over {
             let page = self.queue.read_log(self.tenant, self.job, self.after).await?;
@@ -74,7 +74,7 @@ impl LogFollower {
         Ok(None)
     }
 
-    /// Where a new follower would go on.
+    /// The position at which a new follower would continue.
     pub fn position(&self) -> LogPosition {
         self.after
     }

@@ -1,7 +1,7 @@
-//! Whether a definition takes a payload, asked in a transaction that is under way.
+//! Whether a definition accepts a payload, checked within an open transaction.
 //!
-//! It reads on that transaction's own connection. To ask the queue for a route instead would take a second connection while the
-//! first is held, and as many such requests as the pool has connections would wait for each other.
+//! It reads on the connection of that transaction. To read the route through the queue would take a second connection
+//! while the first is held; as many such requests as the pool has connections would wait for each other forever.
 
 use jsonschema::Validator;
 
@@ -11,15 +11,15 @@ use crate::model::new_job::NewJob;
 use crate::store;
 use crate::store::database::Session;
 
-/// What a definition demands of a payload.
+/// The requirements of a definition for a payload.
 pub(super) struct PayloadRules {
-    /// Why the definition takes no job at all, if it does not.
+    /// Why the definition accepts no jobs, if so.
     refusal: Option<Error>,
     validator: Option<Validator>,
 }
 
 impl PayloadRules {
-    /// A definition that is missing or inactive is no error here: a caller may have to write the reason down.
+    /// A definition that is missing or inactive is not an error here: the caller may have to record the reason.
     pub(super) async fn read(session: &Session, key: &str) -> Result<Self> {
         let Some((is_active, schema)) = store::definition::schema(session, key).await? else {
             let refusal = Error::UnknownDefinition { key: key.to_owned() };
@@ -29,7 +29,7 @@ impl PayloadRules {
         Ok(Self { refusal, validator: definition::validator(&schema)? })
     }
 
-    /// Gives the job back if the definition takes it.
+    /// Returns the job if the definition accepts it.
     pub(super) fn check(&self, job: NewJob) -> Result<NewJob> {
         job.check()?;
         if let Some(refusal) = &self.refusal {

@@ -1,11 +1,11 @@
-//! Reads for people who look rather than query: how everything stands, why one job waits, what happened over time, how long
-//! things take, and what jobs die of. Each costs the same however long the history is: it reads counters, sums made by the
-//! keeper, or a bounded sample of the newest.
+//! Reports: the current state of everything, why one job is waiting, activity over time, durations, and the errors of
+//! dead letters. The cost of each is independent of the length of the history: it reads counters, sums computed by the
+//! keeper, or a limited sample of the newest rows.
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::control::transaction::Looking;
+use crate::control::transaction::Reading;
 use crate::error::{Error, Result};
 use crate::model::actor::Reach;
 use crate::model::overview::Overview;
@@ -14,8 +14,8 @@ use crate::model::report::{self, Activity, DEAD_LETTERS_SEEN, ErrorGroup, Run};
 use crate::model::why::{self, Why};
 use crate::store;
 
-impl Looking {
-    /// How the tenant stands, or everyone, by what this view reaches.
+impl Reading {
+    /// The job counts of the tenant, or of all tenants, depending on the reach.
     pub async fn overview(&self) -> Result<Overview> {
         let tenant = self.reach.tenant();
         let mut overview = Overview::default();
@@ -43,38 +43,40 @@ impl Looking {
         facts.as_ref().map(why::explain).ok_or(Error::UnknownJob { job })
     }
 
-    /// What the keeper set aside and what is stored but cannot be used, with the reasons; of the tenant or of all.
+    /// The rows that the keeper set aside and stored rows that cannot be used, with the reasons; of the tenant or of
+    /// all.
     pub async fn troubles(&self) -> Result<Vec<Trouble>> {
         store::trouble::list(&self.session).await
     }
 
-    /// The database's clock.
+    /// The time of the database.
     pub async fn now(&self) -> Result<Timestamp> {
         store::tenant::now(&self.session).await
     }
 
-    /// Some tenants by name, in its order: those whose ids are given, or the first ones.
+    /// The names of tenants, ordered by name: of the given ids, or the first ones.
     pub async fn tenant_names(&self, ids: Option<&[Uuid]>, most: u16) -> Result<Vec<(Uuid, String)>> {
         store::insight::tenant_names(&self.session, ids, most).await
     }
 
-    /// The jobs that another one asked for when it ended, oldest first.
+    /// The jobs that a job enqueued when it completed, oldest first.
     pub async fn children(&self, tenant: Uuid, job: Uuid, most: u16) -> Result<Vec<Uuid>> {
         store::insight::children(&self.session, tenant, job, most).await
     }
 
-    /// Sums per queue and span of `seconds` since an instant, oldest first; a span in which nothing was is not there.
-    /// Kept for a day, in steps of 15 seconds, as long as a keeper runs.
+    /// Sums per queue and span of `seconds` since an instant, oldest first; spans without activity are omitted. They
+    /// are kept for a day, in steps of 15 seconds, while a keeper runs.
     pub async fn activity(&self, since: Timestamp, seconds: u32) -> Result<Vec<Activity>> {
         store::insight::activity(&self.session, self.reach.owner(), since, seconds).await
     }
 
-    /// The newest runs of some tenants, at most this many of each, oldest first. A view of one tenant sees only its own.
+    /// The newest runs of some tenants, at most this many of each, oldest first. Within the reach of one tenant, only
+    /// its own are returned.
     pub async fn runs(&self, tenants: &[Uuid], most_of_each: u16) -> Result<Vec<Run>> {
         store::insight::runs(&self.session, tenants, most_of_each).await
     }
 
-    /// The tenant's newest dead letters, gathered by definition and by what they died of, largest group first.
+    /// The newest dead letters of the tenant, grouped by definition and error, largest group first.
     pub async fn error_groups(&self, tenant: Uuid) -> Result<Vec<ErrorGroup>> {
         let letters = store::insight::dead_letters(&self.session, tenant, DEAD_LETTERS_SEEN).await?;
         Ok(report::gather(letters))

@@ -1,10 +1,10 @@
-//! How long what is finished is kept: a tenant's own rules, legal holds, and how far pruning has come.
+//! Retention: the rules of a tenant, legal holds, and the progress of deletion.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::control::transaction::{Acting, Looking};
+use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
 use crate::model::audit::{Act, Action};
 use crate::model::job::state::State;
@@ -13,46 +13,46 @@ use crate::queue::Queue;
 use crate::store;
 use crate::text;
 
-const MOST_WAITS: i64 = 500;
-const LONGEST_REASON: usize = 500;
-/// A hundred years; whoever means longer means forever.
-const LONGEST_KEPT: u64 = 3_162_240_000;
-/// The rules of a tenant that are not about jobs.
+const MAX_WAITS: i64 = 500;
+const MAX_REASON: usize = 500;
+/// About a hundred years; for longer, use forever.
+const MAX_KEPT: u64 = 3_162_240_000;
+/// The status of the rule for events.
 const EVENTS: &str = "event";
 
-/// What a hold keeps.
+/// What a hold protects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HoldOn {
     /// One job.
     Job(Uuid),
-    /// Every job of a subject, those to come included.
+    /// Every job of a subject, including future ones.
     Subject {
         /// The type of the entity.
         kind: String,
         /// The id of the entity.
         id: String,
     },
-    /// Everything of the tenant.
+    /// All data of the tenant.
     Tenant,
 }
 
 impl Acting {
-    /// A rule of the tenant's own for jobs that ended so, of one definition or of all (`None`). Comes before what the
-    /// definitions say. `keep` none is forever.
+    /// Sets a rule of the tenant for jobs that ended with this status, of one definition or of all (`None`). It takes
+    /// precedence over the rules of the definitions. `keep` of none means forever.
     pub async fn keep(&self, definition: Option<&str>, status: State, keep: Option<Duration>) -> Result<()> {
         if !status.is_terminal() {
-            return Err(Error::refused("status", "must be one in which a job has ended"));
+            return Err(Error::refused("status", "must be a terminal status"));
         }
         self.keep_by_name(definition, status.as_str(), keep).await.map(drop)
     }
 
-    /// How long the tenant's events are kept, instead of 30 days.
+    /// Sets how long the events of the tenant are kept, instead of 30 days.
     pub async fn keep_events(&self, keep: Option<Duration>) -> Result<()> {
         self.keep_by_name(None, EVENTS, keep).await.map(drop)
     }
 
-    /// Either of the two by its name: a status in which a job has ended, or `event`.
+    /// Sets either of the two by name: a terminal status, or `event`.
     pub async fn keep_by_name(
         &self,
         definition: Option<&str>,
@@ -60,11 +60,8 @@ impl Acting {
         keep: Option<Duration>,
     ) -> Result<RetentionRule> {
         let key = checked_rule(definition, status)?;
-        if keep.is_some_and(|keep| keep.as_secs() > LONGEST_KEPT) {
-            return Err(Error::refused(
-                "keep_seconds",
-                format!("is at most {LONGEST_KEPT}; null is forever"),
-            ));
+        if keep.is_some_and(|keep| keep.as_secs() > MAX_KEPT) {
+            return Err(Error::refused("keep_seconds", format!("is at most {MAX_KEPT}; null is forever")));
         }
         let keep_seconds = keep.and_then(|keep| i64::try_from(keep.as_secs()).ok());
         let before = self.own_rule(key, status).await?;
@@ -74,7 +71,7 @@ impl Acting {
         Ok(rule)
     }
 
-    /// Takes a rule of the tenant's own away; `status` is a terminal one or `event`.
+    /// Removes a rule of the tenant; `status` is a terminal one or `event`.
     pub async fn forget_rule(&self, definition: Option<&str>, status: &str) -> Result<()> {
         let key = checked_rule(definition, status)?;
         let before = self.own_rule(key, status).await?;
@@ -89,18 +86,21 @@ impl Acting {
         Ok(rules.into_iter().find(|rule| rule.definition_key == key && rule.status == status))
     }
 
-    /// Keeps something from being deleted, by retention and by hand, until the hold is released.
+    /// Protects jobs from deletion, by retention or by request, until the hold is released.
     pub async fn hold(&self, what: &HoldOn, reason: &str) -> Result<LegalHold> {
         let reason = reason.trim();
         if reason.is_empty() {
-            return Err(Error::refused("reason", "must say why it is kept"));
+            return Err(Error::refused("reason", "is required"));
         }
-        let reason = text::storable(reason.as_bytes(), LONGEST_REASON);
+        let reason = text::storable(reason.as_bytes(), MAX_REASON);
         let (job, subject) = match what {
             HoldOn::Job(job) => (Some(*job), None),
             HoldOn::Subject { kind, id } => {
                 if [kind, id].iter().any(|text| !(1..=500).contains(&text.len()) || text.contains('\0')) {
-                    return Err(Error::refused("subject", "must have a kind and an id of 1 to 500 bytes"));
+                    return Err(Error::refused(
+                        "subject",
+                        "must have a type and an id of 1 to 500 bytes each",
+                    ));
                 }
                 (None, Some((kind.as_str(), id.as_str())))
             }
@@ -109,7 +109,8 @@ impl Acting {
         let by = &self.actor.name;
         let id = store::retention::place_hold(&self.session, self.reach.owner(), job, subject, &reason, by)
             .await?;
-        // A hold on nothing would be believed in; seen after it is placed, because nothing is deleted from then on.
+        // A hold on a job that does not exist would give false safety. Checked after the hold is placed, because
+        // nothing can be deleted from then on.
         if let Some(job) = job
             && self.job(job).await?.is_none()
         {
@@ -120,7 +121,7 @@ impl Acting {
         Ok(hold)
     }
 
-    /// Ends a hold; what it kept goes as its retention says.
+    /// Releases a hold; the retention rules apply again.
     pub async fn release(&self, hold: Uuid) -> Result<LegalHold> {
         let held = self.known_hold(hold).await?;
         if !store::retention::release_hold(&self.session, self.reach.owner(), hold).await? {
@@ -145,7 +146,7 @@ fn checked_rule<'a>(definition: Option<&'a str>, status: &str) -> Result<&'a str
     }
     let key = definition.unwrap_or("*");
     if status == EVENTS && key != "*" {
-        return Err(Error::refused("definition_key", "must be left out: events are of no definition"));
+        return Err(Error::refused("definition_key", "must be omitted: events have no definition"));
     }
     if key.is_empty() || key.len() > 200 || key.contains('\0') {
         return Err(Error::refused("definition_key", "must have 1 to 200 bytes"));
@@ -153,13 +154,13 @@ fn checked_rule<'a>(definition: Option<&'a str>, status: &str) -> Result<&'a str
     Ok(key)
 }
 
-impl Looking {
-    /// How far the rules have come that concern the tenant: its own, and its definitions'.
+impl Reading {
+    /// The progress of the rules that apply to the tenant: its own, and those of its definitions.
     pub async fn retention_progress(&self) -> Result<Vec<RetentionProgress>> {
         store::retention::progress_in(&self.session).await
     }
 
-    /// The tenant's own rules.
+    /// The rules of the tenant.
     pub async fn retention(&self) -> Result<Vec<RetentionRule>> {
         store::retention::rules(&self.session, self.reach.owner()).await
     }
@@ -169,9 +170,9 @@ impl Looking {
         store::retention::holds(&self.session, self.reach.owner(), None).await
     }
 
-    /// Jobs past their retention that wait for their artifact to be removed.
+    /// Expired jobs that wait until their artifact is deleted.
     pub async fn purge_waits(&self) -> Result<Vec<PurgeWait>> {
-        store::retention::waits(&self.session, self.reach.owner(), MOST_WAITS).await
+        store::retention::waits(&self.session, self.reach.owner(), MAX_WAITS).await
     }
 }
 
@@ -205,7 +206,7 @@ impl Queue {
         acting.commit().await
     }
 
-    /// How far every rule has come.
+    /// The progress of every rule.
     pub async fn retention_progress(&self) -> Result<Vec<RetentionProgress>> {
         store::retention::progress(self.database()).await
     }

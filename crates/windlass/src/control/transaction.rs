@@ -1,8 +1,9 @@
-//! What a caller from outside does: a transaction that runs as the server's role, for the caller's tenant. Each verb that changes
-//! something writes its own row of the audit trail, in the same transaction; one that recorded nothing cannot be committed.
+//! The transaction of a caller: it runs as the server's role, for the caller's tenant. Each operation that changes
+//! something writes its own entry of the audit trail in the same transaction; a transaction without an entry cannot be
+//! committed.
 //!
-//! Row-level security holds in it even if a statement forgets its tenant. A super-admin's request that reaches across tenants
-//! runs as another role.
+//! Row-level security applies even if a statement omits the tenant. A request of a super-admin that affects several
+//! tenants runs as another role.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -21,14 +22,14 @@ use crate::store;
 use crate::store::database::Session;
 
 impl Queue {
-    /// Begins what will change something.
+    /// Starts a transaction that changes something.
     pub async fn act(&self, reach: Reach, actor: &Actor) -> Result<Acting> {
         let session = store::act::write(self.database(), reach.tenant()).await?;
         let has_recorded = AtomicBool::new(false);
         Ok(Acting { queue: self.clone(), session, reach, actor: actor.clone(), has_recorded })
     }
 
-    /// Writes into the audit trail that a caller asked for something and was denied. `details` say how they came.
+    /// Records in the audit trail that a request of a caller was denied. `details` describe the request.
     pub async fn record_denied(
         &self,
         (reach, actor): (Reach, &Actor),
@@ -41,19 +42,19 @@ impl Queue {
         acting.commit().await
     }
 
-    /// Whether the database answers.
+    /// Checks that the database responds.
     pub async fn ping(&self) -> Result<()> {
         store::tenant::clock_offset(&self.database().session().await?).await.map(drop)
     }
 
-    /// Begins what only looks, in one snapshot.
-    pub async fn look(&self, reach: Reach) -> Result<Looking> {
+    /// Starts a transaction that only reads, in one snapshot.
+    pub async fn look(&self, reach: Reach) -> Result<Reading> {
         let session = store::act::read(self.database(), reach.tenant()).await?;
-        Ok(Looking { session, reach, dry_runs: self.dry_runs() })
+        Ok(Reading { session, reach, dry_runs: self.dry_runs() })
     }
 }
 
-/// A caller's transaction. Dropped without [`Acting::commit`] it changes nothing.
+/// A caller's transaction. If it is dropped without [`Acting::commit`], it changes nothing.
 pub struct Acting {
     pub(crate) queue: Queue,
     pub(crate) session: Session,
@@ -63,7 +64,7 @@ pub struct Acting {
 }
 
 impl Acting {
-    /// Makes all of it true. A transaction in which no verb recorded anything is rolled back: [`Error::Unrecorded`].
+    /// Commits the transaction. If no operation recorded anything, it is rolled back with [`Error::Unrecorded`].
     pub async fn commit(self) -> Result<()> {
         if !self.has_recorded.load(Ordering::Relaxed) {
             return Err(Error::Unrecorded);
@@ -71,19 +72,20 @@ impl Acting {
         self.session.commit().await
     }
 
-    /// Writes an act into the audit trail. Every verb that changes something calls it, or [`Self::was_recorded`].
+    /// Writes an action to the audit trail. Every operation that changes something calls this or
+    /// [`Self::was_recorded`].
     pub(in crate::control) async fn record(&self, act: Act) -> Result<()> {
         store::audit::record(&self.session, self.reach.owner(), &self.actor, &act).await?;
         self.was_recorded();
         Ok(())
     }
 
-    /// The statement of the verb has written the row itself.
+    /// Notes that the statement of the operation wrote the entry itself.
     pub(in crate::control) fn was_recorded(&self) {
         self.has_recorded.store(true, Ordering::Relaxed);
     }
 
-    /// The database's time, which is the only one that counts.
+    /// The time of the database, which is the only clock that is used.
     pub async fn now(&self) -> Result<jiff::Timestamp> {
         Ok(store::trigger::now(&self.session, self.reach.owner()).await?.0)
     }
@@ -94,10 +96,10 @@ impl Acting {
         Ok(shown(store::list::jobs_in(&self.session, tenant, &[id]).await?).pop())
     }
 
-    /// Takes an idempotency key for this request. `Some` is what the same request was answered before: nothing is to be
-    /// done again. A key of another request is [`crate::Error::RequestKeyTaken`].
+    /// Claims an idempotency key for this request. `Some` is the stored response of the same request: nothing must be
+    /// done again. If the key belongs to another request, the error is [`crate::Error::RequestKeyTaken`].
     ///
-    /// `named`: the tenant that the request is about, where the transaction reaches further than one.
+    /// `named`: the tenant of the request, if the transaction is not restricted to one.
     #[doc(hidden)]
     pub async fn remember_request(
         &self,
@@ -108,7 +110,7 @@ impl Acting {
         store::request::remember(&self.session, self.keys_of(named), key, fingerprint).await
     }
 
-    /// What to answer when the request comes again.
+    /// Stores the response for repeated requests.
     #[doc(hidden)]
     pub async fn answer_request(
         &self,
@@ -120,26 +122,27 @@ impl Acting {
         store::request::answer(&self.session, self.keys_of(named), key, status, answer).await
     }
 
-    /// Whose idempotency keys this request uses.
+    /// The tenant to which the idempotency keys of this request belong.
     fn keys_of(&self, named: Option<Uuid>) -> Uuid {
         self.reach.tenant().or(named).unwrap_or(crate::model::tenant::INSTALLATION)
     }
 }
 
-/// A caller's view, in one snapshot. Payloads are shown without what is hidden in them ([`crate::text::redact`]).
-pub struct Looking {
+/// A read transaction of a caller, in one snapshot. Payloads are redacted ([`crate::text::redact`]).
+pub struct Reading {
     pub(crate) session: Session,
     pub(crate) reach: Reach,
     pub(crate) dry_runs: Slots,
 }
 
-impl Looking {
-    /// Ends it, so that its connection serves the next. Dropping does the same a little later.
+impl Reading {
+    /// Ends the transaction and releases its connection. Dropping it does the same a little later.
     pub async fn end(self) -> Result<()> {
         self.session.commit().await
     }
 
-    /// One page of the jobs that match, newest first. It may have fewer than asked for: it ends after about 4 MiB.
+    /// One page of the matching jobs, newest first. It may have fewer jobs than the limit, because a page ends after
+    /// about 4 MiB.
     pub async fn list(&self, filter: &Filter) -> Result<Page> {
         if filter.mentions.is_some() {
             let (ids, next, searched) = search::within(&self.session, filter).await?;
@@ -155,13 +158,13 @@ impl Looking {
         Ok(shown(store::list::jobs_in(&self.session, tenant, &[id]).await?).pop())
     }
 
-    /// The attempts of a job, oldest first, the one under way included.
+    /// The attempts of a job, oldest first, including the running one.
     pub async fn attempts(&self, tenant: Uuid, id: Uuid) -> Result<Vec<Attempt>> {
         store::attempt::all(&self.session, tenant, id).await
     }
 
-    /// A job's attempts after the one with this number, oldest first, and whether there are more. A page has at most `limit` of them
-    /// and ends after about 4 MiB.
+    /// A job's attempts after the one with this number, oldest first, and whether there are more. A page ends after
+    /// `limit` attempts or about 4 MiB.
     pub async fn attempts_after(
         &self,
         tenant: Uuid,
@@ -172,7 +175,7 @@ impl Looking {
         store::attempt::page(&self.session, tenant, id, after, limit).await
     }
 
-    /// Jobs per queue, definition and status: the tenant's, or everyone's.
+    /// Jobs per queue, definition and status: of the tenant, or of all tenants.
     pub async fn counts(&self) -> Result<Vec<Counts>> {
         store::list::counts_in(&self.session, self.reach.tenant()).await
     }
@@ -187,8 +190,8 @@ impl std::fmt::Debug for Acting {
     }
 }
 
-impl std::fmt::Debug for Looking {
+impl std::fmt::Debug for Reading {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Looking").field("reach", &self.reach).finish_non_exhaustive()
+        f.debug_struct("Reading").field("reach", &self.reach).finish_non_exhaustive()
     }
 }

@@ -1,8 +1,9 @@
-//! Managing triggers: create, edit, delete, run now, backfill, look ahead and look back. Whoever changes something does so
-//! in a transaction of a caller, [`Acting`], and each verb writes its row of the audit trail.
+//! Managing triggers: create, edit, delete, run now, backfill, preview and history. Changes are made in the transaction
+//! of a caller, [`Acting`], and each operation writes an entry of the audit trail.
 
 mod hidden;
 mod merge;
+mod payloads;
 
 use std::ops::RangeInclusive;
 
@@ -11,29 +12,32 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::payload::PayloadRules;
-use crate::control::transaction::{Acting, Looking};
+use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
 use crate::model::audit::{Act, Action};
 use crate::model::cron::{DueRun, Schedule};
 use crate::model::event::Pending;
-use crate::model::new_job::NewJob;
 use crate::model::record::{Fire, FireOutcome};
-use crate::model::trigger::{self, NewTrigger, Trigger, TriggerType, next_due};
+use crate::model::trigger::{NewTrigger, Trigger, TriggerType, next_due};
 use crate::store;
 use crate::store::database::Session;
 use crate::store::trigger::{Times, WhichTriggers};
 pub(super) use hidden::hidden;
 use hidden::shown;
+pub(super) use payloads::job_of_event;
 
-/// Instants that one backfill may have.
-const MOST_BACKFILLED: usize = 1000;
-/// Instants that one edit tells as left out.
-const MOST_MISSED: usize = 10_000;
-const LARGEST_PAGE: i64 = 500;
-const MOST_PREVIEWED: usize = 1000;
+/// The maximum number of instants of one backfill.
+const MAX_BACKFILLED: usize = 1000;
+/// The maximum size of one statement of a backfill: instants, and bytes of payloads unless one payload has more.
+const BATCH: usize = 100;
+const BATCH_BYTES: usize = 1 << 20;
+/// The maximum number of instants that one edit records as skipped.
+const MAX_MISSED: usize = 10_000;
+const MAX_PAGE: i64 = 500;
+const MAX_PREVIEWED: usize = 1000;
 
 impl Acting {
-    /// Makes a trigger. A schedule without a zone gets the tenant's.
+    /// Creates a trigger. A schedule without a time zone gets that of the tenant.
     pub async fn create_trigger(&self, new: &NewTrigger) -> Result<Trigger> {
         let tenant = self.reach.owner();
         let (now, zone) = store::trigger::now(&self.session, tenant).await?;
@@ -47,14 +51,14 @@ impl Acting {
         Ok(made)
     }
 
-    /// One trigger as others see it.
+    /// One trigger, redacted.
     pub async fn trigger(&self, id: Uuid) -> Result<Option<Trigger>> {
         Ok(one(&self.session, self.reach.owner(), id).await?.map(shown))
     }
 
-    /// Changes some fields: a JSON merge of what is given over what is there, null for the default. With `seen` only if
-    /// the trigger is still of that generation. Nothing of an older generation fires after this. A placeholder that was
-    /// shown in the template keeps the text that it stands for.
+    /// Changes fields: a JSON merge patch, in which null resets a field to its default. With `seen`, only if the
+    /// trigger still has that generation. Older generations no longer fire. A placeholder in the template keeps the
+    /// redacted value.
     pub async fn update_trigger(
         &self,
         id: Uuid,
@@ -84,7 +88,7 @@ impl Acting {
         Ok(changed)
     }
 
-    /// Deletes a trigger; what it did stays to be seen. With `seen` only if it is still of that generation.
+    /// Deletes a trigger; its history stays visible. With `seen`, only if it still has that generation.
     pub async fn delete_trigger(&self, id: Uuid, seen: Option<i32>) -> Result<()> {
         let tenant = self.reach.owner();
         let old = known(&self.session, tenant, id).await?;
@@ -96,27 +100,26 @@ impl Acting {
         self.record(Act::new(Action::TriggerDelete, id).before(&shown(old))).await
     }
 
-    /// Fires a trigger now, paused or not, as far as its overlap policy allows. One that waits for events is given
-    /// the payload of an event that did not happen.
+    /// Fires a trigger now, paused or not, if its overlap policy allows. `event` is the payload of a simulated event,
+    /// for an event trigger.
     pub async fn run_trigger(&self, id: Uuid, event: Option<Value>) -> Result<FireOutcome> {
         let tenant = self.reach.owner();
         let trigger = known(&self.session, tenant, id).await?;
         let (now, _) = store::trigger::now(&self.session, tenant).await?;
+        let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
         let payload = match trigger.fields.trigger_type {
             TriggerType::Schedule if event.is_some() => {
-                return Err(Error::refused("event", "is only for a trigger that waits for events"));
+                return Err(Error::refused("event", "is only allowed for event triggers"));
             }
-            TriggerType::Schedule => trigger::rendered(&trigger, now)?,
+            TriggerType::Schedule => payloads::of_instant(&trigger, rules, now).await?,
             TriggerType::Event => {
                 let payload = event.unwrap_or_else(|| Value::Object(Map::new()));
                 let name = trigger.fields.event_name.clone().unwrap_or_default();
                 let (id, emitted_at) = (Uuid::nil(), now);
                 let event = Pending { tenant, id, name, payload, emitted_at, after: None };
-                trigger::render(&trigger, &event)?
+                job_of_event(&trigger, rules, event).await?.payload_text()?.to_owned()
             }
         };
-        let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
-        let payload = checked_payload(&rules, &trigger, &payload)?;
         let jobs = [self.queue.new_id()];
         let mut made = store::trigger::run(&self.session, &trigger, None, &jobs, &[payload]).await?;
         let fired = made.pop().ok_or(Error::Changed { what: "trigger" })?;
@@ -124,7 +127,8 @@ impl Acting {
         Ok(fired)
     }
 
-    /// Fires the instants of a past range that no generation has fired, at most 1000. A dry run only names them.
+    /// Fires the instants of a past range that no generation has fired, at most 1000 with at most 8 MiB of payloads. A
+    /// dry run only returns them.
     pub async fn backfill(
         &self,
         id: Uuid,
@@ -135,7 +139,10 @@ impl Acting {
         let tenant = self.reach.owner();
         let trigger = known(&self.session, tenant, id).await?;
         if trigger.fields.trigger_type != TriggerType::Schedule {
-            return Err(Error::refused("trigger_type", "only a schedule can be backfilled"));
+            return Err(Error::refused(
+                "trigger_type",
+                "must be a schedule: event triggers cannot be backfilled",
+            ));
         }
         let (now, _) = store::trigger::now(&self.session, tenant).await?;
         if until > now {
@@ -143,13 +150,12 @@ impl Acting {
         }
         let schedule = trigger.fields.parse_schedule()?;
         let dues: Vec<Timestamp> =
-            schedule.due_in(just_before(from), until).take(MOST_BACKFILLED + 1).collect();
-        if dues.len() > MOST_BACKFILLED {
-            let message =
-                format!("is more than {MOST_BACKFILLED} instants after `from`; choose a shorter range");
+            schedule.due_in(just_before(from), until).take(MAX_BACKFILLED + 1).collect();
+        if dues.len() > MAX_BACKFILLED {
+            let message = format!("the range has more than {MAX_BACKFILLED} instants; choose a shorter one");
             return Err(Error::refused("until", message));
         }
-        // What lies outside of the trigger's dates is no run of it, and is answered so.
+        // Instants outside of the trigger's dates do not fire, and are returned as skipped.
         let (dues, mut made): (Vec<Timestamp>, Vec<FireOutcome>) = apart(&trigger.fields, dues);
         if dry_run {
             made.extend(dues.into_iter().map(|due| outcome(due, "due", None)));
@@ -157,13 +163,19 @@ impl Acting {
             return Ok(made);
         }
         let rules = PayloadRules::read(&self.session, &trigger.fields.definition_key).await?;
-        let mut payloads = Vec::with_capacity(dues.len());
-        for due in &dues {
-            let payload = trigger::rendered(&trigger, *due)?;
-            payloads.push(checked_payload(&rules, &trigger, &payload)?);
+        let slot = self.queue.dry_runs().take(tenant, 1).ok_or(Error::Busy)?;
+        let payloads = payloads::of_instants(&trigger, rules, dues.clone(), slot).await?;
+        let (mut dues, mut payloads) = (&dues[..], &payloads[..]);
+        while !dues.is_empty() {
+            let count = batch(payloads);
+            let jobs: Vec<Uuid> = (0..count).map(|_| self.queue.new_id()).collect();
+            let (of_dues, of_payloads) = (dues.split_at(count), payloads.split_at(count));
+            let (dues_now, payloads_now) = (of_dues.0, of_payloads.0);
+            made.extend(
+                store::trigger::run(&self.session, &trigger, Some(dues_now), &jobs, payloads_now).await?,
+            );
+            (dues, payloads) = (of_dues.1, of_payloads.1);
         }
-        let jobs: Vec<Uuid> = dues.iter().map(|_| self.queue.new_id()).collect();
-        made.extend(store::trigger::run(&self.session, &trigger, Some(&dues), &jobs, &payloads).await?);
         made.sort_by_key(|fire| fire.due_at);
         let after = json!({"from": from, "until": until, "instants": made.len()});
         self.record(Act::new(Action::TriggerBackfill, id).after(&after)).await?;
@@ -171,13 +183,13 @@ impl Acting {
     }
 }
 
-impl Looking {
-    /// One trigger as others see it, or nothing if the tenant has none with this id.
+impl Reading {
+    /// One trigger, redacted; none if the tenant has no trigger with this id.
     pub async fn trigger(&self, id: Uuid) -> Result<Option<Trigger>> {
         Ok(one(&self.session, self.reach.owner(), id).await?.map(shown))
     }
 
-    /// A tenant's triggers, newest first; those after the one named, for the next page.
+    /// The triggers of a tenant, newest first; with `after`, those after that one.
     pub async fn triggers(
         &self,
         kind: Option<TriggerType>,
@@ -189,7 +201,7 @@ impl Looking {
         Ok(triggers.into_iter().map(shown).collect())
     }
 
-    /// The same with what is hidden from others.
+    /// The same without redaction.
     pub(super) async fn whole_triggers(
         &self,
         kind: Option<TriggerType>,
@@ -197,26 +209,29 @@ impl Looking {
         limit: u16,
         offset: u32,
     ) -> Result<Vec<Trigger>> {
-        let limit = i64::from(limit).min(LARGEST_PAGE);
+        let limit = i64::from(limit).min(MAX_PAGE);
         let which = WhichTriggers { id: None, kind, after, limit, offset: offset.into() };
         store::trigger::list(&self.session, self.reach.owner(), &which).await
     }
 
-    /// The next runs of a trigger, in its zone.
+    /// The next runs of a trigger, in its time zone.
     pub async fn preview(&self, id: Uuid, count: usize) -> Result<Vec<DueRun>> {
         let tenant = self.reach.owner();
         let trigger = known(&self.session, tenant, id).await?;
         if trigger.fields.trigger_type != TriggerType::Schedule {
-            return Err(Error::refused("trigger_type", "only a schedule has runs to come"));
+            return Err(Error::refused(
+                "trigger_type",
+                "must be a schedule: event triggers have no next runs",
+            ));
         }
         let (now, _) = store::trigger::now(&self.session, tenant).await?;
         let after = trigger.fields.starts_at.map_or(now, |starts| now.max(just_before(starts)));
-        let mut runs = trigger.fields.parse_schedule()?.preview(after, count.min(MOST_PREVIEWED));
+        let mut runs = trigger.fields.parse_schedule()?.preview(after, count.min(MAX_PREVIEWED));
         runs.retain(|run| trigger.fields.ends_at.is_none_or(|ends| run.due_at <= ends));
         Ok(runs)
     }
 
-    /// The next runs of a schedule that is not stored; without a zone in the tenant's.
+    /// The next runs of a schedule that is not stored; without a time zone, in that of the tenant.
     pub async fn preview_schedule(
         &self,
         cron_expr: &str,
@@ -225,12 +240,12 @@ impl Looking {
     ) -> Result<Vec<DueRun>> {
         let (now, zone) = store::trigger::now(&self.session, self.reach.owner()).await?;
         let zone = timezone.map(str::to_owned).or(zone).unwrap_or_else(|| "UTC".to_owned());
-        Ok(Schedule::new(cron_expr, &zone)?.preview(now, count.min(MOST_PREVIEWED)))
+        Ok(Schedule::new(cron_expr, &zone)?.preview(now, count.min(MAX_PREVIEWED)))
     }
 
-    /// What a trigger did, newest first: every instant with its outcome and reason, every event it matched.
+    /// The history of a trigger, newest first: every instant with its outcome and reason, and every matching event.
     pub async fn fires(&self, id: Uuid, before: Option<Timestamp>, limit: u16) -> Result<Vec<Fire>> {
-        let limit = i64::from(limit).min(LARGEST_PAGE);
+        let limit = i64::from(limit).min(MAX_PAGE);
         let mut fires = store::trigger::fires(&self.session, self.reach.owner(), id, before, limit).await?;
         fires.sort_by_key(|fire| std::cmp::Reverse(fire.due_at));
         fires.truncate(usize::try_from(limit).unwrap_or(0));
@@ -247,12 +262,17 @@ pub(super) async fn known(session: &Session, tenant: Uuid, id: Uuid) -> Result<T
     one(session, tenant, id).await?.ok_or(Error::Unknown { what: "trigger" })
 }
 
-fn checked_payload(rules: &PayloadRules, trigger: &Trigger, payload: &Value) -> Result<String> {
-    let job = NewJob::new(&trigger.fields.definition_key).tenant(trigger.tenant_id).payload(payload);
-    rules.check(job)?.payload_text().map(str::to_owned)
+/// How many of these payloads the next statement of a backfill gets: at least one.
+fn batch(payloads: &[String]) -> usize {
+    let mut bytes = 0;
+    let fits = payloads.iter().take(BATCH).take_while(|payload| {
+        bytes += payload.len();
+        bytes <= BATCH_BYTES
+    });
+    fits.count().max(1)
 }
 
-/// The instants within a trigger's dates, and those outside with the reason why they do not count.
+/// The instants within a trigger's dates, and those outside with the reason why they do not fire.
 fn apart(fields: &NewTrigger, dues: Vec<Timestamp>) -> (Vec<Timestamp>, Vec<FireOutcome>) {
     let (mut within, mut outside) = (Vec::new(), Vec::new());
     for due in dues {
@@ -271,7 +291,7 @@ fn outcome(due_at: Timestamp, outcome: &str, reason: Option<&str>) -> FireOutcom
     FireOutcome { due_at, outcome: outcome.to_owned(), reason: reason.map(str::to_owned), job_id: None }
 }
 
-/// An instant is strictly after its bound; this makes the bound itself one that counts.
+/// An instant is strictly after its lower bound; this makes the bound inclusive.
 fn just_before(instant: Timestamp) -> Timestamp {
     instant.checked_sub(SignedDuration::from_nanos(1)).unwrap_or(instant)
 }
@@ -290,14 +310,14 @@ fn first_due(trigger: &NewTrigger, now: Timestamp) -> Result<Option<Timestamp>> 
     Ok(next_due(trigger, &trigger.parse_schedule()?, now))
 }
 
-/// The instants that have come and that no scheduler has decided about: they are told as left out when the trigger's times
-/// change. A longer backlog (a week of minutes without any scheduler) is told as far as it is from its beginning.
+/// The instants that have passed and that no scheduler has processed: they are recorded as skipped when the trigger's
+/// times change. Of a longer backlog (a week of minutes without any scheduler), only the first ones are recorded.
 fn undecided(trigger: &Trigger, now: Timestamp) -> Vec<Timestamp> {
     let Some(from) = trigger.undecided_from.filter(|from| *from <= now) else { return Vec::new() };
     let until = trigger.fields.ends_at.map_or(now, |ends| ends.min(now));
     let further: Vec<Timestamp> = match trigger.fields.parse_schedule() {
-        Ok(schedule) => schedule.due_in(from, until).take(MOST_MISSED - 1).collect(),
-        // A zone that this machine does not know: the first is known from the row.
+        Ok(schedule) => schedule.due_in(from, until).take(MAX_MISSED - 1).collect(),
+        // This machine does not know the time zone: only the first instant is known, from the row.
         Err(_) => Vec::new(),
     };
     std::iter::once(from).chain(further).collect()

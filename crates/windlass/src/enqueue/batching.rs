@@ -1,9 +1,10 @@
-//! Enqueues of callers from outside that wait for a connection at the same time are written together: one transaction for as many as
-//! wait when a connection becomes free. With connections to spare each goes alone and at once, so nobody waits for company;
-//! without, the more callers there are, the less each of them costs.
+//! Batches the enqueues of callers that wait for a connection at the same time: one transaction for all that wait when
+//! a connection becomes free. If connections are free, each is sent alone and at once, so that no caller waits for
+//! others; if not, the cost per caller falls with the number of callers.
 //!
-//! Every caller has an audit row and an answer of their own. If the database refuses a group, each of it is tried alone, so that one
-//! caller's mistake is nobody else's. Only callers of one tenant go together: the transaction is that tenant's.
+//! Every caller has its own audit entry and result. If the database rejects a batch, each job of it is retried alone,
+//! so that an invalid job does not affect other callers. A batch has only callers of one tenant, because its
+//! transaction belongs to that tenant.
 
 use jiff::Timestamp;
 use tokio::sync::oneshot;
@@ -15,9 +16,9 @@ use crate::queue::waiting::Waiting;
 use crate::store::database::{Database, Session};
 use crate::store::enqueue_as::{ByCaller, routed_as};
 
-/// Enqueues one caller's job, alone or with others. Answers since when it is there.
+/// Enqueues the job of one caller, alone or with others. Returns the time of the enqueue.
 ///
-/// The statement is sent by a task of its own: a caller who hangs up must not take the others with them.
+/// A separate task sends the statement: a caller that is canceled must not cancel the others.
 pub(crate) async fn enqueue(queue: &Queue, tenant: Uuid, caller: ByCaller) -> Result<Timestamp> {
     let (answer, answered) = oneshot::channel();
     queue.waiting().add(tenant, Waiting { caller, answer });
@@ -25,14 +26,14 @@ pub(crate) async fn enqueue(queue: &Queue, tenant: Uuid, caller: ByCaller) -> Re
     answered.await.unwrap_or_else(|_| Err(Error::unanswered()))
 }
 
-/// As many of these run for a tenant as its callers wait, so whoever is not taken by one is taken by another. They take that tenant's
-/// share of the connections: where a transaction of the tenant's own holds them up, they hold up nobody else.
+/// One task runs for each waiting caller of a tenant, so every caller is in the batch of some task. The tasks use only
+/// the tenant's share of the connections: if a transaction of the tenant blocks them, other tenants are not affected.
 async fn carry(queue: Queue, tenant: Uuid) {
     match queue.database().session_of(Some(tenant)).await {
         Ok(mut session) => send(queue.database(), &mut session, tenant, queue.waiting().take(tenant)).await,
         Err(error) => {
             if let Some(first) = queue.waiting().take_one(tenant) {
-                tell(first, Err(error));
+                respond(first, Err(error));
             }
         }
     }
@@ -43,21 +44,21 @@ async fn send(db: &Database, session: &mut Session, tenant: Uuid, group: Vec<Wai
         return;
     }
     let callers: Vec<&ByCaller> = group.iter().map(|one| &one.caller).collect();
-    let answer = routed_as(db, session, tenant, &callers).await;
-    // Refused whole, so nothing of it is there. What was not answered is not tried again, because it may be, and what took too long
-    // has had its time.
-    let is_refused = answer
+    let result = routed_as(db, session, tenant, &callers).await;
+    // It was rolled back, so nothing was written. If there was no response, it is not retried, because it may have been
+    // committed; and neither is a statement that timed out.
+    let is_refused = result
         .as_ref()
         .is_err_and(|error| error.is_conflict() || !error.is_transient() && !error.is_timeout());
-    let go_alone = is_refused && group.len() > 1;
+    let retry_alone = is_refused && group.len() > 1;
     for one in group {
-        let answer =
-            if go_alone { routed_as(db, session, tenant, &[&one.caller]).await } else { answer.clone() };
-        tell(one, answer);
+        let result =
+            if retry_alone { routed_as(db, session, tenant, &[&one.caller]).await } else { result.clone() };
+        respond(one, result);
     }
 }
 
-/// Nobody hears it who has hung up meanwhile.
-fn tell(one: Waiting, answer: Result<Timestamp>) {
-    let _ = one.answer.send(answer);
+/// The caller may have been canceled meanwhile.
+fn respond(one: Waiting, result: Result<Timestamp>) {
+    let _ = one.answer.send(result);
 }

@@ -1,12 +1,13 @@
-//! Saying that something happened. An event is written in the caller's own transaction; the triggers that match it start
-//! their jobs soon after the commit, each exactly once.
+//! Emitting events. An event is written in the caller's own transaction; the matching triggers enqueue their jobs soon
+//! after the commit, each exactly once.
 
 use crate::error::Result;
 use crate::model::event::{Emitted, NewEvent};
 use crate::queue::Queue;
 use crate::store;
 
-/// Emits in the caller's own transaction (or on a bare client): the event happened if and only if the transaction commits.
+/// Emits in the caller's own transaction (or on a bare client): the event exists if and only if the transaction
+/// commits.
 pub async fn emit_in<C: tokio_postgres::GenericClient + Sync>(
     client: &C,
     event: &NewEvent,

@@ -1,4 +1,5 @@
-//! How a job gets in, decided in one place for every door: as a plain row of a lane that is known, or guarded by the database.
+//! How a job is inserted, decided in one place for all callers: as a plain row of a known lane, or guarded by the
+//! database.
 
 use crate::error::{Error, Result};
 use crate::model::job::state::State;
@@ -6,15 +7,16 @@ use crate::model::new_job::{Enqueued, NewJob};
 use crate::queue::{CheckedRoute, Queue};
 use crate::store::enqueue::Routed;
 
-/// The two ways in.
+/// The two ways to insert a job.
 pub(crate) enum Plan<'a> {
-    /// Nothing has to be compared with other jobs: one insert into a lane that is known.
+    /// Nothing has to be compared with other jobs: one insert into a known lane.
     Plain(Routed<'a>),
-    /// The database has to check it under its locks: a key, a start time, a deadline, dependencies, or the tenant's quota.
+    /// The database has to check the job under its locks: because of a key, a start time, a deadline, dependencies, or
+    /// the tenant's quota.
     Guarded,
 }
 
-/// Decides from what the job asks for and what its route demands.
+/// Decides by the options of the job and the requirements of its route.
 pub(crate) fn plan<'a>(queue: &Queue, route: &CheckedRoute, job: &'a NewJob) -> Result<Plan<'a>> {
     let (route, options) = (&route.0, &job.options);
     if options.needs_a_guard() || route.is_guarded {
@@ -37,12 +39,12 @@ pub(crate) fn plan<'a>(queue: &Queue, route: &CheckedRoute, job: &'a NewJob) -> 
     }))
 }
 
-/// What a caller hears of a job that went in plainly.
+/// The result of a plain insert.
 pub(crate) fn enqueued(routed: &Routed<'_>) -> Enqueued {
     Enqueued { id: routed.job, state: Some(State::Queued), is_duplicate: false }
 }
 
-/// The route of a job that was checked, with its payload, as far as that can be done before the statement.
+/// Returns the route of a job, after checking the job and its payload as far as possible before the statement.
 pub(crate) async fn checked_route(queue: &Queue, job: &NewJob) -> Result<CheckedRoute> {
     job.check()?;
     let options = &job.options;

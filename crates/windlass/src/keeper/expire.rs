@@ -5,9 +5,9 @@ use crate::error::Result;
 use crate::store;
 use crate::store::database::Database;
 
-const MOST: i32 = 500;
+const MAX: i32 = 500;
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    let (moved, is_full) = store::keeper::expire(database, MOST).await?;
+    let (moved, is_full) = store::keeper::expire(database, MAX).await?;
     Ok(Round { moved: moved.unsigned_abs().into(), is_full, next: None })
 }

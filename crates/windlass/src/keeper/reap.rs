@@ -1,8 +1,9 @@
-//! Takes jobs back from workers that fell silent. Reads who is overdue, decides for each job as for any other outcome,
-//! and applies that under a lock that re-checks the expiry: a worker that speaks up in between keeps its jobs.
+//! Recovers jobs from workers that missed their heartbeats. Reads which workers are overdue, decides for each job as
+//! for any other outcome, and applies that under a lock that checks the expiry again: a worker that sends a heartbeat
+//! in between keeps its jobs.
 //!
-//! A worker of ours holds all its jobs under one lease; a job that runs in a pull worker has a lease of its own, and may also
-//! have used up its time, which nobody but the reaper can end.
+//! A worker holds all its jobs with one lease. A job of a pull worker has its own lease, and may also have reached its
+//! timeout, which only the reaper enforces.
 
 use std::collections::HashMap;
 
@@ -17,18 +18,18 @@ use crate::store::database::Database;
 use crate::store::keeper::LostJob;
 use crate::telemetry::Meters;
 
-const MOST: i32 = 500;
+const MAX: i32 = 500;
 
 pub(super) async fn run_once(database: &Database) -> Result<Round> {
-    // First those with a lease of their own: it tells more about them than their worker's.
+    // First the jobs with their own lease: it contains more about them than their worker's.
     let pulled = reap_pulled(database).await?;
     let ours = reap_workers(database).await?;
     Ok(Round { moved: ours.moved + pulled.moved, is_full: ours.is_full || pulled.is_full, next: None })
 }
 
 async fn reap_workers(database: &Database) -> Result<Round> {
-    let mut lost = store::keeper::lost_jobs(database, MOST).await?;
-    let is_full = lost.len() >= MOST.unsigned_abs() as usize;
+    let mut lost = store::keeper::lost_jobs(database, MAX).await?;
+    let is_full = lost.len() >= MAX.unsigned_abs() as usize;
     lost.sort_unstable_by_key(|job| (job.fence.tenant, job.fence.job));
     let policies = policies_of(database, lost.iter()).await?;
     if lost.is_empty() {
@@ -42,14 +43,14 @@ async fn reap_workers(database: &Database) -> Result<Round> {
         lost.iter().map(|job| write(job, &policies[&job.definition_key], Outcome::Lost)).unzip();
     let settled = store::keeper::reap(database, &workers, &fences, &details).await?;
     for &position in &settled.settled {
-        tell(&lost[position], ends[position]);
+        record(&lost[position], ends[position]);
     }
     Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
 }
 
 async fn reap_pulled(database: &Database) -> Result<Round> {
-    let lost = store::pull::lost_jobs(database, MOST).await?;
-    let is_full = lost.len() >= MOST.unsigned_abs() as usize;
+    let lost = store::pull::lost_jobs(database, MAX).await?;
+    let is_full = lost.len() >= MAX.unsigned_abs() as usize;
     let policies = policies_of(database, lost.iter().map(|(job, _)| job)).await?;
     if lost.is_empty() {
         return Ok(Round::default());
@@ -64,7 +65,7 @@ async fn reap_pulled(database: &Database) -> Result<Round> {
         .unzip();
     let settled = store::pull::reap(database, &fences, &details).await?;
     for &position in &settled.settled {
-        tell(&lost[position].0, ends[position]);
+        record(&lost[position].0, ends[position]);
     }
     Ok(Round { moved: settled.settled.len() as u64, is_full, next: None })
 }
@@ -77,19 +78,19 @@ fn write(job: &LostJob, policies: &Policies, outcome: Outcome) -> (String, End) 
     (detail, (outcome, next))
 }
 
-/// Counted like any other ending: a job that the reaper gives up on is a dead letter too.
-fn tell(job: &LostJob, (outcome, next): End) {
+/// Counted like any other end: a job that the reaper does not retry is a dead letter too.
+fn record(job: &LostJob, (outcome, next): End) {
     metrics::counter!("windlass_reaped_total").increment(1);
     let meters = Meters::new(&job.definition_key);
     meters.attempt(outcome);
     meters.moved(outcome, next);
     tracing::warn!(
         job_id = %job.fence.job, tenant_id = %job.fence.tenant, definition_key = %job.definition_key,
-        attempt_no = job.fence.attempt, "took the job back from a silent worker");
+        attempt_no = job.fence.attempt, "recovered a job of a lost worker");
 }
 
-/// A definition that cannot be read, or is gone, must not keep its jobs, or those of others, with a dead worker: they end by the
-/// default policies. The doctor names the definition.
+/// A definition that cannot be read, or does not exist, must not prevent the recovery of its jobs or of others: they
+/// end by the default policies. The doctor reports the definition.
 async fn policies_of(
     database: &Database,
     lost: impl Iterator<Item = &LostJob>,
@@ -100,7 +101,8 @@ async fn policies_of(
         if !policies.contains_key(key) {
             let read = match store::definition::policies(database, key).await {
                 Err(error) if !error.is_transient() => {
-                    tracing::error!(definition_key = %key, %error, "took back jobs by the default policies");
+                    tracing::error!(definition_key = %key, %error,
+                        "recovered jobs with the default policies: the definition cannot be read");
                     Policies::default()
                 }
                 read => read?,

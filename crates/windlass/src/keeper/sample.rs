@@ -1,4 +1,4 @@
-//! Adds up what happened, slot by slot, for the charts.
+//! Sums the activity, slot by slot, for the charts.
 
 use super::Round;
 use crate::error::Result;

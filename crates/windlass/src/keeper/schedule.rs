@@ -1,44 +1,61 @@
-//! Fires schedules. Reads what is due, decides in pure code, and applies the decision with one statement that re-checks
-//! every trigger: whoever comes second finds the instant gone on. Nothing is held in between, so a scheduler may die,
-//! freeze or wake up hours later at any point.
+//! Fires schedules. Reads the due triggers, decides in pure code, and applies the decision with one statement that
+//! checks every trigger again: the second scheduler finds that the instant has advanced. No lock is held in between, so
+//! a scheduler may die, hang or continue hours later at any point.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::share::RoundShare;
 use super::{Round, leader};
-use crate::enqueue::plan::{Plan, checked_route, plan as plan_job};
+use crate::blocking::{SMALL, by_size};
+use crate::enqueue::plan::{Plan, check_payload, plan as plan_job};
 use crate::error::Result;
 use crate::model::new_job::NewJob;
-use crate::model::trigger::{Decision, Overlap, Trigger, jitter, plan, rendered};
-use crate::queue::Queue;
+use crate::model::trigger::{Decision, FirePlan, Overlap, Renderer, Trigger, jitter, job_with, plan};
+use crate::queue::{CheckedRoute, Queue};
 use crate::store;
 use crate::store::trigger::{DecidedFires, DueInstant, What};
 
-/// Triggers and instants per statement, so that no transaction is long.
-const MOST: i32 = 500;
-const MOST_INSTANTS: usize = 1000;
-/// Of templates that are read, and of payloads that are made, in one round. What is left over is for the next one.
-const MOST_BYTES: i32 = 8 << 20;
-/// Rest after a round in which nothing could be done about what is due: another node may be able to.
+/// The maximum number of triggers and instants per statement, so that no transaction is long.
+const MAX: i32 = 500;
+const MAX_INSTANTS: usize = 1000;
+/// The maximum size of the templates of one round; that of the payloads is the share of each tenant. The rest is left
+/// for the next round.
+const MAX_BYTES: i32 = 8 << 20;
+/// How much larger than its template the payload of a schedule can become: a short path inserts a long label.
+const EXPANSION: usize = 16;
+/// The instants of a longer backlog are not computed on a thread of the runtime.
+const LONG: jiff::SignedDuration = jiff::SignedDuration::from_hours(1);
+/// The pause after a round in which nothing could be done about due triggers: another node may be able to.
 const AT_LEAST: Duration = Duration::from_millis(100);
 
 pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
     let database = queue.database();
     let patience = leader::patience(database, "schedule", holder).await?;
-    let due = store::trigger::due(database, patience, MOST, MOST_BYTES).await?;
-    let mut is_full = due.len() >= MOST.unsigned_abs() as usize;
+    let due = store::trigger::due(database, patience, MAX, MAX_BYTES).await?;
+    let mut is_full = due.len() >= MAX.unsigned_abs() as usize;
     let mut decided = DecidedFires::default();
+    let tenants: HashSet<Uuid> =
+        due.iter().filter_map(|(trigger, _)| Some(trigger.as_ref().ok()?.tenant_id)).collect();
+    let mut shares: HashMap<Uuid, RoundShare> = HashMap::new();
     for (trigger, now) in due {
-        if decided.instants.len() >= MOST_INSTANTS || decided.bytes() >= MOST_BYTES.unsigned_abs() as usize {
+        if decided.instants.len() >= MAX_INSTANTS {
             is_full = true;
             break;
         }
         match trigger {
-            Ok(trigger) => is_full |= decide(queue, &mut decided, &trigger, now).await?,
+            Ok(trigger) => {
+                let share = shares
+                    .entry(trigger.tenant_id)
+                    .or_insert_with(|| RoundShare::among(MAX_INSTANTS, tenants.len()));
+                is_full |= decide(queue, &mut decided, &Arc::new(trigger), now, share).await?;
+            }
             Err(bad) => {
-                tracing::error!(trigger_id = %bad.id, tenant_id = %bad.tenant, reason = bad.reason, "a trigger cannot be read");
+                tracing::error!(trigger_id = %bad.id, tenant_id = %bad.tenant, reason = bad.reason, "invalid trigger");
                 store::trouble::note(database, "schedule", bad.tenant, bad.id, &bad.reason).await?;
             }
         }
@@ -56,59 +73,143 @@ pub(super) async fn run_once(queue: &Queue, holder: Uuid) -> Result<Round> {
     Ok(Round { moved, is_full: is_full && moved > 0, next: next.map(|next| (next + patience).max(rest)) })
 }
 
-/// Adds one trigger's plan. Answers whether more of it is due.
+/// Adds the plan of one trigger, as far as the share of its tenant allows. Returns whether more of it is due.
 async fn decide(
     queue: &Queue,
     decided: &mut DecidedFires,
-    trigger: &Trigger,
+    trigger: &Arc<Trigger>,
     now: Timestamp,
+    share: &mut RoundShare,
 ) -> Result<bool> {
     let Some(from) = trigger.next_due_at else { return Ok(false) };
-    let fields = &trigger.fields;
-    let schedule = match fields.parse_schedule() {
-        Ok(schedule) => schedule,
+    if share.room().is_none() {
+        return Ok(true);
+    }
+    let planned = {
+        let trigger = trigger.clone();
+        let size = if now.duration_since(from) > LONG { SMALL } else { 0 };
+        by_size(size, move || -> Result<FirePlan> {
+            Ok(plan(&trigger.fields, &trigger.fields.parse_schedule()?, from, now))
+        })
+    };
+    let mut plan = match planned.await {
+        Ok(plan) => plan,
         Err(error) => {
             // This machine may lack a time zone that another has, so the trigger stays due.
-            tracing::error!(trigger_id = %trigger.id, tenant_id = %trigger.tenant_id, %error, "a schedule cannot be computed here");
+            tracing::error!(trigger_id = %trigger.id, tenant_id = %trigger.tenant_id, %error, "cannot compute a schedule");
             let reason = format!("the schedule cannot be computed: {error}");
             store::trouble::note(queue.database(), "schedule", trigger.tenant_id, trigger.id, &reason)
                 .await?;
             return Ok(false);
         }
     };
-    let plan = plan(fields, &schedule, from, now);
+    let mut fires = fires(queue, trigger, &plan, share).await?.into_iter();
+    let mut instants = Vec::with_capacity(plan.instants.len());
+    for &(due, decision) in &plan.instants {
+        let what = match decision {
+            Decision::Skip(reason) => What::Skip(reason.to_owned()),
+            Decision::Fire => match fires.next() {
+                Some(Ok(fire)) => fire,
+                Some(Err(error)) => What::Skip(crate::text::storable(error.to_string().as_bytes(), 500)),
+                None => {
+                    // The share ends here: the trigger stays due from this instant on.
+                    plan.next = Some(due);
+                    break;
+                }
+            },
+        };
+        instants.push((due, what));
+    }
+    if instants.is_empty() && plan.next == Some(from) {
+        return Ok(true);
+    }
     decided.tenants.push(trigger.tenant_id);
     decided.triggers.push(trigger.id);
     decided.generations.push(trigger.generation);
     decided.expected.push(from);
     decided.next_dues.push(plan.next);
     let ord = i32::try_from(decided.triggers.len()).unwrap_or(i32::MAX);
-    for &(due, decision) in &plan.instants {
-        let what = match decision {
-            Decision::Skip(reason) => What::Skip(reason.to_owned()),
-            Decision::Fire => match fire(queue, trigger, due).await {
-                Ok(fire) => fire,
-                Err(error) if error.is_transient() => return Err(error),
-                Err(error) => What::Skip(crate::text::storable(error.to_string().as_bytes(), 500)),
-            },
-        };
-        decided.instants.push(DueInstant { ord, due, what });
-    }
+    decided.instants.extend(instants.into_iter().map(|(due, what)| DueInstant { ord, due, what }));
     Ok(plan.next.is_some_and(|next| next <= now))
 }
 
-async fn fire(queue: &Queue, trigger: &Trigger, due: Timestamp) -> Result<What> {
-    let fields = &trigger.fields;
-    let delay = jitter(fields, trigger.id, due);
-    let mut job =
-        NewJob::new(&fields.definition_key).tenant(trigger.tenant_id).payload(&rendered(trigger, due)?);
-    if delay > 0.0 {
-        job = job.delay(Duration::from_secs_f64(delay));
+/// Returns what each firing instant of the plan does, or why it does nothing; fewer if the share of the tenant has no
+/// room for more.
+async fn fires(
+    queue: &Queue,
+    trigger: &Arc<Trigger>,
+    plan: &FirePlan,
+    share: &mut RoundShare,
+) -> Result<Vec<Result<What>>> {
+    let fires = plan.instants.iter().filter(|(_, decision)| *decision == Decision::Fire);
+    let dues: Vec<Timestamp> = fires.map(|(due, _)| *due).collect();
+    if dues.is_empty() {
+        return Ok(Vec::new());
     }
-    let route = checked_route(queue, &job).await?;
-    // Whether an earlier job is in the way is decided by the statement, under the trigger's lock.
-    let is_plain =
-        fields.overlap == Overlap::Allow && matches!(plan_job(queue, &route, &job)?, Plan::Plain(_));
+    let route = queue.route(Some(trigger.tenant_id), &trigger.fields.definition_key, None, None).await;
+    if let Err(error) = &route
+        && error.is_transient()
+    {
+        return Err(error.clone());
+    }
+    let template = trigger.fields.payload_template.to_string().len();
+    let size = template.saturating_mul(EXPANSION).saturating_mul(dues.len());
+    let (jobs, rest) = {
+        let (trigger, route) = (trigger.clone(), route.clone());
+        let mut share = std::mem::take(share);
+        by_size(size, move || (rendered(&trigger, &route, &dues, &mut share), share)).await
+    };
+    *share = rest;
+    let made = |job: Result<(NewJob, f64)>| {
+        let ((job, delay), route) = (job?, route.clone()?);
+        fire(queue, trigger, &route, &job, delay)
+    };
+    jobs.into_iter()
+        .map(made)
+        .map(|made| match made {
+            Err(error) if error.is_transient() => Err(error),
+            made => Ok(made),
+        })
+        .collect()
+}
+
+/// Renders the payloads of these instants until the share ends, and checks each against its definition.
+fn rendered(
+    trigger: &Trigger,
+    route: &Result<CheckedRoute>,
+    dues: &[Timestamp],
+    share: &mut RoundShare,
+) -> Vec<Result<(NewJob, f64)>> {
+    let renderer = Renderer::of(trigger);
+    let mut jobs = Vec::with_capacity(dues.len());
+    for &due in dues {
+        let Some(room) = share.room() else { break };
+        let payload = match renderer.as_ref().map_err(Clone::clone).and_then(|all| all.instant(due, room)) {
+            Ok(Some(payload)) => Ok(payload),
+            Ok(None) => break,
+            Err(error) => Err(error),
+        };
+        let checked = payload.and_then(|payload| {
+            let mut job = job_with(trigger, &payload);
+            let delay = jitter(&trigger.fields, trigger.id, due);
+            if delay > 0.0 {
+                job = job.delay(Duration::from_secs_f64(delay));
+            }
+            job.check()?;
+            check_payload(&job, route.as_ref().map_err(Clone::clone)?)?;
+            Ok((job, delay))
+        });
+        let bytes = checked.as_ref().ok().and_then(|(job, _)| Some(job.payload_text().ok()?.len()));
+        share.take(bytes.unwrap_or_default());
+        jobs.push(checked);
+    }
+    jobs
+}
+
+fn fire(queue: &Queue, trigger: &Trigger, route: &CheckedRoute, job: &NewJob, delay: f64) -> Result<What> {
+    let fields = &trigger.fields;
+    // The statement checks, under the trigger's lock, whether an earlier job prevents this one.
+    let is_plain = fields.overlap == Overlap::Allow && matches!(plan_job(queue, route, job)?, Plan::Plain(_));
     Ok(What::Fire {
         job: queue.new_id(),
         lane: is_plain.then_some(route.0.lane),

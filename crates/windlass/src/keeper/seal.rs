@@ -1,4 +1,4 @@
-//! Chains the audit rows that have been committed since the last time.
+//! Chains the audit rows that were committed since the last round.
 
 use super::Round;
 use crate::error::Result;

@@ -1,29 +1,31 @@
-//! Whose turn it is: deals a worker's free slots to lanes, fairly between tenants and by priority within one.
+//! Assigns a worker's free slots to lanes, fairly between tenants and by priority within one.
 //!
-//! Between tenants this is weighted deficit round robin, kept as virtual time. Each tenant carries the turns it has had
-//! divided by its weight, and the tenant that has had least goes next; among equals, the one that has waited longest. So the
-//! shares of two tenants that both have work differ by no more than a portion at any time, however many lanes each has, and
-//! a newcomer joins level with the least served: idle time earns no credit, and an old backlog makes no debt.
+//! Between tenants this is weighted deficit round robin, implemented with virtual time. Each tenant has a counter of
+//! its turns divided by its weight, and the tenant with the lowest counter goes next; among equals, the one that has
+//! waited longest. So the shares of two tenants that both have work differ by no more than a portion at any time,
+//! regardless of how many lanes each has, and a newcomer starts level with the least served: idle time earns no credit,
+//! and an old backlog causes no debt.
 //!
-//! A deal is made without knowing how much each lane holds. It is dealt in portions, large enough that the single claim
-//! statement that answers it touches few lanes, and [`Fair::settle`] takes back what a lane could not use. A lane that
-//! answered short is taken for empty and rests until it is woken, so that the next deal is made among lanes that do have
-//! work: one huge backlog beside many small ones is soon dealt whole batches.
+//! A deal is made without knowing how many jobs each lane has. It is dealt in portions, large enough that the single
+//! claim statement touches few lanes, and [`Fair::settle`] refunds the turns that a lane could not use. A lane that
+//! returned fewer jobs counts as empty and rests until it is woken, so that the next deal is made among lanes that do
+//! have work: one huge backlog next to many small ones soon gets whole batches.
 //!
-//! Nothing here is shared or stored. Each worker is fair for itself, and the sum of fair workers is fair.
+//! Nothing here is shared or stored. Each worker is fair by itself, and the sum of fair workers is fair.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use uuid::Uuid;
 
-/// A deal names no more lanes than this, since each costs the claim an index descent.
+/// The maximum number of lanes of a deal, because each costs the claim an index descent.
 pub const MAX_LANES: usize = 64;
 
-/// A lane gains one point of priority for each of these that it waits, so that none starves.
+/// A lane gains one point of priority for each of these intervals that it waits, so that none starves.
 pub const AGEING: Duration = Duration::from_secs(1);
 
-/// One stream of jobs in order: a (queue, definition, tenant, priority), interned as a number. A lower priority goes first.
+/// One ordered stream of jobs: a (queue, definition, tenant, priority), interned as a number. A lower priority goes
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lane {
     /// The number of the lane.
@@ -34,28 +36,28 @@ pub struct Lane {
     pub priority: i16,
 }
 
-/// Chooses which lanes to ask next, in turn.
+/// Chooses the lanes of the next claim, in turn.
 #[derive(Debug, Default)]
 pub struct Fair {
     lanes: HashMap<i32, KnownLane>,
     tenants: HashMap<Uuid, TenantShare>,
     /// The tenants that have an active lane, least served first.
     ranking: BTreeSet<Rank>,
-    /// Where a tenant starts when none is active: as far as any has come.
+    /// The counter of a tenant that becomes active when none is: the highest so far.
     horizon: u128,
-    /// Rises with each turn, and tells who waited longest.
+    /// Increases with each turn, and shows who has waited longest.
     turn: u64,
-    /// The last deal passed over a tenant that has all that it may have.
+    /// The last deal skipped a tenant that has reached its limit of slots.
     holds_back: bool,
 }
 
 impl Fair {
-    /// Without lanes.
+    /// Creates an instance without lanes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a lane known, at rest, or changes it; `weight` is the share of its whole tenant, and zero counts as one.
+    /// Adds a lane, at rest, or changes it; `weight` is the share of its whole tenant, and zero counts as one.
     pub fn set_lane(&mut self, lane: Lane, weight: u32) {
         let was_active = self.is_active(lane.id);
         if self.lanes.get(&lane.id).is_some_and(|known| known.lane != lane) {
@@ -70,7 +72,7 @@ impl Fair {
         }
     }
 
-    /// Forgets a lane.
+    /// Removes a lane.
     pub fn remove_lane(&mut self, id: i32) {
         self.deactivate(id);
         let Some(KnownLane { lane, .. }) = self.lanes.remove(&id) else { return };
@@ -81,7 +83,8 @@ impl Fair {
         }
     }
 
-    /// The lane may hold work: it arrived, a limit was lifted, or it is time to look again. An unknown lane is let be.
+    /// Marks a lane as having work: a job arrived, a limit was lifted, or it is time to check again. An unknown lane is
+    /// ignored.
     pub fn activate(&mut self, id: i32) {
         let Some(known) = self.lanes.get_mut(&id) else { return };
         known.woken = true;
@@ -92,7 +95,7 @@ impl Fair {
         let level = self.ranking.first().map_or(self.horizon, |rank| rank.served);
         let Some(tenant) = self.tenants.get_mut(&lane.tenant) else { return };
         if tenant.active.is_empty() {
-            // Last among equals: otherwise a stream of newcomers could keep those already here from their turn.
+            // Last among equals: otherwise a stream of newcomers could keep the existing tenants from their turn.
             self.turn += 1;
             (tenant.served, tenant.turn) = (tenant.served.max(level), self.turn);
             self.ranking.insert(tenant.rank(lane.tenant));
@@ -106,7 +109,8 @@ impl Fair {
         });
     }
 
-    /// The lane rests until it is woken, also by a claim under way that comes back full. To end a lane, remove it.
+    /// Puts a lane to rest until it is woken, also by a claim in progress that returns all requested jobs. To end a
+    /// lane, remove it.
     pub fn deactivate(&mut self, id: i32) {
         let Some(known) = self.lanes.get_mut(&id) else { return };
         known.woken = false;
@@ -133,14 +137,14 @@ impl Fair {
         !self.ranking.is_empty()
     }
 
-    /// Deals all of `slots`, if there is an active lane: at most [`MAX_LANES`] lanes, each once, with its number of turns.
-    /// `now` is any clock that does not go back; only ageing reads it.
+    /// Deals all of `slots`, if there is an active lane: at most [`MAX_LANES`] lanes, each once, with its number of
+    /// turns. `now` is any monotonic clock; only ageing reads it.
     pub fn deal(&mut self, slots: usize, now: Duration) -> Vec<(i32, usize)> {
         self.deal_within(slots, now, |_, wanted| wanted)
     }
 
-    /// The same, but `grant` says how many of the wanted slots a tenant may have. One that may have none is passed over and keeps
-    /// its place, so its slots may be left over.
+    /// The same, but `grant` returns how many of the wanted slots a tenant may have. A tenant that may have none is
+    /// skipped and keeps its position, so its slots may be left over.
     pub fn deal_within(
         &mut self,
         slots: usize,
@@ -174,23 +178,23 @@ impl Fair {
         self.holds_back = !passed_over.is_empty();
         self.ranking.extend(passed_over);
         for (id, _) in &dealt {
-            // The claim that follows will see all that a wake-up until now told of.
+            // The claim that follows sees everything that earlier notifications announced.
             self.lanes.entry(*id).and_modify(|known| known.woken = false);
         }
         dealt
     }
 
-    /// Whether a tenant with work waits for slots of its own to come free.
+    /// Returns whether a tenant with work waits for its own slots to become free.
     pub fn holds_back(&self) -> bool {
         self.holds_back
     }
 
-    /// What the claim really got from a lane that it asked for `asked`. Turns not used are given back to the tenant, and a lane
-    /// that came back short rests, unless it was woken since it was dealt.
+    /// Records how many jobs the claim got from a lane when it requested `asked`. Unused turns are refunded to the
+    /// tenant, and a lane that returned fewer jobs rests, unless it was woken since it was dealt.
     pub fn settle(&mut self, id: i32, asked: usize, got: usize) {
         let Some(KnownLane { lane, woken, .. }) = self.lanes.get(&id).copied() else { return };
         if got >= asked {
-            // Woken, and not only left active: an older claim may have come back short and put it to rest.
+            // Woken, and not only left active: an older claim may have returned fewer jobs and put it to rest.
             if asked > 0 {
                 self.activate(id);
             }
@@ -202,14 +206,14 @@ impl Fair {
         }
     }
 
-    /// Returns turns that were dealt to a lane and are not asked of it. The lane stays active.
+    /// Refunds turns that were dealt to a lane and are not requested from it. The lane stays active.
     pub fn give_back(&mut self, id: i32, turns: usize) {
         if let Some(known) = self.lanes.get(&id) {
             self.refund(known.lane.tenant, turns);
         }
     }
 
-    /// Returns all turns of the last deal of a lane. It has not been served, so it goes on ageing.
+    /// Refunds all turns of the last deal of a lane. It has not been served, so its ageing continues.
     pub fn skip(&mut self, id: i32, turns: usize) {
         let Some(KnownLane { lane, .. }) = self.lanes.get(&id).copied() else { return };
         self.refund(lane.tenant, turns);
@@ -230,31 +234,32 @@ impl Fair {
     }
 }
 
-/// The price of one turn at weight 1. Divisible by every small weight, so that shares come out exact.
+/// The price of one turn at weight 1. Divisible by every small weight, so that shares are exact.
 const TURN: u128 = 720_720 << 20;
 
 /// Below this a claim descends an index for too few rows.
-const SMALLEST_PORTION: usize = 4;
+const MIN_PORTION: usize = 4;
 
-/// How many turns are dealt at a time: few enough portions to bound the lanes, and no more than half of the slots, so that
-/// two tenants never drift further apart than one deal.
+/// Returns how many turns are dealt at a time: few enough portions to limit the lanes, and no more than half of the
+/// slots, so that two tenants never differ by more than one deal.
 fn portion(slots: usize) -> usize {
-    slots.div_ceil(MAX_LANES).max(SMALLEST_PORTION.min(slots / 2)).max(1)
+    slots.div_ceil(MAX_LANES).max(MIN_PORTION.min(slots / 2)).max(1)
 }
 
 #[derive(Debug, Clone, Copy)]
 struct KnownLane {
     lane: Lane,
-    /// Since it was last dealt.
+    /// Whether it was woken since it was last dealt.
     woken: bool,
-    /// Whether it is among its tenant's active lanes. Kept here too, or a look would cost by the square of a tenant's lanes.
+    /// Whether it is among its tenant's active lanes. Stored here too, or a search would be quadratic in a tenant's
+    /// lanes.
     is_active: bool,
 }
 
 #[derive(Debug, Default)]
 struct TenantShare {
     weight: u32,
-    /// Turns had, divided by weight.
+    /// Turns so far, divided by the weight.
     served: u128,
     turn: u64,
     lanes: BTreeSet<i32>,
@@ -275,7 +280,7 @@ struct Active {
     /// Since the first deal that saw it after it was woken or served.
     waits_since: Option<Duration>,
     turn: u64,
-    /// The two of them before the last deal that served it.
+    /// Both values before the last deal that served it.
     before: (Option<Duration>, u64),
 }
 
@@ -288,8 +293,8 @@ impl TenantShare {
         turns as u128 * TURN / u128::from(self.weight.max(1))
     }
 
-    /// The most urgent lane, which then waits again. Chosen for each portion, so that lanes of one priority share a deal. `deal` is the
-    /// turn before this deal.
+    /// Returns the most urgent lane, which then waits again. Chosen for each portion, so that lanes of one priority
+    /// share a deal. `deal` is the turn before this deal.
     fn next_lane(&mut self, now: Duration, deal: u64, turn: u64) -> Option<i32> {
         for lane in &mut self.active {
             lane.waits_since.get_or_insert(now);

@@ -1,8 +1,8 @@
-//! What the feed remembers of the lanes it serves: whose turn it is, how far each was read, and when to read it whole.
+//! The feed's data about its lanes: whose turn it is, the position in each, and when to read it from the start.
 //!
-//! A cursor spares a claim the dead index entries of finished jobs, which is what keeps the queue quick while an old
-//! transaction holds up the vacuum. It is only a hint: a row that committed late lies behind it, so every lane is read
-//! from its start now and then, the less often the longer that takes.
+//! A cursor lets a claim skip the dead index entries of finished jobs, which keeps the queue fast while an old
+//! transaction blocks the vacuum. It is only a hint: a row that committed late is behind it, so every lane is read from
+//! its start now and then, the longer that takes the less often.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,13 +16,15 @@ use crate::store::worker::{ActiveLane, Wanted};
 /// A lane is read from its start at most this often, and at most for a twentieth of the time.
 const SWEEP_EVERY: Duration = Duration::from_millis(100);
 const SWEEP_SHARE: u32 = 20;
-/// For this long after it gave a job a lane is asked again without being told that it has one.
+/// How long after its last job a lane is claimed from again without a notification.
 const WARM_FOR: Duration = Duration::from_millis(50);
 const FOREIGN_FOR: Duration = Duration::from_secs(5);
-/// For this long after it gave a job a lane is remembered. A busy worker checks these lanes more often than it searches for others.
+/// How long after its last job a lane is remembered. A busy worker checks these lanes more often than it searches for
+/// others.
 const RECENT_FOR: Duration = Duration::from_secs(30);
 const MAX_RECENT: usize = 256;
-/// The bytes of payload that one claim asks for, by what its lanes gave before. A claim of large jobs delays those of other tenants.
+/// The maximum size of the payloads of one claim, estimated from the previous jobs of its lanes. A claim of large jobs
+/// delays those of other tenants.
 const CLAIM_BYTES: usize = 1 << 20;
 
 pub(crate) struct Lines {
@@ -35,17 +37,18 @@ pub(crate) struct Lines {
     sweep_cost: Duration,
 }
 
-/// Numbers that were rung but turned out not to be ours, and until when to believe that.
+/// Numbers of notifications that did not concern this worker, and until when to ignore them.
 #[derive(Default)]
 pub(crate) struct Foreign(HashMap<i32, Instant>);
 
 impl Foreign {
-    /// Forgets all of them: what was nobody's may be somebody's now.
+    /// Removes all of them: they may concern this worker now.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// Whether this number is known not to be ours. If not, it counts as such from now on: the caller looks it up.
+    /// Whether this number is known not to concern this worker. If not, it counts as such from now on: the caller looks
+    /// it up.
     pub(crate) fn is_believed(&mut self, number: i32, now: Instant) -> bool {
         if self.0.len() > 10_000 {
             self.0.clear();
@@ -60,15 +63,15 @@ impl Foreign {
 }
 
 struct Line {
-    /// The running limits that it is under.
+    /// The running limits that apply to it.
     rooms: Vec<i32>,
     after_seq: i64,
     sweep_at: Instant,
-    /// When it last gave a job.
+    /// When a job was last claimed from it.
     gave_at: Option<Instant>,
-    /// The mean payload of the jobs of its last claim.
+    /// The mean payload size of the jobs of its last claim.
     job_bytes: usize,
-    /// Empty or paused at the last look. It is not claimed from until a look finds work in it.
+    /// Empty or paused at the last check. It is not claimed from until a check finds work in it.
     is_resting: bool,
 }
 
@@ -98,13 +101,13 @@ impl Lines {
         }
     }
 
-    /// The definition of each known lane.
+    /// Returns the definition of each known lane.
     pub(crate) fn keys(&self) -> &HashMap<i32, Arc<str>> {
         &self.keys
     }
 
-    /// Takes over what the database says has work. Lanes it does not name are empty or paused: they rest, and are forgotten if they gave
-    /// nothing recently.
+    /// Replaces the lanes that have work, according to the database. Other lanes are empty or paused: they rest, and
+    /// are removed if no job was claimed from them recently.
     pub(crate) fn replace(&mut self, active: Vec<ActiveLane>, now: Instant) {
         let named: HashSet<i32> = active.iter().map(|found| found.id).collect();
         let unnamed: Vec<i32> = self.lanes.keys().copied().filter(|lane| !named.contains(lane)).collect();
@@ -142,7 +145,7 @@ impl Lines {
         }
     }
 
-    /// The lanes that gave a job recently and are not known to have work.
+    /// Returns the lanes from which a job was claimed recently and that are not known to have work.
     pub(crate) fn recent(&self, now: Instant) -> Vec<i32> {
         let is_recent =
             |id: &i32, line: &Line| line.gave_within(RECENT_FOR, now) && !self.fair.is_active(*id);
@@ -154,7 +157,7 @@ impl Lines {
             .collect()
     }
 
-    /// A look at recent lanes found work in these.
+    /// Marks lanes in which a check of recent lanes found work.
     pub(crate) fn found(&mut self, lanes: &[i32]) {
         for lane in lanes {
             if let Some(line) = self.lanes.get_mut(lane) {
@@ -164,8 +167,8 @@ impl Lines {
         }
     }
 
-    /// There is work in this lane. False if the lane is not known and must be looked up; a lane that is still unknown
-    /// after that belongs to others, and its bell is ignored for a while.
+    /// Marks a lane as having work. Returns false if the lane is not known and must be looked up; a lane that is still
+    /// unknown after that belongs to other workers, and its notifications are ignored for a while.
     pub(crate) fn wake(&mut self, lane: i32, now: Instant) -> bool {
         match self.lanes.get(&lane) {
             // It may be paused, so it is looked up.
@@ -178,9 +181,9 @@ impl Lines {
         }
     }
 
-    /// There is room again under this running limit: lanes that a claim left because of it are asked again. False if lanes are
-    /// known and none is under it: the limit may be newer than the last look. Lanes that are not known hold nothing, or their own
-    /// bell has told of them.
+    /// Wakes the lanes of a running limit that has room again. Returns false if there are known lanes and it applies to
+    /// none of them: the limit may be newer than the last search. Lanes that are not known have no work, or their own
+    /// notification has announced them.
     pub(crate) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
         let mut is_known = self.lanes.values().all(|line| line.is_resting);
         for (id, line) in &self.lanes {
@@ -192,7 +195,7 @@ impl Lines {
         is_known || self.foreign_rooms.is_believed(room, now)
     }
 
-    /// Asks the lanes again that gave something a moment ago. False if there are none.
+    /// Wakes the lanes from which jobs were claimed a moment ago. Returns false if there are none.
     pub(crate) fn wake_warm(&mut self, now: Instant) -> bool {
         let mut any = false;
         for (id, line) in &self.lanes {
@@ -204,12 +207,17 @@ impl Lines {
         any
     }
 
-    /// Whose turn it is, for this many slots; none if no lane is known to have work.
+    /// Returns whether a lane is known to have work.
+    pub(crate) fn has_work(&self) -> bool {
+        self.fair.has_active_lanes()
+    }
+
+    /// Returns the next claim for this many slots; `None` if no lane is known to have work.
     pub(crate) fn deal(&mut self, slots: usize, now: Instant) -> Option<Turn> {
         self.deal_within(slots, now, |_, wanted| wanted)
     }
 
-    /// The same, where `grant` says how many of the wanted slots a tenant may have.
+    /// The same, where `grant` returns how many of the wanted slots a tenant may have.
     pub(crate) fn deal_within(
         &mut self,
         slots: usize,
@@ -241,12 +249,12 @@ impl Lines {
         Some(turn)
     }
 
-    /// Whether the last deal passed over a tenant with work, because it has all the slots that it may have.
+    /// Whether the last deal skipped a tenant with work, because it has reached its limit of slots.
     pub(crate) fn holds_back(&self) -> bool {
         self.fair.holds_back()
     }
 
-    /// What the claim brought: for each job its lane, its sequence number and the bytes of its payload.
+    /// Records the result of the claim: for each job its lane, its sequence number and the size of its payload.
     pub(crate) fn settle(
         &mut self,
         turn: &Turn,
@@ -297,7 +305,7 @@ mod tests {
         ids.iter().map(lane).collect()
     }
 
-    /// Claims once; every lane gives what it was asked for, in jobs of this size.
+    /// Claims once; every lane returns what was requested, in jobs of this size.
     fn claim(lines: &mut Lines, slots: usize, bytes: usize, now: Instant) -> Vec<(i32, i32)> {
         let Some(turn) = lines.deal(slots, now) else { return Vec::new() };
         let asked: Vec<(i32, i32)> =
@@ -309,12 +317,12 @@ mod tests {
     }
 
     #[test]
-    fn a_recent_lane_rests_until_a_look_finds_work_in_it() {
+    fn a_recent_lane_is_idle_until_a_check_finds_work_in_it() {
         let now = Instant::now();
         let mut lines = Lines::new();
         lines.replace(active(&[1, 2]), now);
         claim(&mut lines, 8, 10, now);
-        // Lane 1 is empty or paused; nothing is claimed from it, even if its bell rings, because it may be paused.
+        // Lane 1 is empty or paused; nothing is claimed from it, even after a notification, because it may be paused.
         lines.replace(active(&[2]), now);
         assert_eq!(lines.recent(now), [1]);
         assert!(!lines.wake(1, now), "it is looked up");
@@ -322,13 +330,13 @@ mod tests {
         assert_eq!(claim(&mut lines, 8, 10, now), [(2, 8)]);
         lines.found(&[1]);
         assert_eq!(claim(&mut lines, 8, 10, now).len(), 2);
-        // After a while without work it is forgotten.
+        // After a while without work it is removed.
         let later = now + RECENT_FOR;
         lines.replace(active(&[2]), later);
         assert!(lines.recent(later).is_empty());
     }
 
-    /// A lane that had no room in the bytes of a claim goes on ageing, and comes first in the end.
+    /// A lane that did not fit into the bytes of a claim continues to age, and comes first in the end.
     #[test]
     fn a_lane_of_lower_priority_does_not_starve_behind_large_jobs() {
         let mut now = Instant::now();
@@ -346,13 +354,13 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_asks_for_a_bounded_number_of_bytes() {
+    fn a_claim_requests_a_bounded_number_of_bytes() {
         let now = Instant::now();
         let mut lines = Lines::new();
         lines.replace(active(&[1, 2, 3]), now);
         let large = CLAIM_BYTES / 2;
         assert_eq!(claim(&mut lines, 12, large, now).iter().map(|(_, count)| count).sum::<i32>(), 12);
-        // Their size is known now. What was not asked for is no disadvantage, and no lane is left out.
+        // Their size is known now. Jobs that were not requested cause no disadvantage, and no lane is skipped.
         let mut seen = HashSet::new();
         for _ in 0..3 {
             let asked = claim(&mut lines, 12, large, now);
@@ -360,7 +368,7 @@ mod tests {
             seen.extend(asked.iter().map(|(lane, _)| *lane));
         }
         assert_eq!(seen.len(), 3);
-        // A single job may be larger than all that.
+        // A single job may be larger than that.
         claim(&mut lines, 2, CLAIM_BYTES * 4, now);
         claim(&mut lines, 2, CLAIM_BYTES * 4, now);
         assert_eq!(claim(&mut lines, 12, CLAIM_BYTES * 4, now).len(), 1);

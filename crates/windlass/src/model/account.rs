@@ -1,7 +1,7 @@
-//! Accounts as values: people, their sessions, their memberships, and how they come to a tenant: invitations and passwords.
+//! Accounts as values: people, their sessions, their memberships, invitations and password resets.
 //!
-//! An account belongs to a person and may be a member of several tenants. No tenant sets or reads anything of it: what a
-//! tenant has is an invitation, and after it was accepted a member.
+//! An account belongs to a person and can be a member of several tenants. A tenant cannot read or change it: a tenant
+//! has an invitation, and a member after the invitation was accepted.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Member {
-    /// The tenant that it belongs to.
+    /// The tenant of the member.
     pub tenant_id: Uuid,
     /// The id of the account.
     pub user_id: Uuid,
@@ -27,7 +27,7 @@ pub struct Member {
     pub created_at: Timestamp,
 }
 
-/// A person as signing in needs them. The hash never leaves: it has no place in what is shown.
+/// An account, for signing in. The hash is not part of anything that is shown.
 #[derive(Clone, Deserialize)]
 pub struct Account {
     /// The id of the account.
@@ -38,7 +38,7 @@ pub struct Account {
     pub name: String,
     /// The hash of the password; none until the account has one.
     pub password_hash: Option<String>,
-    /// Whether it may act for every tenant.
+    /// Whether it has access to every tenant.
     pub is_super_admin: bool,
     /// Whether it can sign in.
     pub is_active: bool,
@@ -50,12 +50,12 @@ impl std::fmt::Debug for Account {
     }
 }
 
-/// Who is behind a browser's session.
+/// The user or token of a browser session.
 #[derive(Debug, Clone, Deserialize)]
 pub struct SignedIn {
     /// The id of the account.
     pub user_id: Option<Uuid>,
-    /// The token, if the session is a token's.
+    /// The token, if the session was started with one.
     pub token_id: Option<String>,
     /// The tenant that was chosen last.
     pub chosen_tenant: Option<Uuid>,
@@ -63,16 +63,16 @@ pub struct SignedIn {
     pub email: Option<String>,
     /// The name shown to people.
     pub name: Option<String>,
-    /// Whether it may act for every tenant.
+    /// Whether it has access to every tenant.
     pub is_super_admin: bool,
     /// The tenants that the account is a member of.
     pub members: Vec<Membership>,
 }
 
-/// One tenant that a signed-in person may look at.
+/// A tenant of which a signed-in user is a member.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 pub struct Membership {
-    /// The tenant that it belongs to.
+    /// The id of the tenant.
     pub tenant_id: Uuid,
     /// The short name of the tenant.
     pub slug: String,
@@ -84,34 +84,34 @@ pub struct Membership {
     pub requests_per_minute: Option<u32>,
 }
 
-/// Whose session.
+/// The owner of a session.
 #[derive(Debug, Clone, Copy)]
 pub enum SessionOf<'a> {
-    /// A person's, whose password was compared with this hash.
+    /// A user, whose password was compared with this hash.
     User {
         /// The id of the account.
         id: Uuid,
-        /// The hash of the password that was shown.
+        /// The hash that the password was compared with.
         password_hash: &'a str,
     },
-    /// That of a token's holder.
+    /// The holder of a token.
     Token(&'a str),
 }
 
-/// A session to begin. Only the hash of its secret is kept.
+/// A new session. Only the hash of its secret is stored.
 #[derive(Debug, Clone, Copy)]
 pub struct NewSession<'a> {
     /// The hash of the session's secret.
     pub hash: &'a [u8],
-    /// Whose session it is.
+    /// The owner of the session.
     pub of: SessionOf<'a>,
     /// How long it lasts.
     pub seconds: u32,
-    /// The session that the browser had, which ends.
+    /// The previous session of the browser, which ends.
     pub replaces: Option<&'a [u8]>,
     /// The network address of the caller.
     pub from_address: Option<&'a str>,
-    /// The browser that the caller uses.
+    /// The user agent of the caller.
     pub user_agent: Option<&'a str>,
 }
 
@@ -119,7 +119,7 @@ pub struct NewSession<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Invitation {
-    /// The tenant that it belongs to.
+    /// The tenant of the invitation.
     pub tenant_id: Uuid,
     /// The id of the invitation.
     pub id: Uuid,
@@ -135,10 +135,10 @@ pub struct Invitation {
     pub expires_at: Timestamp,
 }
 
-/// The same as whoever holds its link sees it.
+/// An invitation as the holder of its link sees it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct InvitedTo {
-    /// The tenant that it belongs to.
+    /// The tenant of the invitation.
     pub tenant_id: Uuid,
     /// The name of the tenant.
     pub tenant_name: String,
@@ -148,11 +148,22 @@ pub struct InvitedTo {
     pub email: String,
     /// The name of the role.
     pub role: String,
+    /// Who created it.
+    pub created_by: String,
     /// When it expires.
     pub expires_at: Timestamp,
 }
 
-/// A link that sets a new password, without its secret.
+/// What the creator of a link may do now.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct LinkCreator {
+    /// The name of the role; none for a creator that is not stored here, such as a JWT.
+    pub role: Option<String>,
+    /// The scopes of a token that has some.
+    pub scopes: Option<Vec<String>>,
+}
+
+/// A password reset link, without its secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PasswordReset {
     /// The id of the account.
@@ -161,18 +172,20 @@ pub struct PasswordReset {
     pub expires_at: Timestamp,
 }
 
-/// Whose password a link sets.
+/// The account of a password reset link.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ResetOf {
     /// The id of the account.
     pub user_id: Uuid,
     /// The email address.
     pub email: String,
-    /// The tenant whose administrator made the link; nil for the installation's.
+    /// The tenant whose administrator created the link; nil for the installation.
     pub tenant_id: Uuid,
+    /// Who created it.
+    pub created_by: String,
 }
 
-/// An account to be made by whoever accepts an invitation.
+/// A new account, created when an invitation is accepted.
 #[derive(Debug, Clone)]
 pub struct NewAccount {
     /// The id of the account.

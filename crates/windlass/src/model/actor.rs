@@ -1,16 +1,16 @@
-//! Who acts, and how far they see.
+//! The actor of a transaction, and the data that it can see.
 
 use uuid::Uuid;
 
 use super::tenant::INSTALLATION;
 
-/// Who acts, as the audit trail will name them.
+/// The actor, as named in the audit trail.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Actor {
-    /// What and which: `token:4f…`, `user:0192…`, `jwt:…`.
+    /// The kind and the id: `token:4f…`, `user:0192…`, `jwt:…`.
     pub name: String,
-    /// The role in which it acts.
+    /// The role of the actor.
     pub role: String,
     /// The network address of the caller.
     pub from_address: Option<String>,
@@ -24,7 +24,7 @@ impl Actor {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// Sets the role in which it acts.
+    /// Sets the role of the actor.
     #[must_use]
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.role = role.into();
@@ -46,7 +46,7 @@ impl Actor {
     }
 }
 
-/// How far a transaction sees.
+/// The data that a transaction can see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     /// One tenant.
@@ -63,7 +63,7 @@ impl Reach {
         }
     }
 
-    /// Whose part of the audit trail, and of the request keys, this belongs to.
+    /// The owner of the audit entries and request keys of this transaction.
     pub(crate) fn owner(self) -> Uuid {
         self.tenant().unwrap_or(INSTALLATION)
     }

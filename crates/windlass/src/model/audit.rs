@@ -1,4 +1,5 @@
-//! The audit trail as values: one act as it is written, one row as it is read, the heads of the chains and what is wrong with them.
+//! The audit trail as values: an action as it is written, an entry as it is read, the heads of the chains, and their
+//! faults.
 
 mod action;
 mod checkpoint;
@@ -10,7 +11,7 @@ use uuid::Uuid;
 
 pub use action::Action;
 
-/// One act as it is written down. Secrets have no place in it: say what changed, not with what.
+/// An action as it is written. It must not contain secrets: record what changed, not the values.
 #[derive(Debug, Clone)]
 pub(crate) struct Act {
     pub(crate) action: Action,
@@ -21,48 +22,45 @@ pub(crate) struct Act {
 }
 
 impl Act {
-    /// `target` is the id or the name of what it was done to.
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "ids and names are given as they are, whatever they are"
-    )]
+    /// `target` is the id or the name of the affected object.
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass ids and names of various types")]
     pub(crate) fn new(action: Action, target: impl ToString) -> Self {
         Self { action, target: target.to_string(), is_denied: false, before: None, after: None }
     }
 
-    /// It was asked for and not done.
+    /// The action was requested and denied.
     #[must_use]
     pub(crate) fn denied(mut self) -> Self {
         self.is_denied = true;
         self
     }
 
-    /// Adds the state before the act; `None` adds nothing.
+    /// Adds the state before the action; `None` adds nothing.
     #[must_use]
     pub(crate) fn before(mut self, before: &impl Serialize) -> Self {
-        self.before = said(before);
+        self.before = non_null(before);
         self
     }
 
-    /// Adds the state after the act; `None` adds nothing.
+    /// Adds the state after the action; `None` adds nothing.
     #[must_use]
     pub(crate) fn after(mut self, after: &impl Serialize) -> Self {
-        self.after = said(after);
+        self.after = non_null(after);
         self
     }
 }
 
-fn said(value: &impl Serialize) -> Option<Value> {
+fn non_null(value: &impl Serialize) -> Option<Value> {
     serde_json::to_value(value).ok().filter(|value| !value.is_null())
 }
 
-/// What is wrong with the audit trail at one place.
+/// A fault at one position of the audit trail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct AuditFault {
-    /// The tenant that it belongs to.
+    /// The tenant of the chain.
     pub tenant_id: Uuid,
-    /// Where in the tenant's chain.
+    /// The position in the chain of the tenant.
     pub position: Option<i64>,
     /// The id of the row.
     pub audit_id: Option<i64>,
@@ -70,29 +68,29 @@ pub struct AuditFault {
     pub problem: String,
 }
 
-/// The last link of one chain. Kept elsewhere it is a checkpoint: the chain must contain it forever after.
+/// The last entry of one chain. Stored outside the database it is a checkpoint: the chain must always contain it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AuditHead {
-    /// Nil for the installation's own chain.
+    /// Nil for the chain of the installation.
     pub tenant_id: Uuid,
-    /// The position of the link in its chain.
+    /// The position of the entry in its chain.
     pub position: i64,
-    /// In hex.
+    /// The hash in hex.
     pub hash: String,
-    /// When the link was written.
+    /// When the entry was sealed.
     pub sealed_at: Timestamp,
 }
 
 impl AuditHead {
-    /// A checkpoint that was kept elsewhere.
+    /// A checkpoint that was stored outside the database.
     #[must_use]
     pub const fn new(tenant_id: Uuid, position: i64, hash: String, sealed_at: Timestamp) -> Self {
         Self { tenant_id, position, hash, sealed_at }
     }
 }
 
-/// One row of the audit trail.
+/// One entry of the audit trail.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct AuditEntry {
@@ -100,15 +98,15 @@ pub struct AuditEntry {
     pub id: i64,
     /// When it happened.
     pub at: Timestamp,
-    /// The tenant that it belongs to.
+    /// The tenant of the entry.
     pub tenant_id: Uuid,
     /// Who acted.
     pub actor: String,
     /// The name of the role.
     pub role: Option<String>,
-    /// What was done, as `noun.verb`.
+    /// The action, as `noun.verb`.
     pub action: String,
-    /// The id of what it was done to.
+    /// The id or name of the affected object.
     pub target: String,
     /// `done` or `denied`.
     pub outcome: String,
@@ -116,7 +114,7 @@ pub struct AuditEntry {
     pub from_address: Option<String>,
     /// The id of the request.
     pub request_id: Option<String>,
-    /// Further facts.
+    /// More details.
     pub detail: Value,
     /// The state before.
     pub before: Option<Value>,
@@ -124,7 +122,7 @@ pub struct AuditEntry {
     pub after: Option<Value>,
 }
 
-/// Which rows of the audit trail.
+/// Selects entries of the audit trail.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct AuditQuery {
@@ -136,9 +134,9 @@ pub struct AuditQuery {
     pub target: Option<String>,
     /// Only rows with this outcome.
     pub outcome: Option<String>,
-    /// Only rows with a smaller id: the last one of the page before.
+    /// Only rows with a smaller id: the last one of the previous page.
     pub before: Option<i64>,
-    /// The most rows to return.
+    /// The maximum number of rows.
     pub limit: u16,
 }
 

@@ -1,12 +1,13 @@
-//! When a schedule is due: a pure function of a cron expression, a time zone and an instant.
+//! The due instants of a schedule: a pure function of a cron expression, a time zone and an instant.
 //!
-//! croner reads the fields and says which days match; what a change of the clocks does is decided here, because croner
-//! treats `0 9,17 * * *` as an interval and so drops a run that falls into a gap. The rule (invariant 36):
+//! croner parses the fields and decides which days match; the effect of clock changes is decided here, because croner
+//! treats `0 9,17 * * *` as an interval and so skips a run in a gap. The rule (invariant 36):
 //!
-//! - An expression with fixed minutes and hours means times of the day. Each runs once per local day: a time that the
-//!   clocks skip runs at the first instant after the gap, a time that they repeat runs the first time.
-//! - An expression with `*` in its minutes or hours means an interval. It runs at every instant whose local time matches,
-//!   so a repeated hour runs twice and a skipped one not at all, and the distance between runs stays the same.
+//! - An expression with fixed minutes and hours means times of the day. Each runs once per local day: a time that is
+//!   skipped by the clocks runs at the first instant after the gap, a time that occurs twice runs the first time.
+//! - An expression with `*` in its minutes or hours means an interval. It runs at every instant whose local time
+//!   matches, so a repeated hour runs twice and a skipped one does not run, and the distance between runs stays the
+//!   same.
 
 mod expression;
 mod preview;
@@ -21,7 +22,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::error::{Error, Result};
 
-/// The rarest possible expression, 29 February on one weekday, comes at most this many days apart (across 2100).
+/// The maximum number of days between two occurrences of the rarest expression, 29 February on one weekday (across
+/// 2100).
 const RAREST_DAYS: u32 = 366 * 41;
 
 /// A cron expression in a time zone.
@@ -32,7 +34,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Refuses an expression that cannot be read or never comes, and a zone that is not known, each by its field's name.
+    /// Returns an error for an invalid expression, one that never occurs, and an unknown time zone, with the name of
+    /// the field.
     pub fn new(cron_expr: &str, timezone: &str) -> Result<Self> {
         Ok(Self { cron: Cron::parse(cron_expr)?, zone: zone(timezone)? })
     }
@@ -53,7 +56,7 @@ impl Schedule {
         if self.cron.is_interval() { self.next_interval(instant) } else { self.next_time_of_day(instant) }
     }
 
-    /// Every due instant after the first and up to and with the second bound.
+    /// Every due instant after the first bound, up to and including the second.
     pub fn due_in(&self, after: Timestamp, until: Timestamp) -> impl Iterator<Item = Timestamp> + '_ {
         let mut last = after;
         std::iter::from_fn(move || {
@@ -62,8 +65,8 @@ impl Schedule {
         })
     }
 
-    /// Times of the day are in order both as local times and as the instants they stand for, so the first local match
-    /// whose instant is later than ours is the answer.
+    /// Times of the day have the same order as local times and as instants, so the result is the first local match
+    /// whose instant is later than the given one.
     fn next_time_of_day(&self, instant: Timestamp) -> Option<Timestamp> {
         let mut local = self.zone.to_datetime(instant);
         loop {
@@ -81,14 +84,14 @@ impl Schedule {
             AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(local).ok(),
             AmbiguousOffset::Fold { before, .. } => before.to_timestamp(local).ok(),
             AmbiguousOffset::Gap { before, .. } => {
-                // Read with the offset before the gap it lies after the change, and no other change is that near.
+                // With the offset before the gap, it is after the change; and no other change is that close.
                 let past = before.to_timestamp(local).ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
                 Some(self.zone.preceding(past).next()?.timestamp())
             }
         }
     }
 
-    /// Walks the spans between changes of the clocks: within one the local time runs evenly.
+    /// Iterates over the spans between clock changes: within a span, local time advances evenly.
     fn next_interval(&self, instant: Timestamp) -> Option<Timestamp> {
         let mut from = instant;
         let mut is_included = false;
@@ -105,7 +108,7 @@ impl Schedule {
         }
     }
 
-    /// The next local time that matches the fields, as if no clock ever changed.
+    /// The next local time that matches the fields, ignoring clock changes.
     fn next_local(&self, from: DateTime, is_included: bool) -> Option<DateTime> {
         let minute_of_day = i32::from(from.hour()) * 60 + i32::from(from.minute());
         let is_whole = from.second() == 0 && from.subsec_nanosecond() == 0;
@@ -132,7 +135,7 @@ fn at_minute(day: Date, minute: i32) -> Option<DateTime> {
     Some(day.at(hour, minute, 0, 0))
 }
 
-/// A zone of the IANA database by its name.
+/// A time zone of the IANA database, by name.
 pub(crate) fn zone(name: &str) -> Result<TimeZone> {
     let is_name = name.len() <= 100 && name.starts_with(|c: char| c.is_ascii_alphabetic());
     let known = is_name.then(|| TimeZone::get(name).ok()).flatten();

@@ -1,5 +1,5 @@
-//! What a kind of job is: its key, its arguments' schema and its policies. Registering a handler creates or updates its
-//! definition; a job may tighten some of the policies.
+//! Definitions: the key of a kind of job, the schema of its payload and its policies. Registering a handler creates or
+//! updates its definition; a job can override some of the policies.
 
 mod policies;
 
@@ -20,7 +20,7 @@ use crate::text::redact::Redaction;
 
 pub(crate) use policies::Policies;
 
-/// A kind of job as code declares it. What is not set keeps its value in the database, or the default.
+/// A kind of job as declared in code. Fields that are not set keep their value in the database, or get the default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -121,7 +121,7 @@ impl Definition {
         self
     }
 
-    /// The JSON Schema of the payload; handlers get theirs from their argument type.
+    /// Sets the JSON Schema of the payload; that of a handler comes from its argument type.
     #[must_use]
     pub fn arg_schema(mut self, schema: Value) -> Self {
         self.arg_schema = Some(schema);
@@ -142,7 +142,7 @@ impl Definition {
         self
     }
 
-    /// How long one attempt may run, and what becomes of the job when it runs longer.
+    /// Sets the timeout of an attempt, and what happens to the job after it.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration, then: OnTimeout) -> Self {
         self.timeout_seconds = Some(timeout.as_secs().max(1));
@@ -150,42 +150,43 @@ impl Definition {
         self
     }
 
-    /// What becomes of a job whose worker died with it.
+    /// Sets what happens to a job whose worker was lost.
     #[must_use]
     pub fn on_lost(mut self, then: OnLost) -> Self {
         self.on_lost = Some(then);
         self
     }
 
-    /// Sets the most failures before a job is a dead letter.
+    /// Sets the maximum number of failures; then a job becomes a dead letter.
     #[must_use]
     pub fn max_attempts(mut self, most: u16) -> Self {
         self.max_attempts = Some(most);
         self
     }
 
-    /// How many workers a job may take down with it before it is a dead letter (reason `poison`).
+    /// Sets how many times a job can lose its worker before it becomes a dead letter (reason `poison`).
     #[must_use]
     pub fn max_lost(mut self, most: u16) -> Self {
         self.max_lost = Some(most);
         self
     }
 
-    /// Sets the most snoozes before a job is a dead letter.
+    /// Sets the maximum number of snoozes; then a job fails.
     #[must_use]
     pub fn max_snoozes(mut self, most: u16) -> Self {
         self.max_snoozes = Some(most);
         self
     }
 
-    /// The most of its jobs that run at the same time, over all tenants and workers; the others wait in line.
+    /// Sets the maximum number of its jobs that run at the same time, over all tenants and workers; the others stay
+    /// queued.
     #[must_use]
     pub fn max_running(mut self, most: u32) -> Self {
         self.max_running = Some(most);
         self
     }
 
-    /// A job that has not started within this time of being due is failed.
+    /// Sets the time within which a due job must start; otherwise it fails.
     #[must_use]
     pub fn start_deadline(mut self, within: Duration) -> Self {
         self.start_deadline_seconds = Some(within.as_secs().max(1));
@@ -206,22 +207,22 @@ impl Definition {
         self
     }
 
-    /// How long a finished job of this state is kept; without a rule it is kept forever.
+    /// Sets how long a finished job of this state is kept; without a rule it is kept forever.
     #[must_use]
     pub fn retention(mut self, state: State, keep: Duration) -> Self {
         self.retention.insert(state.as_str(), keep.as_secs());
         self
     }
 
-    /// The definition whose job removes the artifact of a job that is about to be purged by its retention. It gets
-    /// `{"job_id", "definition_key", "artifact"}`, and the row goes when it has succeeded.
+    /// Sets the definition whose job deletes the artifact of an expired job before the job is purged. It gets
+    /// `{"job_id", "definition_key", "artifact"}`; the expired job is deleted after it has succeeded.
     #[must_use]
     pub fn on_purge(mut self, definition_key: impl Into<String>) -> Self {
         self.on_purge = Some(definition_key.into());
         self
     }
 
-    /// What its jobs must not show, beside what is hidden for all: see [`Redaction`].
+    /// Sets what is redacted in its jobs, in addition to the defaults: see [`Redaction`].
     #[must_use]
     pub fn redaction(mut self, redaction: Redaction) -> Self {
         self.redaction = Some(redaction);
@@ -246,8 +247,8 @@ impl Definition {
     }
 }
 
-/// The same checks for fields that come as JSON. Their names and types are the caller's to hold to; what the database's own
-/// constraints refuse is refused there.
+/// The same checks for fields in JSON. The caller checks their names and types; the constraints of the database reject
+/// other invalid values.
 pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()> {
     if let Some(schema) = fields.get("arg_schema") {
         validator(&schema.to_string())?;
@@ -278,7 +279,7 @@ pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()
     if let Some(key) = fields.get("on_purge").and_then(Value::as_str)
         && !is_key(key)
     {
-        return Err(Error::refused("on_purge", "must be a definition's key"));
+        return Err(Error::refused("on_purge", "must be the key of a definition"));
     }
     for (field, least, most) in ranges {
         let given = fields.get(field).and_then(Value::as_i64);
@@ -289,7 +290,7 @@ pub(crate) fn check_fields(fields: &serde_json::Map<String, Value>) -> Result<()
     Ok(())
 }
 
-/// As the database's own constraint on keys has it.
+/// The same rule as the constraint of the database on keys.
 fn is_key(text: &str) -> bool {
     let mut letters = text.bytes();
     let is_first = letters.next().is_some_and(|letter| letter.is_ascii_alphanumeric());
@@ -298,11 +299,11 @@ fn is_key(text: &str) -> bool {
         && letters.all(|letter| letter.is_ascii_alphanumeric() || b"._:/-".contains(&letter))
 }
 
-/// Keywords that refuse nothing.
+/// Keywords that do not restrict values.
 const ANNOTATIONS: [&str; 4] = ["$schema", "title", "description", "examples"];
 
-/// Compiles a schema: formats are asserted, nothing is fetched, and patterns run in linear time. A schema that accepts
-/// everything compiles to nothing at all.
+/// Compiles a schema: formats are asserted, nothing is fetched, and patterns run in linear time. Returns none for a
+/// schema that accepts everything.
 pub(crate) fn validator(schema: &str) -> Result<Option<Validator>> {
     let schema: Value =
         serde_json::from_str(schema).map_err(|error| Error::refused("arg_schema", error.to_string()))?;
@@ -340,7 +341,7 @@ mod tests {
 
     /// X-18.
     #[test]
-    fn a_schema_reads_nothing_from_elsewhere() {
+    fn a_schema_reads_nothing_external() {
         let canary = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         canary.set_nonblocking(true).unwrap();
         let address = canary.local_addr().unwrap();
@@ -353,12 +354,12 @@ mod tests {
             let schema = serde_json::json!({"$ref": reference});
             assert!(validator(&schema.to_string()).is_err(), "{reference}");
         }
-        assert!(canary.accept().is_err(), "somebody asked for a schema");
+        assert!(canary.accept().is_err(), "a schema was requested");
     }
 
-    /// X-18. An engine that goes back would take longer than anybody waits.
+    /// X-18. A backtracking engine would take too long.
     #[test]
-    fn formats_are_asserted_and_no_pattern_goes_back() {
+    fn formats_are_asserted_and_no_pattern_backtracks() {
         let schema = r#"{"type": "string", "format": "uuid"}"#;
         let uuid = validator(schema).unwrap().unwrap();
         assert!(check_payload(&uuid, "\"-x\"").is_err() && check_payload(&uuid, "\"--config=x\"").is_err());
@@ -369,6 +370,6 @@ mod tests {
             assert!(check_payload(&slow, &format!("\"{}!\"", "ax".repeat(20_000))).is_err(), "{pattern}");
         }
         let looks_back = serde_json::json!({"type": "string", "pattern": "^(a)\\1(?=b)"});
-        assert!(validator(&looks_back.to_string()).is_err(), "what only such an engine could do is refused");
+        assert!(validator(&looks_back.to_string()).is_err(), "patterns that need backtracking are rejected");
     }
 }

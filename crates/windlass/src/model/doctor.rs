@@ -1,4 +1,4 @@
-//! What the doctor found, and what it means.
+//! The findings of the doctor.
 
 pub(crate) mod facts;
 mod judge;
@@ -7,16 +7,16 @@ use serde::Serialize;
 
 pub(crate) use judge::judge;
 
-/// How much a finding matters.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Severity {
-    /// As it should be.
+    /// No problem.
     Fine,
-    /// Someone should look soon.
+    /// Needs attention soon.
     Warning,
-    /// Work is being lost, or can be, or stands still.
+    /// Jobs are or can be lost, or do not progress.
     Danger,
 }
 
@@ -32,7 +32,7 @@ impl Severity {
     }
 }
 
-/// One thing the doctor looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Finding {
@@ -42,6 +42,6 @@ pub struct Finding {
     pub severity: Severity,
     /// What was found.
     pub found: String,
-    /// What to do, where something is to be done.
+    /// What to do, if anything.
     pub advice: Option<String>,
 }

@@ -1,6 +1,6 @@
-//! What the keeper does.
+//! The duties of the keeper.
 
-/// A thing the keeper does.
+/// A duty of the keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Duty {
@@ -10,23 +10,23 @@ pub enum Duty {
     Schedule,
     /// Starts the triggers of emitted events.
     Dispatch,
-    /// Takes jobs from workers whose lease expired.
+    /// Recovers jobs from workers whose lease has expired.
     Reap,
     /// Ends jobs that are past their deadline.
     Expire,
-    /// Releases jobs whose dependencies have ended.
+    /// Unblocks jobs whose dependencies have ended.
     Unblock,
-    /// Adds up the counters.
+    /// Sums the counters.
     Fold,
-    /// Deletes what no retention rule keeps.
+    /// Deletes data whose retention has expired.
     Prune,
-    /// Chains new rows of the audit trail.
+    /// Adds new entries of the audit trail to their hash chain.
     Seal,
     /// Deletes the data of deleted tenants.
     PurgeTenants,
     /// Creates partitions ahead of time and drops empty ones.
     Partition,
-    /// Adds up what happened, for the charts.
+    /// Sums the activity, for the charts.
     Sample,
 }
 

@@ -1,4 +1,4 @@
-//! Events as values: one to be emitted, one that waits to be dispatched, and which of them to list.
+//! Events as values: a new one, one that waits to be dispatched, and the filter of a list.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::trigger::check_name;
 use crate::text::json::{self, JsonLimits};
 
-/// An event to be.
+/// A new event.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
     pub(crate) name: String,
@@ -22,7 +22,7 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
-    /// Names are words with dots between: `provider.folder.updated`.
+    /// A name consists of words separated by dots: `provider.folder.updated`.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -35,36 +35,37 @@ impl NewEvent {
         }
     }
 
-    /// A payload that cannot be serialised or stored is reported by the emit.
+    /// Sets the payload. If it cannot be serialized or stored, the emit returns the error.
     #[must_use]
     pub fn payload(mut self, payload: &impl Serialize) -> Self {
         self.payload = serde_json::to_string(payload)
-            .map_err(|error| Error::refused("payload", format!("cannot be serialised: {error}")));
+            .map_err(|error| Error::refused("payload", format!("cannot be serialized: {error}")));
         self
     }
 
-    /// The tenant; without one it is the tenant in force in the transaction, or the default tenant.
+    /// Sets the tenant (default: the current tenant of the transaction, or the default tenant).
     #[must_use]
     pub fn tenant(mut self, tenant: Uuid) -> Self {
         self.tenant = Some(tenant);
         self
     }
 
-    /// The same id again is the same event: it answers with the first one and causes nothing.
+    /// Sets the dedupe id. An event with the same id is a duplicate: the call returns the first event and has no
+    /// effect.
     #[must_use]
     pub fn dedupe_id(mut self, id: impl Into<String>) -> Self {
         self.dedupe_id = Some(id.into());
         self
     }
 
-    /// Handed to the jobs; without one it is the event's id.
+    /// Sets the correlation id of the jobs (default: the id of the event).
     #[must_use]
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
         self.correlation_id = Some(id.into());
         self
     }
 
-    /// A W3C traceparent, handed to the jobs.
+    /// Sets a W3C traceparent, which is passed to the jobs.
     #[must_use]
     pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
         self.trace = Some(traceparent.into());
@@ -78,12 +79,12 @@ impl NewEvent {
         self
     }
 
-    /// Refuses what an emit would refuse, as far as that can be told without the database.
+    /// Returns the error that an emit would return, as far as it can be determined without the database.
     pub fn check(&self) -> Result<()> {
         self.checked().map(drop)
     }
 
-    /// The payload as text, once everything that can be refused without the database has been looked at.
+    /// Returns the payload as text, after all checks that do not need the database.
     pub(crate) fn checked(&self) -> Result<&str> {
         check_name("name", &self.name)?;
         let texts = [
@@ -107,13 +108,13 @@ impl NewEvent {
     }
 }
 
-/// What an emit answers: always an event's id, and whether that event was there before.
+/// The result of an emit: the id of the event, and whether it already existed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Emitted {
     /// The id of the event.
     pub id: Uuid,
-    /// Whether an earlier event has this dedupe id; `id` is that event's.
+    /// Whether an earlier event has this dedupe id; then `id` is that of the earlier event.
     pub is_duplicate: bool,
 }
 
@@ -124,21 +125,21 @@ pub(crate) struct Pending {
     pub(crate) name: String,
     pub(crate) payload: Value,
     pub(crate) emitted_at: Timestamp,
-    /// The triggers up to this id are done.
+    /// The triggers up to this id have been processed.
     pub(crate) after: Option<Uuid>,
 }
 
-/// Which events of a tenant, newest first.
+/// Selects events of a tenant, newest first.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct EventFilter {
     /// Only events with this name.
     pub name: Option<String>,
-    /// The last id of the page before.
+    /// The last id of the previous page.
     pub older_than: Option<Uuid>,
-    /// Only those at which a trigger failed.
+    /// Only events for which a trigger failed.
     pub only_failed: bool,
-    /// The most events to return.
+    /// The maximum number of events.
     pub limit: u16,
     /// How many matching events to skip.
     pub offset: u32,
@@ -159,21 +160,21 @@ impl EventFilter {
         self
     }
 
-    /// Only events at which a trigger failed.
+    /// Only events for which a trigger failed.
     #[must_use]
     pub fn only_failed(mut self, only_failed: bool) -> Self {
         self.only_failed = only_failed;
         self
     }
 
-    /// The most events to return (default 50).
+    /// Sets the maximum number of events (default 50).
     #[must_use]
     pub fn limit(mut self, most: u16) -> Self {
         self.limit = most;
         self
     }
 
-    /// How many matching events to skip.
+    /// Sets how many matching events to skip.
     #[must_use]
     pub fn offset(mut self, events: u32) -> Self {
         self.offset = events;

@@ -1,4 +1,4 @@
-//! Which jobs are meant: for listing, and for the verbs that act on many.
+//! Selects jobs: for lists, and for operations on many jobs.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -8,16 +8,17 @@ use crate::model::job::state::State;
 use crate::model::new_job::Source;
 use crate::text;
 
-/// The most jobs of one page.
-pub(crate) const LARGEST_PAGE: u16 = 1000;
+/// The maximum number of jobs of one page.
+pub(crate) const MAX_PAGE: u16 = 1000;
 
-/// How deep an offset may go: what is left out is read all the same.
+/// The maximum offset: the database reads the skipped rows anyway.
 pub(crate) const FURTHEST_OFFSET: u16 = 10_000;
 
-/// Bytes of a condition in the audit trail.
-const LONGEST_RECORDED: usize = 500;
+/// The maximum length of a condition in the audit trail, in bytes.
+const MAX_RECORDED: usize = 500;
 
-/// How far a job's id may be from its creation: ids are made by clocks that differ a little from the database's.
+/// The maximum difference between the time in a job's id and its creation: ids are created with clocks that differ a
+/// little from that of the database.
 const ID_SLACK: SignedDuration = SignedDuration::from_hours(24);
 
 /// Selects jobs of one tenant, for [`Queue::list`](crate::Queue::list) and the operations on many jobs.
@@ -30,8 +31,8 @@ const ID_SLACK: SignedDuration = SignedDuration::from_hours(24);
 /// # let _ = filter;
 /// ```
 ///
-/// Jobs of one tenant that fit every condition given. Ordered by id, newest first; queued jobs that are asked for by their
-/// state alone, or by state, definition, queue, source and time, come in the order of the line, the last in line first.
+/// All conditions must match. The list is ordered by id, newest first. A list of queued jobs that is selected only by
+/// state, definition, queue, source and time is ordered by the position in the queue, last first.
 #[derive(Debug, Clone)]
 pub struct Filter {
     pub(crate) tenant: Uuid,
@@ -54,7 +55,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Every job of the tenant, until narrowed.
+    /// Selects every job of the tenant.
     pub fn new(tenant: Uuid) -> Self {
         Self {
             tenant,
@@ -134,63 +135,64 @@ impl Filter {
         self
     }
 
-    /// Created at this instant or later. A job whose id was chosen by its caller and is not a UUIDv7 of about its
-    /// creation is not found by time, here and in [`Filter::created_before`].
+    /// Only jobs created at this instant or later. A job whose id was chosen by the caller, and is not a UUIDv7 of
+    /// about its creation time, is not found by time, here and in [`Filter::created_before`].
     #[must_use]
     pub fn created_after(mut self, at: Timestamp) -> Self {
         self.created_after = Some(at);
         self
     }
 
-    /// Created before this instant.
+    /// Only jobs created before this instant.
     #[must_use]
     pub fn created_before(mut self, at: Timestamp) -> Self {
         self.created_before = Some(at);
         self
     }
 
-    /// Only jobs after this one in the order of the list: [`crate::Page::next`] of the page before, which is a job's id, or
-    /// for the list of queued jobs a position in the queue. A job's own id means the jobs with smaller ids.
+    /// Only jobs after this one in the order of the list: [`crate::Page::next`] of the previous page, which is the id
+    /// of a job, or a position in the queue for a list of queued jobs. The id of a job means the jobs with smaller ids.
     #[must_use]
     pub fn older_than(mut self, id: Uuid) -> Self {
         self.older_than = Some(id);
         self
     }
 
-    /// Jobs per page: 100 if not set, at most 1000.
+    /// Sets the number of jobs per page (default 100, at most 1000).
     #[must_use]
     pub fn limit(mut self, jobs: u16) -> Self {
-        self.limit = jobs.clamp(1, LARGEST_PAGE);
+        self.limit = jobs.clamp(1, MAX_PAGE);
         self
     }
 
-    /// Leaves out the first so many: for few pages. [`Filter::older_than`] goes on at any depth for the same price.
+    /// Skips this many jobs; for the first pages only. [`Filter::older_than`] costs the same at any depth.
     #[must_use]
     pub fn offset(mut self, jobs: u16) -> Self {
         self.offset = jobs.min(FURTHEST_OFFSET);
         self
     }
 
-    /// Held at this moment by the worker with this id; no other condition is looked at then but the tenant and the ids.
+    /// Only jobs that run on the worker with this id. All other conditions except the tenant and the ids are ignored.
     #[must_use]
     pub fn held_by(mut self, worker_id: impl Into<String>) -> Self {
         self.held_by = Some(worker_id.into());
         self
     }
 
-    /// That mention this text in their subject, keys or tags, or in their payload as others see it: what is hidden there is
-    /// not found. One page looks at some thousand jobs at most, and [`crate::Page::next`] goes on from there. No other
-    /// condition is looked at then but the tenant and the ids.
+    /// Only jobs that contain this text in their subject, keys or tags, or in their payload as it is shown: redacted
+    /// values are not found. One page searches at most a few thousand jobs, and [`crate::Page::next`] continues there.
+    /// All other conditions except the tenant and the ids are ignored.
     #[must_use]
     pub fn mentions(mut self, text: impl Into<String>) -> Self {
         self.mentions = Some(text.into());
         self
     }
 
-    /// The conditions as the audit trail records them. Of ids only the number: the record names the jobs that were changed.
+    /// The conditions as recorded in the audit trail. Of ids, only the number: the entry contains the jobs that were
+    /// changed.
     pub(crate) fn recorded(&self) -> Value {
         let text = |text: &Option<String>| {
-            text.as_ref().map(|text| Value::from(text::storable(text.as_bytes(), LONGEST_RECORDED)))
+            text.as_ref().map(|text| Value::from(text::storable(text.as_bytes(), MAX_RECORDED)))
         };
         let time = |at: Option<Timestamp>| at.map(|at| Value::from(at.to_string()));
         let conditions = [
@@ -212,37 +214,37 @@ impl Filter {
         Value::Object(given.collect())
     }
 
-    /// Whether a text is looked for.
+    /// Whether the filter searches for a text.
     pub fn is_search(&self) -> bool {
         self.mentions.is_some()
     }
 
-    /// Ids are read from here (included) …
+    /// Ids are read from this one (inclusive) …
     pub(crate) fn lowest_id(&self) -> Uuid {
         let created = self.created_after.and_then(|at| at.checked_sub(ID_SLACK).ok());
         created.map_or_else(Uuid::nil, first_id_of)
     }
 
-    /// … to here (excluded).
+    /// … to this one (exclusive).
     pub(crate) fn highest_id(&self) -> Uuid {
         let created = self.created_before.and_then(|at| at.checked_add(ID_SLACK).ok()).map(first_id_of);
         let older_than = self.older_than.filter(|cursor| place_of(*cursor).is_none());
         [older_than, created].into_iter().flatten().min().unwrap_or_else(Uuid::max)
     }
 
-    /// Positions in the queue are read up to here (excluded).
+    /// Positions in the queue are read up to this one (exclusive).
     pub(crate) fn highest_place(&self) -> i64 {
         self.older_than.and_then(place_of).unwrap_or(i64::MAX)
     }
 
-    /// The cursor that goes on behind this position in the queue.
+    /// The cursor that continues after this position in the queue.
     pub(crate) fn after_place(place: i64) -> Uuid {
         Uuid::from_u128(PLACE_MARK | u128::from(place.unsigned_abs()) & PLACE_BITS)
     }
 }
 
-/// A position in the queue as a cursor: a version 8 UUID of the variant of RFC 9562, with the place in its last 62 bits and nothing
-/// else, which no job's id is.
+/// A position in the queue as a cursor: a version 8 UUID of the variant of RFC 9562, with only the position in its last
+/// 62 bits. No job has such an id.
 const PLACE_MARK: u128 = (8 << 76) | (2 << 62);
 const PLACE_BITS: u128 = (1 << 62) - 1;
 
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_made_within_a_day_of_the_bounds_are_looked_at() {
+    fn ids_within_a_day_of_the_bounds_are_read() {
         let noon: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
         let filter = Filter::new(Uuid::nil()).created_after(noon).created_before(noon);
         let hours = |hours: i64| id_of(noon + jiff::SignedDuration::from_hours(hours));

@@ -1,13 +1,12 @@
-//! Instants as they come from outside: RFC 3339, as the API describes them, and nothing looser. What is read loosely at one
-//! door and not at another is a surprise on some Sunday.
+//! Instants in input: RFC 3339, as documented in the API, and nothing looser. All entry points accept the same format.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de};
 
-/// What a refused instant should have been.
+/// The error message for an invalid instant.
 pub const EXPECTED: &str = "must be an instant such as 2026-02-16T10:30:00Z";
 
-/// An instant with its date, its time to the second, and its zone as `Z` or an offset.
+/// Parses an instant with a date, a time to the second, and a time zone as `Z` or an offset.
 #[must_use]
 pub fn read(text: &str) -> Option<Timestamp> {
     let (date, rest) = (text.get(..10)?, text.get(10..)?);
@@ -26,14 +25,14 @@ pub fn read(text: &str) -> Option<Timestamp> {
     fits.then(|| text.parse().ok()).flatten()
 }
 
-/// `d` stands for a digit, everything else for itself.
+/// `d` matches a digit, every other character matches itself.
 fn has_form(text: &str, form: &str) -> bool {
     let fits =
         |(letter, wanted): (u8, u8)| if wanted == b'd' { letter.is_ascii_digit() } else { letter == wanted };
     text.len() == form.len() && text.bytes().zip(form.bytes()).all(fits)
 }
 
-/// For fields that may be left out.
+/// For optional fields.
 pub(crate) fn optional<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(from)?;
     text.map(|text| read(&text).ok_or_else(|| de::Error::custom(EXPECTED))).transpose()
@@ -44,7 +43,7 @@ mod tests {
     use super::read;
 
     #[test]
-    fn what_rfc_3339_writes_is_read() {
+    fn rfc_3339_is_parsed() {
         for text in [
             "2026-02-16T10:30:00Z",
             "2026-02-16t10:30:00z",
@@ -57,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looser_is_not() {
+    fn looser_forms_are_rejected() {
         for text in [
             "",
             "2026-02-16",

@@ -1,5 +1,5 @@
-//! The pure rules of a job's life. Nothing here awaits, queries, logs or reads a clock: what time it is and what was drawn
-//! at random come in as arguments, so every rule can be tested to the corners and means the same wherever it is asked.
+//! The pure rules of the life of a job. Nothing here awaits, queries, logs or reads a clock: the time and random
+//! numbers are passed as arguments, so that every rule can be tested completely and is the same everywhere.
 
 pub mod state;
 

@@ -1,4 +1,4 @@
-//! What runs print, as it is read: text of a stream, at a position.
+//! The log of a job: text of a stream, at a position.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// Where text came from.
+/// The origin of a log text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -17,7 +17,7 @@ pub enum LogStream {
     Stdout,
     /// The standard error of a command.
     Stderr,
-    /// What a handler or a pull worker logged, and remarks of the worker itself.
+    /// The log of a handler or a pull worker, and messages of the worker itself.
     Log,
 }
 
@@ -49,7 +49,7 @@ impl LogStream {
     }
 }
 
-/// A place in a job's log; the default is before its beginning. Written as `attempt.chunk`.
+/// A position in the log of a job; the default is before the first chunk. Written as `attempt.chunk`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct LogPosition {
@@ -84,11 +84,11 @@ impl FromStr for LogPosition {
     }
 }
 
-/// Some text of one attempt. Clean of secrets and control characters; not always a whole line.
+/// A piece of the log of one attempt. Without secrets and control characters; not always a complete line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LogChunk {
-    /// Where the chunk is in the log.
+    /// The position in the log.
     #[serde(serialize_with = "as_text")]
     pub position: LogPosition,
     /// Which stream wrote it.
@@ -103,14 +103,14 @@ fn as_text<S: serde::Serializer>(position: &LogPosition, to: S) -> Result<S::Ok,
     to.collect_str(position)
 }
 
-/// What comes after a position.
+/// The log after a position.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LogPage {
     /// The chunks, in order.
     pub chunks: Vec<LogChunk>,
-    /// Where to go on.
+    /// The position to continue at.
     pub next: LogPosition,
-    /// The job has ended and this is the rest.
+    /// The job has ended, and there are no more chunks.
     pub is_over: bool,
 }

@@ -1,4 +1,4 @@
-//! The description of a job to be: a definition's key, a payload, and what differs from the definition's policies.
+//! A new job: the key of its definition, its payload, and options that override the policies of the definition.
 
 mod args;
 mod chain;
@@ -25,19 +25,19 @@ use crate::model::job::unique::Unique;
 use crate::text::hex;
 use crate::text::json::{self, JsonLimits};
 
-/// What an enqueue returns: the id of a job, and whether that job existed before.
+/// The result of an enqueue: the id of the job, and whether it already existed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Enqueued {
     /// The id of the job.
     pub id: Uuid,
-    /// None if the job that holds the key was purged: the key outlives it, and the job is not made again.
+    /// None if the job that holds the key was purged: the key outlives it, and no new job is created.
     pub state: Option<State>,
-    /// Another job already holds this dedupe or idempotency key; `id` is that job's.
+    /// Another job already holds this dedupe or idempotency key; then `id` is that of the other job.
     pub is_duplicate: bool,
 }
 
-/// A job to enqueue: a definition's key, a payload, and what differs from the definition's policies.
+/// A job to enqueue: the key of its definition, its payload, and options that override the policies of the definition.
 ///
 /// [`JobArgs::job`] creates one from a typed payload. [`NewJob::new`] is for keys that are only known at run time.
 ///
@@ -61,6 +61,9 @@ pub struct NewJob {
 }
 
 impl NewJob {
+    /// The maximum of every delay: ten years.
+    pub const MAX_DELAY: Duration = Duration::from_secs(10 * 365 * 86_400);
+
     /// A job of the definition with this key, with an empty object as its payload.
     pub fn new(definition_key: impl Into<String>) -> Self {
         Self {
@@ -70,17 +73,17 @@ impl NewJob {
         }
     }
 
-    /// A payload that cannot be serialised or stored is reported by the enqueue.
+    /// Sets the payload. If it cannot be serialized or stored, the enqueue returns the error.
     #[must_use]
     pub fn payload(mut self, payload: &impl Serialize) -> Self {
         self.payload = serde_json::to_string(payload)
-            .map_err(|error| Error::refused("payload", format!("cannot be serialised: {error}")))
+            .map_err(|error| Error::refused("payload", format!("cannot be serialized: {error}")))
             .and_then(checked);
         self.derive_dedupe_key();
         self
     }
 
-    /// A payload that is JSON text already.
+    /// Sets the payload as JSON text.
     #[must_use]
     pub fn payload_json(mut self, payload: impl Into<String>) -> Self {
         self.payload = checked(payload.into());
@@ -93,44 +96,46 @@ impl NewJob {
     }
 }
 
-/// What differs from the definition's policies, one call each.
+/// The options.
 impl NewJob {
-    /// The tenant; without one it is the tenant in force in the transaction, or the default tenant.
+    /// Sets the tenant (default: the current tenant of the transaction, else the default tenant).
     #[must_use]
     pub fn tenant(mut self, tenant: Uuid) -> Self {
         self.options.tenant = Some(tenant);
         self
     }
 
-    /// Sets the queue, if not the definition's.
+    /// Sets the queue (default: that of the definition).
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.options.queue = Some(queue.into());
         self
     }
 
-    /// Lower runs first among the tenant's own jobs; clamped to the definition's bounds.
+    /// Sets the priority. Lower numbers run first among the jobs of the tenant; limited to the bounds of the
+    /// definition.
     #[must_use]
     pub fn priority(mut self, priority: i32) -> Self {
         self.options.priority = Some(priority);
         self
     }
 
-    /// The earliest start.
+    /// Sets the earliest start.
     #[must_use]
     pub fn scheduled_for(mut self, at: Timestamp) -> Self {
         self.options.scheduled_for = Some(at);
         self
     }
 
-    /// The earliest start, counted from the database's clock.
+    /// Sets the earliest start, relative to the time of the database.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.options.delay = Some(delay);
         self
     }
 
-    /// One job per key, as the definition's uniqueness says; a duplicate answers with the job that holds the key.
+    /// Sets the dedupe key. At most one job may hold it, depending on the uniqueness of the definition; enqueueing a
+    /// duplicate returns the job that holds the key.
     #[must_use]
     pub fn dedupe_key(mut self, key: impl Into<String>) -> Self {
         self.options.dedupe_key = Some(key.into());
@@ -138,7 +143,7 @@ impl NewJob {
         self
     }
 
-    /// How long the dedupe key holds, if not as the definition says.
+    /// Sets how long the dedupe key is held; overrides the definition.
     #[must_use]
     pub fn unique(mut self, unique: Unique) -> Self {
         self.options.unique = Some(unique);
@@ -147,7 +152,7 @@ impl NewJob {
 
     /// At most one job with this definition and this payload is accepted within this time; a duplicate returns the first job.
     ///
-    /// The dedupe key is a digest of the definition's key and the payload, unless [`Self::dedupe_key`] sets another.
+    /// The dedupe key is a digest of the definition's key and the payload, unless [`Self::dedupe_key`] sets one.
     ///
     /// ```
     /// # use windlass::NewJob;
@@ -174,35 +179,36 @@ impl NewJob {
         }
     }
 
-    /// The same request sent again answers with the same job; another job under the same key is refused.
+    /// Sets the idempotency key. Repeating the same request returns the same job; a different job with the same key is
+    /// rejected.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.options.idempotency_key = Some(key.into());
         self
     }
 
-    /// Jobs with the same key run one after the other, in the order they were enqueued.
+    /// Sets the ordering key. Jobs with the same key run one at a time, in the order in which they were enqueued.
     #[must_use]
     pub fn ordering_key(mut self, key: impl Into<String>) -> Self {
         self.options.ordering_key = Some(key.into());
         self
     }
 
-    /// Waits until the named job has ended; may be called several times.
+    /// Adds a job that must end first; can be called several times.
     #[must_use]
     pub fn depends_on(mut self, job: Uuid) -> Self {
         self.options.depends_on.push(job);
         self
     }
 
-    /// What becomes of this job if one it waits for does not succeed.
+    /// Sets what happens to this job if a dependency does not succeed.
     #[must_use]
     pub fn if_unmet(mut self, policy: IfUnmet) -> Self {
         self.options.if_unmet = Some(policy);
         self
     }
 
-    /// What the job is about: its jobs can be listed and purged together.
+    /// Sets the entity that the job is about; jobs are listed and purged by it.
     #[must_use]
     pub fn subject(mut self, kind: impl Into<String>, id: impl Into<String>) -> Self {
         self.options.subject_type = Some(kind.into());
@@ -210,21 +216,21 @@ impl NewJob {
         self
     }
 
-    /// Adds a tag; may be called several times.
+    /// Adds a tag; can be called several times.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.options.tags.push(tag.into());
         self
     }
 
-    /// Groups the jobs of one request or event.
+    /// Sets the id that groups the jobs of one request or event.
     #[must_use]
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
         self.options.correlation_id = Some(id.into());
         self
     }
 
-    /// Sets where the job comes from, and what that refers to.
+    /// Sets the source of the job, and a reference such as the id of a trigger.
     #[must_use]
     pub fn source(mut self, source: Source, reference: Option<String>) -> Self {
         self.options.source = source;
@@ -232,14 +238,14 @@ impl NewJob {
         self
     }
 
-    /// Sets the most failures before the job is a dead letter.
+    /// Sets the maximum number of failures; then the job is a dead letter.
     #[must_use]
     pub fn max_attempts(mut self, most: u16) -> Self {
         self.options.max_attempts = Some(i32::from(most));
         self
     }
 
-    /// The instant by which the job must have ended: after it no attempt starts, and a running one is timed out.
+    /// Sets the instant by which the job must have ended: after it no attempt starts, and a running one times out.
     #[must_use]
     pub fn deadline(mut self, at: Timestamp) -> Self {
         self.options.deadline = Some(at);
@@ -253,14 +259,14 @@ impl NewJob {
         self
     }
 
-    /// A W3C traceparent, handed to the handler.
+    /// Sets a W3C traceparent, which is passed to the handler.
     #[must_use]
     pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
         self.options.trace = Some(traceparent.into());
         self
     }
 
-    /// Chooses the job's id; without one the queue makes a UUIDv7.
+    /// Sets the id of the job (default: a new UUIDv7).
     #[must_use]
     pub fn id(mut self, id: Uuid) -> Self {
         self.options.id = Some(id);

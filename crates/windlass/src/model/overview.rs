@@ -1,4 +1,4 @@
-//! How a tenant, or all of them, stand, as values: counts by status, and how long the oldest has waited.
+//! The job counts of one tenant or of all, as values: counts by status, and the age of the oldest queued job.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::job::state::State;
 use super::record::Counts;
 
-/// Jobs by status, and how long the oldest has waited.
+/// Jobs by status, and the age of the oldest queued one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Summary {
@@ -29,7 +29,7 @@ pub struct Summary {
     pub dead_letter: i64,
     /// Jobs that were canceled.
     pub canceled: i64,
-    /// How long the job that has been queued longest could have run; none, if none is queued.
+    /// How long the oldest queued job has been due; none if no job is queued.
     pub oldest_queued_age_seconds: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ impl Summary {
         }
     }
 
-    /// Takes in another part: the jobs of both, and the longer wait.
+    /// Adds another part: the sum of the counts, and the longer wait.
     pub fn merge(&mut self, part: &Self) {
         self.queued += part.queued;
         self.running += part.running;
@@ -80,11 +80,11 @@ impl Summary {
     }
 }
 
-/// The whole, and its parts.
+/// The total, and its parts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Overview {
-    /// What it is made from, for those who need other sums.
+    /// The counts that it is computed from.
     #[serde(skip)]
     pub counts: Vec<Counts>,
     /// All jobs together.
@@ -95,13 +95,13 @@ pub struct Overview {
     pub queues: BTreeMap<String, Summary>,
     /// The jobs of each definition.
     pub definitions: BTreeMap<String, Summary>,
-    /// All that ever came in through any door, by definition. Falls only when a tenant is deleted.
+    /// All jobs ever enqueued, by definition, from any source. Decreases only when a tenant is deleted.
     #[serde(skip)]
     pub enqueued: BTreeMap<String, i64>,
 }
 
 impl Overview {
-    /// The tenants with most work, those that have most to do first and those that have done most after them.
+    /// The tenants ordered by load: by unfinished jobs first, then by finished ones.
     pub fn busiest(&self) -> Vec<(Uuid, &Summary)> {
         let mut tenants: Vec<(Uuid, &Summary)> =
             self.tenants.iter().map(|(id, summary)| (*id, summary)).collect();

@@ -1,4 +1,4 @@
-//! What is read of a job: plain values under the names of the read surface (`windlass.jobs` and its siblings).
+//! Jobs as they are read: plain values with the names of the views (`windlass.jobs` and others).
 
 mod fired;
 mod kept;
@@ -18,19 +18,19 @@ use uuid::Uuid;
 use crate::model::job::state::State;
 use crate::text::redact::{PLACEHOLDER, Redaction, Rules};
 
-/// One job with the status it has now.
+/// One job with its current status.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Job {
     /// The id of the job.
     pub id: Uuid,
-    /// The tenant that it belongs to.
+    /// The tenant of the job.
     pub tenant_id: Uuid,
     /// The id of its definition.
     pub definition_id: Uuid,
     /// The key of its definition.
     pub definition_key: String,
-    /// Where the job comes from.
+    /// The source of the job.
     pub source: String,
     /// What the source refers to, such as the id of a trigger.
     pub source_ref: Option<String>,
@@ -56,11 +56,11 @@ pub struct Job {
     pub finished_at: Option<Timestamp>,
     /// How many attempts have started.
     pub attempt_count: i32,
-    /// The most failures before the job is a dead letter.
+    /// The maximum number of failures; then the job is a dead letter.
     pub max_attempts: i32,
     /// When the lease expires without a further heartbeat.
     pub lease_expires_at: Option<Timestamp>,
-    /// The worker that runs it, or that ended it.
+    /// The worker that runs it, or that ran it last.
     pub claimed_by_worker: Option<String>,
     /// The error of the last failed attempt.
     pub last_error: Option<String>,
@@ -68,7 +68,7 @@ pub struct Job {
     pub created_by: Option<Uuid>,
     /// The name of its queue.
     pub queue: String,
-    /// What the successful attempt returned.
+    /// The value that the successful attempt returned.
     pub result: Option<Value>,
     /// The reference to what the job created.
     pub artifact: Option<Value>,
@@ -92,18 +92,18 @@ pub struct Job {
     pub deadline: Option<Timestamp>,
     /// When a cancel was requested.
     pub cancel_requested_at: Option<Timestamp>,
-    /// Why it ended as it did, where that is not plain: `poison`, `expired`, `dependency`, …
+    /// Why it ended, if the status alone does not show it: `poison`, `expired`, `dependency`, …
     pub reason: Option<String>,
-    /// What its definition hides of it from others; none if that cannot be read.
+    /// What its definition redacts; none if that cannot be parsed.
     #[serde(skip)]
     pub(crate) redaction: Option<Redaction>,
 }
 
-/// The same jobs for others to see: without what is hidden in their payloads. Their texts lost it when they were stored.
+/// The jobs as they are shown: with redacted payloads. Their other texts were redacted when they were stored.
 pub(crate) fn shown(jobs: Vec<Job>) -> Vec<Job> {
     let show = |job: Job| {
         let rules = job.redaction.as_ref().and_then(|redaction| Rules::of(redaction).ok());
-        // Rules that cannot be read may hide anything.
+        // Rules that cannot be parsed may redact anything.
         let payload = rules.map_or(Value::from(PLACEHOLDER), |rules| rules.payload(&job.payload));
         let dedupe_key = job.dedupe_key.as_deref().map(|key| shown_key(key).to_owned());
         Job { payload, dedupe_key, ..job }
@@ -111,8 +111,8 @@ pub(crate) fn shown(jobs: Vec<Job>) -> Vec<Job> {
     jobs.into_iter().map(show).collect()
 }
 
-/// A dedupe key for others to see. That of an event's job ends with a digest of the payload, from which a short secret in
-/// it could be guessed.
+/// A dedupe key as it is shown. The key of an event's job ends with a digest of the payload, from which a short secret
+/// in the payload could be guessed.
 pub(crate) fn shown_key(key: &str) -> &str {
     let is_of_trigger = key.strip_prefix("trigger ").is_some_and(|rest| rest.len() == 36 + 1 + 64);
     if is_of_trigger { &key[..key.len() - 65] } else { key }
@@ -124,7 +124,7 @@ pub(crate) fn shown_key(key: &str) -> &str {
 pub struct Attempt {
     /// The id of the attempt.
     pub id: Uuid,
-    /// The tenant that it belongs to.
+    /// The tenant of the job.
     pub tenant_id: Uuid,
     /// The id of the job.
     pub job_id: Uuid,
@@ -152,25 +152,25 @@ pub struct Attempt {
     pub reason: Option<String>,
     /// The signal that ended the process, if one did.
     pub signal: Option<i16>,
-    /// The most memory that the process or one of its children held.
+    /// The peak memory of the process or one of its children, in kilobytes.
     pub max_rss_kb: Option<i64>,
-    /// The last that it said of how far it was.
+    /// The last reported progress.
     pub progress_percent: Option<f32>,
     /// The last reported message.
     pub progress_message: Option<String>,
 }
 
-/// How many jobs of one tenant, queue and definition are in each status.
+/// The numbers of jobs of one tenant, queue and definition, by status.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
-    /// The tenant that it belongs to.
+    /// The tenant of the jobs.
     pub tenant_id: Uuid,
-    /// The name of its queue.
+    /// The name of the queue.
     pub queue: String,
-    /// The id of its definition.
+    /// The id of the definition.
     pub definition_id: Uuid,
-    /// The key of its definition.
+    /// The key of the definition.
     pub definition_key: String,
     /// Jobs that are queued.
     pub queued: i64,
@@ -188,12 +188,12 @@ pub struct Counts {
     pub dead_letter: i64,
     /// Jobs that were canceled.
     pub canceled: i64,
-    /// Those that were deleted, by retention or by hand.
+    /// Jobs that were deleted, by retention or by request.
     pub purged: i64,
 }
 
 impl Counts {
-    /// What they are the counts of, in the order in which they are listed.
+    /// What is counted, in the order of the list.
     pub(crate) fn part(&self) -> (Uuid, &str, &str) {
         (self.tenant_id, &self.queue, &self.definition_key)
     }
@@ -210,7 +210,7 @@ impl Counts {
         self.purged += other.purged;
     }
 
-    /// All that ever came in, whoever enqueued them: what is there and what is gone.
+    /// All jobs ever enqueued, from any source: existing and deleted ones.
     pub fn enqueued(&self) -> i64 {
         State::ALL.iter().map(|state| self.of(*state)).sum::<i64>() + self.purged
     }
@@ -230,7 +230,7 @@ impl Counts {
     }
 }
 
-/// A live worker that runs jobs of some definition.
+/// A live worker with a handler for a definition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct CapableWorker {
@@ -238,20 +238,21 @@ pub struct CapableWorker {
     pub worker_id: String,
     /// The host on which the worker runs.
     pub hostname: String,
-    /// The queues it serves; none named means all.
+    /// The queues that it serves; empty means all.
     pub queues: Vec<String>,
-    /// It finishes what it has and takes nothing new.
-    pub is_quiet: bool,
+    /// Whether the worker drains: it finishes its running jobs and claims no more.
+    pub is_draining: bool,
 }
 
-/// Some jobs, newest first, and where to go on.
+/// One page of jobs, newest first, and the cursor of the next one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Page {
     /// The jobs of this page.
     pub jobs: Vec<Job>,
-    /// Give it to [`crate::Filter::older_than`] for the next page; there is none after the last.
+    /// For [`crate::Filter::older_than`] of the next page; none on the last page.
     pub next: Option<Uuid>,
-    /// If a text was looked for: in how many jobs. A search stops after some thousand, and `next` goes on from there.
+    /// With a search text: the number of jobs that were searched. A search stops after a few thousand jobs, and `next`
+    /// continues there.
     pub searched: Option<usize>,
 }

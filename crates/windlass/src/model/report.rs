@@ -1,4 +1,4 @@
-//! Reports as values: what happened over time, how long things take, and what jobs die of.
+//! Reports as values: activity over time, durations, and the errors of dead letters.
 
 mod error_group;
 
@@ -9,28 +9,28 @@ use uuid::Uuid;
 pub use error_group::ErrorGroup;
 pub(crate) use error_group::gather;
 
-/// Dead letters that are looked at for grouping. Older ones are counted by the counters only.
+/// The maximum number of dead letters that are grouped. Older ones are only in the counters.
 pub const DEAD_LETTERS_SEEN: u16 = 2000;
 
-/// What ended and what waited in one queue during one span of time.
+/// The activity of one queue during one span of time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Activity {
-    /// The start of the interval.
+    /// The start of the span.
     pub from: Timestamp,
-    /// The name of its queue.
+    /// The name of the queue.
     pub queue: String,
-    /// Attempts that ended so.
+    /// Attempts that succeeded.
     pub succeeded: i64,
     /// Attempts that failed.
     pub failed: i64,
-    /// The most jobs at once.
+    /// The maximum number of queued jobs.
     pub queued: i64,
-    /// Jobs that were running at its end.
+    /// Jobs that were running at the end of the span.
     pub running: i64,
 }
 
-/// One attempt that has ended.
+/// A finished attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Run {
@@ -44,7 +44,7 @@ pub struct Run {
     pub definition_key: String,
     /// How the attempt ended.
     pub outcome: String,
-    /// When it could have started: only known of first attempts.
+    /// When it became ready; known only for first attempts.
     pub ready_at: Option<Timestamp>,
     /// When it started.
     pub started_at: Option<Timestamp>,
@@ -53,18 +53,18 @@ pub struct Run {
 }
 
 impl Run {
-    /// Seconds between being ready and being started.
+    /// Returns the seconds between ready and started.
     pub fn waited(&self) -> Option<f64> {
         Some(self.started_at?.duration_since(self.ready_at?).as_secs_f64().max(0.0))
     }
 
-    /// Seconds it ran.
+    /// Returns the seconds that it ran.
     pub fn lasted(&self) -> Option<f64> {
         Some(self.finished_at.duration_since(self.started_at?).as_secs_f64().max(0.0))
     }
 }
 
-/// A dead letter and what it died of.
+/// A dead letter and its error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DeadLetter {

@@ -1,19 +1,19 @@
-//! Which Postgres is good enough. Too old a one is refused when connecting; one whose minor release lacks a fix that row-level
-//! security rests on is warned about, because a queue that does not start helps nobody at night.
+//! The supported versions of Postgres. A version that is too old is rejected when connecting. A minor release that
+//! lacks a security fix of row-level security only causes a warning, because a queue that does not start is worse.
 
-/// What a server's version means.
+/// The result of checking a server version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     TooOld,
-    /// Lacks fixes; the first release of its line that has them.
+    /// Lacks security fixes; with the first minor release that has them.
     Unfixed {
         fixed_in: &'static str,
     },
     Fine,
 }
 
-/// By `server_version_num`. The fixes: CVE-2023-2455 and CVE-2024-10976 (policies of the wrong role in plans that are used
-/// again after `set role`), CVE-2025-8713 (statistics that show rows a policy hides).
+/// Checks `server_version_num`. The fixes: CVE-2023-2455 and CVE-2024-10976 (policies of the wrong role in plans that
+/// are reused after `set role`), CVE-2025-8713 (statistics that reveal rows which a policy hides).
 pub(crate) fn standing(version: i32) -> Standing {
     let fixes = [(15, 150_014, "15.14"), (16, 160_010, "16.10"), (17, 170_006, "17.6")];
     if version < 150_000 {
@@ -32,7 +32,7 @@ mod tests {
 
     ///
     #[test]
-    fn an_old_server_is_refused_and_one_without_the_fixes_is_told_of() {
+    fn an_old_server_is_rejected_and_one_without_fixes_warned_of() {
         for (version, expected) in [
             (90_624, Standing::TooOld),
             (140_022, Standing::TooOld),

@@ -1,11 +1,12 @@
-//! Payloads made from a template and an event or a due instant.
+//! Renders payloads from a template and an event or a due instant.
 //!
-//! A template is JSON. `{{path}}` inside a text stands for the value at that path; a text that is nothing but one
-//! `{{path}}` becomes that value with its type, so numbers, lists and null survive. A path that leads nowhere is an error
-//! that names it, unless the place gives a default: `{{event.size | default(0)}}`.
+//! A template is JSON. `{{path}}` within a string is replaced by the value at that path; a string that consists of one
+//! `{{path}}` becomes that value with its type, so that numbers, lists and null are preserved. A path without a value
+//! is an error that contains the path, unless there is a default: `{{event.size | default(0)}}`.
 //!
-//! There is no code in it: values are put in once and never read again as a template, and names of members are never
-//! touched. What comes out is bounded, however often a large value is asked for.
+//! A template contains no code: values are inserted once and never parsed as a template, and field names never change.
+//! The size of the result is counted while it is rendered, so that no more than the limit is ever built, however often a
+//! large value is inserted.
 
 mod parse;
 
@@ -13,10 +14,10 @@ use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 
-/// Bytes that the values put in may have together; a payload may not be larger anyway.
-const MOST_BYTES: usize = 1024 * 1024;
+/// The maximum size of the result as JSON, in bytes: that of a payload.
+const MAX_BYTES: usize = 1024 * 1024;
 
-/// A template that was read and checked.
+/// A parsed and checked template.
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     root: Node,
@@ -25,7 +26,7 @@ pub(crate) struct Template {
 #[derive(Debug, Clone)]
 enum Node {
     Plain(Value),
-    /// Keeps the type of what it stands for.
+    /// Keeps the type of the inserted value.
     Whole(Placeholder),
     Text(Vec<Piece>),
     List(Vec<Node>),
@@ -46,41 +47,61 @@ struct Placeholder {
 }
 
 impl Template {
-    /// Reads a template; every path must begin with one of the roots.
+    /// Parses a template; every path must start with one of the roots.
     pub(crate) fn parse(template: &Value, roots: &[&str]) -> Result<Self> {
         Ok(Self { root: parse::node(template, roots, &mut TemplatePath::default())? })
     }
 
-    /// The payload for one event or instant. `values` are the roots with what they stand for.
-    pub(crate) fn render(&self, values: &[(&str, &Value)]) -> Result<Value> {
-        let mut rendering = Rendering { values, bytes: 0, place: TemplatePath::default() };
-        rendering.node(&self.root)
+    /// Renders the payload of one event or instant. `values` are the values of the roots. Returns `None` if the result
+    /// has more than `room` bytes, and an error if it has more than any payload may have.
+    pub(crate) fn render(&self, values: &[(&str, &Value)], room: usize) -> Result<Option<Value>> {
+        let most = room.min(MAX_BYTES);
+        let mut rendering = Rendering { values, left: most, place: TemplatePath::default() };
+        match rendering.node(&self.root) {
+            Ok(rendered) => Ok(Some(rendered)),
+            Err(RenderStop::Refused(error)) => Err(error),
+            Err(RenderStop::Full) if most < MAX_BYTES => Ok(None),
+            Err(RenderStop::Full) => {
+                Err(rendering.place.refuse(format!("renders to more than {MAX_BYTES} bytes")))
+            }
+        }
     }
+}
+
+/// Why a rendering ended early.
+enum RenderStop {
+    Refused(Error),
+    /// The bytes are used up.
+    Full,
 }
 
 struct Rendering<'a> {
     values: &'a [(&'a str, &'a Value)],
-    bytes: usize,
+    /// How many bytes of JSON may still be added.
+    left: usize,
     place: TemplatePath,
 }
 
 impl<'a> Rendering<'a> {
-    fn node(&mut self, node: &Node) -> Result<Value> {
+    fn node(&mut self, node: &Node) -> Result<Value, RenderStop> {
         match node {
-            Node::Plain(value) => Ok(value.clone()),
+            Node::Plain(value) => self.copy(value),
             Node::Whole(slot) => {
                 let value = self.find(slot)?;
-                self.count(weight(value))?;
-                Ok(value.clone())
+                self.copy(value)
             }
             Node::Text(pieces) => self.text(pieces).map(Value::String),
             Node::List(items) => {
+                // The brackets and the commas.
+                self.count(1 + items.len().max(1))?;
                 let items = items.iter().enumerate();
                 items.map(|(index, item)| self.inside(&index.to_string(), item)).collect()
             }
             Node::Members(members) => {
+                self.count(1 + members.len().max(1))?;
                 let mut rendered = Map::with_capacity(members.len());
                 for (name, member) in members {
+                    self.count(text_bytes(name) + 3)?;
                     rendered.insert(name.clone(), self.inside(name, member)?);
                 }
                 Ok(Value::Object(rendered))
@@ -88,40 +109,55 @@ impl<'a> Rendering<'a> {
         }
     }
 
-    fn inside(&mut self, segment: &str, node: &Node) -> Result<Value> {
+    fn inside(&mut self, segment: &str, node: &Node) -> Result<Value, RenderStop> {
         self.place.enter(segment);
         let rendered = self.node(node)?;
         self.place.leave();
         Ok(rendered)
     }
 
-    fn text(&mut self, pieces: &[Piece]) -> Result<String> {
+    /// Counted before it is copied.
+    fn copy(&mut self, value: &Value) -> Result<Value, RenderStop> {
+        self.count(weight(value, self.left))?;
+        Ok(value.clone())
+    }
+
+    fn text(&mut self, pieces: &[Piece]) -> Result<String, RenderStop> {
+        self.count(2)?;
         let mut text = String::new();
         for piece in pieces {
-            match piece {
-                Piece::Text(plain) => text.push_str(plain),
-                Piece::Placeholder(slot) => {
-                    let value = self.find(slot)?;
-                    self.count(weight(value))?;
-                    match value {
-                        Value::String(inner) => text.push_str(inner),
-                        Value::Number(_) | Value::Bool(_) => text.push_str(&value.to_string()),
-                        Value::Null | Value::Array(_) | Value::Object(_) => {
-                            let message = format!(
-                                "{} is {}, which cannot stand inside a text; make it the whole text",
-                                slot.path.join("."),
-                                kind(value)
-                            );
-                            return Err(self.place.refuse(message));
-                        }
-                    }
+            let slot = match piece {
+                Piece::Text(plain) => {
+                    self.count(text_bytes(plain))?;
+                    text.push_str(plain);
+                    continue;
+                }
+                Piece::Placeholder(slot) => slot,
+            };
+            match self.find(slot)? {
+                Value::String(inner) => {
+                    self.count(text_bytes(inner))?;
+                    text.push_str(inner);
+                }
+                value @ (Value::Number(_) | Value::Bool(_)) => {
+                    let plain = value.to_string();
+                    self.count(plain.len())?;
+                    text.push_str(&plain);
+                }
+                value @ (Value::Null | Value::Array(_) | Value::Object(_)) => {
+                    let message = format!(
+                        "{} is {}, which cannot be part of a longer string; make it the whole string",
+                        slot.path.join("."),
+                        kind(value)
+                    );
+                    return Err(RenderStop::Refused(self.place.refuse(message)));
                 }
             }
         }
         Ok(text)
     }
 
-    fn find<'s>(&self, slot: &'s Placeholder) -> Result<&'s Value>
+    fn find<'s>(&self, slot: &'s Placeholder) -> Result<&'s Value, RenderStop>
     where
         'a: 's,
     {
@@ -135,48 +171,57 @@ impl<'a> Rendering<'a> {
             };
         }
         found.or(slot.default.as_ref()).ok_or_else(|| {
-            self.place
-                .refuse(format!("{} is missing, and the template gives no default", slot.path.join(".")))
+            RenderStop::Refused(
+                self.place.refuse(format!("{} is missing and has no default", slot.path.join("."))),
+            )
         })
     }
 
-    fn count(&mut self, bytes: usize) -> Result<()> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes > MOST_BYTES {
-            return Err(self.place.refuse(format!("renders to more than {MOST_BYTES} bytes")));
-        }
+    fn count(&mut self, bytes: usize) -> Result<(), RenderStop> {
+        self.left = self.left.checked_sub(bytes).ok_or(RenderStop::Full)?;
         Ok(())
     }
 }
 
-/// About how many bytes a value takes as JSON; never walks far past the limit.
-fn weight(value: &Value) -> usize {
+/// The size of a value as JSON, in bytes; stops soon after `most`.
+fn weight(value: &Value, most: usize) -> usize {
     let mut bytes = 0;
     let mut open = vec![value];
     while let Some(value) = open.pop() {
         bytes += match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-            Value::String(text) => text.len() + 2,
+            Value::Null => 4,
+            Value::Bool(_) | Value::Number(_) => value.to_string().len(),
+            Value::String(text) => text_bytes(text) + 2,
             Value::Array(items) => {
                 open.extend(items);
-                items.len() + 2
+                1 + items.len().max(1)
             }
             Value::Object(members) => {
                 open.extend(members.values());
-                members.keys().map(|name| name.len() + 4).sum::<usize>() + 2
+                members.keys().map(|name| text_bytes(name) + 3).sum::<usize>() + 1 + members.len().max(1)
             }
         };
-        if bytes > MOST_BYTES {
+        if bytes > most {
             break;
         }
     }
     bytes
 }
 
+/// The size of a text within a JSON string, in bytes.
+fn text_bytes(text: &str) -> usize {
+    let escapes = text.bytes().map(|byte| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
+        0..0x20 => 5,
+        _ => 0,
+    });
+    text.len() + escapes.sum::<usize>()
+}
+
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
-        Value::Bool(_) => "a truth value",
+        Value::Bool(_) => "a boolean",
         Value::Number(_) => "a number",
         Value::String(_) => "a text",
         Value::Array(_) => "a list",
@@ -184,7 +229,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Where in the template we are, for messages.
+/// The current location in the template, for messages.
 #[derive(Default)]
 struct TemplatePath {
     segments: Vec<String>,

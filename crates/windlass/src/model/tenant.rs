@@ -7,7 +7,7 @@ use uuid::Uuid;
 /// The tenant of applications that have only one.
 pub const DEFAULT_TENANT: Uuid = Uuid::from_u128(0x0000_0000_0000_7000_8000_0000_0000_0001);
 
-/// Stands for the installation itself where a tenant is asked for: its own tokens, its own acts in the audit trail.
+/// Represents the installation itself in place of a tenant: for its tokens, and for its entries in the audit trail.
 pub const INSTALLATION: Uuid = Uuid::nil();
 
 /// A tenant as operators see it.
@@ -22,25 +22,25 @@ pub struct Tenant {
     pub name: String,
     /// `active`, `suspended` or `deleting`.
     pub status: String,
-    /// The tenant's share of the workers, relative to the others.
+    /// The share of the workers, relative to other tenants.
     pub weight: i32,
-    /// The time zone of its schedules by default.
+    /// The default time zone of its schedules.
     pub timezone: String,
-    /// The most jobs that may be waiting or running.
+    /// The maximum number of unfinished jobs.
     pub max_queued: Option<i64>,
-    /// The most jobs that may be running.
+    /// The maximum number of running jobs.
     pub max_running: Option<i32>,
-    /// The most requests per minute.
+    /// The maximum number of requests per minute.
     pub requests_per_minute: Option<i32>,
-    /// The most combinations of definition, queue and priority that its jobs may use.
+    /// The maximum number of lanes: combinations of definition, queue and priority.
     pub max_lanes: i32,
-    /// The most queue names that its jobs may use.
+    /// The maximum number of queue names.
     pub max_queue_names: i32,
-    /// The most triggers that it may have.
+    /// The maximum number of triggers.
     pub max_triggers: i32,
-    /// How many of its jobs are gone, while it is being deleted.
+    /// The number of deleted jobs, while the tenant is being deleted.
     pub purged_jobs: i64,
-    /// Why its deletion cannot go on, if so: something of it is under legal hold, or the error that it met.
+    /// What blocks the deletion, if anything: a legal hold, or an error.
     pub purge_blocked: Option<String>,
     /// When it was created.
     pub created_at: Timestamp,

@@ -1,11 +1,11 @@
-//! API tokens as the database knows them: everything but the secret. How a secret is made and compared is its holder's
-//! affair (`windlass-server`); here only its hash passes.
+//! API tokens as they are stored: without the secret. Secrets are created and compared in `windlass-server`; this crate
+//! handles only their hash.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A token to be made.
+/// A new token.
 #[derive(Debug, Clone, Serialize)]
 pub struct NewToken {
     /// The public part of the token.
@@ -16,7 +16,7 @@ pub struct NewToken {
     pub name: String,
     /// The name of the role.
     pub role: String,
-    /// What it may do of what its role may; everything, if not given.
+    /// Restricts the permissions of the role; none for no restriction.
     pub scopes: Option<Vec<String>>,
     /// Who created it.
     pub created_by: String,
@@ -24,11 +24,11 @@ pub struct NewToken {
     pub expires_at: Option<Timestamp>,
 }
 
-/// A token as people may see it.
+/// A token as it is shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Token {
-    /// The tenant that it belongs to.
+    /// The tenant of the token.
     pub tenant_id: Uuid,
     /// The public part of the token.
     pub id: String,
@@ -54,10 +54,10 @@ pub struct Token {
     pub replaced_by: Option<String>,
 }
 
-/// What authentication needs to know of a token.
+/// A token, for authentication.
 #[derive(Debug, Clone, Deserialize)]
 pub struct KnownToken {
-    /// Nil for the installation's own.
+    /// Nil for a token of the installation.
     pub tenant_id: Uuid,
     /// The public part of the token.
     pub id: String,
@@ -77,6 +77,6 @@ pub struct KnownToken {
     pub requests_per_minute: Option<u32>,
     /// When it expires.
     pub expires_at: Option<Timestamp>,
-    /// Until it expires, by the database's clock.
+    /// The time until it expires, by the clock of the database.
     pub expires_in_ms: Option<i64>,
 }

@@ -1,21 +1,21 @@
-//! The trace of a job, from its enqueue to its end, as W3C Trace Context ids. Nothing is stored for it: a job that was given a
-//! traceparent belongs to that trace, any other to the trace of its own id, and the ids of its spans follow from the job's id
-//! and the attempt's number. So whoever runs an attempt, on whatever machine, names the same spans.
+//! The trace of a job, from its enqueue to its end, as W3C Trace Context ids. Nothing is stored for it: a job with a
+//! traceparent belongs to that trace, any other job to a trace with its own id, and the ids of its spans are derived
+//! from the job id and the attempt number. So every process that runs an attempt computes the same ids.
 
 use uuid::Uuid;
 
-/// Which trace a job belongs to, and who its parent there is.
+/// The trace of a job, and the parent span.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
     job: Uuid,
     id: u128,
     parent: Option<u64>,
-    /// Whether it is recorded is the caller's decision, and is passed on as it came.
+    /// The caller decides whether the trace is sampled; passed on unchanged.
     flags: u8,
 }
 
 impl Trace {
-    /// `given` is the traceparent of the enqueue, if there was one; what is not a traceparent counts as none.
+    /// `given` is the traceparent of the enqueue, if any; an invalid one is ignored.
     #[must_use]
     pub fn of(job: Uuid, given: Option<&str>) -> Self {
         match given.and_then(read) {
@@ -24,38 +24,38 @@ impl Trace {
         }
     }
 
-    /// 32 hexadecimal digits.
+    /// Returns the trace id, as 32 hexadecimal digits.
     #[must_use]
     pub fn id(&self) -> String {
         format!("{:032x}", self.id)
     }
 
-    /// The span that the enqueue was part of, in 16 hexadecimal digits.
+    /// Returns the span of the enqueue, as 16 hexadecimal digits.
     #[must_use]
     pub fn parent_span(&self) -> Option<String> {
         self.parent.map(|parent| format!("{parent:016x}"))
     }
 
-    /// The span of the whole job.
+    /// Returns the span of the whole job.
     #[must_use]
     pub fn job_span(&self) -> String {
         format!("{:016x}", mix(self.job, 0))
     }
 
-    /// The span of one attempt, below the job's.
+    /// Returns the span of one attempt, a child of the job's span.
     #[must_use]
     pub fn attempt_span(&self, attempt: i32) -> String {
         format!("{:016x}", mix(self.job, u64::from(attempt.unsigned_abs())))
     }
 
-    /// What the attempt passes on to whatever it calls.
+    /// Returns the traceparent that the attempt passes to the services that it calls.
     #[must_use]
     pub fn traceparent(&self, attempt: i32) -> String {
         format!("00-{}-{}-{:02x}", self.id(), self.attempt_span(attempt), self.flags)
     }
 }
 
-/// `00-<32 hex>-<16 hex>-<2 hex>`; a zero id is none.
+/// `00-<32 hex>-<16 hex>-<2 hex>`; a zero id is invalid.
 fn read(text: &str) -> Option<(u128, u64, u8)> {
     let mut parts = text.trim().split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -70,7 +70,7 @@ fn read(text: &str) -> Option<(u128, u64, u8)> {
     Some((trace, span, u8::from_str_radix(flags, 16).ok()?))
 }
 
-/// Two halves of an id and a number, mixed well enough that near numbers give far ids; never zero.
+/// Mixes the halves of an id and a number, so that similar numbers have very different ids; never zero.
 fn mix(job: Uuid, number: u64) -> u64 {
     let (high, low) = job.as_u64_pair();
     let mut value = high ^ low.rotate_left(32) ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -88,7 +88,7 @@ mod tests {
     const GIVEN: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_job_joins_the_trace_it_was_given_and_else_has_one_of_its_own() {
+    fn a_job_joins_the_given_trace_or_starts_its_own() {
         let job = Uuid::from_u128(7);
         let joined = Trace::of(job, Some(GIVEN));
         assert_eq!(joined.id(), "4bf92f3577b34da6a3ce929d0e0e4736");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_differ_by_attempt_and_are_the_same_wherever_they_are_named() {
+    fn spans_differ_by_attempt_and_are_the_same_everywhere() {
         let trace = Trace::of(Uuid::from_u128(7), Some(GIVEN));
         let again = Trace::of(Uuid::from_u128(7), None);
         let spans: std::collections::HashSet<String> =
@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(trace.attempt_span(3), again.attempt_span(3));
         assert_eq!(trace.traceparent(1).len(), GIVEN.len());
         let unsampled = Trace::of(Uuid::from_u128(7), Some(&GIVEN.replace("-01", "-00")));
-        assert!(unsampled.traceparent(1).ends_with("-00"), "whether it is recorded was decided before");
+        assert!(unsampled.traceparent(1).ends_with("-00"), "the caller decided not to sample");
         assert!(
             Trace::of(Uuid::nil(), Some(&trace.traceparent(1))).parent_span() == Some(trace.attempt_span(1))
         );

@@ -1,4 +1,4 @@
-//! What starts jobs by itself: a schedule, or an event's name. Types and rules; the keeper acts on them.
+//! Triggers: they enqueue jobs on a schedule or on an event. Types and rules; the keeper applies them.
 
 mod build;
 mod check;
@@ -8,9 +8,9 @@ mod pattern;
 mod plan;
 
 pub(crate) use conditions::Conditions;
-pub(crate) use fire::{MOST_BYTES, MOST_MATCHES, Match, fits, job_of, job_with, matched, render, rendered};
+pub(crate) use fire::{MAX_BYTES, MAX_MATCHES, Match, Renderer, fits, job_with, matched};
 pub(crate) use pattern::{check_name, matches_name};
-pub(crate) use plan::{Decision, jitter, next_due, plan};
+pub(crate) use plan::{Decision, FirePlan, jitter, next_due, plan};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::text::redact::Redaction;
 
-/// What a template of a schedule may speak of, and what one of an event.
+/// The root names in the template of a schedule, and in that of an event.
 pub(crate) const SCHEDULE_ROOTS: [&str; 3] = ["schedule", "trigger", "tenant_id"];
 pub(crate) const EVENT_ROOTS: [&str; 4] = ["event", "meta", "trigger", "tenant_id"];
 
@@ -33,7 +33,7 @@ pub enum TriggerType {
     Schedule,
 }
 
-/// What becomes of instants that passed while no scheduler ran.
+/// What happens to instants that passed while no keeper was running.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -43,11 +43,11 @@ pub enum Misfire {
     /// One job for all of them, for the latest.
     #[default]
     FireOnce,
-    /// Each fires that is not older than `misfire_window_seconds`, the newest `misfire_max` of them.
+    /// Each instant fires that is not older than `misfire_window_seconds`, but only the newest `misfire_max`.
     FireAll,
 }
 
-/// What happens when a job of the same trigger has not ended yet.
+/// What happens if the previous job of the trigger has not ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -55,68 +55,68 @@ pub enum Overlap {
     /// Both run.
     #[default]
     Allow,
-    /// This instant is left out.
+    /// This instant is skipped.
     Skip,
-    /// One may wait for the one that runs; further ones are left out.
+    /// One job can wait for the running one; further instants are skipped.
     QueueOne,
-    /// The one that has not ended is canceled, and the new one starts when it is over.
+    /// The unfinished job is canceled, and the new one starts when it has ended.
     CancelRunning,
 }
 
-/// A trigger to be, and the fields of one that is. The names are those of the HTTP API.
+/// A new trigger, or the fields of an existing one. The names are those of the HTTP API.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct NewTrigger {
-    /// For people.
+    /// The name shown to people.
     pub label: String,
     /// What fires it.
     pub trigger_type: TriggerType,
-    /// The name of an event, or a pattern: `provider.*` is everything below `provider`.
+    /// The name of an event, or a pattern: `provider.*` matches everything below `provider`.
     #[serde(default)]
     pub event_name: Option<String>,
-    /// What an event's payload must be like, by path: `{"provider": "dropbox", "size": {"gte": 10}}`.
+    /// Conditions on the payload of an event, by path: `{"provider": "dropbox", "size": {"gte": 10}}`.
     #[serde(default = "no_members")]
     pub conditions: Value,
     /// The cron expression of a schedule.
     #[serde(default)]
     pub cron_expr: Option<String>,
-    /// The zone of the schedule; the tenant's, if left out.
+    /// The time zone of the schedule (default: that of the tenant).
     #[serde(default)]
     pub timezone: Option<String>,
     /// The key of the definition whose jobs it enqueues.
     pub definition_key: String,
-    /// The payload of its jobs; `{{ … }}` in texts is replaced.
+    /// The payload of its jobs; `{{ … }}` in strings is replaced.
     #[serde(default = "no_members")]
     pub payload_template: Value,
-    /// For events: the same payload again within this time causes no second job. 0 switches it off.
+    /// For events: the same payload within this time does not enqueue another job. 0 disables it.
     #[serde(default = "five_minutes")]
     pub dedupe_window_seconds: u32,
     /// Whether it fires.
     #[serde(default = "yes")]
     pub is_enabled: bool,
-    /// What happens to due instants that were missed.
+    /// What happens to missed instants.
     #[serde(default)]
     pub misfire: Misfire,
-    /// The most missed instants that fire, with [`Misfire::FireAll`].
+    /// The maximum number of missed instants that fire, with [`Misfire::FireAll`].
     #[serde(default = "one_hundred")]
     pub misfire_max: u32,
-    /// How old a missed instant may be, with [`Misfire::FireAll`].
+    /// The maximum age of a missed instant, with [`Misfire::FireAll`].
     #[serde(default = "one_day")]
     pub misfire_window_seconds: u32,
-    /// How late an instant may be fired without being a misfire.
+    /// How late an instant can fire without being a misfire.
     #[serde(default = "one_minute")]
     pub misfire_grace_seconds: u32,
-    /// What happens while an earlier job of the trigger has not ended.
+    /// What happens if the previous job of the trigger has not ended.
     #[serde(default)]
     pub overlap: Overlap,
-    /// Each job starts at a moment within this time of its instant, the same for the same instant.
+    /// The maximum random delay of each job after its instant; always the same for the same instant.
     #[serde(default)]
     pub jitter_seconds: u32,
-    /// No instant before this fires.
+    /// Instants before this one do not fire.
     #[serde(default, deserialize_with = "crate::model::instant::optional")]
     pub starts_at: Option<Timestamp>,
-    /// No instant after this fires.
+    /// Instants after this one do not fire.
     #[serde(default, deserialize_with = "crate::model::instant::optional")]
     pub ends_at: Option<Timestamp>,
     /// The user who created it.
@@ -125,7 +125,7 @@ pub struct NewTrigger {
 }
 
 impl NewTrigger {
-    /// Fires on an event's name or pattern.
+    /// A trigger that fires on events with this name or pattern.
     pub fn event(
         label: impl Into<String>,
         event_name: impl Into<String>,
@@ -137,7 +137,7 @@ impl NewTrigger {
         }
     }
 
-    /// Fires when a cron expression is due.
+    /// A trigger that fires when a cron expression is due.
     pub fn schedule(
         label: impl Into<String>,
         cron_expr: impl Into<String>,
@@ -202,19 +202,19 @@ fn one_minute() -> u32 {
     60
 }
 
-/// A trigger as it is stored.
+/// A stored trigger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Trigger {
     /// The id of the trigger.
     pub id: Uuid,
-    /// The tenant that it belongs to.
+    /// The tenant of the trigger.
     pub tenant_id: Uuid,
     /// The id of the definition whose jobs it enqueues.
     pub definition_id: Uuid,
-    /// Rises with every edit; nothing of an older one fires after the edit.
+    /// Incremented with every edit; older generations no longer fire.
     pub generation: i32,
-    /// The next instant that is not decided yet; none while it is paused, or after its end.
+    /// The next instant that has not been processed; none while it is paused, or after its end.
     pub next_due_at: Option<Timestamp>,
     /// The same, paused or not.
     #[serde(default, skip_serializing)]
@@ -223,10 +223,10 @@ pub struct Trigger {
     pub created_at: Timestamp,
     /// When it was last changed.
     pub updated_at: Timestamp,
-    /// What its definition hides of payloads; none if that cannot be read.
+    /// What its definition redacts in payloads; none if that cannot be parsed.
     #[serde(default, skip_serializing, deserialize_with = "readable")]
     pub(crate) redaction: Option<Redaction>,
-    /// Everything that was set when it was created or changed.
+    /// The fields that were set when it was created or changed.
     #[serde(flatten)]
     pub fields: NewTrigger,
 }

@@ -1,5 +1,4 @@
-//! Why is this job not running? The facts come from the database; what they mean is decided here, and nothing here touches
-//! anything.
+//! Why a job is not running. The facts come from the database; this module interprets them and has no side effects.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -7,7 +6,7 @@ use uuid::Uuid;
 
 use crate::model::job::state::State;
 
-/// The answer: the one reason that counts most, and all of them.
+/// Why a job is not running: the main reason, and all reasons.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Why {
@@ -19,20 +18,20 @@ pub struct Why {
     pub reasons: Vec<Reason>,
 }
 
-/// One thing that keeps a job from running, or says that nothing does.
+/// One reason why a job is not running, or that nothing prevents it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Reason {
     /// Stable; one of [`Reason::CODES`].
     pub code: &'static str,
-    /// For people.
+    /// The message for people.
     pub message: String,
-    /// What would change it.
+    /// How to resolve it.
     pub remedy: String,
 }
 
 impl Reason {
-    /// Every code there is.
+    /// Every code.
     pub const CODES: [&'static str; 16] = [
         "finished",
         "cancel_pending",
@@ -43,12 +42,12 @@ impl Reason {
         "backing_off",
         "waits_for_job",
         "queue_paused",
-        "no_worker_knows_key",
+        "no_worker_for_definition",
         "no_worker_serves_queue",
-        "workers_quiet",
+        "workers_drained",
         "limit_reached",
         "behind_higher_priority",
-        "behind_others_in_line",
+        "behind_earlier_jobs",
         "about_to_start",
     ];
 
@@ -58,7 +57,7 @@ impl Reason {
     }
 }
 
-/// What is known of a job and its surroundings.
+/// The facts about a job and its environment.
 #[derive(Debug, Clone)]
 pub(crate) struct JobFacts {
     pub(crate) status: State,
@@ -77,7 +76,7 @@ pub(crate) struct JobFacts {
     pub(crate) waits_for: Vec<(Uuid, String)>,
     pub(crate) able_workers: Vec<String>,
     pub(crate) workers_of_other_queues: Vec<String>,
-    pub(crate) quiet_workers: Vec<String>,
+    pub(crate) drained_workers: Vec<String>,
     pub(crate) gone_workers: Vec<String>,
     pub(crate) ahead_in_lane: i64,
     pub(crate) ahead_by_priority: i64,
@@ -87,7 +86,7 @@ pub(crate) struct JobFacts {
     pub(crate) finished_at: Option<Timestamp>,
 }
 
-/// Puts the facts in order of what an operator should look at first.
+/// Orders the reasons by what an operator should check first.
 pub(crate) fn explain(facts: &JobFacts) -> Why {
     let mut reasons = match facts.status {
         State::Succeeded | State::Failed | State::DeadLetter | State::Canceled => vec![finished(facts)],
@@ -100,7 +99,7 @@ pub(crate) fn explain(facts: &JobFacts) -> Why {
         reasons.extend(surroundings(facts));
     }
     if facts.status == State::Queued {
-        reasons.extend(in_line(facts));
+        reasons.extend(queue_reasons(facts));
     }
     let reason = reasons.first().cloned().unwrap_or_else(|| about_to_start(facts));
     if reasons.is_empty() {
@@ -112,7 +111,7 @@ pub(crate) fn explain(facts: &JobFacts) -> Why {
 fn finished(facts: &JobFacts) -> Reason {
     let when = facts.finished_at.map(|at| format!(" at {at}")).unwrap_or_default();
     let because = facts.ended_because.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
-    let message = format!("it has ended as {}{when}{because}", facts.status);
+    let message = format!("the job ended as {}{when}{because}", facts.status);
     Reason::new("finished", message, "retry it to run it again")
 }
 
@@ -120,14 +119,13 @@ fn running(facts: &JobFacts) -> Vec<Reason> {
     let by = facts.worker_id.as_deref().unwrap_or("a worker");
     let mut reasons = Vec::new();
     if facts.cancel_requested {
-        let message = format!("{by} was asked to stop it and has not answered yet");
-        let remedy =
-            "the worker answers with its next heartbeat; if it died, the lease ends and the job with it";
+        let message = format!("{by} was asked to stop the job and has not responded yet");
+        let remedy = "the worker responds with its next heartbeat; if it crashed, the job is canceled when its lease expires";
         reasons.push(Reason::new("cancel_pending", message, remedy));
     }
     reasons.push(Reason::new(
         "running",
-        format!("it is running on {by}"),
+        format!("the job is running on {by}"),
         "wait for it to end, or cancel it",
     ));
     reasons
@@ -137,16 +135,24 @@ fn scheduled(facts: &JobFacts) -> Vec<Reason> {
     let Some(due) = facts.due_at else { return Vec::new() };
     if due <= facts.now {
         let message = format!("it was due at {due} and is being queued");
-        return vec![Reason::new("not_due", message, "a keeper does it within a second; is one running?")];
+        return vec![Reason::new(
+            "not_due",
+            message,
+            "a keeper queues it within a second; check that one is running",
+        )];
     }
     if facts.failures > 0 {
         let message = format!(
             "attempt {} of {} failed; the next one starts at {due}",
             facts.failures, facts.max_attempts
         );
-        return vec![Reason::new("backing_off", message, "wait, or cancel and retry it to start at once")];
+        return vec![Reason::new(
+            "backing_off",
+            message,
+            "wait, or cancel and retry the job to start it immediately",
+        )];
     }
-    vec![Reason::new("not_due", format!("it is scheduled for {due}"), "wait until then")]
+    vec![Reason::new("not_due", format!("the job is scheduled for {due}"), "wait until then")]
 }
 
 fn blocked(facts: &JobFacts) -> Reason {
@@ -155,23 +161,23 @@ fn blocked(facts: &JobFacts) -> Reason {
     let more = facts.waits_for.len().saturating_sub(shown.len());
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = if shown.is_empty() {
-        "what it waited for has ended, and it is being queued".to_owned()
+        "the jobs that it depends on have ended, and it is being queued".to_owned()
     } else {
-        format!("it waits for {}{and_more}", shown.join(", "))
+        format!("waiting for {}{and_more}", shown.join(", "))
     };
-    Reason::new("waits_for_job", message, "it starts when they end; look at why they are not running")
+    Reason::new("waits_for_job", message, "it starts when they have ended; check why they are not running")
 }
 
-/// What would keep it from running even if it were at the head of the line.
+/// What would prevent it from running even if it were the next job of its lane.
 fn surroundings(facts: &JobFacts) -> Vec<Reason> {
     let mut reasons = Vec::new();
     if facts.tenant_status != "active" {
         let message = format!("the tenant is {}", facts.tenant_status);
-        reasons.push(Reason::new("tenant_suspended", message, "a super-admin can make the tenant active"));
+        reasons.push(Reason::new("tenant_suspended", message, "a super-admin can reactivate the tenant"));
     }
     if !facts.definition_is_active {
-        let message = format!("the definition {:?} is switched off for new jobs", facts.definition_key);
-        reasons.push(Reason::new("definition_inactive", message, "a super-admin can switch it on"));
+        let message = format!("the definition {:?} is not active", facts.definition_key);
+        reasons.push(Reason::new("definition_inactive", message, "a super-admin can activate it"));
     }
     if facts.queue_is_paused {
         let message = format!("the queue {:?} is paused", facts.queue);
@@ -185,63 +191,63 @@ fn surroundings(facts: &JobFacts) -> Vec<Reason> {
 
 fn no_worker(facts: &JobFacts) -> Reason {
     let key = &facts.definition_key;
-    if let Some(worker) = facts.quiet_workers.first() {
-        let message = format!("every worker that knows {key:?} is quiet, {worker} among them");
-        return Reason::new("workers_quiet", message, "let the worker take jobs again, or start another");
+    if let Some(worker) = facts.drained_workers.first() {
+        let message = format!("every worker with a handler for {key:?} is drained, including {worker}");
+        return Reason::new("workers_drained", message, "resume the worker, or start another one");
     }
     if let Some(worker) = facts.workers_of_other_queues.first() {
-        let message = format!("{worker} knows {key:?} but does not serve the queue {:?}", facts.queue);
+        let message =
+            format!("{worker} has a handler for {key:?} but does not serve the queue {:?}", facts.queue);
         return Reason::new("no_worker_serves_queue", message, "start a worker that serves the queue");
     }
     let last = facts.gone_workers.first();
-    let seen = last.map(|worker| format!("; the last that did was {worker}")).unwrap_or_default();
-    let message = format!("no live worker knows {key:?}{seen}");
+    let seen = last.map(|worker| format!("; the last one was {worker}")).unwrap_or_default();
+    let message = format!("no live worker has a handler for {key:?}{seen}");
     Reason::new(
-        "no_worker_knows_key",
+        "no_worker_for_definition",
         message,
         format!("start a worker with a handler or a command for {key:?}"),
     )
 }
 
-fn in_line(facts: &JobFacts) -> Vec<Reason> {
+fn queue_reasons(facts: &JobFacts) -> Vec<Reason> {
     let many = |count: i64| if count >= 1000 { "1000 or more".to_owned() } else { count.to_string() };
     let mut reasons = Vec::new();
     for whose in &facts.limits_reached {
-        let message = format!("as many jobs of its {whose} run as may");
-        let remedy = format!("one of them ends, or the {whose}'s max_running is raised");
+        let message = format!("max_running of its {whose} is reached");
+        let remedy = format!("wait until one of them ends, or increase max_running of the {whose}");
         reasons.push(Reason::new("limit_reached", message, remedy));
     }
     if facts.ahead_by_priority > 0 {
-        let message =
-            format!("{} of the tenant's jobs have a higher priority", many(facts.ahead_by_priority));
+        let message = format!("{} jobs of the tenant have a higher priority", many(facts.ahead_by_priority));
         reasons.push(Reason::new(
             "behind_higher_priority",
             message,
-            "they go first, though none waits forever; more workers shorten the line",
+            "they run first; waiting jobs gain priority over time, and more workers shorten the wait",
         ));
     }
     if facts.ahead_in_lane > 0 {
-        let message = format!(
-            "{} jobs of the same kind are ahead of it in its tenant's line",
-            many(facts.ahead_in_lane)
-        );
+        let message = format!("{} earlier jobs of the same lane are queued", many(facts.ahead_in_lane));
         let remedy = format!(
-            "each line goes in order, and tenants take turns by their weight, which is {} here; more workers shorten the wait",
+            "the jobs of a lane run in order, and tenants take turns by weight (this tenant's is {}); more workers shorten the wait",
             facts.tenant_weight
         );
-        reasons.push(Reason::new("behind_others_in_line", message, remedy));
+        reasons.push(Reason::new("behind_earlier_jobs", message, remedy));
     }
     reasons
 }
 
 fn about_to_start(facts: &JobFacts) -> Reason {
-    let workers = facts.able_workers.len();
-    let message = format!("it is at the head of its line, and {workers} live workers know its key");
+    let able = match facts.able_workers.len() {
+        1 => "1 live worker has".to_owned(),
+        workers => format!("{workers} live workers have"),
+    };
+    let message = format!("it is the next job of its lane, and {able} a handler for it");
     Reason::new(
         "about_to_start",
         message,
         format!(
-            "a worker takes it as soon as it has a free slot and it is the tenant's turn, by its weight of {}",
+            "it starts as soon as a worker has a free slot and it is the tenant's turn (weight {})",
             facts.tenant_weight
         ),
     )

@@ -1,4 +1,4 @@
-//! What a pull worker may ask for, and what is refused before anything is touched, by the field's name.
+//! The requests of a pull worker, validated before anything is changed, with the field's name.
 
 use std::time::Duration;
 
@@ -12,31 +12,32 @@ use crate::text;
 use crate::text::json::{self, JsonLimits};
 use crate::text::redact::Redactor;
 
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
-const LONGEST_LEASE: Duration = Duration::from_secs(86_400);
-const MOST_JOBS: usize = 100;
-const MOST_NAMES: usize = 1000;
-const LONGEST_NAME: usize = 200;
+const MAX_WAIT: Duration = Duration::from_secs(60);
+const MAX_LEASE: Duration = Duration::from_secs(86_400);
+const MAX_JOBS: usize = 100;
+const MAX_NAMES: usize = 1000;
+const MAX_NAME_LENGTH: usize = 200;
+const MAX_NAME_BYTES: usize = 64 * 1024;
 const MESSAGE_BYTES: usize = 1000;
 const LOG_BYTES: usize = 64 * 1024;
-const MOST_LOG_BYTES: usize = 1024 * 1024;
+const MAX_LOG_BYTES: usize = 1024 * 1024;
 const PIECE_BYTES: usize = 16 * 1024;
 
-/// Whose word a call is, as its credential says.
+/// The caller, as its credential specifies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Puller {
-    /// The one tenant whose jobs it may hold; every tenant's without one.
+    /// The only tenant whose jobs it may hold; `None` for every tenant.
     pub tenant: Option<Uuid>,
-    /// Its worker's name where a call gives none.
+    /// The name of its worker if a call specifies none.
     pub name: String,
 }
 
-/// What a worker says of itself.
+/// The registration of a worker.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub struct Introduction {
-    /// Its id; the name of its credential without one.
+pub struct WorkerInfo {
+    /// Its id; the name of its credential if `None`.
     pub worker_id: Option<String>,
     /// The host on which it runs.
     pub hostname: String,
@@ -46,44 +47,44 @@ pub struct Introduction {
     pub definition_keys: Vec<String>,
     /// The queues that the worker takes jobs from; empty for all.
     pub queues: Vec<String>,
-    /// What the worker reported about itself.
+    /// Metadata of the worker.
     pub metadata: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Which jobs, how many, and for how long.
+/// Which jobs to claim, how many, and for how long.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Claim {
-    /// The id of the worker; the name of its credential without one.
+    /// The id of the worker; the name of its credential if `None`.
     pub worker_id: Option<String>,
-    /// Empty: every definition, in the queues named.
+    /// Empty: every definition, in the given queues.
     pub definition_keys: Vec<String>,
     /// Empty: every queue.
     pub queues: Vec<String>,
-    /// The most jobs to return.
+    /// The maximum number of jobs to return.
     pub limit: usize,
     /// How long to wait for the first job.
     pub wait: Duration,
-    /// How long a job is safe from others without a heartbeat.
+    /// How long a job is held without a heartbeat.
     pub lease: Duration,
 }
 
-/// What a heartbeat carries besides the fence.
+/// The content of a heartbeat in addition to the fence.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Beat {
-    /// A new length of the lease; the one of the claim without it.
+    /// A new length of the lease; that of the claim if `None`.
     pub lease: Option<Duration>,
-    /// How much is done.
+    /// The progress in percent.
     pub percent: Option<f32>,
-    /// What is being done.
+    /// The progress message.
     pub message: Option<String>,
-    /// Lines for the attempt's log, at most 1 MiB in one call. Of more than 64 KiB the end is kept.
+    /// Lines for the attempt's log, at most 1 MiB per call. If there are more than 64 KiB, the end is kept.
     pub log: Vec<String>,
 }
 
 impl Puller {
-    /// A caller with this name, which may hold jobs of every tenant.
+    /// Creates a caller with this name, which may hold jobs of every tenant.
     pub fn new(name: impl Into<String>) -> Self {
         Self { tenant: None, name: name.into() }
     }
@@ -95,13 +96,13 @@ impl Puller {
         self
     }
 
-    /// The name under which the worker's row is kept. It names the tenant, so that no tenant can take up another's row, and
-    /// holds an `@`, which the name of a worker of ours never does.
+    /// Returns the name of the worker's row. It contains the tenant, so that no tenant can use another's row, and an
+    /// `@`, which the name of any other worker never does.
     pub(crate) fn name_of(&self, own: Option<&str>) -> Result<String> {
         let own = own.unwrap_or(&self.name);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':' | '-');
-        if own.is_empty() || own.len() > LONGEST_NAME || !own.chars().all(is_plain) {
-            let form = format!("must have 1 to {LONGEST_NAME} letters, digits or `._:-`");
+        if own.is_empty() || own.len() > MAX_NAME_LENGTH || !own.chars().all(is_plain) {
+            let form = format!("must have 1 to {MAX_NAME_LENGTH} letters, digits or `._:-`");
             return Err(Error::refused("worker_id", form));
         }
         Ok(match self.tenant {
@@ -110,7 +111,7 @@ impl Puller {
         })
     }
 
-    /// The fence, if it is one, of this job, and of a tenant that this caller may act for.
+    /// Returns the fence, if it is valid, for this job, and of a tenant that this caller may act for.
     pub(crate) fn holds(&self, job: Uuid, fence: &str) -> Option<Fence> {
         let fence = Fence::decode(fence)?;
         let is_own = self.tenant.is_none_or(|tenant| tenant == fence.tenant);
@@ -119,7 +120,8 @@ impl Puller {
 }
 
 impl Claim {
-    /// One job of these definitions, or of every definition if there are none, without waiting, under a lease of 30 seconds.
+    /// Claims one job of these definitions, or of every definition if there are none, without waiting, with a lease of
+    /// 30 seconds.
     pub fn new<K: Into<String>>(definition_keys: impl IntoIterator<Item = K>) -> Self {
         Self {
             worker_id: None,
@@ -145,7 +147,7 @@ impl Claim {
         self
     }
 
-    /// Sets the most jobs to return.
+    /// Sets the maximum number of jobs to return.
     #[must_use]
     pub fn limit(mut self, most: usize) -> Self {
         self.limit = most;
@@ -175,14 +177,14 @@ impl Beat {
         self
     }
 
-    /// Reports how much is done.
+    /// Sets the progress in percent.
     #[must_use]
     pub fn percent(mut self, percent: Option<f32>) -> Self {
         self.percent = percent;
         self
     }
 
-    /// Reports what is being done.
+    /// Sets the progress message.
     #[must_use]
     pub fn message(mut self, message: Option<String>) -> Self {
         self.message = message;
@@ -197,7 +199,7 @@ impl Beat {
     }
 }
 
-impl Introduction {
+impl WorkerInfo {
     /// Sets its id.
     #[must_use]
     pub fn worker_id(mut self, id: Option<String>) -> Self {
@@ -233,7 +235,7 @@ impl Introduction {
         self
     }
 
-    /// Sets what else to know of it.
+    /// Sets its metadata.
     #[must_use]
     pub fn metadata(mut self, metadata: serde_json::Map<String, serde_json::Value>) -> Self {
         self.metadata = metadata;
@@ -244,10 +246,10 @@ impl Introduction {
         check_names("definition_keys", &self.definition_keys)?;
         check_names("queues", &self.queues)?;
         for (field, text) in [("hostname", &self.hostname), ("version", &self.version)] {
-            if text.len() > LONGEST_NAME || text.contains('\0') {
+            if text.len() > MAX_NAME_LENGTH || text.contains('\0') {
                 return Err(Error::refused(
                     field,
-                    format!("must have at most {LONGEST_NAME} bytes and no NUL"),
+                    format!("must have at most {MAX_NAME_LENGTH} bytes and no NUL"),
                 ));
             }
         }
@@ -256,8 +258,8 @@ impl Introduction {
         json::check(&metadata, &limits).map_err(|refused| Error::json("metadata", refused))
     }
 
-    pub(crate) fn as_stored(&self, name: &str) -> store::worker::WorkerIntroduction {
-        store::worker::WorkerIntroduction {
+    pub(crate) fn as_stored(&self, name: &str) -> store::worker::WorkerRegistration {
+        store::worker::WorkerRegistration {
             worker_id: name.to_owned(),
             hostname: self.hostname.clone(),
             queues: Some(self.queues.clone()),
@@ -271,25 +273,27 @@ impl Introduction {
 impl Claim {
     pub(crate) fn check(&self) -> Result<()> {
         if self.definition_keys.is_empty() && self.queues.is_empty() {
-            return Err(Error::refused(
-                "definition_keys",
-                "name the definitions or the queues to take jobs from",
-            ));
+            return Err(Error::refused("definition_keys", "is required, or queues"));
         }
         check_names("definition_keys", &self.definition_keys)?;
         check_names("queues", &self.queues)?;
-        if self.limit == 0 || self.limit > MOST_JOBS {
-            return Err(Error::refused("limit", format!("must be between 1 and {MOST_JOBS}")));
+        if self.limit == 0 || self.limit > MAX_JOBS {
+            return Err(Error::refused("limit", format!("must be between 1 and {MAX_JOBS}")));
         }
-        if self.wait > LONGEST_WAIT {
-            let most = LONGEST_WAIT.as_secs();
+        if self.wait > MAX_WAIT {
+            let most = MAX_WAIT.as_secs();
             return Err(Error::refused("wait_seconds", format!("must be between 0 and {most}")));
         }
         check_lease(self.lease)
     }
 
-    pub(crate) fn as_introduction(&self, name: &str) -> store::worker::WorkerIntroduction {
-        store::worker::WorkerIntroduction {
+    /// Whether a worker is registered with the definitions and queues of this claim.
+    pub(crate) fn is_registered(&self, as_what: &store::worker::WorkerRegistration) -> bool {
+        as_what.definition_keys == self.definition_keys && as_what.queues.as_ref() == Some(&self.queues)
+    }
+
+    pub(crate) fn as_introduction(&self, name: &str) -> store::worker::WorkerRegistration {
+        store::worker::WorkerRegistration {
             worker_id: name.to_owned(),
             hostname: String::new(),
             queues: Some(self.queues.clone()),
@@ -305,19 +309,19 @@ impl Beat {
         if self.percent.is_some_and(|percent| !percent.is_finite()) {
             return Err(Error::refused("progress/percent", "must be a number"));
         }
-        // Secrets are searched for in all of it, so what is sent is bounded as well as what is kept.
+        // All of it is searched for secrets, so the size of the request is bounded, not only what is stored.
         let bytes = self.log_bytes();
-        if bytes > MOST_LOG_BYTES {
+        if bytes > MAX_LOG_BYTES {
             return Err(Error::refused(
                 "log",
-                format!("has {bytes} bytes; at most {MOST_LOG_BYTES} in one call"),
+                format!("has {bytes} bytes; at most {MAX_LOG_BYTES} are allowed per call"),
             ));
         }
         let bytes = self.message.as_ref().map_or(0, String::len);
         if bytes > LOG_BYTES {
             return Err(Error::refused(
                 "progress/message",
-                format!("has {bytes} bytes; at most {LOG_BYTES}"),
+                format!("has {bytes} bytes; at most {LOG_BYTES} are allowed"),
             ));
         }
         self.lease.map_or(Ok(()), check_lease)
@@ -335,8 +339,8 @@ impl Beat {
         self.message.is_some() || !self.log.is_empty()
     }
 
-    /// Without secrets and fit to be stored, whatever it holds. Secrets are taken out before anything is cut off, and of
-    /// the lines of one call together: one that goes over several of them is found.
+    /// Returns the reports without secrets and in a form that can be stored. Secrets are redacted before anything is
+    /// truncated, and in all lines of one call together: a secret that spans several lines is found.
     pub(crate) fn said(&self, redactor: &Redactor) -> Said {
         let message = self.message.as_deref().map(|text| redactor.text(text));
         let message = message.map(|text| text::storable(text.as_bytes(), MESSAGE_BYTES));
@@ -362,27 +366,31 @@ impl Beat {
 }
 
 fn check_lease(lease: Duration) -> Result<()> {
-    if lease < Duration::from_secs(1) || lease > LONGEST_LEASE {
-        let most = LONGEST_LEASE.as_secs();
+    if lease < Duration::from_secs(1) || lease > MAX_LEASE {
+        let most = MAX_LEASE.as_secs();
         return Err(Error::refused("lease_seconds", format!("must be between 1 and {most}")));
     }
     Ok(())
 }
 
 fn check_names(field: &str, names: &[String]) -> Result<()> {
-    if names.len() > MOST_NAMES {
-        return Err(Error::refused(field, format!("are at most {MOST_NAMES}")));
+    if names.len() > MAX_NAMES {
+        return Err(Error::refused(field, format!("must have at most {MAX_NAMES} items")));
     }
-    let is_bad = |name: &&String| name.is_empty() || name.len() > LONGEST_NAME || name.contains('\0');
+    if names.iter().map(String::len).sum::<usize>() > MAX_NAME_BYTES {
+        return Err(Error::refused(field, format!("must have at most {MAX_NAME_BYTES} bytes in total")));
+    }
+    let is_bad = |name: &&String| name.is_empty() || name.len() > MAX_NAME_LENGTH || name.contains('\0');
     match names.iter().position(|name| is_bad(&name)) {
-        Some(position) => {
-            Err(Error::refused(format!("{field}/{position}"), format!("must have 1 to {LONGEST_NAME} bytes")))
-        }
+        Some(position) => Err(Error::refused(
+            format!("{field}/{position}"),
+            format!("must have 1 to {MAX_NAME_LENGTH} bytes"),
+        )),
         None => Ok(()),
     }
 }
 
-/// A lease in whole seconds, never none.
+/// Returns a lease in whole seconds, at least one.
 pub(crate) fn whole_seconds(duration: Duration) -> i32 {
     i32::try_from(duration.as_secs().max(1)).unwrap_or(i32::MAX)
 }

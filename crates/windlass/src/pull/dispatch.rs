@@ -1,22 +1,23 @@
-//! Claims for everybody who waits, and hands out. One task per process: ten thousand idle claims cost one look at the
-//! lanes a second and no statement each, and one bell wakes them.
+//! Claims jobs for all waiting claims and distributes them. One task per process: ten thousand idle claims cost one
+//! search of the lanes per second and no statement each, and one notification wakes them.
 //!
-//! It is known to the database as a worker that never holds a job: that makes enqueuers ring, and lets a claim of its be
-//! undone when the answer is lost. How it stops: on its token, after the claim under way is handed out.
+//! In the database it is a worker that never holds a job: so enqueues send notifications, and its claim can be undone
+//! if the response is lost. It stops on its token, after the jobs of the current claim are distributed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::value::RawValue;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::groups::{Groups, Interest, MOST, Waiter};
+use super::given::job_of;
+use super::groups::{Arrivals, Groups, MAX, Waiter};
+use super::interest::InterestId;
 use super::leftovers::{Leftover, Leftovers, Refused};
-use super::{Definitions, PulledJob, WorkerNumbers};
+use super::{Definitions, KnownWorkers, PulledJob};
 use crate::error::Result;
 use crate::model::job::claimed::Fence;
 use crate::queue::identity::{hostname, new_worker_id};
@@ -24,39 +25,41 @@ use crate::queue::listen::Wake;
 use crate::store;
 use crate::store::database::{Database, Session};
 use crate::store::pull::{ClaimSlots, Dealt, PRESENT};
-use crate::store::worker::{Claimant, WorkerIntroduction};
+use crate::store::worker::{Claimant, WorkerRegistration};
 use crate::telemetry;
 
-/// How often the lanes are looked at without a bell, while somebody waits.
+/// How often the lanes are searched without a notification, while a claim waits.
 const POLL: Duration = Duration::from_secs(1);
-/// How often those heard from are written down as present, and the dispatcher itself says that it lives.
+/// How often active workers are marked as present, and the dispatcher sends its own heartbeat.
 const TOUCH: Duration = Duration::from_secs(5);
-/// One who was written down is not again for this long, or ten thousand of them would be ten thousand writes each time.
+/// A marked worker is not marked again for this long, or ten thousand of them would be ten thousand writes each time.
 const PRESENT_AGAIN: Duration = Duration::from_secs(25);
 const LEASE_SECONDS: i32 = 30;
-/// A statement that is not answered within this time is given up.
+/// A statement without a response within this time is abandoned.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(super) struct Dispatcher {
     database: Database,
+    /// Unbounded, but every claim in it holds a place of its tenant.
     arriving: mpsc::UnboundedReceiver<Waiter>,
+    arrivals: Arrivals,
     wakes: broadcast::Receiver<Wake>,
     definitions: Arc<Definitions>,
-    names: WorkerNumbers,
+    names: KnownWorkers,
     leftovers: Leftovers,
-    me: WorkerIntroduction,
+    me: WorkerRegistration,
     worker: i32,
     is_waiting: bool,
     groups: Groups,
-    quiet: HashSet<i32>,
-    /// When each worker was last written down as present, and those heard from since the last look at this.
+    draining: HashSet<i32>,
+    /// When each worker was last marked as present, and the workers that were active since the last check.
     present: HashMap<i32, Instant>,
     seen: HashSet<i32>,
     look_at: Option<Instant>,
     touch_at: Instant,
     /// The epoch in which the next claim is sent; see [`Claimant`].
     epoch: i32,
-    /// A claim that was sent and whose answer has not come, with its tokens.
+    /// A claim that was sent and has no response yet, with its tokens.
     unanswered: Option<(Claimant, Vec<Uuid>)>,
 }
 
@@ -66,22 +69,23 @@ impl Dispatcher {
         arriving: mpsc::UnboundedReceiver<Waiter>,
         wakes: broadcast::Receiver<Wake>,
         definitions: Arc<Definitions>,
-        names: WorkerNumbers,
+        names: KnownWorkers,
         leftovers: Leftovers,
     ) -> Result<Self> {
         let hostname = hostname();
-        let me = WorkerIntroduction {
+        let me = WorkerRegistration {
             worker_id: new_worker_id(&hostname),
             hostname,
             queues: None,
             definition_keys: Vec::new(),
             lease_seconds: LEASE_SECONDS,
-            metadata: r#"{"kind": "dispatcher of pull workers"}"#.to_owned(),
+            metadata: r#"{"kind": "pull dispatcher"}"#.to_owned(),
         };
         let worker = store::worker::register(&database, &me).await?;
         Ok(Self {
             database,
             arriving,
+            arrivals: Arrivals::default(),
             wakes,
             definitions,
             names,
@@ -90,7 +94,7 @@ impl Dispatcher {
             worker,
             is_waiting: false,
             groups: Groups::default(),
-            quiet: HashSet::new(),
+            draining: HashSet::new(),
             present: HashMap::new(),
             seen: HashSet::new(),
             look_at: None,
@@ -121,29 +125,33 @@ impl Dispatcher {
     /// Dispatches on one connection until that fails or the service stops.
     async fn dispatch(&mut self, stop: &CancellationToken, pause: &mut Duration) -> Result<()> {
         let mut session = self.database.session().await?.patient_for(PATIENCE);
-        self.take_back(&session).await?;
+        self.release_lost_claim(&session).await?;
         let mut has_more = false;
         loop {
             let wake_at = self.look_at.map_or(self.touch_at, |look| look.min(self.touch_at));
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return Ok(()),
+                () = self.leftovers.made_room() => self.groups.retry_stuck(),
                 arrived = self.arriving.recv() => match arrived {
-                    Some(waiter) => self.take_in(waiter),
+                    Some(waiter) => self.arrivals.push(waiter),
                     None => return Ok(()),
                 },
-                wake = self.wakes.recv() => self.hear(&wake),
+                wake = self.wakes.recv() => self.receive(&wake),
                 () = std::future::ready(()), if has_more => {}
-                () = self.leftovers.made_room() => {}
                 () = tokio::time::sleep_until(wake_at.into()) => {}
             }
             while let Ok(waiter) = self.arriving.try_recv() {
-                self.take_in(waiter);
+                self.arrivals.push(waiter);
+            }
+            for waiter in self.arrivals.turn() {
+                self.seen.insert(waiter.worker);
+                self.groups.add(waiter, Instant::now());
             }
             loop {
                 match self.wakes.try_recv() {
-                    Ok(wake) => self.hear(&Ok(wake)),
-                    Err(TryRecvError::Lagged(missed)) => self.hear(&Err(RecvError::Lagged(missed))),
+                    Ok(wake) => self.receive(&Ok(wake)),
+                    Err(TryRecvError::Lagged(missed)) => self.receive(&Err(RecvError::Lagged(missed))),
                     Err(TryRecvError::Empty | TryRecvError::Closed) => break,
                 }
             }
@@ -151,35 +159,35 @@ impl Dispatcher {
             if now >= self.touch_at {
                 self.touch(&session, now).await?;
             }
-            if self.look_at.is_some_and(|look| now >= look) {
-                self.look(&mut session).await?;
+            let is_due = self.look_at.is_some_and(|look| now >= look);
+            if is_due || self.groups.has_fresh() {
+                self.look(&mut session, is_due).await?;
             }
-            // One claim for each group in turn: however much one has, the others wait for no more than that.
-            has_more = false;
-            for interest in self.groups.waiting() {
-                if self.serve(&session, &interest).await? {
-                    has_more = true;
+            // One claim for each tenant in turn: regardless of how much one requests or has, the others wait for no more
+            // than that.
+            for interest in self.groups.turn() {
+                if self.serve(&session, interest).await? {
+                    self.groups.mark(interest);
                 } else {
-                    self.groups.dismiss_hasty(&interest);
+                    self.groups.mark_stuck(interest);
                 }
+                self.groups.note_use(interest);
             }
+            self.groups.dismiss_hasty();
+            has_more = self.groups.has_ready() || !self.arrivals.is_empty();
             *pause = Duration::from_millis(50);
+            tokio::task::yield_now().await;
         }
     }
 
-    fn take_in(&mut self, waiter: Waiter) {
-        let now = Instant::now();
-        self.seen.insert(waiter.worker);
-        if self.groups.add(waiter, now) {
-            self.look_at = Some(now);
-        }
-    }
-
-    fn hear(&mut self, wake: &Result<Wake, RecvError>) {
+    fn receive(&mut self, wake: &Result<Wake, RecvError>) {
         let now = Instant::now();
         let is_clear = match wake {
             Ok(Wake::Lane(lane)) => self.groups.wake(*lane, now),
-            Ok(Wake::Room(room)) => self.groups.wake_room(*room, now),
+            Ok(Wake::Room(room)) => {
+                self.groups.wake_room(*room, now);
+                true
+            }
             Ok(Wake::Duty(_)) => true,
             Ok(Wake::All) | Err(RecvError::Lagged(_)) => false,
             // The sender lives as long as the service.
@@ -190,28 +198,35 @@ impl Dispatcher {
         }
     }
 
-    async fn look(&mut self, session: &mut Session) -> Result<()> {
+    /// Searches the lanes: those of all groups, or only of the groups that need it.
+    async fn look(&mut self, session: &mut Session, is_due: bool) -> Result<()> {
         let is_first = !self.is_waiting;
         if is_first {
-            // Before the look: whoever enqueues after it rings.
+            // Before the search: every later enqueue sends a notification.
             self.is_waiting = store::worker::set_waiting(session, self.worker, true).await?;
         }
-        let keys = self.groups.keys();
+        let is_whole = is_first || is_due;
+        let keys = if is_whole { self.groups.keys() } else { self.groups.fresh_keys() };
         let lanes = store::pull::active_lanes(session, keys.as_deref()).await?;
         let now = Instant::now();
+        if !is_whole {
+            self.groups.replace_fresh(lanes, now);
+            return Ok(());
+        }
         self.groups.replace(lanes, now);
-        // An enqueuer that looked before our word was out does not ring, and commits a moment later.
+        // An enqueue that checked before the dispatcher was marked as waiting sends no notification, and commits a
+        // moment later.
         self.look_at = Some(now + if is_first { POLL / 10 } else { POLL });
         Ok(())
     }
 
-    /// Claims once for a group; true if there may be more to give.
-    async fn serve(&mut self, session: &Session, interest: &Interest) -> Result<bool> {
-        let Some(group) = self.groups.get_mut(interest) else { return Ok(false) };
+    /// Claims once for a group; returns true if there may be more jobs for it.
+    async fn serve(&mut self, session: &Session, interest: InterestId) -> Result<bool> {
+        let Some(group) = self.groups.group(interest) else { return Ok(false) };
         if group.backlog.is_full() {
             return Ok(false);
         }
-        let (slots, owners) = group.slots(|worker| self.quiet.contains(&worker));
+        let (slots, owners) = group.slots(|worker| self.draining.contains(&worker));
         if owners.is_empty() {
             return Ok(false);
         }
@@ -223,20 +238,21 @@ impl Dispatcher {
             store::pull::claim(session, by, &turn.wanted, &slots, group.lines.keys()).await?;
         let taken = dealt.iter().map(|one| one.slot + 1).max().unwrap_or_default();
         if is_cut {
-            // They are too large to be handed out at once: those whose rows were not kept go back, and fewer are claimed next time.
-            // Until they have gone back the whole claim counts as unanswered: nobody holds the jobs that were kept.
+            // They are too large to be distributed at once: jobs whose rows were not kept are released, and fewer are
+            // claimed next time. Until they are released the whole claim counts as unanswered: no worker holds the jobs
+            // that were kept.
             group.most = taken.max(1);
             store::pull::unclaim(session, by, &slots.tokens[taken..]).await?;
             self.epoch = by.epoch + 1;
         } else if taken == group.most {
-            group.most = (group.most * 2).min(MOST);
+            group.most = (group.most * 2).min(MAX);
         }
         self.unanswered = None;
         let now = Instant::now();
         let taken = dealt.iter().map(|one| (one.lane, one.seq, one.claimed.payload.len()));
         group.lines.settle(&turn, taken, now, now - began);
         if dealt.is_empty() {
-            // The lanes that were asked rest now; others of the group may not.
+            // The lanes of this claim rest now; others of the group may not.
             return Ok(true);
         }
         metrics::histogram!("windlass_claim_batch_size").record(dealt.len() as f64);
@@ -246,12 +262,12 @@ impl Dispatcher {
 
     async fn hand_out(
         &mut self,
-        interest: &Interest,
+        interest: InterestId,
         dealt: Vec<Dealt>,
         slots: &ClaimSlots,
         owners: &[usize],
     ) -> Result<()> {
-        let Some(backlog) = self.groups.get_mut(interest).map(|group| group.backlog.clone()) else {
+        let Some(backlog) = self.groups.group(interest).map(|group| group.backlog.clone()) else {
             return Ok(());
         };
         let mut given: Vec<Vec<PulledJob>> = Vec::new();
@@ -284,9 +300,9 @@ impl Dispatcher {
             }
             given[owner].push(job_of(one, queue, lease_seconds));
         }
-        let Some(group) = self.groups.get_mut(interest) else { return Ok(()) };
+        let Some(group) = self.groups.group(interest) else { return Ok(()) };
         let mut left = Vec::new();
-        // From the back, so that the positions before stay right.
+        // From the end, so that the positions before stay valid.
         for (owner, jobs) in given.into_iter().enumerate().rev().filter(|(_, jobs)| !jobs.is_empty()) {
             match group.waiters.remove(owner) {
                 Some(waiter) => left.extend(waiter.answer(jobs).err().unwrap_or_default()),
@@ -301,8 +317,8 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Undoes a claim whose answer never came.
-    async fn take_back(&mut self, session: &Session) -> Result<()> {
+    /// Releases a claim whose response was lost.
+    async fn release_lost_claim(&mut self, session: &Session) -> Result<()> {
         if let Some((by, tokens)) = &self.unanswered {
             store::pull::unclaim(session, *by, tokens).await?;
             self.epoch = by.epoch + 1;
@@ -311,25 +327,28 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Says who is present, itself included, and hears who should be quiet.
+    /// Marks workers as present, sends the dispatcher's heartbeat, and reads which workers are draining.
     async fn touch(&mut self, session: &Session, now: Instant) -> Result<()> {
         self.touch_at = now + TOUCH;
         self.seen.extend(self.groups.tidy(now));
-        let mut heard: Vec<i32> = self.seen.drain().collect();
-        heard.retain(|worker| {
+        // Which workers are draining may have changed.
+        self.groups.retry_stuck();
+        let mut workers: Vec<i32> = self.seen.drain().collect();
+        workers.retain(|worker| {
             self.present.get(worker).is_none_or(|&at| now.duration_since(at) >= PRESENT_AGAIN)
         });
-        heard.sort_unstable();
-        if !heard.is_empty() || !self.groups.is_empty() {
-            let found = store::pull::touch(&self.database, &heard, PRESENT).await?;
-            let gone: Vec<i32> = heard.iter().copied().filter(|worker| !found.contains_key(worker)).collect();
+        workers.sort_unstable();
+        if !workers.is_empty() || !self.groups.is_empty() {
+            let found = store::pull::touch(&self.database, &workers, PRESENT).await?;
+            let gone: Vec<i32> =
+                workers.iter().copied().filter(|worker| !found.contains_key(worker)).collect();
             if !gone.is_empty() {
                 self.names.forget(&gone);
             }
             self.present.retain(|_, at| now.duration_since(*at) < PRESENT_AGAIN);
-            self.present.extend(heard.into_iter().map(|worker| (worker, now)));
-            self.quiet =
-                found.into_iter().filter(|(_, is_quiet)| *is_quiet).map(|(worker, _)| worker).collect();
+            self.present.extend(workers.into_iter().map(|worker| (worker, now)));
+            self.draining =
+                found.into_iter().filter(|(_, is_draining)| *is_draining).map(|(worker, _)| worker).collect();
         }
         if self.groups.is_empty() && self.is_waiting {
             store::worker::set_waiting(session, self.worker, false).await?;
@@ -337,7 +356,7 @@ impl Dispatcher {
             self.look_at = None;
         }
         if store::worker::heartbeat(&self.database, self.worker, 0).await?.is_none() {
-            // Declared dead, as after a long freeze. It held nothing.
+            // The lease expired, for example after a long suspension. It held no jobs.
             self.me.worker_id = new_worker_id(&self.me.hostname);
             self.worker = store::worker::register(&self.database, &self.me).await?;
             self.is_waiting = false;
@@ -348,33 +367,8 @@ impl Dispatcher {
 
     async fn leave(&mut self) -> Result<()> {
         let session = self.database.session().await?.patient_for(PATIENCE);
-        self.take_back(&session).await?;
+        self.release_lost_claim(&session).await?;
         drop(session);
         store::worker::stop(&self.database, self.worker).await
-    }
-}
-
-fn job_of(one: Dealt, queue: String, lease_seconds: i32) -> PulledJob {
-    let claimed = one.claimed;
-    PulledJob {
-        id: claimed.fence.job,
-        tenant_id: claimed.fence.tenant,
-        definition_key: claimed.definition_key.to_string(),
-        queue,
-        payload: RawValue::from_string(claimed.payload).unwrap_or_else(|_| RawValue::NULL.to_owned()),
-        attempt: claimed.fence.attempt,
-        max_attempts: claimed.budget.max_attempts,
-        failures: claimed.budget.failures,
-        fence: claimed.fence.encode(),
-        lease_expires_at: one.lease_expires_at,
-        lease_seconds,
-        deadline: one.times_out_at,
-        subject_type: claimed.extra.subject_type,
-        subject_id: claimed.extra.subject_id,
-        correlation_id: claimed.extra.correlation_id,
-        source_ref: claimed.extra.source_ref,
-        trace: claimed.extra.trace,
-        tags: claimed.extra.tags.unwrap_or_default(),
-        parent_id: claimed.extra.parent_id,
     }
 }

@@ -1,4 +1,5 @@
-//! How a pulled attempt ends: looked up by its fence, decided by the rules, written if the fence still holds.
+//! How an attempt of a pull worker ends: looked up by its fence, decided by the rules, written if the fence is still
+//! current.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use crate::telemetry::Meters;
 use crate::text::redact::Redactor;
 
 impl Pull {
-    /// What the attempt of this fence must not say; nothing if the fence is stale.
+    /// Returns the redactor of the attempt with this fence; `None` if the fence is stale.
     pub(super) async fn redactor(&self, fence: &Fence) -> Result<Option<Redactor>> {
         let database = &self.inner.database.of_tenant(Some(fence.tenant));
         let Some((claimed, _)) = store::pull::held(database, fence).await? else { return Ok(None) };
@@ -48,8 +49,8 @@ impl Pull {
     }
 }
 
-/// Decides and writes. An ending that the database will not take for its texts is written without them, so that none of
-/// them can keep a job from ending; what is wrong with the request itself is the caller's to mend.
+/// Decides and writes the end of an attempt. If the database refuses its texts, it is written without them, so that no
+/// text can prevent a job from ending; an invalid request itself must be fixed by the caller.
 pub(super) async fn write(
     database: &Database,
     claimed: &Claimed,
@@ -59,16 +60,16 @@ pub(super) async fn write(
     ran: std::time::Duration,
 ) -> Result<Held<State>> {
     let (ending, outcome, next) = ending::decide(claimed, &known.policies, result, ran);
-    let answer = match store::pull::settle(database, &ending.fence, ending.detail.as_deref()).await {
+    let settled = match store::pull::settle(database, &ending.fence, ending.detail.as_deref()).await {
         Err(error @ Error::Database(_)) if !error.is_transient() => {
             tracing::warn!(job_id = %claimed.fence.job, tenant_id = %claimed.fence.tenant, %error,
-                "the texts of an ending were refused; it is written without them");
+                "the database refused the texts of a settlement; it is written without them");
             let bare = ending::without_texts(&ending);
             store::pull::settle(database, &bare.fence, bare.detail.as_deref()).await?
         }
-        answer => answer?,
+        settled => settled?,
     };
-    Ok(match answer.as_str() {
+    Ok(match settled.as_str() {
         "settled" => {
             meters.attempt(outcome);
             meters.moved(outcome, next);
@@ -86,7 +87,7 @@ pub(super) async fn write(
     })
 }
 
-/// Given back unharmed.
+/// The result of a job that its worker released.
 pub(super) fn released() -> RunResult {
-    RunResult::of(Outcome::Released, "given back by its worker")
+    RunResult::of(Outcome::Released, "released by its worker")
 }

@@ -1,20 +1,22 @@
-//! What a pull worker is given: jobs, renewals, and its standing.
+//! The results for a pull worker: jobs, renewals, and its registration.
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// What a call that carries a fence returns.
+use crate::store::pull::Dealt;
+
+/// The result of a call with a fence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Held<T> {
     /// The lease is held, and this is the result.
     Held(T),
-    /// The fence is stale: the lease ran out and was taken, or the attempt has ended. Nothing was changed.
+    /// The fence is stale: the lease expired and the job was recovered, or the attempt has ended. Nothing was changed.
     LeaseLost,
 }
 
-/// A job that was given to a pull worker.
+/// A job that was assigned to a pull worker.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct PulledJob {
@@ -30,17 +32,17 @@ pub struct PulledJob {
     pub payload: Box<RawValue>,
     /// The number of the attempt, from 1.
     pub attempt: i32,
-    /// The most failures before the job is a dead letter.
+    /// The maximum number of failures before the job becomes a dead letter.
     pub max_attempts: i16,
-    /// Failures counted before this attempt.
+    /// Failures before this attempt.
     pub failures: i16,
-    /// To be sent with every call about this attempt.
+    /// Sent with every call about this attempt.
     pub fence: String,
     /// When the lease expires without a further heartbeat.
     pub lease_expires_at: Timestamp,
     /// The length of the lease in seconds.
     pub lease_seconds: i32,
-    /// When the attempt is timed out, heartbeats or not.
+    /// When the attempt times out, regardless of heartbeats.
     pub deadline: Timestamp,
     /// The type of the entity that the job is about.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,24 +67,50 @@ pub struct PulledJob {
     pub parent_id: Option<Uuid>,
 }
 
-/// What a granted heartbeat returns.
+/// The result of a successful heartbeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Beaten {
+pub struct HeartbeatReply {
     /// When the lease expires without a further heartbeat.
     pub lease_expires_at: Timestamp,
     /// The length of the lease in seconds.
     pub lease_seconds: i32,
-    /// Stop the work and say so with any ending: the attempt then ends as canceled.
+    /// Stop the work and end the attempt with any result: it then ends as canceled.
     pub cancel_requested: bool,
 }
 
-/// Who a pull worker is to the queue.
+/// The registration of a pull worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Registered {
     /// The id of the worker.
     pub worker_id: String,
-    /// An operator asked it to take no more jobs; its claims stay empty.
-    pub is_quiet: bool,
+    /// An operator drained the worker; its claims return no jobs.
+    pub is_draining: bool,
+}
+
+/// A claimed job as its pull worker gets it.
+pub(super) fn job_of(one: Dealt, queue: String, lease_seconds: i32) -> PulledJob {
+    let claimed = one.claimed;
+    PulledJob {
+        id: claimed.fence.job,
+        tenant_id: claimed.fence.tenant,
+        definition_key: claimed.definition_key.to_string(),
+        queue,
+        payload: RawValue::from_string(claimed.payload).unwrap_or_else(|_| RawValue::NULL.to_owned()),
+        attempt: claimed.fence.attempt,
+        max_attempts: claimed.budget.max_attempts,
+        failures: claimed.budget.failures,
+        fence: claimed.fence.encode(),
+        lease_expires_at: one.lease_expires_at,
+        lease_seconds,
+        deadline: one.times_out_at,
+        subject_type: claimed.extra.subject_type,
+        subject_id: claimed.extra.subject_id,
+        correlation_id: claimed.extra.correlation_id,
+        source_ref: claimed.extra.source_ref,
+        trace: claimed.extra.trace,
+        tags: claimed.extra.tags.unwrap_or_default(),
+        parent_id: claimed.extra.parent_id,
+    }
 }

@@ -1,344 +1,350 @@
-//! Who waits for what. Claims that ask for the same stand in one group, first come first served, so that a job's arrival
-//! concerns a few groups and not ten thousand requests.
+//! The waiting claims. Claims with the same request share a group, in the order of arrival, so that a new job affects a
+//! few groups and not ten thousand requests.
+//!
+//! What a tenant requests costs the others nothing: an arrival touches its own group and no other, lanes are searched
+//! for the groups that need it, and only groups that have both a claim and a lane with work are visited, one of each
+//! tenant at a time.
 
-use std::collections::{HashMap, VecDeque};
+mod group;
+mod waiter;
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::leftovers::Backlog;
-use super::{Claim, PulledJob, ask};
-use crate::lane::lines::{Foreign, Lines};
-use crate::store::pull::{ClaimSlots, PullLane};
+use super::interest::{Interest, InterestId};
+use crate::lane::lines::Foreign;
+use crate::store::pull::PullLane;
 use crate::store::worker::ActiveLane;
+use group::Group;
+pub(super) use waiter::{Arrivals, Waiter};
 
-/// What a claim asks for.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Interest {
-    tenant: Option<Uuid>,
-    keys: Vec<String>,
-    queues: Vec<String>,
-}
-
-impl Interest {
-    fn wants(&self, lane: &PullLane) -> bool {
-        let names = |all: &[String], one: &str| {
-            all.is_empty() || all.binary_search_by(|name| (**name).cmp(one)).is_ok()
-        };
-        self.tenant.is_none_or(|tenant| tenant == lane.tenant)
-            && names(&self.keys, &lane.definition_key)
-            && names(&self.queues, &lane.queue)
-    }
-}
-
-/// One claim that waits.
-#[derive(Debug)]
-pub(super) struct Waiter {
-    interest: Interest,
-    pub(super) worker: i32,
-    limit: usize,
-    lease_seconds: i32,
-    waits: bool,
-    reply: oneshot::Sender<Vec<PulledJob>>,
-}
-
-impl Waiter {
-    pub(super) fn new(
-        claim: Claim,
-        tenant: Option<Uuid>,
-        worker: i32,
-        reply: oneshot::Sender<Vec<PulledJob>>,
-    ) -> Self {
-        let sorted = |mut names: Vec<String>| {
-            names.sort_unstable();
-            names.dedup();
-            names
-        };
-        let interest = Interest { tenant, keys: sorted(claim.definition_keys), queues: sorted(claim.queues) };
-        let lease_seconds = ask::whole_seconds(claim.lease);
-        Self { interest, worker, limit: claim.limit, lease_seconds, waits: !claim.wait.is_zero(), reply }
-    }
-
-    /// Hands the jobs over, or gives them back if nobody waits any more.
-    pub(super) fn answer(self, jobs: Vec<PulledJob>) -> Result<(), Vec<PulledJob>> {
-        self.reply.send(jobs)
-    }
-}
-
-/// The claims that ask for one thing, and where that is found.
-pub(super) struct Group {
-    pub(super) waiters: VecDeque<Waiter>,
-    pub(super) lines: Lines,
-    pub(super) backlog: Backlog,
-    /// How many jobs are claimed for it at once: fewer while they are large.
-    pub(super) most: usize,
-    last_used: Instant,
-}
-
-impl Group {
-    /// One slot for each job that may be given out now, dealt round among those who wait, and whose each is.
-    pub(super) fn slots(&mut self, is_quiet: impl Fn(i32) -> bool) -> (ClaimSlots, Vec<usize>) {
-        let most = self.most;
-        self.waiters.retain(|waiter| !waiter.reply.is_closed());
-        let mut slots = ClaimSlots::default();
-        let mut owners = Vec::new();
-        let able: Vec<usize> =
-            (0..self.waiters.len()).filter(|&n| !is_quiet(self.waiters[n].worker)).take(most).collect();
-        let mut round = 0;
-        while owners.len() < most {
-            let before = owners.len();
-            for &position in able.iter().filter(|&&position| self.waiters[position].limit > round) {
-                if owners.len() == most {
-                    break;
-                }
-                let waiter = &self.waiters[position];
-                slots.workers.push(waiter.worker);
-                slots.lease_seconds.push(waiter.lease_seconds);
-                slots.tokens.push(Uuid::new_v4());
-                owners.push(position);
-            }
-            if owners.len() == before {
-                break;
-            }
-            round += 1;
-        }
-        (slots, owners)
-    }
-}
-
-/// Every group, and the lanes heard of.
+/// Every group, and the known lanes.
 #[derive(Default)]
 pub(super) struct Groups {
-    groups: HashMap<Arc<Interest>, Group>,
-    /// The groups that may want a lane of this tenant; those of every tenant under none.
-    by_tenant: HashMap<Option<Uuid>, Vec<Arc<Interest>>>,
-    /// Lanes never change, so what was once learned of one holds. Forgotten when there are too many.
+    groups: HashMap<InterestId, Group>,
+    /// The groups that may want a lane of this tenant; those of every tenant under `None`.
+    by_tenant: HashMap<Option<Uuid>, TenantGroups>,
+    /// A lane never changes its tenant, definition, queue and priority, so an entry stays valid. Cleared when there are
+    /// too many.
     lanes: HashMap<i32, PullLane>,
-    /// Lanes that were rung and that nobody here asks for.
+    /// Lanes that were notified and that no group here requests.
     foreign: Foreign,
+    /// The groups whose lanes must be searched: new ones, those with a claim that does not wait, which must find jobs
+    /// whose notification has not arrived yet, and those that were notified of a lane that they do not know.
+    fresh: HashSet<InterestId>,
+    /// The groups with a claim that does not wait.
+    hasty: HashSet<InterestId>,
+    /// The groups with a claim and a lane with work, by tenant, in the order of their turns.
+    ready: HashMap<Option<Uuid>, VecDeque<InterestId>>,
+    /// The groups that had their turn and could not be served, although there is work.
+    stuck: Vec<InterestId>,
+    uses: u64,
+    #[cfg(test)]
+    visits: usize,
 }
 
-/// The most jobs of one claim.
-pub(super) const MOST: usize = 200;
-const MOST_LANES: usize = 200_000;
-/// Groups of one tenant that are remembered though nobody waits in them.
-const MOST_UNUSED: usize = 50;
-/// Definitions that one look at the lanes names.
-const MOST_KEYS: usize = 2_000;
-/// A group that nobody stood in for this long is forgotten, with its memory of whose turn it is.
+#[derive(Default)]
+struct TenantGroups {
+    all: HashSet<InterestId>,
+    /// Those without a waiting claim, the one that was used last at the end.
+    unused: BTreeMap<u64, InterestId>,
+    /// When a new group of the tenant last made the dispatcher forget which lanes nobody requests.
+    forgot_at: Option<Instant>,
+}
+
+/// The maximum number of jobs per claim.
+pub(super) const MAX: usize = 200;
+const MAX_LANES: usize = 200_000;
+/// The maximum number of groups of one tenant that are kept without a waiting claim.
+const MAX_UNUSED: usize = 50;
+/// The maximum number of definitions in one search of the lanes.
+const MAX_KEYS: usize = 2_000;
+/// A group without a claim for this long is removed, with its record of whose turn it is.
 const UNUSED_FOR: Duration = Duration::from_secs(120);
+/// How often a tenant's new groups make the dispatcher forget which lanes nobody requests. Within this time its lanes
+/// are found by the next search.
+const FORGET_EVERY: Duration = Duration::from_secs(1);
 
 impl Groups {
     pub(super) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Takes a claim in. True if the lanes must be looked up for it: its group is new, and nothing is known yet of what
-    /// it wants, or it does not wait, and must find what a bell on its way to us would tell of.
-    pub(super) fn add(&mut self, waiter: Waiter, now: Instant) -> bool {
-        let is_hasty = !waiter.waits;
-        if let Some(group) = self.groups.get_mut(&waiter.interest) {
+    /// Adds a claim, unless its caller has disconnected.
+    pub(super) fn add(&mut self, waiter: Waiter, now: Instant) {
+        if waiter.is_gone() {
+            return;
+        }
+        let (id, is_hasty) = (waiter.place.id, !waiter.waits);
+        if self.group(id).is_none() {
+            self.create(id, waiter.place.interest.clone(), now);
+            self.fresh.insert(id);
+        }
+        if is_hasty {
+            self.fresh.insert(id);
+            self.hasty.insert(id);
+        }
+        if let Some(group) = self.group(id) {
             group.waiters.push_back(waiter);
             group.last_used = now;
-            return is_hasty;
         }
-        let interest = Arc::new(waiter.interest.clone());
-        self.forget_unused(interest.tenant);
-        self.by_tenant.entry(interest.tenant).or_default().push(interest.clone());
-        // A lane that was nobody's may be this group's.
-        self.foreign.clear();
-        let group = Group {
-            waiters: VecDeque::from([waiter]),
-            lines: Lines::new(),
-            backlog: Backlog::default(),
-            most: MOST,
-            last_used: now,
-        };
-        self.groups.insert(interest, group);
-        true
+        self.note_use(id);
+        self.mark(id);
     }
 
-    /// Keeps a tenant that asks forever new names from filling the memory with groups in which nobody waits.
-    fn forget_unused(&mut self, tenant: Option<Uuid>) {
-        let Some(interests) = self.by_tenant.get_mut(&tenant) else { return };
-        let unused = |groups: &HashMap<Arc<Interest>, Group>, interest: &Arc<Interest>| {
-            groups.get(interest).is_none_or(|group| group.waiters.is_empty())
-        };
-        let mut excess = interests
-            .iter()
-            .filter(|interest| unused(&self.groups, interest))
-            .count()
-            .saturating_sub(MOST_UNUSED);
-        // The oldest first: they are in the order in which they came.
-        interests.retain(|interest| {
-            let goes = excess > 0 && unused(&self.groups, interest);
-            if goes {
-                excess -= 1;
-                self.groups.remove(interest);
+    fn create(&mut self, id: InterestId, interest: Arc<Interest>, now: Instant) {
+        let of_tenant = self.by_tenant.entry(interest.tenant).or_default();
+        of_tenant.all.insert(id);
+        // A lane that no group requested may belong to this group.
+        let is_trusted = interest.tenant.is_none();
+        if is_trusted || of_tenant.forgot_at.is_none_or(|at| now.duration_since(at) >= FORGET_EVERY) {
+            of_tenant.forgot_at = Some(now);
+            self.foreign.clear();
+        }
+        self.groups.insert(id, Group::new(interest, now));
+    }
+
+    /// Gives a group that is used no longer, or again, its place among the unused ones. The one of the tenant that was
+    /// unused for the longest time is removed if there are too many: otherwise a tenant that always requests new names
+    /// would fill the memory.
+    pub(super) fn note_use(&mut self, id: InterestId) {
+        let use_number = self.uses + 1;
+        let Some(group) = self.group(id) else { return };
+        let is_unused = group.waiters.is_empty();
+        if is_unused == group.unused.is_some() {
+            return;
+        }
+        let tenant = group.interest.tenant;
+        let before = std::mem::replace(&mut group.unused, is_unused.then_some(use_number));
+        let of_tenant = self.by_tenant.entry(tenant).or_default();
+        if let Some(before) = before {
+            of_tenant.unused.remove(&before);
+        } else {
+            of_tenant.unused.insert(use_number, id);
+        }
+        self.uses = use_number;
+        if of_tenant.unused.len() > MAX_UNUSED
+            && let Some((_, oldest)) = of_tenant.unused.first_key_value()
+        {
+            let oldest = *oldest;
+            self.remove(oldest);
+        }
+    }
+
+    fn remove(&mut self, id: InterestId) {
+        let Some(group) = self.groups.remove(&id) else { return };
+        self.fresh.remove(&id);
+        self.hasty.remove(&id);
+        let Some(of_tenant) = self.by_tenant.get_mut(&group.interest.tenant) else { return };
+        of_tenant.all.remove(&id);
+        if let Some(place) = group.unused {
+            of_tenant.unused.remove(&place);
+        }
+        if of_tenant.all.is_empty() {
+            self.by_tenant.remove(&group.interest.tenant);
+        }
+    }
+
+    /// Lets a group have a turn if it has a claim and a lane with work.
+    pub(super) fn mark(&mut self, id: InterestId) {
+        let Some(group) = self.group(id) else { return };
+        if !group.is_ready && !group.waiters.is_empty() && group.lines.has_work() {
+            group.is_ready = true;
+            let tenant = group.interest.tenant;
+            self.ready.entry(tenant).or_default().push_back(id);
+        }
+    }
+
+    /// Records that a group could not be served in its turn.
+    pub(super) fn mark_stuck(&mut self, id: InterestId) {
+        self.stuck.push(id);
+    }
+
+    /// Lets the groups that could not be served have another turn.
+    pub(super) fn retry_stuck(&mut self) {
+        for id in std::mem::take(&mut self.stuck) {
+            self.mark(id);
+        }
+    }
+
+    /// Returns the groups that are served next: one of each tenant, however many it has.
+    pub(super) fn turn(&mut self) -> Vec<InterestId> {
+        let mut turn = Vec::with_capacity(self.ready.len());
+        for of_tenant in self.ready.values_mut() {
+            // A group that was removed meanwhile has no turn.
+            while let Some(id) = of_tenant.pop_front() {
+                if let Some(group) = self.groups.get_mut(&id) {
+                    group.is_ready = false;
+                    turn.push(id);
+                    break;
+                }
             }
-            !goes
-        });
+        }
+        self.ready.retain(|_, of_tenant| !of_tenant.is_empty());
+        turn
     }
 
-    /// The definitions that anybody asks for; none means all of them, also where so many are asked for that naming them costs more.
+    /// Whether a group waits for its turn.
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether the lanes of a group must be searched.
+    pub(super) fn has_fresh(&self) -> bool {
+        !self.fresh.is_empty()
+    }
+
+    /// Returns the definitions of all requests; `None` means all definitions, also if there are so many that listing
+    /// them costs more.
     pub(super) fn keys(&self) -> Option<Vec<String>> {
-        let mut keys = Vec::new();
-        for interest in self.groups.keys() {
-            if interest.keys.is_empty() {
-                return None;
-            }
-            keys.extend_from_slice(&interest.keys);
-            if keys.len() > MOST_KEYS {
-                return None;
-            }
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        Some(keys)
+        keys(self.groups.values())
     }
 
-    /// Takes over which lanes have work.
+    /// The same for the groups whose lanes must be searched.
+    pub(super) fn fresh_keys(&self) -> Option<Vec<String>> {
+        keys(self.fresh.iter().filter_map(|id| self.groups.get(id)))
+    }
+
+    /// Replaces the lanes that have work, and removes claims whose caller has disconnected.
     pub(super) fn replace(&mut self, active: Vec<PullLane>, now: Instant) {
-        let mut found: HashMap<Arc<Interest>, Vec<ActiveLane>> = HashMap::new();
-        if self.lanes.len() > MOST_LANES {
+        let mut found: HashMap<InterestId, Vec<ActiveLane>> = HashMap::new();
+        for lane in &active {
+            for id in self.wanting(lane) {
+                found.entry(id).or_default().push(lane.as_active());
+            }
+        }
+        self.know(active);
+        self.fresh.clear();
+        self.stuck.clear();
+        for id in self.groups.keys().copied().collect::<Vec<_>>() {
+            if let Some(group) = self.group(id) {
+                group.waiters.retain(|waiter| !waiter.is_gone());
+                group.lines.replace(found.remove(&id).unwrap_or_default(), now);
+            }
+            self.note_use(id);
+            self.mark(id);
+        }
+    }
+
+    /// The same for the groups whose lanes had to be searched, and for no other.
+    pub(super) fn replace_fresh(&mut self, active: Vec<PullLane>, now: Instant) {
+        for id in std::mem::take(&mut self.fresh) {
+            if let Some(group) = self.group(id) {
+                let wanted = active.iter().filter(|lane| group.interest.wants(lane));
+                group.lines.replace(wanted.map(PullLane::as_active).collect(), now);
+            }
+            self.mark(id);
+        }
+        self.know(active);
+    }
+
+    fn know(&mut self, lanes: Vec<PullLane>) {
+        if self.lanes.len() > MAX_LANES {
             self.lanes.clear();
         }
-        for lane in active {
-            for interest in self.wanting(&lane) {
-                found.entry(interest).or_default().push(ActiveLane {
-                    id: lane.id,
-                    tenant: lane.tenant,
-                    priority: lane.priority,
-                    definition_key: lane.definition_key.to_string(),
-                    weight: lane.weight,
-                    rooms: lane.rooms.clone(),
-                });
-            }
-            self.lanes.insert(lane.id, lane);
-        }
-        for (interest, group) in &mut self.groups {
-            group.lines.replace(found.remove(interest).unwrap_or_default(), now);
-        }
+        self.lanes.extend(lanes.into_iter().map(|lane| (lane.id, lane)));
     }
 
-    /// There is work in this lane. False if the lanes must be looked up to know whose.
+    /// Marks a lane as having work. Returns false if the lanes must be searched to find its groups.
     pub(super) fn wake(&mut self, lane: i32, now: Instant) -> bool {
         let Some(known) = self.lanes.get(&lane) else {
             return self.foreign.is_believed(lane, now);
         };
-        let mut is_known = true;
-        for interest in self.wanting(known) {
-            if let Some(group) = self.groups.get_mut(&interest) {
-                is_known &= group.lines.wake(lane, now);
+        for id in self.wanting(known) {
+            if self.group(id).is_some_and(|group| !group.lines.wake(lane, now)) {
+                self.fresh.insert(id);
             }
+            self.mark(id);
         }
-        is_known
+        true
     }
 
-    /// There is room again under this running limit. False if the lanes must be looked up to know which are under it.
-    pub(super) fn wake_room(&mut self, room: i32, now: Instant) -> bool {
-        let mut is_known = true;
-        for group in self.groups.values_mut() {
-            is_known &= group.lines.wake_room(room, now);
+    /// Marks the lanes of a running limit that has room again.
+    pub(super) fn wake_room(&mut self, room: i32, now: Instant) {
+        for id in self.groups.keys().copied().collect::<Vec<_>>() {
+            if self.group(id).is_some_and(|group| !group.lines.wake_room(room, now)) {
+                self.fresh.insert(id);
+            }
+            self.mark(id);
         }
-        is_known
     }
 
-    fn wanting(&self, lane: &PullLane) -> Vec<Arc<Interest>> {
+    fn wanting(&self, lane: &PullLane) -> Vec<InterestId> {
         let candidates = [Some(lane.tenant), None];
-        let all = candidates.iter().filter_map(|tenant| self.by_tenant.get(tenant)).flatten();
-        all.filter(|interest| interest.wants(lane)).cloned().collect()
+        let all = candidates.iter().filter_map(|tenant| self.by_tenant.get(tenant)).flat_map(|of| &of.all);
+        let wants = |id: &&InterestId| self.groups.get(*id).is_some_and(|group| group.interest.wants(lane));
+        all.filter(wants).copied().collect()
     }
 
     pub(super) fn queue_of(&self, lane: i32) -> Option<&str> {
         self.lanes.get(&lane).map(|lane| &*lane.queue)
     }
 
-    /// Those in which somebody waits.
-    pub(super) fn waiting(&self) -> Vec<Arc<Interest>> {
-        let waiting = self.groups.iter().filter(|(_, group)| !group.waiters.is_empty());
-        waiting.map(|(interest, _)| interest.clone()).collect()
-    }
-
-    pub(super) fn get_mut(&mut self, interest: &Interest) -> Option<&mut Group> {
-        self.groups.get_mut(interest)
-    }
-
-    /// Answers the claims of a group that do not wait: there was nothing for them.
-    pub(super) fn dismiss_hasty(&mut self, interest: &Interest) {
-        let Some(group) = self.groups.get_mut(interest) else { return };
-        if group.waiters.iter().all(|waiter| waiter.waits) {
-            return;
+    pub(super) fn group(&mut self, id: InterestId) -> Option<&mut Group> {
+        #[cfg(test)]
+        {
+            self.visits += 1;
         }
-        let (stay, go): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut group.waiters).into_iter().partition(|waiter| waiter.waits);
-        group.waiters = stay;
-        for waiter in Vec::from(go) {
-            // Nobody there to hear it is no loss.
-            let _ = waiter.answer(Vec::new());
+        self.groups.get_mut(&id)
+    }
+
+    /// Ends the claims that do not wait and whose group has no further turn: there were no jobs for them.
+    pub(super) fn dismiss_hasty(&mut self) {
+        for id in std::mem::take(&mut self.hasty) {
+            let Some(group) = self.group(id) else { continue };
+            if group.is_ready {
+                self.hasty.insert(id);
+                continue;
+            }
+            let (stay, go): (VecDeque<_>, VecDeque<_>) =
+                std::mem::take(&mut group.waiters).into_iter().partition(|waiter| waiter.waits);
+            group.waiters = stay;
+            for waiter in Vec::from(go) {
+                // It does not matter if the caller no longer waits.
+                let _ = waiter.answer(Vec::new());
+            }
+            self.note_use(id);
         }
     }
 
-    /// Forgets claims whose caller is gone and groups that nobody uses. Answers the workers that wait.
+    /// Removes unused groups. Returns the workers that wait.
     pub(super) fn tidy(&mut self, now: Instant) -> Vec<i32> {
         let mut present = Vec::new();
-        self.groups.retain(|_, group| {
-            group.waiters.retain(|waiter| !waiter.reply.is_closed());
+        for id in self.groups.keys().copied().collect::<Vec<_>>() {
+            let Some(group) = self.group(id) else { continue };
+            group.waiters.retain(|waiter| !waiter.is_gone());
             present.extend(group.waiters.iter().map(|waiter| waiter.worker));
             if !group.waiters.is_empty() {
                 group.last_used = now;
             }
-            now.duration_since(group.last_used) < UNUSED_FOR
-        });
-        for interests in self.by_tenant.values_mut() {
-            interests.retain(|interest| self.groups.contains_key(interest));
+            if now.duration_since(group.last_used) >= UNUSED_FOR {
+                self.remove(id);
+            } else {
+                self.note_use(id);
+            }
         }
-        self.by_tenant.retain(|_, interests| !interests.is_empty());
         present
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hasty(tenant: Uuid, key: String) -> Waiter {
-        let claim = Claim {
-            worker_id: None,
-            definition_keys: vec![key],
-            queues: Vec::new(),
-            limit: 1,
-            wait: Duration::ZERO,
-            lease: Duration::from_secs(60),
-        };
-        Waiter::new(claim, Some(tenant), 1, oneshot::channel().0)
-    }
-
-    #[test]
-    fn ever_new_names_are_not_remembered_forever() {
-        let (loud, quiet) = (Uuid::from_u128(1), Uuid::from_u128(2));
-        let mut groups = Groups::default();
-        let now = Instant::now();
-        groups.add(hasty(quiet, "ordinary".to_owned()), now);
-        for n in 0..10_000 {
-            let waiter = hasty(loud, format!("made up {n}"));
-            let interest = waiter.interest.clone();
-            groups.add(waiter, now);
-            groups.dismiss_hasty(&interest);
+fn keys<'a>(groups: impl Iterator<Item = &'a Group>) -> Option<Vec<String>> {
+    let mut keys = Vec::new();
+    for group in groups {
+        if group.interest.keys.is_empty() {
+            return None;
         }
-        assert!(groups.groups.len() <= MOST_UNUSED + 2, "{}", groups.groups.len());
-        assert_eq!(groups.by_tenant[&Some(loud)].len(), groups.groups.len() - 1);
-        assert!(groups.keys().is_some_and(|keys| keys.contains(&"ordinary".to_owned())));
-    }
-
-    #[test]
-    fn a_look_names_no_more_definitions_than_is_worth_it() {
-        let mut groups = Groups::default();
-        for n in 0..=MOST_KEYS {
-            groups.add(hasty(Uuid::from_u128(n as u128), format!("{n}")), Instant::now());
+        keys.extend_from_slice(&group.interest.keys);
+        if keys.len() > MAX_KEYS {
+            return None;
         }
-        assert_eq!(groups.keys(), None);
     }
+    keys.sort_unstable();
+    keys.dedup();
+    Some(keys)
 }
+
+#[cfg(test)]
+mod tests;

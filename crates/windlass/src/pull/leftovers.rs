@@ -1,7 +1,8 @@
-//! Jobs that were claimed and reach nobody: their caller is gone, or their payload does not fit their definition. A task of its own writes
-//! what becomes of them, so that one tenant's leftovers do not keep the dispatcher from serving the others.
+//! Claimed jobs that reach no worker: their caller has disconnected, or their payload does not match their definition.
+//! A separate task writes how they end, so that the leftovers of one tenant do not keep the dispatcher from serving the
+//! others.
 //!
-//! How it stops: when the dispatcher is gone and everything is written.
+//! It stops when the dispatcher was dropped and everything is written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,16 +18,16 @@ use crate::store;
 use crate::store::database::Database;
 use crate::telemetry::{self, Meters};
 
-/// A group with this many leftovers is given nothing more until some are written.
-const MOST: usize = 200;
+/// A group with this many leftovers gets no more jobs until some are written.
+const MAX: usize = 200;
 
 pub(super) enum Leftover {
-    /// Nobody waits for it any more: it is queued again, uncharged.
+    /// No claim waits for it any more: it is queued again, not counted as a failure.
     Unclaimed(Fence),
     Refused(Box<Refused>),
 }
 
-/// A job whose payload does not fit its definition, and how it ends.
+/// A job whose payload does not match its definition, and how it ends.
 pub(super) struct Refused {
     pub(super) claimed: Claimed,
     pub(super) known: Arc<Known>,
@@ -34,17 +35,17 @@ pub(super) struct Refused {
     pub(super) refusal: RunResult,
 }
 
-/// How many leftovers of one group are not written yet.
+/// The number of leftovers of one group that are not written yet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Backlog(Arc<AtomicUsize>);
 
 impl Backlog {
     pub(super) fn is_full(&self) -> bool {
-        self.0.load(Ordering::Acquire) >= MOST
+        self.0.load(Ordering::Acquire) >= MAX
     }
 }
 
-/// Where the dispatcher leaves them.
+/// The sending side, for the dispatcher.
 pub(super) struct Leftovers {
     sender: mpsc::UnboundedSender<(Leftover, Backlog)>,
     written: Arc<Notify>,
@@ -70,7 +71,7 @@ impl Leftovers {
         let _ = self.sender.send((leftover, backlog.clone()));
     }
 
-    /// Resolves when a group whose backlog was full may be served again.
+    /// Waits until a group whose backlog was full may be served again.
     pub(super) async fn made_room(&self) {
         self.written.notified().await;
     }
@@ -80,17 +81,17 @@ impl Writer {
     pub(super) async fn run(mut self) {
         while let Some((leftover, backlog)) = self.arriving.recv().await {
             self.write(leftover).await;
-            if backlog.0.fetch_sub(1, Ordering::AcqRel) == MOST {
+            if backlog.0.fetch_sub(1, Ordering::AcqRel) == MAX {
                 self.written.notify_one();
             }
         }
     }
 
-    /// If a write fails, the lease of the job runs out and the keeper takes it back.
+    /// If a write fails, the lease of the job expires and the keeper recovers it.
     async fn write(&self, leftover: Leftover) {
         let result = match leftover {
             Leftover::Unclaimed(fence) => {
-                let detail = released("its worker was gone before the job was handed out");
+                let detail = released("the pull worker disconnected before it received the job");
                 store::pull::settle(&self.database, &fence, Some(&detail)).await.map(drop)
             }
             Leftover::Refused(refused) => {

@@ -1,4 +1,4 @@
-//! The name under which a process is known to the database.
+//! The name of a process in the database.
 
 use uuid::Uuid;
 

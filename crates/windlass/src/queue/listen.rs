@@ -1,7 +1,7 @@
-//! One LISTEN connection per process, turned into wake-ups. Only a speed-up: everything it tells is found by polling too.
+//! One LISTEN connection per process, which wakes its tasks. It only reduces latency: polling finds everything too.
 //!
-//! It checks itself: every 15 s it sends itself a word on a channel of its own, and reconnects if that does not come
-//! back. After every reconnection it wakes everyone, since what was said in between is lost.
+//! It checks itself: every 15 s it sends a notification on its own channel, and reconnects if that does not arrive.
+//! After every reconnection it wakes all tasks, because notifications in between are lost.
 
 use std::time::Duration;
 
@@ -20,18 +20,18 @@ const ECHO_WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wake {
-    /// There is work in this lane.
+    /// A lane has queued jobs.
     Lane(i32),
-    /// There is room again under the running limit with this number.
+    /// A running limit is no longer reached.
     Room(i32),
-    /// There is something for this duty of the keeper.
+    /// A duty of the keeper has something to do.
     Duty(Duty),
-    /// Look everywhere: something may have been missed.
+    /// Check everything: a notification may have been missed.
     All,
 }
 
-/// Listens until told to stop, reconnecting as often as it takes. `on_cancel` hears the number of a worker that should
-/// stop a run; it is told apart from the wake-ups, because a worker with no free slot does not listen to those.
+/// Listens until stopped, reconnecting as often as necessary. `on_cancel` is called with the number of a worker that
+/// should stop a run; it is separate from the wake-ups, because a worker without a free slot does not wait for those.
 pub(crate) async fn listen(
     config: Config,
     wakes: broadcast::Sender<Wake>,
@@ -55,7 +55,7 @@ pub(crate) async fn listen(
     }
 }
 
-/// One connection's life. An error or an unheard echo ends it.
+/// Listens on one connection, until an error or a missing echo.
 async fn listen_once(
     config: &Config,
     wakes: &broadcast::Sender<Wake>,
@@ -66,11 +66,11 @@ async fn listen_once(
     let own = format!("windlass_{}", Uuid::new_v4().simple());
     connection.client.batch_execute(&format!("listen windlass; listen {own}")).await?;
     *pause = Duration::from_millis(100);
-    // Nobody listening to our wake-ups is fine: they poll.
+    // It is not an error if no task is subscribed: tasks poll, too.
     let _ = wakes.send(Wake::All);
     loop {
         match tokio::time::timeout(CHECK_EVERY, connection.notifications.recv()).await {
-            Ok(Some((_, payload))) => tell(wakes, on_cancel, &payload),
+            Ok(Some((_, payload))) => wake(wakes, on_cancel, &payload),
             Ok(None) => return Ok(()),
             Err(_) => {
                 connection.client.batch_execute(&format!("notify {own}")).await?;
@@ -79,7 +79,7 @@ async fn listen_once(
                         if channel == own {
                             return true;
                         }
-                        tell(wakes, on_cancel, &payload);
+                        wake(wakes, on_cancel, &payload);
                     }
                     false
                 };
@@ -91,7 +91,7 @@ async fn listen_once(
     }
 }
 
-fn tell(wakes: &broadcast::Sender<Wake>, on_cancel: &impl Fn(i32), payload: &str) {
+fn wake(wakes: &broadcast::Sender<Wake>, on_cancel: &impl Fn(i32), payload: &str) {
     if let Some(worker) = payload.strip_prefix("cancel ").and_then(|worker| worker.parse().ok()) {
         on_cancel(worker);
         return;

@@ -1,5 +1,5 @@
-//! Limits how many of something one key can have at the same time, so that none can take all: claims and dry runs of a tenant, and in
-//! the server streams of a tenant and connections of an address.
+//! Limits how many slots one key can use at the same time, so that none can use all: dry runs of a tenant,
+//! and in the server streams of a tenant and connections of an address.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -40,7 +40,7 @@ impl<K: Eq + Hash> Slots<K> {
 }
 
 impl<K: Eq + Hash + Clone> Slots<K> {
-    /// `count` more slots for this key, unless they exceed its limit.
+    /// Takes `count` more slots for this key, unless that exceeds its limit.
     pub fn take(&self, key: K, count: usize) -> Option<SlotGuard<K>> {
         let mut all = self.used();
         let taken = all.get(&key).copied().unwrap_or_default() + count;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_tenant_reaches_its_limit_and_others_do_not_notice() {
+    fn one_tenant_at_its_limit_does_not_affect_others() {
         let slots = Slots::new(2_500);
         let (loud, quiet) = (Uuid::from_u128(1), Uuid::from_u128(2));
         let mut held: Vec<SlotGuard> = (0..2_500).map(|_| slots.take(loud, 1).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The callers from outside whose enqueue waits for a connection, by tenant. How they are sent is in `enqueue/batching.rs`.
+//! The external callers whose enqueue waits for a connection, by tenant. They are sent in `enqueue/batching.rs`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,16 +10,16 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::store::enqueue_as::ByCaller;
 
-/// The most that go together: as many as may stand in one row of the line.
-const MOST: usize = 64;
+/// The maximum size of a batch: the maximum number of jobs in one row of the queue.
+const MAX: usize = 64;
 
-/// Those who wait for a connection.
+/// The callers that wait for a connection.
 #[derive(Default)]
 pub(crate) struct WaitingList {
     waiting: Mutex<HashMap<Uuid, VecDeque<Waiting>>>,
 }
 
-/// One of them.
+/// A waiting caller.
 pub(crate) struct Waiting {
     pub(crate) caller: ByCaller,
     pub(crate) answer: oneshot::Sender<Result<Timestamp>>,
@@ -30,9 +30,9 @@ impl WaitingList {
         self.lock().entry(tenant).or_default().push_back(one);
     }
 
-    /// Those of a tenant who have waited longest. Whoever has hung up is left out.
+    /// The callers of a tenant that have waited longest. Canceled ones are removed.
     pub(crate) fn take(&self, tenant: Uuid) -> Vec<Waiting> {
-        self.take_at_most(MOST, tenant)
+        self.take_at_most(MAX, tenant)
     }
 
     pub(crate) fn take_one(&self, tenant: Uuid) -> Option<Waiting> {

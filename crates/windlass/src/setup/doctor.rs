@@ -1,6 +1,5 @@
-//! Examines a database that a queue lives on: what endangers durability, what has drifted, what is stuck, each with what
-//! to do about it. It reads and changes nothing, and it works on a database that this release could not use, because that
-//! is when it is needed.
+//! Examines the database of a queue: risks for durability, schema drift, and stuck jobs, each with advice. It only
+//! reads, and it also works on a database that this release could not use, because that is when it is needed.
 
 use std::time::Duration;
 
@@ -8,19 +7,20 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::model::doctor::facts::DatabaseFacts;
+use crate::model::doctor::facts::{DatabaseFacts, SchemaContents, Server};
 use crate::model::doctor::{Finding, judge};
 use crate::setup::migrate;
 use crate::store::database::Settings;
 use crate::store::{connect, doctor as ask};
 
-/// How long a word sent to ourselves may take before LISTEN counts as lost.
+/// How long a notification to ourselves may take before LISTEN is considered broken.
 const ECHO_WITHIN: Duration = Duration::from_secs(3);
 
-/// A database may have names as its default that come before Postgres's own, and an operator must not run them.
+/// The default search path of a database may contain names that precede those of Postgres; an operator must not call
+/// them.
 const PLAIN_NAMES: &str = "set search_path = pg_catalog, pg_temp";
 
-/// Examines the database that the settings name, over its direct address.
+/// Examines the database of the settings, over its direct URL.
 pub async fn examine(settings: &Settings) -> Result<Vec<Finding>> {
     look(settings).await.map_err(|error| error.needing("windlass_operator"))
 }
@@ -32,10 +32,13 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
     let asked = Timestamp::now().as_millisecond();
     let server = ask::server(client).await?;
     let answered = Timestamp::now().as_millisecond();
-    let has_schema = server.has_schema;
+    let contents = ask::schema_contents(client).await?;
+    // Tables and views of another role are not read: they could run that role's code.
+    let has_schema = server.has_schema && contents.as_ref().is_some_and(SchemaContents::is_installed);
     let mut facts = DatabaseFacts {
         clock_off_ms: server.clock_ms - (asked + answered) / 2,
-        server,
+        server: Server { has_schema, ..server },
+        contents,
         holders: ask::holders(client).await?,
         is_pooled: !connect::is_direct(&settings.config).await?,
         is_heard: is_heard(settings).await?,
@@ -53,7 +56,7 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
             .collect();
         facts.damage = ask::damage(client).await?;
         facts.tables = ask::tables(client).await?;
-        // A schema of another release may lack what these read; that it is another's is a finding of its own.
+        // The schema of another release may lack what these read; that it is of another release is a separate finding.
         if facts.is_our_schema() {
             ask::take_operator(client).await?;
             facts.workers = ask::workers(client).await?;
@@ -65,7 +68,7 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
     Ok(judge(&facts))
 }
 
-/// Whether a session on the direct address hears what is said: behind a transaction pooler it does not.
+/// Whether a session on the direct URL receives notifications; behind a transaction pooler it does not.
 async fn is_heard(settings: &Settings) -> Result<bool> {
     let mut connection = connect::open(&settings.direct).await?;
     let own = format!("windlass_{}", Uuid::new_v4().simple());

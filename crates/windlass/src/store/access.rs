@@ -1,4 +1,4 @@
-//! Which roles of windlass a login has, and which it would need.
+//! The windlass roles that a login has, and those that it needs.
 
 use tokio_postgres::types::Type;
 
@@ -8,17 +8,17 @@ use crate::error::{Error, Result};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&MISSING, &LOGIN];
 
-/// By what the login may do and not by its memberships, since a superuser or the owner may do it all without them. The server takes
-/// two roles with SET ROLE, which is a right of its own from PostgreSQL 16 on.
+/// Checks privileges and not memberships, because a superuser or the owner has all privileges without them. The server
+/// takes two roles with SET ROLE, which is a separate privilege from PostgreSQL 16 on.
 static MISSING: Statement =
     Statement { text: include_str!("sql/access/missing.sql"), types: &[Type::TEXT_ARRAY] };
 
-/// Refuses a login that may not do what these roles may.
+/// Refuses a login without the privileges of these roles.
 pub(crate) async fn require(db: &Database, roles: &[&str]) -> Result<()> {
     let rows = db.query(&MISSING, &[&roles]).await?;
     let missing: Vec<String> = rows.iter().map(|row| row.get("role")).collect();
     let Some(row) = rows.first() else { return Ok(()) };
-    let denied = format!("the login {:?} may not do this", row.get::<_, String>("login"));
+    let denied = format!("permission denied for the login {:?}", row.get::<_, String>("login"));
     Err(Error::MissingRole { denied, roles: missing.join(", ") })
 }
 
@@ -27,14 +27,13 @@ static LOGIN: Statement = Statement {
     types: &[],
 };
 
-/// The login of the connection, as the database knows it: a role that was taken later does not change it. And whether it is an
-/// operator's.
+/// Returns the login of the connection, which SET ROLE does not change, and whether it is an operator's.
 pub(crate) async fn login(db: &Database) -> Result<(String, bool)> {
     let row = db.query_one(&LOGIN, &[]).await?;
     Ok((row.get(0), row.get(1)))
 }
 
-/// The roles that may call a function, as the grants say; those that no login is given are left out.
+/// Returns the roles that may call a function, from the grants, without roles that are not granted to logins.
 pub(crate) fn roles_for(function: &str) -> Vec<String> {
     let grants: String =
         schema::FUNCTIONS.last().copied().unwrap_or_default().lines().map(without_comment).collect();
@@ -61,7 +60,7 @@ mod tests {
         let who = ["windlass_app", "windlass_worker", "windlass_server", "windlass_operator"];
         assert_eq!(roles_for("enqueue"), who);
         assert_eq!(roles_for("prune"), ["windlass_keeper", "windlass_server"]);
-        assert_eq!(roles_for("create_tenant"), ["windlass_operator"], "the admin's are left out");
+        assert_eq!(roles_for("create_tenant"), ["windlass_operator"], "without the admin role");
         assert!(roles_for("no_such_function").is_empty());
     }
 }

@@ -9,7 +9,7 @@ use super::database::{Database, Session, Statement};
 use super::token::{from_json, optional};
 use crate::error::Result;
 use crate::model::account::Member;
-use crate::model::account::{Invitation, InvitedTo, NewAccount, PasswordReset, ResetOf};
+use crate::model::account::{Invitation, InvitedTo, LinkCreator, NewAccount, PasswordReset, ResetOf};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &INVITE,
@@ -18,6 +18,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &INVITATION,
     &ACCEPT,
     &ACCEPT_AS_NEW,
+    &CREATOR,
     &MEMBER,
     &ROLE,
     &PASSWORD,
@@ -46,6 +47,7 @@ statement!(
     TEXT,
     TEXT
 );
+statement!(CREATOR, "select windlass.lock_link_creator($1, $2)", UUID, TEXT);
 statement!(MEMBER, "select windlass.lock_member($1, $2)", UUID, UUID);
 statement!(ROLE, "select windlass.set_member_role($1, $2, $3)", UUID, UUID, TEXT);
 statement!(PASSWORD, "select windlass.change_password($1, $2, $3, $4)", UUID, TEXT, TEXT, BYTEA);
@@ -104,6 +106,14 @@ pub(crate) async fn accept_as_new(
     new: &NewAccount,
 ) -> Result<Option<Member>> {
     optional(&session.query(&ACCEPT_AS_NEW, &[&tenant, &hash, &new.id, &new.name, &new.password_hash]).await?)
+}
+
+pub(crate) async fn lock_link_creator(
+    session: &Session,
+    tenant: Uuid,
+    created_by: &str,
+) -> Result<Option<LinkCreator>> {
+    optional(&session.query(&CREATOR, &[&tenant, &created_by]).await?)
 }
 
 pub(crate) async fn lock_member(session: &Session, tenant: Uuid, user: Uuid) -> Result<Option<Member>> {

@@ -1,5 +1,5 @@
-//! Transactions of callers: as the server's role with one tenant in force, or as the admin's role, which sees all of them. Those of an
-//! operator who works on the database are the operator's, for one tenant or for all.
+//! Transactions for callers: as the server's role with a current tenant, or as the admin's role for all tenants. For an
+//! operator with database access, they run as the operator's role, for one tenant or for all.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -9,14 +9,14 @@ use super::database::{Database, Session, Statement};
 use super::isolation::BEGIN;
 use crate::error::Result;
 
-/// A transaction that may write.
+/// Starts a read-write transaction.
 pub(crate) async fn write(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
     let mut session = db.session_of(tenant).await?;
     session.begin_with(&format!("{BEGIN}; {}", scope(db, tenant))).await?;
     Ok(session)
 }
 
-/// A transaction that only reads, in one snapshot, planned as scope.sql says.
+/// Starts a read-only transaction with one snapshot and the planner settings of scope.sql.
 pub(crate) async fn read(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
     let mut session = db.session_of(tenant).await?;
     let begin = "begin isolation level repeatable read, read only";
@@ -24,8 +24,8 @@ pub(crate) async fn read(db: &Database, tenant: Option<Uuid>) -> Result<Session>
     Ok(session)
 }
 
-/// One statement as the server's role with no tenant in force, which sees no tenant's rows: who is asking has to be known
-/// before the tenant is.
+/// Runs one statement as the server's role without a current tenant, which sees no tenant's rows: the caller has to be
+/// identified before the tenant is known.
 pub(crate) async fn identify(
     db: &Database,
     statement: &Statement,
@@ -38,21 +38,21 @@ pub(crate) async fn identify(
     Ok(rows)
 }
 
-/// As scope.sql says.
+/// The planner settings of scope.sql.
 const PLANNED: &str = "set local plan_cache_mode = force_custom_plan; set local enable_seqscan = off; \
     set local enable_hashjoin = off; set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off";
 
-/// Makes the rest of a transaction plan as one that only reads.
+/// Applies the planner settings of a read-only transaction to the rest of a transaction.
 pub(crate) async fn plan_as_a_list(session: &Session) -> Result<()> {
     session.batch(PLANNED).await
 }
 
-/// The words that begin a transaction of a caller's, for what is sent whole.
+/// Returns the text that starts a transaction for a caller, for a request that is sent whole.
 pub(crate) fn begin_text(db: &Database, tenant: Uuid) -> String {
     format!("{BEGIN}; {}", scope(db, Some(tenant)))
 }
 
-/// Set for the transaction alone, so that nothing of it is left on the connection.
+/// Set for the transaction only, so that no setting stays on the connection.
 fn scope(db: &Database, tenant: Option<Uuid>) -> String {
     match tenant {
         Some(tenant) => scope_as(db, db.acts_as.for_a_tenant(), &tenant.to_string()),
@@ -60,7 +60,7 @@ fn scope(db: &Database, tenant: Option<Uuid>) -> String {
     }
 }
 
-/// For whom callers' transactions are made.
+/// The role for which callers' transactions run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ActsAs {
     #[default]
@@ -91,7 +91,7 @@ impl Database {
     }
 }
 
-/// Longer statements than the timeout are given up by the server.
+/// The server cancels statements that take longer than the timeout.
 fn scope_as(db: &Database, role: &str, tenant: &str) -> String {
     let timeout_ms = db.statement_timeout().as_millis();
     format!(

@@ -16,13 +16,13 @@ static ATTEMPTS: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::INT4, Type::INT8],
 };
 
-/// All of them, oldest first.
+/// Returns all attempts, oldest first.
 pub(crate) async fn all(session: &Session, tenant: Uuid, job: Uuid) -> Result<Vec<Attempt>> {
     let rows = session.query(&ATTEMPTS, &[&tenant, &job, &0_i32, &i64::MAX]).await?;
     Ok(rows.iter().map(read_attempt).collect())
 }
 
-/// The attempts after one, as many as fit a page, and whether there are more.
+/// Returns the attempts after the given one, as many as fit on a page, and whether there are more.
 pub(crate) async fn page(
     session: &Session,
     tenant: Uuid,

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::model::actor::Actor;
 use crate::model::audit::{Act, AuditFault, AuditHead};
 
-/// Rows of one round of chaining, so that no transaction is long.
+/// The number of rows per round of chaining, so that no transaction is long.
 pub(crate) const SEALED_AT_ONCE: i32 = 1000;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&RECORD, &SEAL, &VERIFY, &CHECK, &HEADS];
@@ -31,7 +31,7 @@ pub(crate) static RECORD: Statement = Statement {
     ],
 };
 
-/// An act in the form that the statement's parameters take.
+/// An action as parameters of the statement.
 pub(crate) struct AuditParams<'a> {
     owner: Uuid,
     by: &'a Actor,
@@ -63,7 +63,7 @@ impl<'a> AuditParams<'a> {
     }
 }
 
-/// The same act of many callers, by columns, as record_audits takes them. None of them is denied or has a before.
+/// The same action of many callers, as columns for record_audits. None of them is denied or has a before.
 pub(crate) struct AuditColumns<'a> {
     owner: Uuid,
     actors: Vec<&'a str>,

@@ -1,4 +1,4 @@
-//! The verbs on many jobs of one tenant. Each writes one audit row, with the filter and the jobs that were changed.
+//! Operations on many jobs of one tenant. Each writes one audit row, with the filter and the changed jobs.
 
 use serde_json::Value;
 use tokio_postgres::Row;
@@ -11,7 +11,7 @@ use crate::model::actor::Actor;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&CANCEL_MANY, &CANCEL_MANY_AS, &RETRY_MANY, &RETRY_MANY_AS];
 
-/// Which jobs: those that were found, and the filter that found them.
+/// The jobs that were found, and the filter that found them.
 pub(crate) struct Found<'a> {
     pub(crate) tenant: Uuid,
     pub(crate) jobs: &'a [Uuid],
@@ -24,7 +24,7 @@ static CANCEL_MANY: Statement = Statement {
     types: &[Type::UUID, Type::UUID_ARRAY, Type::JSONB],
 };
 
-/// In the name of the login. Answers how many are canceled or asked to stop.
+/// Cancels jobs; the actor is the login. Returns how many were canceled or requested to stop.
 pub(crate) async fn cancel_many(db: &Database, found: &Found<'_>) -> Result<u64> {
     let params: [&(dyn ToSql + Sync); 3] = [&found.tenant, &found.jobs, &found.filter];
     read_changed(&db.query_for(Some(found.tenant), &CANCEL_MANY, &params).await?)
@@ -35,7 +35,7 @@ static RETRY_MANY: Statement = Statement {
     types: &[Type::UUID, Type::UUID_ARRAY, Type::JSONB, Type::TEXT],
 };
 
-/// Answers how many were taken back.
+/// Retries jobs. Returns how many were queued again.
 pub(crate) async fn retry_many(db: &Database, found: &Found<'_>, actor: &str) -> Result<u64> {
     let params: [&(dyn ToSql + Sync); 4] = [&found.tenant, &found.jobs, &found.filter, &actor];
     read_changed(&db.query_for(Some(found.tenant), &RETRY_MANY, &params).await?)
@@ -51,7 +51,7 @@ static CANCEL_MANY_AS: Statement = Statement {
     types: AS_TYPES,
 };
 
-/// Inside a caller's transaction. Answers of each what came of it.
+/// Cancels jobs inside a caller's transaction. Returns the result of each.
 pub(crate) async fn cancel_many_as(
     session: &Session,
     found: &Found<'_>,
@@ -65,7 +65,7 @@ static RETRY_MANY_AS: Statement = Statement {
     types: AS_TYPES,
 };
 
-/// Inside a caller's transaction. Answers of each what came of it.
+/// Retries jobs inside a caller's transaction. Returns the result of each.
 pub(crate) async fn retry_many_as(
     session: &Session,
     found: &Found<'_>,

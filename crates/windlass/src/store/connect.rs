@@ -1,4 +1,4 @@
-//! One connection outside of any pool: for migrations and for LISTEN, which need a session of their own.
+//! A connection outside the pool, for migrations and LISTEN, which need a dedicated session.
 
 use std::future::poll_fn;
 
@@ -11,10 +11,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::error::{Error, Result};
 
-/// Ends with its owner: the task that drives the socket is aborted on drop.
+/// Closed on drop: the task that drives the socket is aborted.
 pub(crate) struct Connection {
     pub(crate) client: Client,
-    /// NOTIFY payloads with their channel. Always drained by our task, so the server never has to keep them for us.
+    /// NOTIFY payloads with their channel. Our task always drains them, so the server never has to keep them.
     pub(crate) notifications: mpsc::UnboundedReceiver<(String, String)>,
     driver: JoinHandle<()>,
 }
@@ -26,22 +26,22 @@ impl Drop for Connection {
 }
 
 pub(crate) async fn open(config: &Config) -> Result<Connection> {
-    let (heard, notifications) = mpsc::unbounded_channel();
+    let (sender, notifications) = mpsc::unbounded_channel();
     let (client, driver) = match config.get_ssl_mode() {
         SslMode::Disable => {
             let (client, connection) = config.connect(NoTls).await?;
-            (client, tokio::spawn(drive(connection, heard)))
+            (client, tokio::spawn(drive(connection, sender)))
         }
         _ => {
             let (client, connection) = config.connect(tls()?).await?;
-            (client, tokio::spawn(drive(connection, heard)))
+            (client, tokio::spawn(drive(connection, sender)))
         }
     };
     Ok(Connection { client, notifications, driver })
 }
 
-/// Whether this address leads to the server itself. A session of the server's own keeps what it was given at its start;
-/// a pooler refuses that, drops it, or shows us a session that somebody else started.
+/// Whether this address reaches the server itself. A session of the server keeps the options of its start packet; a
+/// pooler refuses or drops them, or returns a session that another client started.
 pub(crate) async fn is_direct(config: &Config) -> Result<bool> {
     let mark = uuid::Uuid::new_v4().simple().to_string();
     let mut marked = config.clone();
@@ -57,7 +57,7 @@ pub(crate) async fn is_direct(config: &Config) -> Result<bool> {
 
 async fn drive<S, T>(
     mut connection: tokio_postgres::Connection<S, T>,
-    heard: mpsc::UnboundedSender<(String, String)>,
+    sender: mpsc::UnboundedSender<(String, String)>,
 ) where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
@@ -65,8 +65,8 @@ async fn drive<S, T>(
     while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
         match message {
             Ok(AsyncMessage::Notification(note)) => {
-                // A receiver that is gone means the connection is about to be dropped.
-                let _ = heard.send((note.channel().to_owned(), note.payload().to_owned()));
+                // If the receiver was dropped, the connection is about to be dropped too.
+                let _ = sender.send((note.channel().to_owned(), note.payload().to_owned()));
             }
             Ok(_) => {}
             Err(error) => {
@@ -78,10 +78,10 @@ async fn drive<S, T>(
 }
 
 pub(crate) fn tls() -> Result<MakeRustlsConnect> {
-    // The first provider installed in the process wins; a second installation answers with an error that means nothing.
+    // The first provider that is installed in the process is used; the error of a second installation can be ignored.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let config = rustls::ClientConfig::with_platform_verifier().map_err(|error| Error::Settings {
-        message: format!("the system's trusted certificates cannot be used: {error}"),
+        message: format!("cannot load the trusted certificates of the system: {error}"),
     })?;
     Ok(MakeRustlsConnect::new(config))
 }

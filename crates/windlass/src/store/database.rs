@@ -1,10 +1,10 @@
-//! Connections: how many, where to, and with which habits.
+//! Connections: their number, addresses and settings.
 //!
-//! Two addresses: `url` may be a transaction pooler, `direct_url` must reach the server itself (LISTEN, migrations).
-//! Nothing here leaves state in a session, so that any transaction may run on any server connection. Statements are
-//! prepared by name only where we reach the server itself: behind a pooler they are sent unnamed, which costs a parse but
-//! no plan, since everything heavy is a function whose plan the server keeps. Losing a name there would be the lesser evil:
-//! names count up in every process alike, so that one process's may run another's statement.
+//! There are two addresses: `url` may be a transaction pooler, `direct_url` must reach the server itself (LISTEN,
+//! migrations). Nothing here leaves state in a session, so any transaction may run on any server connection. Statements
+//! are prepared by name only on a direct connection: behind a pooler they are sent unnamed, which costs a parse but no
+//! plan, because everything expensive is a function whose plan the server caches. A lost name would be the smaller
+//! problem: every process counts its names in the same way, so one process could run another's statement.
 
 mod asking;
 mod transaction;
@@ -52,14 +52,14 @@ pub struct Settings {
     pub(crate) statement_timeout: Duration,
 }
 
-/// How long one statement of a caller may take, if nobody said.
+/// The default timeout of one statement of a caller.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The least and the most time for which the server works on one statement of a worker's own.
+/// The minimum and maximum time that the server may work on one statement of a worker.
 const ENGINE_LIMITS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(86_400));
 
 impl Settings {
-    /// A `postgresql://` URL or a key=value string; several hosts may be named, and the writable one is used.
+    /// Parses a `postgresql://` URL or a key=value string. If it has several hosts, the writable one is used.
     pub fn new(url: &str) -> Result<Self> {
         let config = parse(url)?;
         Ok(Self {
@@ -72,35 +72,35 @@ impl Settings {
         })
     }
 
-    /// The address that reaches the server itself, when `url` is a pooler's.
+    /// Sets the address that reaches the server itself, if `url` is a pooler.
     pub fn direct_url(mut self, url: &str) -> Result<Self> {
         self.direct = parse(url)?;
         Ok(self)
     }
 
-    /// How many connections this process may hold for its own calls (default 8).
+    /// Sets the maximum number of connections of this process (default 8).
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.max(1);
         self
     }
 
-    /// How long one statement of a caller from outside may take (default 15 s). The server gives up longer ones.
+    /// Sets the timeout of one statement of an external caller (default 15 s). The server cancels longer ones.
     #[must_use]
     pub fn statement_timeout(mut self, timeout: Duration) -> Self {
         self.statement_timeout = timeout.max(Duration::from_millis(1));
         self
     }
 
-    /// Says that `url` is a transaction pooler, which is otherwise found out when connecting or, at the latest, by the
-    /// first statement it loses.
+    /// Declares that `url` is a transaction pooler. Otherwise this is detected when connecting or, at the latest, by
+    /// the first statement that it loses.
     #[must_use]
     pub fn pooled(mut self) -> Self {
         self.prepared = false;
         self
     }
 
-    /// Works without LISTEN: work is then found by polling alone.
+    /// Disables LISTEN: work is then found by polling only.
     #[must_use]
     pub fn without_listen(mut self) -> Self {
         self.listen = false;
@@ -108,7 +108,7 @@ impl Settings {
     }
 }
 
-/// Never prints the address: it may hold a password.
+/// Never prints the address: it may contain a password.
 impl fmt::Debug for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").field("connections", &self.connections).finish_non_exhaustive()
@@ -140,15 +140,15 @@ pub(crate) struct Database {
     prepared: Arc<AtomicBool>,
     has_unusual_defaults: Arc<AtomicBool>,
     statement_timeout: Duration,
-    /// Who holds a connection, where nobody may hold two.
+    /// The holders of connections, if no task may hold two.
     holders: Option<Holders>,
-    /// How long the server works on one statement of the engine's own, if there is a limit that is set for each of them.
+    /// The time that the server may work on one statement of the engine, if that limit is set per statement.
     limit: Option<Duration>,
-    /// The same where a limit is set once for a connection: what to set for each statement behind a pooler, where that would be lost.
+    /// The same if the limit is set once per connection: it is set per statement behind a pooler, which would lose it.
     pooled_limit: Option<Duration>,
     is_plain: bool,
     pub(super) shares: Option<Shares>,
-    /// Whose share the statements below count for.
+    /// The tenant whose share the statements below count for.
     pub(super) tenant: Option<Uuid>,
     pub(super) is_application: bool,
     pub(super) acts_as: ActsAs,
@@ -156,6 +156,7 @@ pub(crate) struct Database {
 
 impl Database {
     pub(crate) fn new(config: &Config, connections: usize, prepared: bool) -> Result<Self> {
+        let config = &if prepared { isolation::with_options(config) } else { config.clone() };
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = match config.get_ssl_mode() {
             SslMode::Disable => Manager::from_config(config.clone(), tokio_postgres::NoTls, recycling),
@@ -189,9 +190,9 @@ impl Database {
         })
     }
 
-    /// For claims, heartbeats and endings: the server gives up each of their statements after a time that is longer than their sender's
-    /// patience, which asks it to stop before that. The limit is an option of the connection and costs nothing per statement. A pooler does
-    /// not keep those, so behind one it is sent along with each statement.
+    /// For claims, heartbeats and settlements: the server cancels each of their statements after a time longer than the
+    /// patience of the caller, which cancels it before that. The limit is an option of the connection and costs nothing
+    /// per statement. A pooler does not keep such options, so behind one it is sent with each statement.
     pub(crate) fn for_engine(settings: &Settings, connections: usize, patience: Duration) -> Result<Self> {
         let limit = patience.saturating_mul(2).clamp(ENGINE_LIMITS.0, ENGINE_LIMITS.1);
         let mut config = settings.config.clone();
@@ -210,7 +211,8 @@ impl Database {
         self
     }
 
-    /// For requests: each may hold one connection at a time (debug builds panic at the second), and each tenant's its share.
+    /// For requests: each may hold one connection at a time (debug builds panic at the second), and each tenant its
+    /// share.
     pub(crate) fn for_requests(mut self) -> Self {
         self.holders = cfg!(debug_assertions).then(Holders::default);
         self.shared()
@@ -222,7 +224,7 @@ impl Database {
         self
     }
 
-    /// For the engine's own statements, each of which the server gives up after this time.
+    /// For the engine's own statements, which the server cancels after this time.
     pub(crate) fn limited_to(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
@@ -232,8 +234,8 @@ impl Database {
         self.statement_timeout
     }
 
-    /// Gives up the connections that are not in use, for a caller whose last question was not answered: the next one on
-    /// the same connection would wait behind it.
+    /// Closes the idle connections, for a caller whose last statement got no response: the next one on the same
+    /// connection would wait behind it.
     pub(crate) fn forget_connections(&self) {
         self.pool.retain(|_, _| false);
     }
@@ -258,7 +260,7 @@ impl Database {
         })
     }
 
-    /// One statement in a transaction of its own, on any connection.
+    /// Runs one statement in its own transaction, on any connection.
     pub(crate) async fn query(
         &self,
         statement: &Statement,
@@ -288,16 +290,16 @@ impl fmt::Debug for Database {
     }
 }
 
-/// How often what met another in a deadlock is tried again.
+/// How often a transaction is retried after a deadlock.
 pub(crate) const CONFLICT_TRIES: u32 = 5;
 
-/// A moment, different for each of those who met.
+/// Waits for a short random time, different for each of the transactions that conflicted.
 pub(crate) async fn conflict_pause() {
     tokio::time::sleep(Duration::from_millis(20).mul_f64(rand::random())).await;
 }
 
-/// A connection taken from the pool. One that is dropped while it owes an answer is closed and not given back; one that is
-/// dropped inside a transaction is told to roll back, which comes before whatever its next user sends.
+/// A connection from the pool. If it is dropped before a response was read, it is closed and not returned to the pool.
+/// If it is dropped inside a transaction, a rollback is sent, which runs before the statements of its next user.
 pub(crate) struct Session {
     client: Option<Object>,
     _held: Option<HeldConnection>,
@@ -305,17 +307,17 @@ pub(crate) struct Session {
     prepared: Arc<AtomicBool>,
     has_unusual_defaults: bool,
     is_open: bool,
-    /// How long a statement may go unanswered, if not forever.
+    /// How long to wait for the response to a statement, if not forever.
     patience: Option<Duration>,
     pooled_limit: Option<Duration>,
     is_plain: bool,
     is_silent: AtomicBool,
-    /// A statement was sent and its answer has not been taken.
+    /// A statement was sent and its response has not been read.
     is_asking: AtomicBool,
 }
 
 impl Session {
-    /// Gives up on a statement that is not answered within this time. It may have taken effect all the same.
+    /// Abandons a statement without a response within this time. It may have taken effect anyway.
     pub(crate) fn patient_for(mut self, patience: Duration) -> Self {
         self.patience = Some(patience);
         self
@@ -325,12 +327,12 @@ impl Session {
         self.object()
     }
 
-    /// Whether the connection is ours alone, as far as we know: what is left on it will be there next time.
+    /// Whether the connection is not shared, as far as known: state that is left on it is there next time.
     pub(crate) fn is_direct(&self) -> bool {
         self.prepared.load(Ordering::Relaxed)
     }
 
-    /// Begins a transaction and makes it what the text says, in one round trip.
+    /// Starts a transaction with the given text, in one round trip.
     pub(crate) async fn begin_with(&mut self, text: &str) -> Result<()> {
         let text = &isolation::completed(text, self.has_unusual_defaults);
         self.is_open = true;
@@ -340,12 +342,12 @@ impl Session {
         Ok(begun?)
     }
 
-    /// A transaction that only reads, and sees one snapshot throughout.
+    /// Starts a read-only transaction with one snapshot.
     pub(crate) async fn begin_reading(&mut self) -> Result<()> {
         self.begin_with("begin isolation level repeatable read, read only").await
     }
 
-    /// Statements without an answer, inside the open transaction.
+    /// Runs statements without a result inside the open transaction.
     pub(crate) async fn batch(&self, text: &str) -> Result<()> {
         self.is_asking.store(true, Ordering::Relaxed);
         let done = self.client().batch_execute(text).await;
@@ -372,7 +374,7 @@ impl Drop for Session {
         if owes && let Some(client) = self.client.take() {
             drop(Object::take(client));
         } else if self.is_open {
-            // Sent with the first poll and not waited for: the server answers in order.
+            // Sent with the first poll and not awaited: the server processes statements in order.
             let _ = self.client().batch_execute("rollback").now_or_never();
         }
     }

@@ -31,7 +31,7 @@ pub(crate) async fn policies(db: &Database, key: &str) -> Result<Policies> {
 static SCHEMA: Statement =
     Statement { text: include_str!("sql/definition/schema.sql"), types: &[Type::TEXT] };
 
-/// Whether the definition is active, and its schema; nothing if there is no such definition.
+/// Returns whether the definition is active, and its schema; `None` if there is no such definition.
 pub(crate) async fn schema(session: &Session, key: &str) -> Result<Option<(bool, String)>> {
     let rows = session.query(&SCHEMA, &[&key]).await?;
     Ok(rows.first().map(|row| (row.get(0), row.get::<_, JsonOut<'_>>(1).0.to_owned())))

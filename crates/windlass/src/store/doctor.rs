@@ -1,15 +1,18 @@
-//! What the doctor asks. Each question is one statement that only reads; what an answer means is decided elsewhere.
+//! The queries of the doctor. Each is one read-only statement; the results are interpreted by the caller.
 
 use tokio_postgres::Client;
 
 use super::database::{Statement, query_unnamed};
 use super::trouble;
 use crate::error::Result;
-use crate::model::doctor::facts::{Damage, Holder, Installed, Server, Stuck, TableFacts, WorkerFacts};
+use crate::model::doctor::facts::{
+    Damage, Holder, Installed, SchemaContents, Server, Stuck, TableFacts, WorkerFacts,
+};
 use crate::model::record::Trouble;
 
 pub(crate) const STATEMENTS: &[&Statement] = &[
     &SERVER,
+    &FOREIGN,
     &HOLDERS,
     &MIGRATIONS,
     &FUNCTIONS,
@@ -22,6 +25,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
 ];
 
 static SERVER: Statement = Statement { text: include_str!("sql/doctor/server.sql"), types: &[] };
+static FOREIGN: Statement = Statement { text: include_str!("sql/doctor/foreign.sql"), types: &[] };
 static HOLDERS: Statement = Statement { text: include_str!("sql/doctor/holders.sql"), types: &[] };
 static MIGRATIONS: Statement = Statement { text: include_str!("sql/doctor/migrations.sql"), types: &[] };
 static FUNCTIONS: Statement = Statement { text: include_str!("sql/doctor/functions.sql"), types: &[] };
@@ -56,6 +60,19 @@ pub(crate) async fn server(client: &Client) -> Result<Server> {
     })
 }
 
+/// Nothing if there is no schema.
+pub(crate) async fn schema_contents(client: &Client) -> Result<Option<SchemaContents>> {
+    let rows = query_unnamed(client, &FOREIGN, &[]).await?;
+    Ok(rows.first().map(|row| SchemaContents {
+        owner: row.get("owner"),
+        is_ours: row.get("is_ours"),
+        is_callers: row.get("is_callers"),
+        has_books: row.get("has_books"),
+        foreign_objects: row.get("foreign_objects"),
+        objects: row.get("objects"),
+    }))
+}
+
 pub(crate) async fn holders(client: &Client) -> Result<Vec<Holder>> {
     let rows = query_unnamed(client, &HOLDERS, &[]).await?;
     let holders = rows.iter().map(|row| Holder {
@@ -74,7 +91,7 @@ pub(crate) async fn migrations(client: &Client) -> Result<Vec<Installed>> {
     Ok(installed.collect())
 }
 
-/// Names and bodies.
+/// Returns names and bodies.
 pub(crate) async fn functions(client: &Client) -> Result<Vec<(String, String)>> {
     let rows = query_unnamed(client, &FUNCTIONS, &[]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
@@ -97,7 +114,7 @@ pub(crate) async fn tables(client: &Client) -> Result<Vec<TableFacts>> {
     Ok(tables.collect())
 }
 
-/// Where the login may: without it row-level security would hide what is stuck.
+/// Takes the operator's role if the login may: without it, row-level security would hide stuck work.
 pub(crate) async fn take_operator(client: &Client) -> Result<()> {
     query_unnamed(client, &TAKE_OPERATOR, &[]).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! The ways a job enters the database: routed (checked here, one statement) and through the SQL door.
+//! The ways to enqueue a job: routed (validated here, one statement) and through the SQL function `enqueue`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::model::new_job::{Enqueued, IfUnmet, NewJob};
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&ROUTE, &ROUTED, &ALIKE, &ROUTED_MANY, &DOOR, &QUEUED_AT, &QUEUED_AT_EACH];
 
-/// What is known of a (tenant, definition, queue, priority) and needed to enqueue without asking again.
+/// The data of a (tenant, definition, queue, priority) that is needed to enqueue without another lookup.
 #[derive(Debug)]
 pub(crate) struct Route {
     pub(crate) tenant: Uuid,
@@ -41,7 +41,7 @@ pub(crate) async fn route(
     read_route(&rows)
 }
 
-/// Inside the caller's transaction.
+/// The same inside the caller's transaction.
 pub(crate) async fn route_in(
     session: &Session,
     tenant: Option<Uuid>,
@@ -68,7 +68,7 @@ static ROUTED: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::INT4, Type::INT2, Type::JSON, Type::JSONB],
 };
 
-/// A job that stands in a known lane and has no guard.
+/// A job with a known lane and without a guard.
 pub(crate) struct Routed<'a> {
     pub(crate) tenant: Uuid,
     pub(crate) job: Uuid,
@@ -99,7 +99,7 @@ pub(crate) async fn routed(db: &Database, new: &Routed<'_>) -> Result<()> {
 static QUEUED_AT: Statement =
     Statement { text: include_str!("sql/job/queued_at.sql"), types: &[Type::UUID, Type::UUID] };
 
-/// Since when a job is there, if it is.
+/// Returns the creation time of a job, if it exists.
 pub(crate) async fn queued_at(session: &Session, tenant: Uuid, job: Uuid) -> Result<Option<Timestamp>> {
     let rows = session.query(&QUEUED_AT, &[&tenant, &job]).await?;
     Ok(rows.first().map(|row| row.get(0)))
@@ -117,17 +117,17 @@ pub(crate) async fn queued_at_each(
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-/// The most queued jobs in one row. The sequence of the line leaves as many numbers to each.
-const MOST_OF_A_PART: usize = 64;
+/// The maximum number of queued jobs in one row. The sequence of the line leaves that many numbers to each row.
+const MAX_PART: usize = 64;
 
-/// Which of the jobs are queued together, as a number from 1 for each: jobs of a lane that follow each other and have
-/// the same number of attempts.
+/// Returns the row of each job, as a number from 1: consecutive jobs of a lane with the same number of attempts share a
+/// row.
 fn parts<'a, 'b: 'a>(new: impl Iterator<Item = &'a Routed<'b>>) -> Vec<i32> {
     let mut open: HashMap<i32, (i32, i16, usize)> = HashMap::new();
     let mut last = 0;
     let part_of = |job: &Routed<'_>| {
         let (part, attempts, members) = open.entry(job.lane).or_insert((0, job.max_attempts, 0));
-        if *part == 0 || *attempts != job.max_attempts || *members == MOST_OF_A_PART {
+        if *part == 0 || *attempts != job.max_attempts || *members == MAX_PART {
             last += 1;
             (*part, *attempts, *members) = (last, job.max_attempts, 0);
         }
@@ -174,7 +174,7 @@ pub(crate) async fn routed_many(session: &Session, new: &[Routed<'_>]) -> Result
     Ok(())
 }
 
-/// Many jobs by their columns, as enqueue_routed_many takes them.
+/// Many jobs as columns, for enqueue_routed_many.
 pub(super) struct RoutedColumns<'a> {
     tenants: Vec<Uuid>,
     jobs: Vec<Uuid>,
@@ -182,7 +182,7 @@ pub(super) struct RoutedColumns<'a> {
     max_attempts: Vec<i16>,
     parts: Vec<i32>,
     payloads: Vec<JsonText<'a>>,
-    /// None if no job has any.
+    /// `None` if no job has any.
     extras: Option<Vec<Option<JsonText<'a>>>>,
 }
 
@@ -245,21 +245,21 @@ pub(crate) static DOOR: Statement = Statement {
     ],
 };
 
-/// On a connection of ours, inside whatever transaction is open on it.
-pub(crate) async fn door(session: &Session, new: &NewJob) -> Result<Enqueued> {
+/// On one of our connections, inside its open transaction, if any.
+pub(crate) async fn guarded(session: &Session, new: &NewJob) -> Result<Enqueued> {
     let call = DoorCall::of(new)?;
     Ok(read_enqueued(&session.query(&DOOR, &call.params()).await?[0]))
 }
 
-/// In a transaction of its own.
-pub(crate) async fn door_of(db: &Database, new: &NewJob) -> Result<Enqueued> {
+/// In a separate transaction.
+pub(crate) async fn guarded_on(db: &Database, new: &NewJob) -> Result<Enqueued> {
     let call = DoorCall::of(new)?;
     let rows = db.query_for(new.options.tenant, &DOOR, &call.params()).await?;
     rows.first().map(read_enqueued).ok_or_else(crate::error::Error::unanswered)
 }
 
 /// On the caller's own connection or transaction.
-pub(crate) async fn door_on<C: tokio_postgres::GenericClient + Sync>(
+pub(crate) async fn guarded_in<C: tokio_postgres::GenericClient + Sync>(
     client: &C,
     new: &NewJob,
 ) -> Result<Enqueued> {
@@ -267,7 +267,7 @@ pub(crate) async fn door_on<C: tokio_postgres::GenericClient + Sync>(
     Ok(read_enqueued(&query_unnamed(client, &DOOR, &call.params()).await?[0]))
 }
 
-/// A new job in the form that the door's parameters take.
+/// A new job as parameters of the SQL function.
 pub(crate) struct DoorCall<'a> {
     pub(crate) new: &'a NewJob,
     pub(crate) payload: JsonText<'a>,
@@ -330,7 +330,7 @@ fn read_enqueued(row: &tokio_postgres::Row) -> Enqueued {
     enqueued(row.get(0), row.get(1), row.get(2))
 }
 
-/// From the three columns of the door's answer.
+/// Builds the result from the three columns of the SQL function.
 pub(crate) fn enqueued(id: Uuid, status: Option<&str>, is_duplicate: bool) -> Enqueued {
     Enqueued { id, state: status.and_then(|status| status.parse().ok()), is_duplicate }
 }

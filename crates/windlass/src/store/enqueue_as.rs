@@ -1,4 +1,4 @@
-//! The way in of callers from outside: enqueued and audited in one transaction of theirs.
+//! Enqueueing for external callers: enqueued and audited in one transaction.
 
 use jiff::Timestamp;
 use tokio_postgres::types::{ToSql, Type};
@@ -36,14 +36,15 @@ static ENQUEUE_AS: Statement = Statement {
     ],
 };
 
-/// One caller's job, and what the audit trail says of it.
+/// One caller's job, and its audit entry.
 pub(crate) struct ByCaller {
     pub(crate) new: Routed<'static>,
     pub(crate) by: Actor,
     pub(crate) act: Act,
 }
 
-/// A whole transaction of a tenant's callers: enqueued and audited as the server's role. Answers since when the jobs are there.
+/// Runs a whole transaction for callers of one tenant: enqueues and audits as the server's role. Returns the creation
+/// time of the jobs.
 pub(crate) async fn routed_as(
     db: &Database,
     session: &mut Session,

@@ -1,4 +1,4 @@
-//! Events in the database: emitting, listing, and what the dispatcher does with them.
+//! Events in the database: emitting, listing and dispatching.
 
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ pub(crate) async fn emit(session: &Session, event: &NewEvent, payload: &str) -> 
     Ok(read_emitted(&session.query(&EMIT, &params(event, &JsonText(payload))).await?[0]))
 }
 
-/// In a transaction of its own.
+/// In a separate transaction.
 pub(crate) async fn emit_of(db: &Database, event: &NewEvent, payload: &str) -> Result<Emitted> {
     let rows = db.query_for(event.tenant, &EMIT, &params(event, &JsonText(payload))).await?;
     rows.first().map(read_emitted).ok_or_else(crate::error::Error::unanswered)
@@ -64,7 +64,7 @@ static LIST: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::TEXT, Type::UUID, Type::BOOL, Type::INT8, Type::INT8],
 };
 
-/// Which events of a tenant.
+/// Selects events of a tenant.
 #[derive(Default)]
 pub(crate) struct WhichEvents<'a> {
     pub(crate) id: Option<Uuid>,
@@ -75,7 +75,7 @@ pub(crate) struct WhichEvents<'a> {
     pub(crate) offset: i64,
 }
 
-/// As many as fit a page, and whether there are more.
+/// Returns as many events as fit on a page, and whether there are more.
 pub(crate) async fn list(
     session: &Session,
     tenant: Uuid,
@@ -95,20 +95,20 @@ pub(crate) async fn list(
     Ok((events?, has_more))
 }
 
-/// How much one look at the outbox may bring.
+/// Limits of one read of the outbox.
 pub(crate) struct OutboxShare {
     pub(crate) events: i32,
     pub(crate) bytes: i64,
     pub(crate) tenants: i32,
-    /// Whose turn was the last one.
+    /// The tenant of the previous turn.
     pub(crate) after: Uuid,
 }
 
-/// What one look brought.
+/// The result of one read.
 #[derive(Default)]
 pub(crate) struct Outbox {
     pub(crate) events: Vec<Pending>,
-    /// Tenant and id of those that this release cannot read, and why.
+    /// Tenant and id of events that this release cannot read, with the error.
     pub(crate) unreadable: Vec<(Uuid, Uuid, String)>,
     pub(crate) has_more: bool,
 }
@@ -150,7 +150,7 @@ static HOLD_BACK: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::TEXT, Type::INT4],
 };
 
-/// Sets an event aside for a while, with the reason.
+/// Delays an event, with the reason.
 pub(crate) async fn hold_back(
     db: &Database,
     tenant: Uuid,
@@ -161,13 +161,13 @@ pub(crate) async fn hold_back(
     db.query(&HOLD_BACK, &[&tenant, &event, &problem, &seconds]).await.map(drop)
 }
 
-/// Some of a tenant's triggers that wait for events, by id.
+/// Some of a tenant's event triggers, by id.
 #[derive(Default)]
 pub(crate) struct Triggers {
     pub(crate) found: Vec<Result<Trigger, Unreadable>>,
-    /// The last one that was looked at.
+    /// The last trigger that was read.
     pub(crate) until: Option<Uuid>,
-    /// There is none after these.
+    /// There are none after these.
     pub(crate) is_last: bool,
 }
 
@@ -176,7 +176,7 @@ static TRIGGERS: Statement = Statement {
     types: &[Type::UUID_ARRAY, Type::UUID_ARRAY, Type::INT4, Type::INT4],
 };
 
-/// The next triggers of each tenant after the given one, at most so many and so many bytes of each tenant.
+/// Returns the next triggers of each tenant after the given one, with a maximum number and size per tenant.
 pub(crate) async fn triggers(
     db: &Database,
     tenants: &[Uuid],
@@ -216,19 +216,19 @@ static DISPATCH: Statement = Statement {
     ],
 };
 
-/// What was decided about one event: its matches among some of its triggers.
+/// The decision about one event: its matches among some of its triggers.
 #[derive(Clone)]
 pub(crate) struct DecidedEvent {
     pub(crate) tenant: Uuid,
     pub(crate) event: Uuid,
     /// The triggers up to this id were done before.
     pub(crate) after: Option<Uuid>,
-    /// The triggers up to this id are done now; all of them if there is none.
+    /// The triggers up to this id are done now; all of them if `None`.
     pub(crate) until: Option<Uuid>,
     pub(crate) matches: Vec<Match>,
 }
 
-/// How many events were dispatched by us or came further, and how many jobs that made.
+/// Returns how many events this call dispatched or advanced, and how many jobs it created.
 pub(crate) async fn dispatch(db: &Database, decided: &[DecidedEvent]) -> Result<(u64, u64)> {
     let of_events =
         |column: fn(&DecidedEvent) -> Option<Uuid>| decided.iter().map(column).collect::<Vec<_>>();
@@ -279,7 +279,7 @@ static RETRY: Statement = Statement {
     ],
 };
 
-/// What became of it, or nothing if it had not failed.
+/// Returns the result, or `None` if the dispatch had not failed.
 pub(crate) async fn retry(
     session: &Session,
     tenant: Uuid,

@@ -1,8 +1,8 @@
-//! Finds a request that asks for a second connection while it holds one.
+//! Detects a request that takes a second connection while it holds one.
 //!
-//! With a pool of n connections, n such requests at once hold them all, wait for each other and answer nobody. It does not show
-//! in a test with one request and two connections, so debug builds panic at the second one instead. A request runs in one task;
-//! what it spawns holds connections of its own and is not waited for while one is held.
+//! With a pool of n connections, n such requests at once would hold all of them and wait for each other forever. A test
+//! with one request and two connections does not show this, so debug builds panic at the second connection. A request
+//! runs in one task; the tasks that it spawns hold their own connections and are not awaited while one is held.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +17,10 @@ impl Holders {
     /// Panics if the current task holds a connection.
     pub(crate) fn refuse_second(&self) {
         let holds = task::try_id().is_some_and(|task| self.lock().contains(&task));
-        assert!(!holds, "a request asks for a second connection while it holds one");
+        assert!(!holds, "a request takes a second connection while it holds one");
     }
 
-    /// Notes that the current task holds a connection, until the answer is dropped.
+    /// Records that the current task holds a connection, until the returned value is dropped.
     pub(crate) fn hold(&self) -> Option<HeldConnection> {
         let task = task::try_id()?;
         self.lock().insert(task);

@@ -1,4 +1,4 @@
-//! Reads for people who look rather than query, and the sampler behind them.
+//! Reads for the user interface, and the sampler behind them.
 
 use jiff::Timestamp;
 use tokio_postgres::Row;

@@ -1,4 +1,4 @@
-//! What happens to jobs after they are in: settlements, progress, and the operator's verbs.
+//! Operations on existing jobs: settlements, progress, cancel, retry and purge.
 
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -12,19 +12,19 @@ use crate::model::job::claimed::Fence;
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&SETTLE, &SETTLE_FREE, &PROGRESS, &CANCEL, &CANCEL_AS, &RETRY, &RETRY_AS, &PURGE, &PURGE_SUBJECT];
 
-/// One attempt's end, ready to be written: the fence it was run under and what was decided, as the statement reads it.
+/// The end of one attempt, ready to be written: its fence and the decision, in the format of the statement.
 #[derive(Debug, Clone)]
 pub(crate) struct SettleEntry {
     pub(crate) fence: Fence,
     pub(crate) ran_ms: Option<i32>,
-    /// None is a plain success.
+    /// `None` means a plain success.
     pub(crate) detail: Option<String>,
     /// Whether other jobs are enqueued with it, which may be refused, or have to wait for a transaction of its tenant.
     pub(crate) has_chain: bool,
 }
 
-/// Positions, from 0, of the endings that took effect, of those among them that a cancel request overruled, and of those that must be
-/// written again because another transaction holds their jobs.
+/// Positions, from 0, of the ends that took effect, of those among them that a cancel request overruled, and of those
+/// that must be written again because another transaction has locked their jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     pub(crate) settled: Vec<usize>,
@@ -61,15 +61,15 @@ static SETTLE_FREE: Statement = Statement {
     types: SETTLE_TYPES,
 };
 
-/// Waits for no open transaction: see `settle.sql`. Endings should be sorted by (tenant, job): that is the order in which their
-/// rows are locked.
+/// Does not wait for open transactions: see `settle.sql`. Endings should be sorted by (tenant, job): their rows are
+/// locked in this order.
 pub(crate) async fn settle(session: &Session, endings: &[SettleEntry]) -> Result<Settled> {
     let columns = SettleColumns::of(endings);
     let rows = session.query(&SETTLE_FREE, &columns.params()).await?;
     Ok(Settled { busy: positions(&rows[0], 2), ..read_settled(&rows[0]) })
 }
 
-/// The same inside the caller's own transaction, which waits for whoever holds the job.
+/// The same inside the caller's own transaction, which waits for locks on the job.
 pub(crate) async fn settle_in<C: tokio_postgres::GenericClient + Sync>(
     client: &C,
     ending: &SettleEntry,
@@ -109,7 +109,7 @@ fn positions(row: &tokio_postgres::Row, column: usize) -> Vec<usize> {
     ords.unwrap_or_default().into_iter().filter_map(|ord| usize::try_from(ord - 1).ok()).collect()
 }
 
-/// Fences as the columns in which statements take them.
+/// Fences as columns for statements.
 #[derive(Default)]
 pub(crate) struct FenceColumns {
     pub(crate) tenants: Vec<Uuid>,
@@ -143,7 +143,7 @@ static PROGRESS: Statement = Statement {
     ],
 };
 
-/// What one running job says of itself.
+/// The progress of one running job.
 #[derive(Debug, Clone)]
 pub(crate) struct Report {
     pub(crate) fence: Fence,

@@ -31,13 +31,13 @@ static PROMOTE: Statement = Statement {
     types: &[Type::INT4],
 };
 
-/// How many jobs became due, whether there are more, and how long until the next one does.
+/// Returns how many jobs became due, whether there are more, and the time until the next one.
 pub(crate) async fn promote(db: &Database, most: i32) -> Result<(i32, bool, Option<Duration>)> {
     let row = db.query_one(&PROMOTE, &[&most]).await?;
     Ok((row.get(0), row.get(1), row.get::<_, Option<i64>>(2).map(millis)))
 }
 
-/// A job whose worker fell silent.
+/// A job whose worker missed its heartbeats.
 #[derive(Debug)]
 pub(crate) struct LostJob {
     pub(crate) worker: i32,
@@ -88,7 +88,7 @@ static REAP: Statement = Statement {
     ],
 };
 
-/// Applies decisions about lost jobs, sorted by (tenant, job), as far as their workers are still overdue.
+/// Applies decisions about lost jobs, sorted by (tenant, job), if their workers are still overdue.
 pub(crate) async fn reap(
     db: &Database,
     workers: &[i32],
@@ -120,13 +120,13 @@ static PARTITIONS: Statement = Statement {
     types: &[Type::INT4],
 };
 
-/// How many instants were dealt with, and whether there are more.
+/// Returns how many instants were processed, and whether there are more.
 pub(crate) async fn expire(db: &Database, most: i32) -> Result<(i32, bool)> {
     let row = db.query_one(&EXPIRE, &[&most]).await?;
     Ok((row.get(0), row.get(1)))
 }
 
-/// How many waits were decided, and whether there are new ones that nobody has looked at.
+/// Returns how many dependencies were decided, and whether there are new ones left.
 pub(crate) async fn unblock_all(db: &Database, most: i32) -> Result<(i32, bool)> {
     let row = db.query_one(&UNBLOCK, &[&most]).await?;
     Ok((row.get(0), row.get(1)))
@@ -148,12 +148,12 @@ pub(crate) async fn prune_events(db: &Database, most: i32) -> Result<i32> {
     Ok(db.query_one(&PRUNE_EVENTS, &[&most]).await?.get(0))
 }
 
-/// How many lanes were retired or deleted.
+/// Returns how many lanes were retired or deleted.
 pub(crate) async fn retire_lanes(db: &Database, most: i32) -> Result<i32> {
     Ok(db.query_one(&RETIRE_LANES, &[&most]).await?.get(0))
 }
 
-/// How many were made or dropped, and whether there is a further step to do soon.
+/// Returns how many were created or dropped, and whether there is a further step to do soon.
 pub(crate) async fn maintain_partitions(db: &Database, weeks_ahead: i32) -> Result<(i32, bool)> {
     let row = db.query_one(&PARTITIONS, &[&weeks_ahead]).await?;
     Ok((row.get::<_, i32>(0) + row.get::<_, i32>(1), row.get(2)))

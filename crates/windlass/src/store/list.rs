@@ -1,4 +1,4 @@
-//! Reading jobs. Which table leads depends on what is asked: the one that holds the wanted jobs in the wanted order.
+//! Reading jobs. The filter determines the leading table: the one that has the wanted jobs in the wanted order.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -32,7 +32,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &COUNT_ALL,
 ];
 
-/// The ids of one page, and where the next one begins if this one is full.
+/// Returns the ids of one page, and the start of the next one if this one is full.
 pub(crate) async fn ids(db: &Database, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)> {
     let session = begin(db, Some(filter.tenant)).await?;
     let picked = ids_in(&session, filter).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn ids_in(session: &Session, filter: &Filter) -> Result<(Vec<Uu
 static READ: Statement =
     Statement { text: include_str!("sql/job/read.sql"), types: &[Type::UUID, Type::UUID_ARRAY] };
 
-/// The jobs with these ids, in their order, without those that are not there.
+/// Returns the jobs with these ids, in this order, without those that do not exist.
 pub(crate) async fn jobs(db: &Database, tenant: Uuid, ids: &[Uuid]) -> Result<Vec<Job>> {
     let session = begin(db, Some(tenant)).await?;
     let jobs = jobs_in(&session, tenant, ids).await?;
@@ -59,7 +59,8 @@ pub(crate) async fn jobs_in(session: &Session, tenant: Uuid, ids: &[Uuid]) -> Re
     Ok(read_jobs(session, tenant, ids, usize::MAX).await?.0)
 }
 
-/// The first of these jobs, as many as fit a page; and the position of the last that was read, if not all were.
+/// Returns the first of these jobs, as many as fit on a page; and the position of the last that was read, if not all
+/// were.
 pub(super) async fn jobs_up_to(
     session: &Session,
     tenant: Uuid,
@@ -81,14 +82,15 @@ pub(super) async fn jobs_up_to(
     Ok((jobs, None))
 }
 
-/// Jobs of so many bytes and one more at most, how many bytes they have, and the position of the last if that were not all.
+/// Returns jobs up to this size and at most one more, their size, and the position of the last one if not all were
+/// read.
 async fn read_jobs(
     session: &Session,
     tenant: Uuid,
     ids: &[Uuid],
     most: usize,
 ) -> Result<(Vec<Job>, usize, Option<usize>)> {
-    // The same plan serves any ids, and making it takes longer than reading fifty jobs: 5 of 9 ms.
+    // The same plan works for any ids, and planning takes longer than reading fifty jobs: 5 of 9 ms.
     session.batch("set local plan_cache_mode = force_generic_plan").await?;
     let Rows { rows, is_cut } = session.query_up_to(most, &READ, &[&tenant, &ids]).await?;
     session.batch("set local plan_cache_mode = force_custom_plan").await?;
@@ -119,7 +121,8 @@ pub(crate) async fn counts_in(session: &Session, tenant: Option<Uuid>) -> Result
     }
 }
 
-/// A statement that needs every row of the small tables it reads: from end to end, joined by hash. What is read next must not be.
+/// Runs a statement that needs every row of small tables: with sequential scans and hash joins, which are disabled
+/// again for the next statements.
 pub(super) async fn query_whole(session: &Session, statement: &Statement) -> Result<Vec<Row>> {
     session.batch("set local enable_hashjoin = on; set local enable_seqscan = on").await?;
     let rows = session.query(statement, &[]).await?;
@@ -145,7 +148,7 @@ async fn all_counts(session: &Session) -> Result<Vec<Counts>> {
 static SCOPE: Statement =
     Statement { text: include_str!("sql/tenant/scope.sql"), types: &[Type::TEXT, Type::TEXT] };
 
-/// A transaction that only reads, in one snapshot, for one tenant or, where the role may, for all.
+/// Starts a read-only transaction with one snapshot, for one tenant or, if the role may, for all.
 pub(crate) async fn begin(db: &Database, tenant: Option<Uuid>) -> Result<Session> {
     let mut session = db.session().await?;
     session.begin_reading().await?;
@@ -159,7 +162,7 @@ async fn scope(session: &Session, tenant: Option<Uuid>, bitmaps: &str) -> Result
     Ok(())
 }
 
-/// What every pick takes: tenant, id bounds, limit, definition, queue, creation bounds, source. Then what is its own.
+/// The parameters of every pick: tenant, id bounds, limit, definition, queue, creation bounds, source. Then its own.
 macro_rules! pick_types {
     ($($own:ident),*) => {
         &[
@@ -195,8 +198,8 @@ static PICK_HELD: Statement = Statement {
 
 pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
     if filter.is_search() {
-        // Without its text the filter would match far more than was meant.
-        return Err(Error::refused("mentions", "must be searched for, and no index does that"));
+        // Without its text the filter would match far more than intended.
+        return Err(Error::refused("mentions", "requires a search"));
     }
     let (from, below) = (filter.lowest_id(), filter.highest_id());
     let limit = i64::from(filter.limit) + i64::from(filter.offset);
@@ -221,7 +224,7 @@ pub(super) async fn pick(session: &Session, filter: &Filter) -> Result<Picked> {
     let by_body: [&(dyn ToSql + Sync); 5] =
         [&state, &filter.subject_type, &filter.subject_id, &filter.correlation_id, &filter.ids];
 
-    // The narrowest condition leads. A subject, a request, a tag or a list of ids is narrower than any state.
+    // The narrowest condition leads. A subject, a correlation id, a tag or a list of ids is narrower than any state.
     let is_narrow = filter.subject_id.is_some() || filter.correlation_id.is_some() || filter.ids.is_some();
     let statement = match filter.state {
         _ if filter.tag.is_some() => {
@@ -296,18 +299,19 @@ fn read_job(row: &Row) -> Result<Job> {
     })
 }
 
-/// A job is in exactly one place. One that is in none, or in a state of another release, has no state that could be shown.
+/// A job is in exactly one table. A job in none of them, or in a state of another release, has no state that can be
+/// shown.
 fn read_state(row: &Row) -> Result<State> {
     let status: Option<&str> = row.get("status");
     status.and_then(|status| status.parse().ok()).ok_or_else(|| Error::UnexpectedResult {
         message: format!(
-            "job {} has the state {status:?}, which this release does not know",
+            "job {} has the unknown state {status:?}; it was written by a newer release",
             row.get::<_, Uuid>("id")
         ),
     })
 }
 
-/// What a definition hides; nothing if that cannot be read, and then nothing may be shown.
+/// Returns the redaction of a definition; `None` if it cannot be read, and then nothing may be shown.
 pub(super) fn read_redaction(rules: Option<Value>) -> Option<Redaction> {
     rules.map_or_else(|| Some(Redaction::default()), |rules| serde_json::from_value(rules).ok())
 }

@@ -13,14 +13,14 @@ use crate::model::log::{LogChunk, LogPage, LogPosition, LogStream};
 
 pub(crate) const STATEMENTS: &[&Statement] = &[&WRITE, &READ, &STANDING];
 
-/// A piece of one run's output on its way into the database.
+/// A chunk of one run's output to be written to the database.
 #[derive(Debug, Clone)]
 pub(crate) struct NewChunk {
     pub(crate) fence: Fence,
     pub(crate) chunk: i32,
     pub(crate) stream: LogStream,
     pub(crate) text: String,
-    /// The chunks before this one are to be dropped.
+    /// The chunks before this one are to be deleted.
     pub(crate) keep_from: i32,
 }
 
@@ -38,7 +38,7 @@ static WRITE: Statement = Statement {
     ],
 };
 
-/// Answers how many were taken; those of attempts that have ended are not.
+/// Returns how many chunks were inserted; those of ended attempts are not.
 pub(crate) async fn write(db: &Database, chunks: &[NewChunk]) -> Result<i32> {
     let columns = FenceColumns::of(chunks.iter().map(|chunk| &chunk.fence));
     let numbers: Vec<i32> = chunks.iter().map(|chunk| chunk.chunk).collect();
@@ -71,7 +71,8 @@ static READ: Statement = Statement {
 static STANDING: Statement =
     Statement { text: include_str!("sql/log/standing.sql"), types: &[Type::UUID, Type::UUID] };
 
-/// What comes after the position, in one snapshot with whether the job has ended. None if there is no such job.
+/// Returns the log after the position, and in the same snapshot whether the job has ended. `None` if there is no such
+/// job.
 pub(crate) async fn read(
     db: &Database,
     tenant: Uuid,

@@ -1,5 +1,5 @@
-//! What operators manage: definitions, tenants, members, people, sessions, queues, workers, and the audit trail as it is read.
-//! Rows cross as JSON, in the form in which they are shown.
+//! Objects that operators manage: definitions, tenants, members, people, sessions, queues, workers, and reads of the
+//! audit trail. Rows are transferred as JSON, in the format of the API.
 
 use serde_json::Value;
 use tokio_postgres::types::{ToSql, Type};
@@ -106,7 +106,7 @@ pub(crate) async fn tenants(session: &Session) -> Result<Vec<Tenant>> {
     session.query(&TENANTS, &[]).await?.iter().map(|row| from_json(row.get(0))).collect()
 }
 
-/// A page by name, after another tenant; `text` in small letters.
+/// Returns a page by name, after another tenant; `text` in lower case.
 pub(crate) async fn find_tenants(
     session: &Session,
     text: &str,
@@ -137,10 +137,10 @@ pub(crate) async fn mark_tenant_deleting(session: &Session, id: Uuid) -> Result<
     optional(&session.query(&TENANT_DELETE, &[&id]).await?)
 }
 
-/// Jobs of one batch, so that no transaction is long.
+/// The number of jobs per batch, so that no transaction is long.
 const PURGED_AT_ONCE: i32 = 1000;
 
-/// One batch; how many jobs went, or none if there is no tenant to delete.
+/// Deletes one batch; returns the number of deleted jobs, or `None` if there is no tenant to delete.
 pub(crate) async fn purge_deleted_tenants(db: &Database) -> Result<Option<u64>> {
     let purged: i32 = db.query_one(&TENANTS_PURGE, &[&PURGED_AT_ONCE]).await?.get(0);
     Ok(u64::try_from(purged).ok())
@@ -185,12 +185,12 @@ pub(crate) async fn workers(session: &Session) -> Result<Vec<WorkerRecord>> {
     session.query(&WORKERS, &[]).await?.iter().map(|row| from_json(row.get(0))).collect()
 }
 
-/// Names, and whether they are paused.
+/// Returns the names, and whether they are paused.
 pub(crate) async fn queues(session: &Session) -> Result<Vec<(String, bool)>> {
     Ok(list::query_whole(session, &QUEUES).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-/// As many as fit a page, and whether there are more.
+/// Returns as many entries as fit on a page, and whether there are more.
 pub(crate) async fn audit(
     session: &Session,
     tenant: Option<Uuid>,

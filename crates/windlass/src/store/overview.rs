@@ -1,4 +1,4 @@
-//! What is read about jobs without reading them: since when they wait, and why.
+//! Reads about jobs that do not read the jobs themselves: since when they wait, and why.
 
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
@@ -13,7 +13,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[&OLDEST, &WHY];
 
 static OLDEST: Statement = Statement { text: include_str!("sql/job/oldest.sql"), types: &[Type::UUID] };
 
-/// Since when the oldest queued job of each (tenant, queue) could have run.
+/// Returns since when the oldest queued job of each (tenant, queue) could have run.
 pub(crate) async fn oldest(
     session: &Session,
     tenant: Option<Uuid>,
@@ -49,7 +49,7 @@ pub(crate) async fn why(session: &Session, tenant: Uuid, job: Uuid) -> Result<Op
             waits_for: needs.into_iter().zip(states).collect(),
             able_workers: row.get("able_workers"),
             workers_of_other_queues: row.get("workers_of_other_queues"),
-            quiet_workers: row.get("quiet_workers"),
+            drained_workers: row.get("drained_workers"),
             gone_workers: row.get("gone_workers"),
             ahead_in_lane: row.get("ahead_in_lane"),
             ahead_by_priority: row.get("ahead_by_priority"),

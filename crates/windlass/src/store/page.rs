@@ -1,4 +1,4 @@
-//! One page of jobs: so many of them, and so many bytes.
+//! One page of jobs, limited by number and bytes.
 
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::model::filter::Filter;
 use crate::model::record::Job;
 
-/// The jobs of one page, and where the next one begins if there is one.
+/// Returns the jobs of one page, and the start of the next one if there is one.
 pub(crate) async fn page(db: &Database, filter: &Filter) -> Result<(Vec<Job>, Option<Uuid>)> {
     let session = begin(db, Some(filter.tenant)).await?;
     let page = page_in(&session, filter).await?;
@@ -23,7 +23,8 @@ pub(crate) async fn page_in(session: &Session, filter: &Filter) -> Result<(Vec<J
     jobs_of(session, filter.tenant, &ids, &behind, next).await
 }
 
-/// As many of these jobs as fit a page, and where the next one begins: behind the last that was read, or at `next` if all were.
+/// Returns as many of these jobs as fit on a page, and the start of the next one: after the last that was read, or
+/// `next` if all were.
 pub(crate) async fn jobs_of(
     session: &Session,
     tenant: Uuid,
@@ -35,14 +36,15 @@ pub(crate) async fn jobs_of(
     Ok((jobs, cut_at.map_or(next, |last| behind.get(last).copied())))
 }
 
-/// The jobs of a page, where one that ended behind each of them would go on, and where this one does if it is full.
+/// The jobs of a page, the start of the next page if this one ended after each of them, and the start of the next page
+/// if this one is full.
 pub(super) struct Picked {
     pub(super) ids: Vec<Uuid>,
     pub(super) behind: Vec<Uuid>,
     pub(super) next: Option<Uuid>,
 }
 
-/// What is behind the offset. Queued jobs come with their position in the queue.
+/// Skips the offset. Queued jobs have their position in the queue.
 pub(super) fn picked(rows: &[Row], filter: &Filter) -> Picked {
     let behind = |row: &Row| if row.len() > 1 { Filter::after_place(row.get(1)) } else { row.get(0) };
     let whole = usize::from(filter.limit) + usize::from(filter.offset);

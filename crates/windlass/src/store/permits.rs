@@ -48,7 +48,7 @@ impl Permits {
         }
     }
 
-    /// How many permits a tenant has at a time.
+    /// Returns how many permits a tenant has at a time.
     pub fn of_tenant(&self) -> usize {
         self.of_tenant
     }
@@ -66,7 +66,7 @@ impl Permits {
         tokio::time::timeout(self.timeout, both).await.ok().flatten()
     }
 
-    /// The number of tenants that have a permit or wait for one.
+    /// Returns the number of tenants that have a permit or wait for one.
     pub fn tenants(&self) -> usize {
         self.tenants.lock().unwrap_or_else(PoisonError::into_inner).len()
     }

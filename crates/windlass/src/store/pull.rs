@@ -1,5 +1,5 @@
-//! The database's side of jobs that pull workers run. Its SQL functions are named `…_remote`: workers of the previous release call
-//! them, so the names stay.
+//! Jobs of pull workers in the database. The SQL functions are named `…_remote`: workers of the previous release call
+//! them, so the names are kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::database::{Database, Rows, Session, Statement};
 use super::job::{FenceColumns, Settled, read_settled};
 use super::keeper::LostJob;
 use super::param::{JsonOut, JsonText};
-use super::worker::{self, Claimant, LOOK_LIMIT, Wanted, WorkerIntroduction, millis};
+use super::worker::{self, ActiveLane, Claimant, LOOK_LIMIT, Wanted, WorkerRegistration, millis};
 use crate::error::Result;
 use crate::model::job::claimed::{Claimed, Fence};
 use crate::model::job::settle::Budget;
@@ -22,16 +22,16 @@ use crate::model::job::settle::Budget;
 pub(crate) const STATEMENTS: &[&Statement] =
     &[&REGISTER, &TOUCH, &LANES, &CLAIM, &UNCLAIM, &HEARTBEAT, &HELD, &SETTLE, &HAND_OVER, &LOST, &REAP];
 
-/// How long a process counts as present after it was last heard from, beyond the leases it holds.
+/// How long a process counts as present after its last request, in seconds, in addition to the leases that it holds.
 pub(crate) const PRESENT: i32 = 60;
 
 static REGISTER: Statement = Statement {
-    text: "select id, is_quiet from windlass.register_remote($1, $2, $3, $4, $5, $6, $7)",
+    text: "select id, is_draining from windlass.register_remote($1, $2, $3, $4, $5, $6, $7)",
     types: &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT4, Type::JSONB],
 };
 
-/// Makes the worker known, or takes it up again. Answers its number and whether it was asked to be quiet.
-pub(crate) async fn register(db: &Database, me: &WorkerIntroduction, version: &str) -> Result<(i32, bool)> {
+/// Registers the worker, or returns it to service. Returns its number and whether it was drained.
+pub(crate) async fn register(db: &Database, me: &WorkerRegistration, version: &str) -> Result<(i32, bool)> {
     let queues = me.queues.clone().unwrap_or_default();
     let row = db
         .query_one(
@@ -51,11 +51,11 @@ pub(crate) async fn register(db: &Database, me: &WorkerIntroduction, version: &s
 }
 
 static TOUCH: Statement = Statement {
-    text: "select worker, is_quiet from windlass.touch_remote($1, $2)",
+    text: "select worker, is_draining from windlass.touch_remote($1, $2)",
     types: &[Type::INT4_ARRAY, Type::INT4],
 };
 
-/// These workers were heard from. Answers those that exist, and whether each was asked to be quiet.
+/// Marks these workers as present. Returns those that exist, and whether each was drained.
 pub(crate) async fn touch(db: &Database, workers: &[i32], seconds: i32) -> Result<HashMap<i32, bool>> {
     let rows = db.query(&TOUCH, &[&workers, &seconds]).await?;
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
@@ -66,7 +66,7 @@ static LANES: Statement = Statement {
     types: &[Type::TEXT_ARRAY],
 };
 
-/// A lane that has work, with what decides who may be given it.
+/// A lane with work, and the data that decides which worker may get it.
 #[derive(Debug, Clone)]
 pub(crate) struct PullLane {
     pub(crate) id: i32,
@@ -78,7 +78,20 @@ pub(crate) struct PullLane {
     pub(crate) rooms: Vec<i32>,
 }
 
-/// The lanes with work of these definitions, or of all.
+impl PullLane {
+    pub(crate) fn as_active(&self) -> ActiveLane {
+        ActiveLane {
+            id: self.id,
+            tenant: self.tenant,
+            priority: self.priority,
+            definition_key: self.definition_key.to_string(),
+            weight: self.weight,
+            rooms: self.rooms.clone(),
+        }
+    }
+}
+
+/// Returns the lanes with work of these definitions, or of all.
 pub(crate) async fn active_lanes(session: &mut Session, keys: Option<&[String]>) -> Result<Vec<PullLane>> {
     let rows = session.query_within(LOOK_LIMIT, &LANES, &[&keys]).await?;
     let lanes = rows.iter().map(|row| PullLane {
@@ -109,7 +122,7 @@ static CLAIM: Statement = Statement {
     ],
 };
 
-/// Where each job of a claim goes: one entry per slot.
+/// The destination of each job of a claim: one entry per slot.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimSlots {
     pub(crate) workers: Vec<i32>,
@@ -128,7 +141,8 @@ pub(crate) struct Dealt {
     pub(crate) times_out_at: Timestamp,
 }
 
-/// Jobs of about a page's bytes, and whether more were claimed than that: those are nobody's until they are given back.
+/// Claims jobs of approximately a page's bytes. Returns whether more were claimed than that: no worker has those until
+/// they are released.
 pub(crate) async fn claim(
     session: &Session,
     by: Claimant,
@@ -164,7 +178,7 @@ static UNCLAIM: Statement = Statement {
     types: &[Type::INT4, Type::UUID_ARRAY, Type::INT4],
 };
 
-/// Gives back whatever a claim took whose answer never came, and ends its epoch.
+/// Releases all jobs of a claim whose response was lost, and ends its epoch.
 pub(crate) async fn unclaim(session: &Session, by: Claimant, tokens: &[Uuid]) -> Result<()> {
     session.query(&UNCLAIM, &[&by.worker, &tokens, &by.epoch]).await?;
     Ok(())
@@ -186,7 +200,7 @@ static HEARTBEAT: Statement = Statement {
     ],
 };
 
-/// What a granted heartbeat answers.
+/// The result of a successful heartbeat.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Renewed {
     pub(crate) lease_expires_at: Timestamp,
@@ -194,7 +208,7 @@ pub(crate) struct Renewed {
     pub(crate) lease_seconds: i32,
 }
 
-/// What a pulled job says of itself, ready to be stored.
+/// The report of a pull worker about a job, ready to be stored.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     pub(crate) lease_seconds: Option<i32>,
@@ -203,7 +217,7 @@ pub(crate) struct Said {
     pub(crate) log: Vec<String>,
 }
 
-/// Renews one job's lease. `None`: the fence is stale.
+/// Renews the lease of one job. Returns `None` if the fence is stale.
 pub(crate) async fn heartbeat(db: &Database, fence: &Fence, said: &Said) -> Result<Option<Renewed>> {
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 9] = [
         &fence.tenant,
@@ -230,8 +244,8 @@ static HELD: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::INT4, Type::UUID],
 };
 
-/// The job that this fence holds, as far as deciding about it needs to know it, and how long it has run. `None`: the
-/// fence is stale.
+/// Returns the job of this fence, with the data that the decision about it needs, and how long it has run. `None` if
+/// the fence is stale.
 pub(crate) async fn held(db: &Database, fence: &Fence) -> Result<Option<(Claimed, Duration)>> {
     let rows = db.query(&HELD, &[&fence.tenant, &fence.job, &fence.attempt, &fence.token]).await?;
     Ok(rows.first().map(|row| {
@@ -262,7 +276,7 @@ static SETTLE: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::INT4, Type::UUID, Type::JSONB],
 };
 
-/// Ends an attempt. Answers `settled`, `overruled` (by a cancel request) or `lost`.
+/// Ends an attempt. Returns `settled`, `overruled` (by a cancel request) or `lost`.
 pub(crate) async fn settle(db: &Database, fence: &Fence, detail: Option<&str>) -> Result<String> {
     let detail = detail.map(JsonText);
     let row =
@@ -275,7 +289,7 @@ static HAND_OVER: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::INT4, Type::UUID, Type::INT4, Type::INT4, Type::INT4],
 };
 
-/// The attempt goes on elsewhere, held by `worker` under a lease of its own. False if it is over already.
+/// Hands the attempt over to `worker`, with a separate lease. Returns false if it has already ended.
 pub(crate) async fn hand_over(db: &Database, fence: &Fence, worker: i32, lease_seconds: i32) -> Result<bool> {
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
         [&fence.tenant, &fence.job, &fence.attempt, &fence.token, &worker, &lease_seconds, &PRESENT];
@@ -288,7 +302,7 @@ static LOST: Statement = Statement {
     types: &[Type::INT4],
 };
 
-/// Jobs whose own lease has run out, and whether because their time was up.
+/// Returns jobs whose own lease has expired, and whether they reached their timeout.
 pub(crate) async fn lost_jobs(db: &Database, most: i32) -> Result<Vec<(LostJob, bool)>> {
     let rows = db.query(&LOST, &[&most]).await?;
     Ok(rows.iter().map(|row| (super::keeper::read_lost(row), row.get(12))).collect())
@@ -299,7 +313,7 @@ static REAP: Statement = Statement {
     types: &[Type::UUID_ARRAY, Type::UUID_ARRAY, Type::INT4_ARRAY, Type::UUID_ARRAY, Type::JSONB_ARRAY],
 };
 
-/// Applies decisions about lost jobs, as far as their leases have still run out.
+/// Applies decisions about lost jobs, if their leases are still expired.
 pub(crate) async fn reap(db: &Database, fences: &[Fence], details: &[String]) -> Result<Settled> {
     let columns = FenceColumns::of(fences.iter());
     let details: Vec<_> = details.iter().map(|detail| JsonText(detail)).collect();

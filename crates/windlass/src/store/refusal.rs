@@ -1,5 +1,5 @@
-//! What the database says when it refuses, translated into the cases of [`Error`]. It speaks in SQLSTATEs of our own class `WL`;
-//! this is the one place that translates them.
+//! Translates refusals of the database into the cases of [`Error`]. The database uses SQLSTATEs of our own class `WL`;
+//! this is the only place that translates them.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl From<tokio_postgres::Error> for Error {
     }
 }
 
-/// A refusal by the database, whichever driver brought it.
+/// A refusal by the database, from any driver.
 pub(crate) struct Refusal<'a> {
     pub(crate) code: &'a str,
     pub(crate) message: &'a str,
@@ -36,7 +36,7 @@ pub(crate) struct Refusal<'a> {
 }
 
 impl Refusal<'_> {
-    /// The case it stands for, if it is one of ours.
+    /// Returns the corresponding error, if it is one of ours.
     pub(crate) fn meaning(&self) -> Option<Error> {
         let detail = || self.detail.unwrap_or_default().to_owned();
         let message = || self.message.to_owned();
@@ -54,17 +54,16 @@ impl Refusal<'_> {
             }
             "WL015" => Error::TooManyTriggers { most: detail() },
             "WL011" => Error::Changed { what: "definition" },
+            "WL016" => Error::Locked { what: detail() },
             "WL021" => Error::Isolation { message: message() },
             "42501" => self.missing_role()?,
             "23505" => Error::Taken { what: taken(self.constraint?)? },
-            "23514" => {
-                Error::refused(self.constraint.unwrap_or("value"), "is outside of what the database allows")
-            }
+            "23514" => Error::refused(self.constraint.unwrap_or("value"), "is out of range"),
             _ => return None,
         })
     }
 
-    /// A function that this login may not call, if the server says so in English.
+    /// A function that this login may not call, if the server reports it in English.
     fn missing_role(&self) -> Option<Error> {
         let function = self.message.strip_prefix("permission denied for function ")?;
         let roles = access::roles_for(function).join(" or ");
@@ -81,7 +80,7 @@ impl From<deadpool_postgres::PoolError> for Error {
     }
 }
 
-/// What people choose and others may have chosen before, by the name of the constraint that says so.
+/// Returns the object that must be unique, by the name of its constraint.
 fn taken(constraint: &str) -> Option<&'static str> {
     match constraint {
         "tenants_slug_unique" => Some("the slug"),

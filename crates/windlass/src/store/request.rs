@@ -1,4 +1,4 @@
-//! Answers of requests that came with an Idempotency-Key.
+//! Stored responses to requests with an Idempotency-Key.
 
 use serde_json::Value;
 use tokio_postgres::types::Type;

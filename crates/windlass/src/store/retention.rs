@@ -1,4 +1,4 @@
-//! Retention in the database: a tenant's own rules, holds, and how far pruning has come.
+//! Retention in the database: a tenant's own rules, legal holds, and the progress of pruning.
 
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -15,7 +15,7 @@ static SET: Statement = Statement {
     types: &[Type::UUID, Type::TEXT, Type::TEXT, Type::INT8, Type::BOOL],
 };
 
-/// `keep` none takes the rule away, some(none) keeps forever. Whether there was a rule to take away.
+/// `None` removes the rule, `Some(None)` keeps forever. Returns whether there was a rule to remove.
 pub(crate) async fn set(
     session: &Session,
     tenant: Uuid,
@@ -61,7 +61,7 @@ pub(crate) async fn release_hold(session: &Session, tenant: Uuid, hold: Uuid) ->
 static HOLDS: Statement =
     Statement { text: include_str!("sql/retention/holds.sql"), types: &[Type::UUID, Type::UUID] };
 
-/// All of them, or the one that is named.
+/// Returns all of them, or only the given one.
 pub(crate) async fn holds(session: &Session, tenant: Uuid, only: Option<Uuid>) -> Result<Vec<LegalHold>> {
     session.query(&HOLDS, &[&tenant, &only]).await?.iter().map(|row| read_json(row, 0)).collect()
 }
@@ -74,7 +74,8 @@ pub(crate) async fn waits(session: &Session, tenant: Uuid, limit: i64) -> Result
 }
 
 static PROGRESS: Statement = Statement {
-    text: "select tenant_id, definition_key, status, keep_seconds, reached, behind_seconds, purged, looked_at from windlass.retention_progress()",
+    text: "select tenant_id, definition_key, status, keep_seconds, reached, behind_seconds, purged, looked_at \
+           from windlass.retention_progress()",
     types: &[],
 };
 
@@ -82,7 +83,7 @@ pub(crate) async fn progress(db: &Database) -> Result<Vec<RetentionProgress>> {
     Ok(db.query(&PROGRESS, &[]).await?.iter().map(read_progress).collect())
 }
 
-/// Of the tenant in force, and of the definitions.
+/// Of the current tenant, and of the definitions.
 pub(crate) async fn progress_in(session: &Session) -> Result<Vec<RetentionProgress>> {
     Ok(session.query(&PROGRESS, &[]).await?.iter().map(read_progress).collect())
 }

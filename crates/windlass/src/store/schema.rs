@@ -9,10 +9,11 @@ pub(crate) struct Migration {
     pub(crate) sql: &'static str,
 }
 
-/// How many versions ahead of us a database may be: the next release only adds, so our workers go on while it is rolled out.
+/// How many versions ahead of this release a database may be: the next release only adds, so our workers continue
+/// during its rollout.
 pub(crate) const TOLERATED_AHEAD: i32 = 50;
 
-/// Made before the first migration, by whoever migrates; the owner role does not exist yet at that moment.
+/// Created before the first migration, by the login that migrates; the owner role does not exist yet.
 pub(crate) const BOOKKEEPING: &str = "create schema if not exists windlass;
 create table if not exists windlass.migration (
   version integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now());
@@ -40,10 +41,11 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 15, name: "gates", sql: include_str!("../../migrations/0015_gates.sql") },
     Migration { version: 16, name: "shares", sql: include_str!("../../migrations/0016_shares.sql") },
     Migration { version: 17, name: "bounds", sql: include_str!("../../migrations/0017_bounds.sql") },
+    Migration { version: 18, name: "audit_due", sql: include_str!("../../migrations/0018_audit_due.sql") },
 ];
 
-/// A number that rises with every change of a file below, and their common checksum: a test holds the file to that. Two builds are compared
-/// by it, because all builds of an unreleased version have the same version number.
+/// A number that increases with every change of a file below, and their common checksum, which a test verifies. Two
+/// builds are compared by it, because all builds of an unreleased version have the same version number.
 pub(crate) const REVISION: &str = include_str!("functions/revision.txt");
 
 pub(crate) const FUNCTIONS: &[&str] = &[
@@ -52,7 +54,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/base/names.sql"),
     include_str!("functions/base/readable.sql"),
     include_str!("functions/base/small.sql"),
-    include_str!("functions/base/tenant_in_force.sql"),
+    include_str!("functions/base/current_tenant.sql"),
     include_str!("functions/base/uuid7.sql"),
     include_str!("functions/base/instants.sql"),
     include_str!("functions/base/read_committed.sql"),
@@ -82,6 +84,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/cancel.sql"),
     include_str!("functions/job/cancel_as.sql"),
     include_str!("functions/job/claim.sql"),
+    include_str!("functions/job/claim_lone.sql"),
     include_str!("functions/job/hold_to_running.sql"),
     include_str!("functions/job/enqueue.sql"),
     include_str!("functions/job/enqueue_alike.sql"),
@@ -95,6 +98,8 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/job/is_line.sql"),
     include_str!("functions/job/late.sql"),
     include_str!("functions/job/leave_line.sql"),
+    include_str!("functions/job/lock_jobs.sql"),
+    include_str!("functions/job/lock_keys.sql"),
     include_str!("functions/job/progress.sql"),
     include_str!("functions/job/purge.sql"),
     include_str!("functions/job/refuse_json.sql"),
@@ -113,7 +118,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/log/write.sql"),
     include_str!("functions/worker/heartbeat.sql"),
     include_str!("functions/worker/lanes.sql"),
-    include_str!("functions/worker/quiet.sql"),
+    include_str!("functions/worker/drain.sql"),
     include_str!("functions/worker/register.sql"),
     include_str!("functions/worker/stop.sql"),
     include_str!("functions/worker/wait.sql"),
@@ -121,6 +126,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/keeper/expire.sql"),
     include_str!("functions/keeper/fold.sql"),
     include_str!("functions/keeper/lost.sql"),
+    include_str!("functions/keeper/partition_rows.sql"),
     include_str!("functions/keeper/partitions.sql"),
     include_str!("functions/keeper/promote.sql"),
     include_str!("functions/keeper/prune.sql"),
@@ -131,6 +137,7 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/keeper/retire_lanes.sql"),
     include_str!("functions/keeper/turns.sql"),
     include_str!("functions/keeper/unblock_all.sql"),
+    include_str!("functions/keeper/unblock_old.sql"),
     include_str!("functions/trouble/list.sql"),
     include_str!("functions/pull/register.sql"),
     include_str!("functions/pull/touch.sql"),
@@ -150,12 +157,14 @@ pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/account/invite.sql"),
     include_str!("functions/account/accept.sql"),
     include_str!("functions/account/password.sql"),
+    include_str!("functions/account/creator.sql"),
     include_str!("functions/session/manage.sql"),
     include_str!("functions/token/create.sql"),
     include_str!("functions/token/find.sql"),
     include_str!("functions/token/list.sql"),
     include_str!("functions/token/revoke.sql"),
     include_str!("functions/audit/record.sql"),
+    include_str!("functions/audit/due.sql"),
     include_str!("functions/audit/link.sql"),
     include_str!("functions/audit/seal.sql"),
     include_str!("functions/audit/verify.sql"),

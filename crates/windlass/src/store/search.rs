@@ -1,4 +1,4 @@
-//! The jobs that a search looks at.
+//! The jobs that a search reads.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -17,7 +17,7 @@ static SEARCH: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::UUID, Type::INT8, Type::INT8],
 };
 
-/// A job that a search looks at.
+/// A job that a search reads.
 pub(crate) struct Candidate {
     pub(crate) id: Uuid,
     pub(crate) subject_id: Option<String>,
@@ -26,11 +26,11 @@ pub(crate) struct Candidate {
     pub(crate) dedupe_key: Option<String>,
     pub(crate) tags: Vec<String>,
     pub(crate) payload: String,
-    /// What its definition hides; nothing if that cannot be read.
+    /// The redaction of its definition; `None` if it cannot be read.
     pub(crate) redaction: Option<Redaction>,
 }
 
-/// The next jobs below an id, newest first: at most so many, and so many bytes of payload.
+/// Returns the next jobs below an id, newest first, with a maximum number and a maximum size of the payloads.
 pub(crate) async fn candidates(
     session: &Session,
     tenant: Uuid,

@@ -1,7 +1,8 @@
-//! How many connections of a server one tenant's requests may hold, so that the requests of another always find one.
+//! Limits how many connections of a server the requests of one tenant may hold, so that requests of other tenants
+//! always get one.
 //!
-//! A tenant that wants more waits in a line of its own. The line has an end: whoever would stand behind it, or has stood in it for too
-//! long, is told so. One tenant alone can use all connections but a quarter.
+//! Further requests of the tenant wait in a bounded queue. A request beyond that bound, or one that has waited too
+//! long, gets an error. One tenant alone can use all connections except a quarter.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::database::{Database, Session};
 use super::permits::{Permit, Permits};
 use crate::error::{Error, Result};
 
-/// Requests of one tenant that may wait for each connection it may hold, and for how long.
+/// How many requests of one tenant may wait for each connection that it may hold, and for how long.
 const WAITING: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -20,13 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct Shares(Arc<Permits>);
 
-/// A connection's worth of a tenant's share.
+/// One connection of a tenant's share.
 pub(super) type Share = Permit;
 
 impl Shares {
     pub(super) fn of(connections: usize) -> Self {
         let for_others = if connections > 1 { (connections / 4).max(1) } else { 0 };
-        // The pool itself bounds those of all tenants.
+        // The pool itself limits the total.
         Self(Arc::new(Permits::new(connections - for_others, usize::MAX, Some(WAITING), PATIENCE)))
     }
 
@@ -36,14 +37,14 @@ impl Shares {
 }
 
 impl Database {
-    /// The same connections for the calls of one tenant, or for those of nobody in particular.
+    /// Returns the same connections for calls of one tenant, or of no particular tenant.
     pub(crate) fn of_tenant(&self, tenant: Option<Uuid>) -> Self {
         let mut same = self.clone();
         same.tenant = tenant;
         same
     }
 
-    /// A connection for a tenant's request, or for one that is nobody's in particular.
+    /// Returns a connection for a request of a tenant, or of no particular tenant.
     pub(crate) async fn session_of(&self, tenant: Option<Uuid>) -> Result<Session> {
         let share = match (&self.shares, tenant) {
             (Some(shares), Some(tenant)) => Some(shares.take(tenant).await?),
@@ -60,7 +61,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_tenant_leaves_a_quarter_to_others_and_its_line_has_an_end() {
+    async fn a_tenant_leaves_a_quarter_to_others_and_its_queue_is_bounded() {
         let most = |connections| Shares::of(connections).0.of_tenant();
         assert_eq!([1, 2, 4, 8, 40].map(most), [1, 1, 3, 6, 30]);
         let shares = Shares::of(2);
@@ -73,6 +74,6 @@ mod tests {
         assert!(matches!(shares.take(loud).await, Err(Error::Busy)));
         shares.take(quiet).await.unwrap();
         drop(held);
-        assert!(waiting.remove(0).await.is_ok(), "who waits is next");
+        assert!(waiting.remove(0).await.is_ok(), "the waiting request is next");
     }
 }

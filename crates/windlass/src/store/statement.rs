@@ -1,18 +1,18 @@
-//! One SQL statement as the store writes it down.
+//! One SQL statement of the store.
 
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::error::Result;
 
-/// A statement and the types of its parameters, so that it can be sent without asking the server first.
+/// A statement and the types of its parameters, so that it can be sent without a request for its types.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) text: &'static str,
     pub(crate) types: &'static [Type],
 }
 
-/// Sends a statement on somebody else's connection, leaving no prepared statement behind on it.
+/// Sends a statement on a connection of the caller, without leaving a prepared statement on it.
 pub(crate) async fn query_unnamed<C: tokio_postgres::GenericClient + Sync>(
     client: &C,
     statement: &Statement,

@@ -1,13 +1,13 @@
-//! Which servers and which schemas this release works with.
+//! The servers and the schema versions that this release supports.
 
 use super::schema;
 use crate::error::{Error, Result};
 use crate::model::server_version::{Standing, standing};
 
-/// The schema versions this release can work with. The oldest is the one whose functions this release's statements call. No release came
-/// before this one, so that is its own; the next release sets it to the newest of this one.
+/// The oldest schema version that this release supports: the one whose functions its statements call. There is no
+/// previous release, so that is its own version; the next release sets it to the newest of this one.
 pub const OLDEST_SCHEMA: i32 = NEWEST_SCHEMA;
-/// The newest version of the schema that this release works with.
+/// The newest schema version that this release supports.
 pub const NEWEST_SCHEMA: i32 = schema::MIGRATIONS[schema::MIGRATIONS.len() - 1].version;
 
 /// Refuses a server that is too old, by its `server_version_num`.
@@ -19,14 +19,14 @@ pub(crate) fn check_server(version: i32) -> Result<()> {
             Err(Error::ServerVersion { found, oldest: 15 })
         }
         Standing::Unfixed { fixed_in } => {
-            tracing::warn!("{shown} lacks fixes that row-level security rests on; upgrade to {fixed_in}");
+            tracing::warn!("{shown} lacks security fixes of row-level security; upgrade to {fixed_in}");
             Ok(())
         }
         Standing::Fine => Ok(()),
     }
 }
 
-/// Refuses to work on a schema that this release does not know.
+/// Refuses a schema that this release does not support.
 pub(crate) async fn check_schema(client: &impl tokio_postgres::GenericClient) -> Result<()> {
     let found: i32 = match client.query_typed("select max(version) from windlass.migration", &[]).await {
         Ok(rows) => rows.first().and_then(|row| row.get::<_, Option<i32>>(0)).unwrap_or(0),
@@ -34,7 +34,7 @@ pub(crate) async fn check_schema(client: &impl tokio_postgres::GenericClient) ->
         Err(error) => return Err(error.into()),
     };
     let advice = if found < OLDEST_SCHEMA {
-        "run the migrations"
+        "run `windlass migrate`"
     } else if found > NEWEST_SCHEMA + schema::TOLERATED_AHEAD {
         "upgrade this program"
     } else {

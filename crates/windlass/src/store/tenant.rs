@@ -32,7 +32,7 @@ static PURGE: Statement = Statement {
     types: &[Type::UUID, Type::INT4],
 };
 
-/// One step of deleting a tenant: how many jobs went, and whether that was the last step.
+/// Runs one step of deleting a tenant. Returns the number of deleted jobs, and whether that was the last step.
 pub(crate) async fn purge(session: &Session, tenant: Uuid, most: i32) -> Result<(i32, bool)> {
     let rows = session.query(&PURGE, &[&tenant, &most]).await?;
     Ok((rows[0].get(0), rows[0].get(1)))
@@ -47,14 +47,14 @@ pub(crate) async fn set_paused(session: &Session, queue: &str, paused: bool) -> 
 
 static CLOCK: Statement = Statement { text: "select clock_timestamp()", types: &[] };
 
-/// The database's clock.
+/// Returns the time of the database's clock.
 pub(crate) async fn now(session: &Session) -> Result<Timestamp> {
     Ok(session.query(&CLOCK, &[]).await?[0].get(0))
 }
 
 static IS_APPLICATION: Statement = Statement { text: "select not windlass.serves_all_tenants()", types: &[] };
 
-/// Whether the login is only an application's: then each call needs its tenant in force.
+/// Whether the login is only an application's: then each call needs a current tenant.
 pub(crate) async fn is_application(session: &Session) -> Result<bool> {
     Ok(session.query(&IS_APPLICATION, &[]).await?[0].get(0))
 }
@@ -62,12 +62,12 @@ pub(crate) async fn is_application(session: &Session) -> Result<bool> {
 static VERSION: Statement =
     Statement { text: "select current_setting('server_version_num')::integer", types: &[] };
 
-/// The server's `server_version_num`.
+/// Returns the server's `server_version_num`.
 pub(crate) async fn server_version(session: &Session) -> Result<i32> {
     Ok(session.query(&VERSION, &[]).await?[0].get(0))
 }
 
-/// The database's clock minus ours, in milliseconds, give or take half a round trip.
+/// Returns the database's clock minus the local one, in milliseconds, accurate to half a round trip.
 pub(crate) async fn clock_offset(session: &Session) -> Result<i64> {
     let before = Timestamp::now();
     let theirs = now(session).await?;

@@ -1,4 +1,4 @@
-//! Statements of the test kit. They are for throw-away databases.
+//! Statements of the test kit. Only for test databases.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) const STATEMENTS: &[&Statement] = &[&ADVANCE, &DUE, &ENQUEUED];
 
 static ADVANCE: Statement = Statement { text: include_str!("sql/testing/advance.sql"), types: &[Type::TEXT] };
 
-/// In a transaction of the role that owns the tables.
+/// In a transaction as the role that owns the tables.
 pub(crate) async fn advance(client: &mut tokio_postgres::Client, by: Duration) -> Result<u64> {
     let tx = client.transaction().await?;
     tx.batch_execute("set local role windlass_owner").await?;

@@ -60,7 +60,7 @@ pub(crate) async fn retire(
     optional(&session.query(&RETIRE, &[&tenant, &id, &successor, &overlap_seconds]).await?)
 }
 
-/// The JSON of the one row, if there is any in it.
+/// Reads the JSON of the one row, if it has any.
 pub(crate) fn optional<T: DeserializeOwned>(rows: &[Row]) -> Result<Option<T>> {
     let value: Option<Value> = rows.first().and_then(|row| row.get(0));
     value.map(from_json).transpose()

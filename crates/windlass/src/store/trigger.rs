@@ -20,7 +20,7 @@ pub(crate) const STATEMENTS: &[&Statement] =
 
 static NOW: Statement = Statement { text: include_str!("sql/trigger/now.sql"), types: &[Type::UUID] };
 
-/// The database's time, and the tenant's time zone.
+/// Returns the database's time, and the tenant's time zone.
 pub(crate) async fn now(session: &Session, tenant: Uuid) -> Result<(Timestamp, Option<String>)> {
     let rows = session.query(&NOW, &[&tenant]).await?;
     Ok((rows[0].get(0), rows[0].get(1)))
@@ -55,13 +55,13 @@ static UPDATE: Statement = Statement {
     ],
 };
 
-/// When a trigger is due from now on, if that changes at all, and which instants had come that will never be decided.
+/// When a trigger is due from now on, if that changes, and the past instants that will never be decided.
 pub(crate) enum Times {
     Kept,
     Changed { next_due: Option<Timestamp>, missed: Vec<Timestamp>, why: &'static str },
 }
 
-/// Whether the trigger was still of the generation that `old` has.
+/// Returns whether the trigger still had the generation of `old`.
 pub(crate) async fn update(
     session: &Session,
     old: &Trigger,
@@ -84,7 +84,7 @@ static DELETE: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::INT4, Type::TIMESTAMPTZ_ARRAY],
 };
 
-/// Whether the trigger was still of the generation that `old` has.
+/// Returns whether the trigger still had the generation of `old`.
 pub(crate) async fn delete(session: &Session, old: &Trigger, missed: &[Timestamp]) -> Result<bool> {
     Ok(session.query(&DELETE, &[&old.tenant_id, &old.id, &old.generation, &missed]).await?[0].get(0))
 }
@@ -94,7 +94,7 @@ static LIST: Statement = Statement {
     types: &[Type::UUID, Type::UUID, Type::TEXT, Type::UUID, Type::INT8, Type::INT8],
 };
 
-/// Which triggers of a tenant.
+/// Selects triggers of a tenant.
 #[derive(Default)]
 pub(crate) struct WhichTriggers {
     pub(crate) id: Option<Uuid>,
@@ -143,7 +143,7 @@ static RUN: Statement = Statement {
     ],
 };
 
-/// Fires at once (`dues` is none) or for past instants; what was fired before is left out of the answer.
+/// Fires now (`dues` is `None`) or for past instants. Instants that were fired before are omitted from the result.
 pub(crate) async fn run(
     session: &Session,
     trigger: &Trigger,
@@ -168,7 +168,7 @@ pub(crate) async fn run(
 static LEAD: Statement =
     Statement { text: "select windlass.lead($1, $2, $3)", types: &[Type::TEXT, Type::UUID, Type::INT4] };
 
-/// The epoch while this holder leads the duty.
+/// Returns the epoch while this holder leads the duty.
 pub(crate) async fn lead(db: &Database, duty: &str, holder: Uuid, lease: Duration) -> Result<Option<i64>> {
     Ok(db.query_one(&LEAD, &[&duty, &holder, &whole_millis(lease)]).await?.get(0))
 }
@@ -178,7 +178,7 @@ static DUE: Statement = Statement {
     types: &[Type::INT4, Type::INT4, Type::INT4],
 };
 
-/// A trigger that this release cannot read: whose, which, and why.
+/// A trigger that this release cannot read: its tenant, its id, and the error.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) tenant: Uuid,
@@ -188,7 +188,7 @@ pub(crate) struct Unreadable {
     pub(crate) reason: String,
 }
 
-/// What can be read of a row that is not a trigger as a whole.
+/// The fields that can be read of a row that is not a complete trigger.
 #[derive(serde::Deserialize)]
 struct Outline {
     tenant_id: Uuid,
@@ -204,8 +204,8 @@ pub(crate) fn read_trigger(row: &Row) -> Result<Result<Trigger, Unreadable>> {
     })
 }
 
-/// Triggers that have been due for at least this long, and the time at which that was so. One that this release cannot
-/// read is an error in its place.
+/// Returns triggers that have been due for at least this long, and the time of that check. A trigger that this release
+/// cannot read is returned as an error.
 pub(crate) async fn due(
     db: &Database,
     late: Duration,
@@ -242,7 +242,7 @@ static FIRE: Statement = Statement {
     ],
 };
 
-/// What the scheduler decided, as the columns in which the statement takes it: triggers, then their instants.
+/// The decisions of the scheduler, as columns for the statement: triggers, then their instants.
 #[derive(Default)]
 pub(crate) struct DecidedFires {
     pub(crate) tenants: Vec<Uuid>,
@@ -253,18 +253,8 @@ pub(crate) struct DecidedFires {
     pub(crate) instants: Vec<DueInstant>,
 }
 
-impl DecidedFires {
-    /// Of the payloads.
-    pub(crate) fn bytes(&self) -> usize {
-        self.instants
-            .iter()
-            .map(|one| if let What::Fire { payload, .. } = &one.what { payload.len() } else { 0 })
-            .sum()
-    }
-}
-
 pub(crate) struct DueInstant {
-    /// Which of the triggers, from 1.
+    /// The number of the trigger, from 1.
     pub(crate) ord: i32,
     pub(crate) due: Timestamp,
     pub(crate) what: What,
@@ -275,7 +265,7 @@ pub(crate) enum What {
     Fire { job: Uuid, lane: Option<i32>, max_attempts: i16, key: String, payload: String, delay: f64 },
 }
 
-/// How many instants fired, and how many were left out.
+/// Returns how many instants fired, and how many were skipped.
 pub(crate) async fn fire(db: &Database, decided: &DecidedFires) -> Result<(u64, u64)> {
     let all = &decided.instants;
     let ords: Vec<_> = all.iter().map(|instant| instant.ord).collect();
@@ -335,7 +325,7 @@ fn text_of(fields: &NewTrigger) -> Result<String> {
     let mut value =
         serde_json::to_value(fields).map_err(|error| Error::refused("trigger", error.to_string()))?;
     if let Value::Object(members) = &mut value {
-        // A template of null is JSON's null, everything else that is null is absent.
+        // A null template is JSON null; any other null field is absent.
         members.retain(|name, value| name == "payload_template" || !value.is_null());
     }
     Ok(value.to_string())

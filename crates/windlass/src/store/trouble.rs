@@ -1,4 +1,4 @@
-//! Rows that a duty of the keeper set aside, with the reason.
+//! Rows that a keeper duty could not process, with the reason.
 
 use jiff::Timestamp;
 use tokio_postgres::types::Type;
@@ -16,7 +16,7 @@ static NOTE: Statement = Statement {
     types: &[Type::TEXT, Type::UUID, Type::TEXT, Type::TEXT],
 };
 
-/// Sets a row aside: the duty passes over it for a minute, and people see why.
+/// Records a problem with a row: the duty skips it for a minute, and the reason is shown to operators.
 pub(crate) async fn note(db: &Database, duty: &str, tenant: Uuid, subject: Uuid, reason: &str) -> Result<()> {
     let reason = text::storable(reason.as_bytes(), 500);
     db.query(&NOTE, &[&duty, &tenant, &subject.to_string(), &reason]).await?;
@@ -26,7 +26,7 @@ pub(crate) async fn note(db: &Database, duty: &str, tenant: Uuid, subject: Uuid,
 pub(crate) static LIST: Statement =
     Statement { text: "select duty, tenant_id, subject, reason, since from windlass.troubles()", types: &[] };
 
-/// Of the tenant in force, or of all tenants.
+/// Of the current tenant, or of all tenants.
 pub(crate) async fn list(session: &Session) -> Result<Vec<Trouble>> {
     Ok(session.query(&LIST, &[]).await?.iter().map(read).collect())
 }

@@ -1,4 +1,4 @@
-//! A worker's side of the database: who it is, which lanes have work, and what its heartbeat brings back.
+//! A worker in the database: its registration, the lanes with work, claims and heartbeats.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::model::job::settle::Budget;
 use crate::model::record::CapableWorker;
 
 pub(crate) const STATEMENTS: &[&Statement] =
-    &[&REGISTER, &HEARTBEAT, &STOP, &QUIET, &KNOWING, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM];
+    &[&REGISTER, &HEARTBEAT, &STOP, &DRAIN, &KNOWING, &WAITING, &LANES, &WITH_WORK, &CLAIM, &UNCLAIM];
 
-/// What a worker says of itself when it starts.
+/// The registration of a worker.
 #[derive(Debug, Clone)]
-pub(crate) struct WorkerIntroduction {
+pub(crate) struct WorkerRegistration {
     pub(crate) worker_id: String,
     pub(crate) hostname: String,
     pub(crate) queues: Option<Vec<String>>,
@@ -34,7 +34,7 @@ static REGISTER: Statement = Statement {
     types: &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT4, Type::JSONB],
 };
 
-pub(crate) async fn register(db: &Database, me: &WorkerIntroduction) -> Result<i32> {
+pub(crate) async fn register(db: &Database, me: &WorkerRegistration) -> Result<i32> {
     let queues = me.queues.clone().unwrap_or_default();
     let row = db
         .query_one(
@@ -54,25 +54,25 @@ pub(crate) async fn register(db: &Database, me: &WorkerIntroduction) -> Result<i
 }
 
 static HEARTBEAT: Statement = Statement {
-    text: "select is_quiet, canceled_tenants, canceled_jobs from windlass.heartbeat($1, $2)",
+    text: "select is_draining, canceled_tenants, canceled_jobs from windlass.heartbeat($1, $2)",
     types: &[Type::INT4, Type::INT4],
 };
 
-/// What a granted heartbeat brings back.
+/// The result of a successful heartbeat.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heartbeat {
-    pub(crate) is_quiet: bool,
+    pub(crate) is_draining: bool,
     pub(crate) canceled: Vec<(Uuid, Uuid)>,
 }
 
-/// Renews the lease. `None` means that the worker was declared dead and must begin again.
+/// Renews the lease. `None` means that the lease has expired and the worker must register again.
 pub(crate) async fn heartbeat(db: &Database, worker: i32, running: i32) -> Result<Option<Heartbeat>> {
     let rows = db.query(&HEARTBEAT, &[&worker, &running]).await?;
     Ok(rows.first().map(|row| {
         let tenants: Option<Vec<Uuid>> = row.get(1);
         let jobs: Option<Vec<Uuid>> = row.get(2);
         let canceled = tenants.unwrap_or_default().into_iter().zip(jobs.unwrap_or_default()).collect();
-        Heartbeat { is_quiet: row.get(0), canceled }
+        Heartbeat { is_draining: row.get(0), canceled }
     }))
 }
 
@@ -83,11 +83,11 @@ pub(crate) async fn stop(db: &Database, worker: i32) -> Result<()> {
     Ok(())
 }
 
-static QUIET: Statement =
-    Statement { text: "select windlass.set_quiet($1, $2)", types: &[Type::TEXT, Type::BOOL] };
+static DRAIN: Statement =
+    Statement { text: "select windlass.set_draining($1, $2)", types: &[Type::TEXT, Type::BOOL] };
 
-pub(crate) async fn set_quiet(session: &Session, worker_id: &str, is_quiet: bool) -> Result<bool> {
-    Ok(session.query(&QUIET, &[&worker_id, &is_quiet]).await?[0].get(0))
+pub(crate) async fn set_draining(session: &Session, worker_id: &str, is_draining: bool) -> Result<bool> {
+    Ok(session.query(&DRAIN, &[&worker_id, &is_draining]).await?[0].get(0))
 }
 
 static KNOWING: Statement = Statement { text: include_str!("sql/worker/knowing.sql"), types: &[Type::TEXT] };
@@ -100,7 +100,7 @@ pub(crate) async fn knowing(db: &Database, definition_key: &str) -> Result<Vec<C
             worker_id: row.get(0),
             hostname: row.get(1),
             queues: row.get(2),
-            is_quiet: row.get(3),
+            is_draining: row.get(3),
         })
         .collect())
 }
@@ -108,7 +108,7 @@ pub(crate) async fn knowing(db: &Database, definition_key: &str) -> Result<Vec<C
 static WAITING: Statement =
     Statement { text: "select windlass.set_waiting($1, $2)", types: &[Type::INT4, Type::BOOL] };
 
-/// Answers whether enqueuers ring for this worker from now on. They do not for one whose lease has run out.
+/// Returns whether enqueues notify this worker from now on. They do not if its lease has expired.
 pub(crate) async fn set_waiting(session: &Session, worker: i32, is_waiting: bool) -> Result<bool> {
     let rows = session.query(&WAITING, &[&worker, &is_waiting]).await?;
     Ok(rows.first().is_some_and(|row| row.get(0)))
@@ -120,10 +120,10 @@ static LANES: Statement = Statement {
     types: &[Type::TEXT_ARRAY, Type::TEXT_ARRAY],
 };
 
-/// How long the server may look for lanes with work.
+/// How long the server may search for lanes with work.
 pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(15);
 
-/// A lane that has live rows, and what fairness needs to know of it.
+/// A lane with queued jobs, and the data for fair scheduling.
 #[derive(Debug)]
 pub(crate) struct ActiveLane {
     pub(crate) id: i32,
@@ -131,11 +131,11 @@ pub(crate) struct ActiveLane {
     pub(crate) priority: i16,
     pub(crate) definition_key: String,
     pub(crate) weight: u32,
-    /// The limits on running jobs that it is under, by their numbers.
+    /// The numbers of the limits on running jobs that apply to it.
     pub(crate) rooms: Vec<i32>,
 }
 
-/// The lanes with work, and whether more than one tenant has lanes of these definitions, with work or without.
+/// Returns the lanes with work, and whether more than one tenant has lanes of these definitions, with or without work.
 pub(crate) async fn active_lanes(
     session: &mut Session,
     keys: &[String],
@@ -160,7 +160,7 @@ pub(crate) async fn active_lanes(
 static WITH_WORK: Statement =
     Statement { text: "select windlass.lanes_with_work($1)", types: &[Type::INT4_ARRAY] };
 
-/// Those of these lanes that have work.
+/// Returns those of these lanes that have work.
 pub(crate) async fn lanes_with_work(session: &Session, lanes: &[i32]) -> Result<Vec<i32>> {
     Ok(session.query(&WITH_WORK, &[&lanes]).await?.iter().map(|row| row.get(0)).collect())
 }
@@ -170,14 +170,15 @@ static CLAIM: Statement = Statement {
     types: &[Type::INT4, Type::UUID, Type::INT4_ARRAY, Type::INT8_ARRAY, Type::INT4_ARRAY, Type::INT4],
 };
 
-/// Who claims, and in which epoch. Giving back a lost claim ends its epoch, and a claim of an ended epoch takes nothing.
+/// The claiming worker and its epoch. Releasing a lost claim ends its epoch, and a claim of an ended epoch takes
+/// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claimant {
     pub(crate) worker: i32,
     pub(crate) epoch: i32,
 }
 
-/// What a claim asks for: lanes, where to begin in each, how many from each.
+/// The request of a claim: lanes, the position to start from in each, and the number of jobs from each.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) lanes: Vec<i32>,
@@ -209,8 +210,8 @@ static UNCLAIM: Statement = Statement {
     types: &[Type::INT4, Type::UUID, Type::INT4_ARRAY, Type::INT4],
 };
 
-/// Gives back whatever a claim took whose answer never came, and ends its epoch: the next claim is sent in the epoch after it.
-/// Answers whether that was all; what another transaction holds must be given back later.
+/// Releases all jobs of a claim whose response was lost, and ends its epoch: the next claim is sent in the epoch after
+/// it. Returns whether all were released; jobs that another transaction has locked must be released later.
 pub(crate) async fn unclaim(session: &Session, by: Claimant, token: Uuid, lanes: &[i32]) -> Result<bool> {
     let rows = session.query(&UNCLAIM, &[&by.worker, &token, &lanes, &by.epoch]).await?;
     Ok(rows[0].get::<_, i32>(0) == 0)
@@ -220,7 +221,7 @@ pub(crate) fn millis(ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(ms).unwrap_or(0))
 }
 
-/// A claimed job from the columns that every claim answers first, in the order of `claim.sql`.
+/// Reads a claimed job from the first columns of every claim, in the order of `claim.sql`.
 pub(super) fn claimed(row: &Row, definition_key: &Arc<str>, token: Uuid) -> Claimed {
     let attempt = row.get(4);
     Claimed {

@@ -1,4 +1,4 @@
-//! One attempt without a database: what the handler is given, and what it did.
+//! One attempt without a database: the input of the handler, and its outcome.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::worker::trial::{Tried, run_once};
 ///
 /// # Panics
 ///
-/// If the handler's definition is not valid.
+/// If the handler's definition is invalid.
 pub async fn run<H: Handler>(handler: &H, args: H::Args) -> Ran {
     TestAttempt::new(args).run(handler).await
 }
@@ -80,14 +80,14 @@ impl<A: JobArgs> TestAttempt<A> {
         self
     }
 
-    /// Sets the most failures before the job is a dead letter, if not the definition's.
+    /// Sets the maximum number of failures (default: that of the definition); then the job is a dead letter.
     #[must_use]
     pub fn max_attempts(mut self, most: u16) -> Self {
         self.max_attempts = i16::try_from(most).ok();
         self
     }
 
-    /// Sets the number of the attempt, if not one more than the failures.
+    /// Sets the number of the attempt (default: one more than the failures).
     #[must_use]
     pub fn attempt(mut self, number: i32) -> Self {
         self.attempt = Some(number);
@@ -127,7 +127,7 @@ impl<A: JobArgs> TestAttempt<A> {
     ///
     /// # Panics
     ///
-    /// If the payload cannot be stored, or the handler's definition is not valid.
+    /// If the payload cannot be stored, or the handler's definition is invalid.
     pub async fn run<H: Handler<Args = A>>(self, handler: &H) -> Ran {
         let job = self.args.job();
         let payload =
@@ -157,10 +157,10 @@ impl<A: JobArgs> TestAttempt<A> {
     }
 }
 
-/// As the database's own default has it.
+/// The same as the default of the database.
 const DEFAULT_MAX_ATTEMPTS: i16 = 3;
 
-/// What one attempt did, and what would become of its job.
+/// The outcome of one attempt, and what would happen to its job.
 pub struct Ran(Tried);
 
 impl Ran {
@@ -203,7 +203,7 @@ impl Ran {
         &self.0.result.done.next
     }
 
-    /// Returns the payloads of those of them that are of this type.
+    /// Returns the payloads of those jobs that have this type.
     pub fn next_of<A: JobArgs>(&self) -> Vec<A> {
         let jobs = self.next().iter().filter(|job| job.definition_key == A::KEY);
         jobs.filter_map(|job| serde_json::from_str(job.payload_text().ok()?).ok()).collect()
@@ -267,7 +267,7 @@ mod tests {
             job.log("two");
             match args.way.as_str() {
                 "retry" => Err(Failure::retry("again")),
-                "panic" => panic!("as asked"),
+                "panic" => panic!("as requested"),
                 "snooze" => Ok(Done::snooze(Duration::from_secs(7))),
                 "stop" if job.is_stopped() => Err(Failure::retry("stopped")),
                 "follow" => Ok(Done::new().then(Obey { way: "next".to_owned() })),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_success_shows_everything_that_the_handler_left() {
+    async fn a_success_shows_everything_that_the_handler_returned() {
         let ran = TestAttempt::new(way("succeed")).attempt(4).run(&Obeys).await;
         assert_eq!(
             (ran.outcome(), ran.state(), ran.delay()),
@@ -300,13 +300,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_judged_by_the_policies_of_the_definition() {
+    async fn a_failure_follows_the_policies_of_the_definition() {
         let first = run(&Obeys, way("retry")).await;
         assert_eq!((first.state(), first.delay()), (State::Scheduled, Some(Duration::from_secs(5))));
         let last = TestAttempt::new(way("retry")).failures(1).run(&Obeys).await;
         assert_eq!((last.state(), last.error()), (State::DeadLetter, Some("again")));
         let panicked = run(&Obeys, way("panic")).await;
-        assert!(panicked.error().is_some_and(|error| error.contains("as asked")), "{panicked:?}");
+        assert!(panicked.error().is_some_and(|error| error.contains("as requested")), "{panicked:?}");
         let snoozed = run(&Obeys, way("snooze")).await;
         assert_eq!(
             (snoozed.outcome(), snoozed.delay()),

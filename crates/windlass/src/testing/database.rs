@@ -1,4 +1,4 @@
-//! A throw-away database with a queue: run everything that is due, and let time pass.
+//! A temporary database with a queue: run everything that is due, and let time pass.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub struct DrainedJob {
 }
 
 impl DrainedJob {
-    /// If this move ended an attempt.
+    /// Returns the job if this transition ended an attempt.
     fn of(moved: &Transition) -> Option<Self> {
         (moved.from == State::Running).then(|| Self {
             id: moved.job_id,
@@ -85,9 +85,9 @@ impl TestDatabase {
 
     /// Runs everything that is due with these handlers, and returns the attempts in the order in which they ended.
     ///
-    /// It ends when no job of these definitions is queued, running, or scheduled for an instant that has passed. What a job enqueues is
-    /// run as well, and so is what events and due schedules enqueue. Jobs that wait for later, such as a retry, are left:
-    /// [`Self::advance`] makes them due.
+    /// It ends when no job of these definitions is queued, running, or scheduled for an instant that has passed. Jobs
+    /// that a job, an event or a due schedule enqueues are run as well. Jobs that are due later, such as a retry, are
+    /// not run: [`Self::advance`] makes them due.
     pub async fn drain(
         &self,
         handlers: impl FnOnce(WorkerBuilder) -> WorkerBuilder,
@@ -107,7 +107,7 @@ impl TestDatabase {
             if store::testing::due(&mut client.0.client, &keys).await? == 0 {
                 break;
             }
-            // Only for a moment, because another job may become due while these run.
+            // Only for a moment, because another job may become due meanwhile.
             let _ = tokio::time::timeout(often, collect(&mut moves, &mut ran)).await;
         }
         worker.stop().await?;
@@ -117,17 +117,17 @@ impl TestDatabase {
         Ok(ran)
     }
 
-    /// Lets time pass for what waits: moves every start time, retry delay, snooze, deadline and dedupe window of this database into the
-    /// past by this much, and returns how many scheduled jobs were moved.
+    /// Lets time pass for waiting jobs: moves every start time, retry delay, snooze, deadline and dedupe window of this
+    /// database into the past by this duration, and returns how many scheduled jobs were moved.
     ///
-    /// The clock of the database stays as it is, so the times that are recorded do not change. Schedules are not moved: fire one with
-    /// [`Queue::run_trigger`]. Jobs that are due afterwards are run by the next [`Self::drain`].
+    /// The clock of the database does not change, so the recorded times do not change either. Schedules are not moved:
+    /// fire one with [`Queue::run_trigger`]. The next [`Self::drain`] runs the jobs that are due afterwards.
     pub async fn advance(&self, by: Duration) -> Result<u64> {
         store::testing::advance(&mut self.client().await?.0.client, by).await
     }
 }
 
-/// Adds every end of an attempt until there are no more moves.
+/// Adds every end of an attempt until there are no more transitions.
 async fn collect(moves: &mut broadcast::Receiver<Transition>, ran: &mut Vec<DrainedJob>) {
     loop {
         match moves.recv().await {

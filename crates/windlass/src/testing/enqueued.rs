@@ -1,4 +1,4 @@
-//! What was enqueued, as a transaction sees it.
+//! Enqueued jobs, as seen by a transaction.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -34,8 +34,8 @@ pub struct Unfinished<A> {
 
 /// Returns the jobs of a payload type that have not ended, oldest first.
 ///
-/// Given a transaction, it also sees what the transaction has enqueued and not committed. The connection must be allowed to read the
-/// jobs; that of [`TestDatabase::client`](super::TestDatabase::client) is.
+/// With a transaction, it also returns jobs that the transaction has enqueued and not committed. The connection must be
+/// allowed to read jobs; that of [`TestDatabase::client`](super::TestDatabase::client) is.
 pub async fn enqueued<A, C>(client: &C) -> Result<Vec<Unfinished<A>>>
 where
     A: JobArgs,

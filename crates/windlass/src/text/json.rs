@@ -1,14 +1,14 @@
-//! Limits on JSON that enters from anywhere: payloads, results, definitions, events.
+//! Limits of JSON from outside: payloads, results, definitions, events.
 //!
-//! What passes here can be parsed by us, read by Postgres as `jsonb` and read back without surprise. `jsonb` refuses
-//! `\u0000` and lone surrogates, and it keeps numbers as decimals, so that the eight bytes `1e131071` come back as 131 072
-//! digits; deep nesting and a great many small values cost every later reader far more than their bytes suggest.
+//! Text that passes these checks can be parsed by us, stored by Postgres as `jsonb` and read back. `jsonb` rejects
+//! `\u0000` and lone surrogates, and stores numbers as decimals, so that the eight bytes `1e131071` are read back as
+//! 131 072 digits; deep nesting and very many small values cost every reader far more than their size suggests.
 //!
-//! The text is scanned once and nothing is built, because this stands in the way of every enqueue: a 200-byte payload takes
-//! 0.3 to 0.4 µs optimised (measured again by `a_small_payload_is_checked_quickly`). The path to a fault is put together only
-//! on the way out of a failed scan. A name that occurs twice in an object is let through: the last one counts, as for
-//! `serde_json` and `jsonb`. A payload is stored as text, so there the others are left out ([`checked`]): a reader who took
-//! the first one would otherwise see another job than the list shows.
+//! The text is scanned once and nothing is built, because every enqueue does this: a 200-byte payload takes 0.3 to 0.4
+//! µs optimized (measured by `a_small_payload_is_checked_quickly`). The path of a fault is built only when a scan
+//! fails. A duplicate name in an object is accepted: the last one counts, as in `serde_json` and `jsonb`. A payload is
+//! stored as text, so there the others are removed ([`checked`]): otherwise a reader that uses the first one would see
+//! another job than the list shows.
 
 mod names;
 mod problem;
@@ -18,7 +18,7 @@ pub use problem::{JsonProblem, JsonRefused};
 use crate::error::Error;
 
 impl Error {
-    /// A field whose JSON was refused.
+    /// An error for a field with invalid JSON.
     pub(crate) fn json(field: &str, refused: JsonRefused) -> Self {
         Self::Refused {
             field: field.to_owned(),
@@ -28,12 +28,12 @@ impl Error {
     }
 }
 
-/// Refuses text that is not JSON or goes beyond the limits, saying where.
+/// Rejects text that is not JSON or exceeds the limits, with the location.
 pub fn check(text: &str, limits: &JsonLimits) -> Result<(), JsonRefused> {
     scan(text, limits).map(drop)
 }
 
-/// The text as it was written, except that a name stands only once in an object: the last one.
+/// The text unchanged, except that duplicate names in an object are removed: the last one is kept.
 pub(crate) fn checked(text: String, limits: &JsonLimits) -> Result<String, JsonRefused> {
     match scan(&text, limits)? {
         Names::Once => Ok(text),
@@ -43,7 +43,7 @@ pub(crate) fn checked(text: String, limits: &JsonLimits) -> Result<String, JsonR
 
 enum Names {
     Once,
-    /// Or are written with an escape, so that telling would take more than looking.
+    /// Or contain an escape, which would have to be decoded to compare them.
     MayRepeat,
 }
 
@@ -52,7 +52,7 @@ fn scan(text: &str, limits: &JsonLimits) -> Result<Names, JsonRefused> {
         let problem = JsonProblem::TooLarge { bytes: text.len(), limit: limits.max_bytes };
         return Err(JsonRefused { pointer: String::new(), problem });
     }
-    let max_depth = limits.max_depth.min(DEEPEST);
+    let max_depth = limits.max_depth.min(MAX_DEPTH);
     let mut scan = Scan {
         text,
         bytes: text.as_bytes(),
@@ -70,11 +70,11 @@ fn scan(text: &str, limits: &JsonLimits) -> Result<Names, JsonRefused> {
 /// The limits of a JSON text that is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JsonLimits {
-    /// The most bytes.
+    /// The maximum size in bytes.
     pub max_bytes: usize,
-    /// Arrays and objects inside one another; never more than 127, where our own parser stops.
+    /// The maximum nesting of arrays and objects; at most 127, the limit of our own parser.
     pub max_depth: usize,
-    /// Values of any kind in the whole document, counting arrays and objects too.
+    /// The maximum number of values of any kind in the whole document, including arrays and objects.
     pub max_nodes: usize,
 }
 
@@ -84,12 +84,13 @@ impl Default for JsonLimits {
     }
 }
 
-/// `serde_json` gives up at 128; what it cannot read back is of no use, and our own recursion stays small.
-pub(crate) const DEEPEST: usize = 127;
-const LONGEST_NUMBER: usize = 64;
-/// Larger than any exponent of a float. It bounds zeros too, which are finite under every exponent but not short in `jsonb`.
+/// The limit of `serde_json` is 128; text that it cannot parse is useless, and our own recursion stays small.
+pub(crate) const MAX_DEPTH: usize = 127;
+const MAX_NUMBER_LENGTH: usize = 64;
+/// Larger than any exponent of a float. It limits zeros too, which are finite with any exponent but not short in
+/// `jsonb`.
 const LARGEST_EXPONENT: u32 = 400;
-const LONGEST_SEGMENT: usize = 64;
+const MAX_SEGMENT_LENGTH: usize = 64;
 
 struct Scan<'a> {
     text: &'a str,
@@ -98,7 +99,7 @@ struct Scan<'a> {
     nodes: usize,
     max_depth: usize,
     max_nodes: usize,
-    /// As written, of the objects that are open; a stack, so that most documents cost one allocation.
+    /// The names of the open objects, as written; a stack, so that most documents need one allocation.
     names: Vec<&'a str>,
     may_repeat: bool,
 }
@@ -183,7 +184,7 @@ impl<'a> Scan<'a> {
         Ok(empty)
     }
 
-    /// Past the comma to the next element, or past the end of the container.
+    /// Skips the comma before the next element, or the end of the container.
     fn goes_on(&mut self, close: u8, expected: &'static str) -> Result<bool, Box<Fault>> {
         self.skip_space();
         let found = self.peek();
@@ -266,11 +267,11 @@ impl<'a> Scan<'a> {
             self.at += usize::from(matches!(self.peek(), Some(b'+' | b'-')));
             let exponent = self.at;
             self.digits()?;
-            in_range = self.at - start <= LONGEST_NUMBER
+            in_range = self.at - start <= MAX_NUMBER_LENGTH
                 && self.text[exponent..self.at].parse().is_ok_and(|size: u32| size <= LARGEST_EXPONENT)
                 && fits_a_float(&self.text[start..self.at], &self.text[mantissa]);
         }
-        if in_range && self.at - start <= LONGEST_NUMBER { Ok(()) } else { fault(JsonProblem::Number) }
+        if in_range && self.at - start <= MAX_NUMBER_LENGTH { Ok(()) } else { fault(JsonProblem::Number) }
     }
 
     fn digits(&mut self) -> Scanned {
@@ -321,7 +322,7 @@ fn fits_a_float(number: &str, mantissa: &str) -> bool {
     number.parse().is_ok_and(|value: f64| value.is_finite() && (value != 0.0 || is_zero))
 }
 
-/// A problem on its way out, gathering the path from the inside.
+/// A fault while it is returned; it collects the path from the inside.
 #[derive(Debug)]
 struct Fault {
     problem: JsonProblem,
@@ -353,8 +354,8 @@ impl Fault {
 fn name_segment(quoted: &str) -> String {
     let name: String = serde_json::from_str(quoted).unwrap_or_default();
     let shown = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    let mut segment: String = name.chars().take(LONGEST_SEGMENT).map(shown).collect();
-    if name.chars().nth(LONGEST_SEGMENT).is_some() {
+    let mut segment: String = name.chars().take(MAX_SEGMENT_LENGTH).map(shown).collect();
+    if name.chars().nth(MAX_SEGMENT_LENGTH).is_some() {
         segment.push('…');
     }
     segment

@@ -1,14 +1,14 @@
-//! Takes secrets out of what is stored or shown: output, errors, results, progress, events, traces.
+//! Removes secrets from everything that is stored or shown: output, errors, results, progress, events, traces.
 //!
-//! One redactor for all of them. It knows secret values, in the forms in which programs print them, and the operator's
-//! expressions; for each job the definition's own rules and the secret texts of its payload are added. Transitions and
-//! spans hold only ids, keys and codes, so there is nothing to remove from them. A redactor works on streams, and its
-//! output does not depend on how a stream is cut into pieces: what could be the beginning of a secret is held back until
-//! it is known. So it must come before anything that cuts, such as a tail.
+//! All of them use one redactor. It has the secret values, in the forms in which programs print them, and the
+//! expressions of the operator; for each job, the rules of the definition and the secrets of the payload are added.
+//! Transitions and spans contain only ids, keys and codes, so there is nothing to remove from them. A redactor works on
+//! streams, and its output does not depend on how a stream is divided: bytes that could be the start of a secret are
+//! held back until this is decided. So it must run before anything that truncates, such as a tail.
 //!
-//! The secret texts of one payload are limited ([`MOST_SECRETS`], [`LONGEST_SECRET`], [`MOST_SECRET_BYTES`]). A job with
-//! more is refused when it is enqueued; if it gets in by another way, everything that its runs say is withheld.
-//! After it, control characters are replaced (never removed: that could put the two halves of a secret together).
+//! The secrets of one payload are limited ([`MAX_SECRETS`], [`MAX_SECRET_LENGTH`], [`MAX_SECRET_BYTES`]). A job with
+//! more is rejected when it is enqueued; if it was enqueued in another way, all output of its runs is withheld. After
+//! redaction, control characters are replaced (never removed: that could join the two halves of a secret).
 
 mod amount;
 mod automaton;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-pub use amount::{LONGEST_SECRET, MOST_SECRET_BYTES, MOST_SECRETS};
+pub use amount::{MAX_SECRET_BYTES, MAX_SECRET_LENGTH, MAX_SECRETS};
 pub use rules::Redaction;
 
 pub(crate) use amount::check as check_amount;
@@ -35,61 +35,63 @@ use crate::text;
 use expressions::{Expressions, LineStream};
 use values::{ValueStream, Values};
 
-/// What stands where a secret stood.
+/// The text that replaces a secret.
 pub const PLACEHOLDER: &str = "[redacted]";
 
-/// What stands for everything a job says if its payload has more secrets than can be searched for.
-pub const WITHHELD: &str = "[redacted: the payload has more secret texts than can be searched for]";
+/// The text that replaces all output of a job if its payload has more secrets than can be searched for.
+pub const WITHHELD: &str = "[redacted: the payload has too many secret values]";
 
-/// Shorter values are not secrets: replacing every `no` would destroy the text and tell the secret by its gaps.
-pub const SHORTEST_SECRET: usize = 6;
+/// Shorter values are not treated as secrets: replacing every `no` would destroy the text and reveal the secret by the
+/// gaps.
+pub const MIN_SECRET_LENGTH: usize = 6;
 
-/// Whether a member of this name is taken for a secret in every payload.
+/// Whether a field with this name is a secret in every payload.
 pub fn is_secret_key(name: &str) -> bool {
     keys::is_secret_by(name, &[])
 }
 
-/// A payload for others to see, by the rules that hold for every definition: the texts under telling keys are replaced.
+/// A payload as it is shown, with the rules of all definitions: the strings under secret names are replaced.
 pub fn payload(value: &Value) -> Value {
     keys::payload(value, &[])
 }
 
-/// Where a payload holds the placeholder under a telling key: as if it had been copied from where it is shown.
+/// The pointer of a placeholder under a secret name: it was probably copied from a displayed payload.
 pub(crate) fn copied_placeholder(value: &Value) -> Option<String> {
     keys::placeholder_in(value, false)
 }
 
-/// The texts under telling keys that are long enough to be found elsewhere.
+/// The strings under secret names that are long enough to be searched for.
 pub fn secrets_in(value: &Value) -> Vec<String> {
     keys::secrets_in(value, &[])
 }
 
-/// Knows secrets and takes them out. Cheap to clone.
+/// Removes known secrets. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Redactor {
     values: Values,
     expressions: Arc<Expressions>,
-    /// There was too much to search for, so nothing is shown.
+    /// There were too many secrets to search for, so nothing is shown.
     withholds: bool,
 }
 
-/// The most bytes of secret values that an operator may give, in one and in all.
-const LONGEST_VALUE: usize = 64 * 1024;
-const MOST_VALUE_BYTES: usize = 256 * 1024;
+/// The maximum size of one secret value of the operator, and of all of them together, in bytes.
+const MAX_VALUE_LENGTH: usize = 64 * 1024;
+const MAX_VALUE_BYTES: usize = 256 * 1024;
 
 impl Redactor {
-    /// From secret values and from expressions (in the syntax of the `regex` crate; each is applied to one line at a time).
+    /// Creates a redactor from secret values and expressions (in the syntax of the `regex` crate; each is applied to
+    /// one line at a time).
     pub fn new<V: AsRef<[u8]>, E: AsRef<str>>(
         values: impl IntoIterator<Item = V>,
         expressions: impl IntoIterator<Item = E>,
     ) -> Result<Self> {
         let values: Vec<Vec<u8>> = values.into_iter().map(|value| value.as_ref().to_vec()).collect();
-        let problem = if values.iter().any(|value| value.len() < SHORTEST_SECRET) {
-            Some(format!("is shorter than {SHORTEST_SECRET} bytes, which is too short to be found in a text"))
-        } else if values.iter().any(|value| value.len() > LONGEST_VALUE) {
-            Some(format!("must have at most {LONGEST_VALUE} bytes"))
-        } else if values.iter().map(Vec::len).sum::<usize>() > MOST_VALUE_BYTES {
-            Some(format!("values must have at most {MOST_VALUE_BYTES} bytes together"))
+        let problem = if values.iter().any(|value| value.len() < MIN_SECRET_LENGTH) {
+            Some(format!("must have at least {MIN_SECRET_LENGTH} bytes"))
+        } else if values.iter().any(|value| value.len() > MAX_VALUE_LENGTH) {
+            Some(format!("must have at most {MAX_VALUE_LENGTH} bytes"))
+        } else if values.iter().map(Vec::len).sum::<usize>() > MAX_VALUE_BYTES {
+            Some(format!("values must have at most {MAX_VALUE_BYTES} bytes together"))
         } else {
             None
         };
@@ -100,13 +102,13 @@ impl Redactor {
         Ok(Self { values: Values::new(values), expressions: Arc::new(expressions), withholds: false })
     }
 
-    /// The same with more values, such as those of one job's payload. Values that are too short are left out. If there are
-    /// too many or too long ones, the redactor withholds every text.
+    /// The same with more values, such as those of one job's payload. Values that are too short are ignored. If there
+    /// are too many, or one is too long, the redactor withholds all text.
     #[must_use]
     pub fn with_values<V: AsRef<[u8]>>(&self, more: impl IntoIterator<Item = V>) -> Self {
         let more: Vec<Vec<u8>> = more
             .into_iter()
-            .filter(|value| value.as_ref().len() >= SHORTEST_SECRET)
+            .filter(|value| value.as_ref().len() >= MIN_SECRET_LENGTH)
             .map(|value| value.as_ref().to_vec())
             .collect();
         if amount::exceeded(more.iter().collect()).is_some() {
@@ -115,7 +117,7 @@ impl Redactor {
         Self { values: self.values.and(&Values::new(more)), ..self.clone() }
     }
 
-    /// What both know, for a process with one redactor for many kinds of jobs.
+    /// Combines two redactors, for a process with one redactor for many definitions.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let expressions = if self.expressions.is_empty() {
@@ -129,18 +131,18 @@ impl Redactor {
         Self { values: self.values.and(&other.values), expressions, withholds }
     }
 
-    /// The same without its expressions, which are meant for one kind of job.
+    /// The same without its expressions, which apply to one definition.
     #[must_use]
     pub fn values_only(&self) -> Self {
         Self { expressions: Arc::default(), ..self.clone() }
     }
 
-    /// Returns whether nothing is hidden by these rules.
+    /// Returns whether nothing is redacted.
     pub fn is_empty(&self) -> bool {
         self.values.is_empty() && self.expressions.is_empty() && !self.withholds
     }
 
-    /// Begins a stream of bytes that becomes clean text.
+    /// Starts a stream of bytes that becomes clean text.
     pub fn stream(&self) -> Stream {
         Stream {
             withheld: self.withholds.then_some(false),
@@ -151,7 +153,7 @@ impl Redactor {
         }
     }
 
-    /// A whole text without its secrets. Control characters stay as they are.
+    /// Redacts a complete text. Control characters do not change.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.is_empty() {
             return Cow::Borrowed(text);
@@ -172,7 +174,7 @@ impl Redactor {
         Cow::Owned(String::from_utf8_lossy(&second).into_owned())
     }
 
-    /// A JSON value without secrets, in names and strings. A secret that is a number is found by its key alone.
+    /// Redacts a JSON value, in names and strings. A secret number is found only by its name.
     pub fn json(&self, value: &Value) -> Value {
         if self.is_empty() {
             return value.clone();
@@ -192,7 +194,7 @@ impl Redactor {
         }
     }
 
-    /// JSON text without secrets. Text that holds none is returned as it is, so that its numbers keep every digit.
+    /// Redacts JSON text. Text without secrets is returned unchanged, so that its numbers keep every digit.
     pub fn json_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         if self.withholds {
             return Cow::Owned(Value::from(WITHHELD).to_string());
@@ -209,32 +211,32 @@ impl Redactor {
         }
     }
 
-    /// Whether anything in the text would be taken out.
+    /// Whether anything in the text would be redacted.
     pub fn finds_in(&self, text: &str) -> bool {
         self.withholds || matches!(self.text(text), Cow::Owned(_))
     }
 }
 
-/// Never prints what it knows.
+/// Does not print the secrets.
 impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Redactor").field("secrets", &self.values.count()).finish_non_exhaustive()
     }
 }
 
-/// A stream on its way through a redactor. Its answers, put together, are the same however the input was cut.
+/// A stream that is being redacted. Its output, joined, does not depend on how the input was divided.
 pub struct Stream {
-    /// If nothing is shown: whether that was said.
+    /// If the text is withheld: whether the notice was already written.
     withheld: Option<bool>,
     values: ValueStream,
     lines: LineStream,
-    /// The beginning of a character whose end has not come yet.
+    /// The start of an incomplete character.
     unfinished: Vec<u8>,
     between: [Vec<u8>; 2],
 }
 
 impl Stream {
-    /// Takes the next piece and appends what is certain by now.
+    /// Processes the next piece and appends what is decided.
     pub fn push(&mut self, bytes: &[u8], to: &mut String) {
         if let Some(was_said) = &mut self.withheld {
             if !*was_said && !bytes.is_empty() {
@@ -251,7 +253,7 @@ impl Stream {
         self.clean(to, false);
     }
 
-    /// Ends the stream: what was held back is no secret after all, or is one.
+    /// Ends the stream, and writes what was held back, redacted if it is a secret.
     pub fn finish(mut self, to: &mut String) {
         let [first, second] = &mut self.between;
         self.values.finish(first);

@@ -1,8 +1,9 @@
-//! Runs programs of the worker's own configuration. A job names a key; what runs for it, and how, is in the file.
+//! Runs programs of the worker's configuration. A job specifies a key; the file specifies the program and how to run
+//! it.
 //!
-//! Its parts, each a file below: `spec` is one command as the file describes it, `argv` and `environment` make from it
-//! what runs for one job, `pool` keeps the supervising processes (`shim`), `run` follows one run and `report`, `tail` and
-//! `exit` make of it what is kept.
+//! Its parts are the files below: `spec` is one command of the file, `argv` and `environment` derive from it what runs
+//! for one job, `pool` manages the supervising processes (`shim`), `run` follows one run, and `report`, `tail` and
+//! `exit` compute the stored result.
 
 mod argv;
 mod environment;
@@ -31,19 +32,19 @@ use crate::error::{Error, Result};
 use crate::model::definition::Definition;
 use pool::Pool;
 
-/// The commands as handlers, sharing their supervisors.
+/// Returns the commands as handlers that share their supervisors.
 pub(crate) fn handlers(specs: impl IntoIterator<Item = CommandSpec>) -> Vec<Arc<dyn AnyHandler>> {
     let pool = Arc::new(Pool::default());
     let handler = |spec| -> Arc<dyn AnyHandler> { Arc::new(Command { spec, pool: pool.clone() }) };
     specs.into_iter().map(handler).collect()
 }
 
-/// A program that was not prepared for it would start itself again and again.
+/// A program that was not prepared for this would start itself again and again.
 pub(crate) fn check_program() -> Result<()> {
     if shim::is_ready() { Ok(()) } else { Err(Error::NoShim) }
 }
 
-/// One command as a kind of job.
+/// One command as a handler.
 struct Command {
     spec: CommandSpec,
     pool: Arc<Pool>,
@@ -58,7 +59,7 @@ impl AnyHandler for Command {
         1
     }
 
-    /// A command that is told to stop has to be seen dead before anybody else may start the job.
+    /// A command that is requested to stop must have exited before another worker may start the job.
     fn ends_by_itself(&self) -> bool {
         true
     }

@@ -1,4 +1,4 @@
-//! What a handler knows and may do while it runs one job.
+//! The handler's view of one job.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::store::job::{Report, SettleEntry, Settled};
 use crate::text;
 use crate::text::redact::Redactor;
 
-/// The longest progress message that is kept.
+/// The maximum length of a stored progress message.
 const MESSAGE_BYTES: usize = 1000;
 
 /// One attempt of one job, as its handler sees it.
@@ -81,27 +81,27 @@ impl Context {
         &self.claimed.definition_key
     }
 
-    /// Counts from 1 and only ever rises.
+    /// Returns the number of the attempt, from 1.
     pub fn attempt(&self) -> i32 {
         self.claimed.fence.attempt
     }
 
-    /// Failures counted before this attempt.
+    /// Returns the number of failures before this attempt.
     pub fn failures(&self) -> i16 {
         self.claimed.budget.failures
     }
 
-    /// Returns the most failures before the job is a dead letter.
+    /// Returns the maximum number of failures before the job becomes a dead letter.
     pub fn max_attempts(&self) -> i16 {
         self.claimed.budget.max_attempts
     }
 
-    /// The fence of this attempt. Hand it to whatever you write to, so that it can refuse a stale attempt.
+    /// Returns the fence of this attempt. Pass it to the systems you write to, so that they can refuse a stale attempt.
     pub fn fence(&self) -> &Fence {
         &self.claimed.fence
     }
 
-    /// The payload as JSON text.
+    /// Returns the payload as JSON text.
     pub fn payload(&self) -> &str {
         &self.claimed.payload
     }
@@ -126,12 +126,12 @@ impl Context {
         self.claimed.extra.source_ref.as_deref()
     }
 
-    /// The W3C traceparent to pass on to whatever this attempt calls.
+    /// Returns the W3C traceparent to pass to the systems that this attempt calls.
     pub fn traceparent(&self) -> String {
         self.claimed.trace().traceparent(self.attempt())
     }
 
-    /// The W3C traceparent given at enqueue.
+    /// Returns the W3C traceparent given at enqueue.
     pub fn trace(&self) -> Option<&str> {
         self.claimed.extra.trace.as_deref()
     }
@@ -146,7 +146,7 @@ impl Context {
         self.claimed.extra.created_by
     }
 
-    /// When this attempt is timed out.
+    /// Returns the instant at which this attempt times out.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
@@ -166,18 +166,18 @@ impl Context {
         self.switch.reason().is_some()
     }
 
-    /// The same as a token, for code that takes one.
+    /// Returns the same as a token, for code that takes one.
     pub fn cancellation(&self) -> CancellationToken {
         self.switch.token()
     }
 
-    /// What must not appear in anything that is kept of this run.
+    /// Removes secrets from everything that is stored of this run.
     pub(crate) fn redactor(&self) -> &Redactor {
         self.redactor.get(&self.claimed)
     }
 
-    /// Says how far the job is. Written within a moment, grouped with others; the last word is written with the
-    /// end of the attempt. A stale attempt's word is dropped.
+    /// Reports progress. It is written in batches within a moment; the last value is stored with the attempt. Progress
+    /// of a stale attempt is ignored.
     pub fn progress(&self, percent: f32, message: &str) {
         let report = Report {
             fence: self.claimed.fence,
@@ -187,8 +187,7 @@ impl Context {
         self.progress.tell(report);
     }
 
-    /// Adds a line to the log of this run, for whoever follows it ([`crate::Queue::follow_log`]). Only its end is kept if it
-    /// grows large.
+    /// Adds a line to the log of this run, see [`crate::Queue::follow_log`]. If it is large, only its end is kept.
     pub fn log(&self, line: &str) {
         let mut text = String::with_capacity(line.len() + 1);
         text::clean_into(self.redactor().text(line).as_bytes(), &mut text);

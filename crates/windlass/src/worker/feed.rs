@@ -1,8 +1,8 @@
-//! Brings jobs in: decides whose turn it is, claims, and hands each job to a task of its own.
+//! Claims jobs: decides whose turn it is, claims, and starts a task for each job.
 //!
-//! It claims as long as slots are free and lanes have work. With nothing to do it asks lanes that were busy a moment ago
-//! a few times more, then writes that it waits (which makes enqueuers ring) and sleeps until rung or until the poll
-//! interval has passed. How it stops: on `stop` it claims no more; what it started goes on.
+//! It claims as long as slots are free and lanes have work. With nothing to do it checks recently busy lanes a few
+//! times more, then marks the worker as waiting (so that enqueues send notifications) and sleeps until it is notified
+//! or the poll interval has passed. On `stop` it claims no more; running jobs continue.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,16 +22,17 @@ use crate::store::database::{Database, Session};
 use crate::store::worker::Claimant;
 use crate::telemetry;
 
-/// The most jobs of one claim. Larger claims are no quicker and make other workers wait.
-const MOST: usize = 500;
-/// How long a claim waits for more free slots when few are free, and how long an empty lane rests before it is asked again.
+/// The maximum number of jobs per claim. Larger claims are not faster and make other workers wait.
+const MAX: usize = 500;
+/// How long a claim waits for more free slots if few are free, and how long an empty lane rests before it is checked
+/// again.
 const LINGER: Duration = Duration::from_millis(2);
-/// How often lanes are looked up while there is work, so that a new tenant's first job does not wait for an idle moment.
+/// How often lanes are searched while there is work, so that a new tenant's first job does not wait for an idle moment.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 const LOOK_SHARE: u32 = 20;
 /// The same for lanes that had work recently, because a busy worker is not notified of new jobs.
 const CHECK_EVERY: Duration = Duration::from_millis(5);
-/// After this long without a pause enqueuers need not ring.
+/// After this long without a pause, enqueues need not send notifications.
 const BUSY_AFTER: Duration = Duration::from_millis(100);
 const SETTLING: [Duration; 4] =
     [Duration::ZERO, Duration::from_millis(5), Duration::from_millis(20), Duration::from_millis(100)];
@@ -41,28 +42,28 @@ pub(crate) struct Feed {
     database: Database,
     wakes: broadcast::Receiver<Wake>,
     lines: Lines,
-    /// More than one tenant uses what this worker serves, so none of them may have all slots.
+    /// More than one tenant uses the definitions of this worker, so none of them may have all slots.
     is_shared: bool,
     look_at: Instant,
     check_at: Instant,
-    /// A job waits in a lane that we know, and we were idle: it is claimed before we look for other lanes.
+    /// The worker was idle and was notified of a job in a known lane, which is claimed before other lanes are searched.
     claim_first: bool,
-    /// The number under which the database knows that this worker waits. A worker that was declared dead gets a new one.
+    /// The number under which this worker is marked as waiting. A worker whose lease expired gets a new one.
     waits_as: Option<i32>,
     busy_since: Option<Instant>,
-    /// How often we have gone to sleep since we said that we wait.
+    /// How often the feed has slept since the worker was marked as waiting.
     idle_rounds: usize,
     last_claim: Instant,
     pace: Pace,
     /// The epoch in which the next claim is sent; see [`Claimant`].
     epoch: i32,
     unanswered: Option<Unanswered>,
-    /// What is given back beside the claims; ends with the feed.
-    giving_back: JoinSet<()>,
+    /// Tasks that release jobs concurrently with the claims; they end with the feed.
+    releasing: JoinSet<()>,
 }
 
-/// A claim that was sent and whose answer has not come. If it never comes, the jobs it took are held by a worker that
-/// does not know of them.
+/// A claim that was sent and has no response yet. If the response is lost, its jobs are held by a worker that does not
+/// know them.
 struct Unanswered {
     by: Claimant,
     token: Uuid,
@@ -88,7 +89,7 @@ impl Feed {
             pace: Pace::new(now),
             epoch: 0,
             unanswered: None,
-            giving_back: JoinSet::new(),
+            releasing: JoinSet::new(),
         }
     }
 
@@ -109,8 +110,8 @@ impl Feed {
         }
     }
 
-    /// Feeds on one connection until that fails or the worker stops. Only the waits are cut short by a stop: a claim
-    /// that was sent takes effect whether or not its answer is read, so it is always seen through.
+    /// Feeds on one connection until it fails or the worker stops. A stop interrupts only the waits: a claim that was
+    /// sent takes effect whether or not its response is read, so it is always completed.
     async fn feed(&mut self, pause: &mut Duration) -> Result<()> {
         let stop = self.shared.stop_claiming.clone();
         let mut session = self.database.session().await?.patient_for(self.shared.patience);
@@ -118,8 +119,8 @@ impl Feed {
             let is_all = store::worker::unclaim(&session, lost.by, lost.token, &lost.lanes).await?;
             self.epoch = lost.by.epoch + 1;
             if let Some(lost) = self.unanswered.take_if(|_| !is_all) {
-                while self.giving_back.try_join_next().is_some() {}
-                self.giving_back.spawn(give_back(self.database.clone(), lost));
+                while self.releasing.try_join_next().is_some() {}
+                self.releasing.spawn(release(self.database.clone(), lost));
             }
             self.unanswered = None;
         }
@@ -129,40 +130,40 @@ impl Feed {
                 () = stop.cancelled() => return Ok(()),
                 free = self.wait_for_slots() => free,
             };
-            self.hear();
-            if self.shared.lease.is_quiet() {
+            self.receive_wakes();
+            if self.shared.lease.is_draining() {
                 tokio::select! {
                     () = stop.cancelled() => return Ok(()),
                     _ = self.rest(self.shared.poll_interval) => continue,
                 }
             }
             let is_due = Instant::now() >= self.look_at;
-            let puts_off_look = std::mem::take(&mut self.claim_first) && is_due;
-            if is_due && !puts_off_look {
+            let delays_look = std::mem::take(&mut self.claim_first) && is_due;
+            if is_due && !delays_look {
                 self.look(&mut session).await?;
             } else if self.busy_since.is_some() && Instant::now() >= self.check_at {
                 self.check_recent(&session).await?;
             }
-            let claimed = self.claim(&session, free.min(MOST)).await?;
+            let claimed = self.claim(&session, free.min(MAX)).await?;
             *pause = Duration::from_millis(50);
             if claimed > 0 {
                 self.stay_busy(&session).await?;
                 continue;
             }
-            if puts_off_look {
-                continue; // Put off, not left out: where others are always quicker, every rest may end by a ring.
+            if delays_look {
+                continue; // Delayed, not skipped: if others are always faster, every sleep may end with a notification.
             }
             self.busy_since = None;
             let rest_for = if self.lines.wake_warm(Instant::now()) {
                 LINGER
             } else {
-                self.say_waiting(&session).await?;
-                self.settle_down()
+                self.mark_waiting(&session).await?;
+                self.sleep_time()
             };
             tokio::select! {
                 () = stop.cancelled() => return Ok(()),
-                nobody_rang = self.rest(rest_for) => {
-                    if nobody_rang && rest_for > LINGER {
+                has_timed_out = self.rest(rest_for) => {
+                    if has_timed_out && rest_for > LINGER {
                         self.look_now();
                     }
                 }
@@ -170,7 +171,7 @@ impl Feed {
         }
     }
 
-    /// Resolves with the number of free slots, as soon as there are enough of them to make a claim worth its while.
+    /// Returns the number of free slots, as soon as there are enough of them to make a claim worthwhile.
     async fn wait_for_slots(&mut self) -> usize {
         self.shared.lease.valid().await;
         let running = &self.shared.running;
@@ -182,10 +183,10 @@ impl Feed {
             running.freed().await;
         };
         let worthwhile = (running.capacity() / 4).clamp(1, 100).max(ahead / 2);
-        // What was claimed ahead is begun meanwhile.
+        // Prefetched jobs start meanwhile.
         let linger = if ahead > 0 { pace::HORIZON / 2 } else { LINGER };
         let until = tokio::time::Instant::from_std(self.last_claim + linger);
-        // What is kept free for others is no reason to claim for a tenant that has all the rest.
+        // Slots that are reserved for other tenants are no reason to claim for a tenant that has all the rest.
         let kept_free = if self.lines.holds_back() { running.kept_free() } else { 0 };
         while running.free(ahead) < worthwhile + kept_free
             && tokio::time::timeout_at(until, running.freed()).await.is_ok()
@@ -216,10 +217,10 @@ impl Feed {
         Ok(())
     }
 
-    /// Claims and starts; answers how many.
+    /// Claims jobs and starts them. Returns how many.
     async fn claim(&mut self, session: &Session, slots: usize) -> Result<usize> {
         let began = Instant::now();
-        // A worker that takes over may have been quicker to the slots that were free a moment ago.
+        // Another worker of this process may have taken the slots that were free a moment ago.
         let mut reserved = self.shared.running.reserve(slots, self.shared.prefetch);
         if reserved.count() == 0 {
             return Ok(0);
@@ -257,8 +258,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Nothing to do: says so, once.
-    async fn say_waiting(&mut self, session: &Session) -> Result<()> {
+    /// Marks the worker as waiting, once.
+    async fn mark_waiting(&mut self, session: &Session) -> Result<()> {
         let worker = self.shared.lease.worker();
         if self.waits_as != Some(worker) && self.shared.listens {
             let is_rung_for = store::worker::set_waiting(session, worker, true).await?;
@@ -268,15 +269,16 @@ impl Feed {
         Ok(())
     }
 
-    /// How long to sleep. An enqueuer that looked before our word was out does not ring, and commits a moment later: the
-    /// first sleeps are short for its sake.
-    fn settle_down(&mut self) -> Duration {
+    /// Returns how long to sleep. An enqueue that checked before the worker was marked as waiting sends no notification
+    /// and commits a moment later, so the first sleeps are short.
+    fn sleep_time(&mut self) -> Duration {
         let rest_for = SETTLING.get(self.idle_rounds).copied().unwrap_or(self.shared.poll_interval);
         self.idle_rounds += 1;
         rest_for.min(self.shared.poll_interval)
     }
 
-    /// Sleeps until rung, or until a slot comes free that a tenant waits for, or for this long; true if nobody rang.
+    /// Sleeps until a notification, until a slot is free that a tenant waits for, or for this long; returns true in the
+    /// last case.
     async fn rest(&mut self, most: Duration) -> bool {
         tokio::select! {
             wake = self.wakes.recv() => {
@@ -289,8 +291,8 @@ impl Feed {
         }
     }
 
-    /// Takes in the rings that came while we were busy.
-    fn hear(&mut self) {
+    /// Processes the notifications that arrived while the feed was busy.
+    fn receive_wakes(&mut self) {
         loop {
             match self.wakes.try_recv() {
                 Ok(wake) => self.wake(&Ok(wake)),
@@ -327,9 +329,9 @@ impl Feed {
     }
 }
 
-/// Gives back, beside the claims, what another transaction held when the rest of its claim was given back. A worker that stops leaves
-/// it to the reaper.
-async fn give_back(database: Database, lost: Unanswered) {
+/// Releases, concurrently with the claims, jobs that another transaction had locked when the rest of their claim was
+/// released. A worker that stops leaves them to the reaper.
+async fn release(database: Database, lost: Unanswered) {
     const EVERY: Duration = Duration::from_secs(1);
     loop {
         tokio::time::sleep(EVERY).await;

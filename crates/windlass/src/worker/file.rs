@@ -1,5 +1,5 @@
-//! The worker's own configuration file: which commands it can run, and how. It is the only place where an argv is
-//! written, so nobody who reaches the API or the database can run anything else.
+//! The configuration file of the worker: the commands that it can run, and how. Argument vectors are written only here,
+//! so access to the API or the database does not allow running anything else.
 //!
 //! Every error names the file, the line and the key.
 
@@ -14,15 +14,15 @@ use super::http::{HttpEndpoint, HttpKind};
 use crate::error::{Error, Result};
 pub(crate) use table::{ConfigText, Item, Table};
 
-/// A worker's configuration, read and checked whole.
+/// A worker's configuration, read and validated completely.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct WorkerFile {
     /// The URL of the database.
     pub database_url: Option<String>,
-    /// The most jobs that run at once.
+    /// The maximum number of running jobs.
     pub concurrency: Option<usize>,
-    /// The most jobs that are claimed ahead.
+    /// The maximum number of prefetched jobs.
     pub prefetch: Option<usize>,
     /// The queues to take jobs from.
     pub queues: Option<Vec<String>>,
@@ -39,19 +39,19 @@ pub struct WorkerFile {
 }
 
 impl WorkerFile {
-    /// Reads and checks a file.
+    /// Reads and validates a file.
     pub fn read(path: &Path) -> Result<Self> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| Error::Configuration {
             file: name.clone(),
             line: 0,
             key: String::new(),
-            message: format!("cannot be read: {error}"),
+            message: format!("cannot read the file: {error}"),
         })?;
         Self::parse(&name, &text)
     }
 
-    /// Reads the text of a file; `name` is what errors call it.
+    /// Parses the text of a file; `name` is used in errors.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
         let source = ConfigText { name, text };
         let document = source.parse()?;
@@ -79,7 +79,7 @@ impl WorkerFile {
         Ok(file)
     }
 
-    /// Whether a text is such a file, and not the settings of a whole process, which may name one.
+    /// Whether a text is such a file, and not the settings of a whole process, which may refer to one.
     pub fn is_one(text: &str) -> bool {
         let source = ConfigText { name: "", text };
         let Ok(document) = source.parse() else { return false };
@@ -88,7 +88,7 @@ impl WorkerFile {
         root.item("commands").is_some() || has_endpoints
     }
 
-    /// The keys of the jobs that it can run.
+    /// Returns the keys of the definitions that it has handlers for.
     pub fn keys(&self) -> Vec<&str> {
         let mut keys: Vec<&str> = Vec::new();
         #[cfg(feature = "commands")]
@@ -99,7 +99,7 @@ impl WorkerFile {
     }
 }
 
-/// Its own checks name a setting; this finds the line.
+/// The checks of the endpoint name a setting; this finds the line.
 #[cfg(feature = "http-jobs")]
 fn read_endpoint(key: &str, table: &Table<'_>) -> Result<HttpEndpoint> {
     let endpoint: HttpEndpoint =
@@ -122,12 +122,12 @@ fn read_endpoint(key: &str, table: &Table<'_>) -> Result<HttpEndpoint> {
 mod tests {
     use super::*;
 
-    fn told(text: &str) -> String {
-        WorkerFile::parse("worker.toml", text).expect_err("it has a mistake").to_string()
+    fn error_of(text: &str) -> String {
+        WorkerFile::parse("worker.toml", text).expect_err("the file has a mistake").to_string()
     }
 
     #[test]
-    fn a_whole_file_is_read() {
+    fn a_complete_file_is_parsed() {
         let file = WorkerFile::parse(
             "/etc/windlass/worker.toml",
             r#"
@@ -151,22 +151,22 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_names_file_line_and_key() {
+    fn every_error_names_file_line_and_key() {
         let cases = [
             ("[commands.a]\nargv = [\"/bin/true\"", "worker.toml:2: "),
-            ("[commands.a]\n\nargs = [\"/bin/true\"]", "worker.toml:1: commands.a.argv: is missing"),
+            ("[commands.a]\n\nargs = [\"/bin/true\"]", "worker.toml:1: commands.a.argv: is required"),
             (
                 "[commands.a]\nargv = [\"/bin/true\"]\ncwd_ = 1",
-                "worker.toml:3: commands.a.cwd_: is not known here; known are argv, ",
+                "worker.toml:3: commands.a.cwd_: unknown key; expected one of argv, ",
             ),
             ("[commands.a]\nargv = [\"true\"]", "worker.toml:2: commands.a.argv[0]: must be a program"),
             (
                 "[commands.a]\nargv = [\"/bin/x\",\n\"{payload}\"]",
-                "worker.toml:3: commands.a.argv[1]: `{payload}` is not known",
+                "worker.toml:3: commands.a.argv[1]: unknown placeholder `{payload}`",
             ),
             (
                 "[commands.a]\nargv = [\"/bin/x\"]\nenv = [\"LANG\",\n \"PATH\"]",
-                "worker.toml:4: commands.a.env: PATH is never taken over",
+                "worker.toml:4: commands.a.env: PATH cannot be inherited",
             ),
             (
                 "[commands.a]\nargv = [\"/bin/x\"]\nset = { LD_PRELOAD = \"{payload.x}\" }",
@@ -187,28 +187,28 @@ mod tests {
             ("[commands.a]\nargv = [\"/bin/x\"]\nredact = [\"(\"]", "worker.toml:1: commands.a.redact: "),
             (
                 "[commands.a]\nargv = [\"/bin/x\"]\n[commands.a.secrets]\nT = { env = \"NOT_THERE_AT_ALL\" }",
-                "worker.toml:4: commands.a.secrets.T.env: the worker has no variable",
+                "worker.toml:4: commands.a.secrets.T.env: environment variable",
             ),
             (
                 "[commands.a]\nargv = [\"/bin/x\"]\nuser = \"nobody-of-that-name\"",
-                "worker.toml:1: commands.a.user: there is no user",
+                "worker.toml:1: commands.a.user: user nobody-of-that-name not found",
             ),
             (
                 "[worker]\nconcurrency = 0",
                 "worker.toml:2: worker.concurrency: must be a whole number from 1 to 10000",
             ),
-            ("[http.a]\nurl = \"ftp://x\"", "worker.toml:2: http.a.url: must be an http or https address"),
+            ("[http.a]\nurl = \"ftp://x\"", "worker.toml:2: http.a.url: must be an http or https URL"),
             ("[http.a]\nurl = \"https://x\"\nmethd = 1", "worker.toml:1: http.a: unknown field `methd`"),
-            ("[comands.a]\nargv = []", "worker.toml:1: comands: is not known here"),
+            ("[comands.a]\nargv = []", "worker.toml:1: comands: unknown key"),
         ];
         for (text, expected) in cases {
-            let told = told(text);
-            assert!(told.starts_with(expected), "{told}\n  does not begin with\n{expected}");
+            let error = error_of(text);
+            assert!(error.starts_with(expected), "{error}\n  does not start with\n{expected}");
         }
     }
 
     #[test]
-    fn a_workers_file_is_told_from_the_settings_of_a_process() {
+    fn a_worker_file_is_distinguished_from_process_settings() {
         assert!(WorkerFile::is_one("[commands.a]\nargv = []") && WorkerFile::is_one("[http.a]\nurl = ''"));
         assert!(!WorkerFile::is_one("[http]\nlisten = '127.0.0.1:80'\n[worker]\nfile = 'w.toml'"));
     }

@@ -1,5 +1,5 @@
-//! Attempts that this worker began and that go on elsewhere, such as an endpoint that answered 202: from then on they are
-//! held by that endpoint, under a lease of their own, and no longer need this worker to live.
+//! Attempts that this worker started and that continue in a remote endpoint which returned 202: from then on the
+//! endpoint holds them, with a separate lease, and they no longer depend on this worker.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,16 +10,16 @@ use crate::model::job::claimed::Claimed;
 use crate::store;
 use crate::store::database::Database;
 use crate::store::pull::PRESENT;
-use crate::store::worker::WorkerIntroduction;
+use crate::store::worker::WorkerRegistration;
 use crate::telemetry;
 
-/// How often a sick database is asked again. The worker's own lease covers the attempt meanwhile.
+/// How often a failing database is tried again. The worker's own lease covers the attempt meanwhile.
 const TRIES: u32 = 20;
 
 #[derive(Debug)]
 pub(crate) struct HandOver {
     database: Database,
-    /// The number of the row that stands for each definition's endpoint.
+    /// The number of the row that represents each definition's endpoint.
     endpoints: Mutex<HashMap<Arc<str>, i32>>,
 }
 
@@ -28,7 +28,7 @@ impl HandOver {
         Self { database, endpoints: Mutex::default() }
     }
 
-    /// Hands the attempt over. That it has ended already is no error: its endpoint was quicker than our note of it.
+    /// Hands the attempt over. It is not an error if it has already ended: its endpoint was faster.
     pub(crate) async fn give(&self, claimed: &Claimed, lease: Duration) -> Result<()> {
         let seconds = i32::try_from(lease.as_secs().clamp(1, 86_400)).unwrap_or(86_400);
         let mut tries = 0;
@@ -39,7 +39,7 @@ impl HandOver {
                     tries += 1;
                     tokio::time::sleep(Duration::from_millis(200).mul_f64(0.5 + rand::random::<f64>())).await;
                 }
-                answer => return answer.map(drop),
+                result => return result.map(drop),
             }
         }
     }
@@ -54,7 +54,7 @@ impl HandOver {
         if let Some(worker) = known {
             return Ok(worker);
         }
-        let me = WorkerIntroduction {
+        let me = WorkerRegistration {
             worker_id: format!("{}@endpoint", key.replace('/', "_")),
             hostname: String::new(),
             queues: None,

@@ -1,4 +1,4 @@
-//! What an application writes: a type with a key, typed arguments and a `run`.
+//! The interface of an application: a type with a key, typed arguments and a `run`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -44,7 +44,7 @@ use crate::model::new_job::JobArgs;
 ///         Ok(Done::new())
 ///     }
 ///
-///     // The policies of these jobs; leave it out for the defaults.
+///     // The policies of these jobs; omit it for the defaults.
 ///     fn definition(&self) -> Definition {
 ///         Definition::of::<Resize>()
 ///             .max_attempts(5)
@@ -59,7 +59,7 @@ pub trait Handler: Send + Sync + 'static {
     /// The payload type. It names the definition, and its JSON Schema becomes the definition's.
     type Args: JobArgs;
 
-    /// Runs one job. An error is retried by the definition's policy unless the [`Failure`] says otherwise.
+    /// Runs one job. An error is retried by the definition's policy unless the [`Failure`] specifies otherwise.
     fn run(&self, job: &Context, args: Self::Args) -> impl Future<Output = Result<Done, Failure>> + Send;
 
     /// Returns the definition to register when a worker starts. Override it to set policies.
@@ -95,7 +95,7 @@ pub trait Handler: Send + Sync + 'static {
 /// }
 /// ```
 pub trait BatchHandler: Send + Sync + 'static {
-    /// The most jobs of one call. A call gets fewer jobs when fewer are queued: it never waits for more.
+    /// The maximum number of jobs per call. A call gets fewer jobs if fewer are queued: it never waits for more.
     const BATCH: usize;
     /// The payload type. It names the definition, and its JSON Schema becomes the definition's.
     type Args: JobArgs;
@@ -118,11 +118,11 @@ pub(crate) type Run<'a> = Pin<Box<dyn Future<Output = Vec<RunResult>> + Send + '
 pub(crate) trait AnyHandler: Send + Sync {
     fn definition(&self) -> Definition;
     fn batch(&self) -> usize;
-    /// Whether it ends its runs itself, in time, when their timeout passes or they are told to stop.
+    /// Whether it ends its runs itself, in time, when their timeout passes or they are requested to stop.
     fn ends_by_itself(&self) -> bool {
         false
     }
-    /// Answers one result per job, in order.
+    /// Returns one result per job, in order.
     fn run(&self, jobs: Vec<Context>) -> Run<'_>;
 }
 
@@ -177,12 +177,15 @@ impl<H: BatchHandler> AnyHandler for Many<H> {
                     Err(refused) => results.push(Some(*refused)),
                 }
             }
-            let mut answers = if good.is_empty() { Vec::new() } else { self.0.run(good).await }.into_iter();
+            let mut returned = if good.is_empty() { Vec::new() } else { self.0.run(good).await }.into_iter();
             results
                 .into_iter()
                 .map(|result| {
-                    result.or_else(|| answers.next().map(RunResult::from)).unwrap_or_else(|| {
-                        RunResult::failed(Retry::ByPolicy, "the batch handler gave no answer for this job")
+                    result.or_else(|| returned.next().map(RunResult::from)).unwrap_or_else(|| {
+                        RunResult::failed(
+                            Retry::ByPolicy,
+                            "the batch handler returned no result for this job",
+                        )
                     })
                 })
                 .collect()
@@ -192,7 +195,7 @@ impl<H: BatchHandler> AnyHandler for Many<H> {
 
 fn parse<A: DeserializeOwned>(job: &Context) -> Result<A, Box<RunResult>> {
     serde_json::from_str(job.payload()).map_err(|error| {
-        let error = format!("the payload does not fit its arguments: {error}");
+        let error = format!("the payload does not match the argument type: {error}");
         Box::new(RunResult::failed(Retry::Permanent, error))
     })
 }

@@ -1,9 +1,9 @@
-//! Jobs that are run by calling an endpoint over HTTP: a kind like any other, whose definition's key is its name in the
-//! worker's configuration. Neither the API nor the database can name an address; only the worker's own file does.
+//! Jobs that run by calling an HTTP endpoint: a handler like any other, whose definition's key is its name in the
+//! worker's configuration. Neither the API nor the database can specify an address; only the worker's own file can.
 //!
-//! What is sent and what the answer means is in `docs/http-jobs.md`. The parts, each a file below: `settings` reads the
-//! configuration, `request` writes and `sign` signs what is sent, `address` says where a connection may go, `call` makes it,
-//! `answer` reads what came back, and `breaker` leaves an endpoint alone that keeps failing.
+//! `docs/http-jobs.md` describes the request and the response. The parts are the files below: `settings` reads the
+//! configuration, `request` builds the request, `address` decides which addresses a connection may use, `call` sends
+//! it, `answer` reads the response, and `breaker` pauses calls to an endpoint that keeps failing.
 
 mod address;
 mod answer;
@@ -29,7 +29,7 @@ use answer::CallResult;
 use breaker::Breaker;
 use call::Caller;
 
-/// The longest a job keeps its slot for the sake of an endpoint that is being left alone; then it is put off.
+/// The longest time that a job keeps its slot for an endpoint that is paused; then it is snoozed.
 const BREAKER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// One definition's endpoint.
@@ -42,7 +42,7 @@ pub(crate) struct HttpKind {
 }
 
 impl HttpKind {
-    /// Refuses settings that cannot work, naming them as `http.KEY.setting`.
+    /// Refuses invalid settings, with their names as `http.KEY.setting`.
     pub(crate) fn new(key: &str, endpoint: &HttpEndpoint) -> Result<Self> {
         let checked = endpoint.check(key)?;
         Ok(Self {
@@ -54,40 +54,40 @@ impl HttpKind {
         })
     }
 
-    /// What must not appear in what is kept of its jobs.
+    /// Returns the secrets to be redacted in everything that is stored of its jobs.
     pub(crate) fn secrets(&self) -> &[String] {
         self.caller.secrets()
     }
 
     async fn run_jobs(&self, jobs: &[Context]) -> Vec<RunResult> {
         if let Err(wait) = self.breaker_opens().await {
-            let put_off = || {
-                let error = "its endpoint keeps failing and is being left alone for a moment";
+            let snoozed = || {
+                let error = "the endpoint keeps failing and is not called for a while";
                 RunResult::of(Outcome::Snoozed { delay: wait }, error)
             };
-            return jobs.iter().map(|_| put_off()).collect();
+            return jobs.iter().map(|_| snoozed()).collect();
         }
         let is_batch = self.batch > 1;
         let body = request::body(jobs, is_batch);
         let id = request::id(jobs);
-        // Of a batch, the first one's: a call can have only one parent.
+        // For a batch, that of the first job: a call can have only one parent.
         let trace = jobs.first().map(Context::traceparent).unwrap_or_default();
         let remaining = jobs.iter().map(Context::remaining).min().unwrap_or_default();
-        let heard = self.caller.call(&body, &id, &trace, remaining).await;
+        let response = self.caller.call(&body, &id, &trace, remaining).await;
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner).record(
-            heard.is_fault(),
+            response.is_fault(),
             Instant::now(),
             rand::random(),
         );
-        self.read(jobs, &heard, is_batch)
+        self.read(jobs, &response, is_batch)
     }
 
-    fn read(&self, jobs: &[Context], heard: &CallResult, is_batch: bool) -> Vec<RunResult> {
+    fn read(&self, jobs: &[Context], response: &CallResult, is_batch: bool) -> Vec<RunResult> {
         let ids: Vec<_> = jobs.iter().map(Context::job_id).collect();
         let read = if is_batch {
-            answer::read_batch(heard, &ids, self.lease)
+            answer::read_batch(response, &ids, self.lease)
         } else {
-            vec![answer::read(heard, self.lease)]
+            vec![answer::read(response, self.lease)]
         };
         jobs.iter()
             .zip(read)
@@ -103,7 +103,7 @@ impl HttpKind {
             .collect()
     }
 
-    /// Waits a moment for the endpoint to be called again; how long is left otherwise.
+    /// Waits briefly until the endpoint may be called again; returns the remaining time otherwise.
     async fn breaker_opens(&self) -> Result<(), Duration> {
         let until = Instant::now() + BREAKER_PATIENCE;
         loop {
@@ -138,7 +138,7 @@ impl AnyHandler for HttpKind {
     }
 }
 
-/// A call is given up when none of its jobs is wanted any more; dropping it closes the connection.
+/// Aborts a call when all of its jobs were stopped; dropping it closes the connection.
 async fn all_stopped(jobs: &[Context]) {
     for job in jobs {
         job.stopped().await;
@@ -147,7 +147,7 @@ async fn all_stopped(jobs: &[Context]) {
 
 fn stopped(job: &Context) -> RunResult {
     match job.switch.reason() {
-        Some(Stop::Canceled) => RunResult::of(Outcome::Canceled, "canceled; the call was given up"),
+        Some(Stop::Canceled) => RunResult::of(Outcome::Canceled, "canceled; the request was aborted"),
         Some(Stop::LeaseLost) => RunResult::of(Outcome::Released, "the worker lost its lease"),
         Some(Stop::Shutdown) | None => RunResult::of(Outcome::Released, "the worker shut down"),
     }

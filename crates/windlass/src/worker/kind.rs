@@ -1,4 +1,4 @@
-//! What a worker knows of each kind of job it can run: its handler, and its definition's policies as last read.
+//! The worker's data of each definition that it has a handler for: the handler, and the policies as last read.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::model::job::claimed::Claimed;
 use crate::model::job::settle::Retry;
 use crate::telemetry::Meters;
 
-/// One kind of job this worker can run.
+/// One definition that this worker has a handler for.
 pub(crate) struct Kind {
     pub(crate) handler: Arc<dyn AnyHandler>,
     pub(crate) known: RwLock<Arc<Known>>,
@@ -26,7 +26,7 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// What one run takes from its kind, as it is now.
+/// The current data of a definition that one run needs.
 pub(crate) struct Kit {
     pub(crate) handler: Arc<dyn AnyHandler>,
     pub(crate) known: Arc<Known>,
@@ -34,7 +34,7 @@ pub(crate) struct Kit {
 }
 
 impl Kit {
-    /// Decides how an attempt ends, for the settler to write.
+    /// Decides how an attempt ends; the settler writes it.
     pub(crate) fn end(
         &self,
         claimed: Arc<Claimed>,
@@ -44,7 +44,8 @@ impl Kit {
     ) -> UnsettledAttempt {
         let is_settled = result.done.is_settled;
         let result = if is_settled {
-            // It settled in its own transaction. If that was committed this ending comes too late and changes nothing.
+            // It was settled in its own transaction. If that was committed, this end comes too late and changes
+            // nothing.
             let error = "the transaction given to complete_in was not committed";
             RunResult { progress: result.progress, ..RunResult::failed(Retry::ByPolicy, error) }
         } else {

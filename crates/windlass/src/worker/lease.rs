@@ -1,8 +1,9 @@
-//! Keeps this worker's lease. On a thread and a connection of its own, so that busy handlers or an exhausted pool cannot
-//! starve it; by this machine's monotonic clock only, counted from when a renewal was sent.
+//! Renews this worker's lease. On a separate thread and connection, so that busy handlers or an exhausted pool cannot
+//! starve it. Uses only this machine's monotonic clock, counted from the time at which a renewal was sent.
 //!
-//! A worker that has had no renewal granted for a lease less a margin stops all of its runs, whatever the reason: frozen,
-//! cut off, or declared dead. After that it goes on under its old name if the database still knows it, else a new one.
+//! A worker without a granted renewal for a lease minus a margin stops all of its runs, regardless of the reason: it
+//! was suspended, disconnected, or its lease expired. After that it continues under its old id if the database still
+//! has it, otherwise under a new one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -17,17 +18,17 @@ use crate::error::Result;
 use crate::queue::identity;
 use crate::store;
 use crate::store::database::{Database, Settings};
-use crate::store::worker::WorkerIntroduction;
+use crate::store::worker::WorkerRegistration;
 use crate::telemetry;
 
-/// The worker's standing with the database, as the rest of the worker sees it.
+/// The state of the worker's lease, for the other parts of the worker.
 #[derive(Debug)]
 pub(crate) struct Lease {
     worker: AtomicI32,
-    is_quiet: AtomicBool,
+    is_draining: AtomicBool,
     is_valid: watch::Sender<bool>,
     length: Duration,
-    /// When the renewal was sent that was granted last.
+    /// When the last granted renewal was sent.
     granted: watch::Sender<Instant>,
     beat_now: Notify,
 }
@@ -36,7 +37,7 @@ impl Lease {
     pub(crate) fn new(worker: i32, length: Duration) -> Self {
         Self {
             worker: AtomicI32::new(worker),
-            is_quiet: AtomicBool::new(false),
+            is_draining: AtomicBool::new(false),
             is_valid: watch::Sender::new(true),
             length,
             granted: watch::Sender::new(Instant::now()),
@@ -44,47 +45,47 @@ impl Lease {
         }
     }
 
-    /// The number by which the database knows this worker now.
+    /// Returns the current number of this worker in the database.
     pub(crate) fn worker(&self) -> i32 {
         self.worker.load(Ordering::Acquire)
     }
 
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.is_quiet.load(Ordering::Acquire)
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Acquire)
     }
 
     /// Resolves once the lease is valid.
     pub(crate) async fn valid(&self) {
-        // The sender is ours, so waiting cannot fail.
+        // The sender belongs to this struct, so waiting cannot fail.
         let _ = self.is_valid.subscribe().wait_for(|valid| *valid).await;
     }
 
-    /// When runs must stop if no other renewal is granted, and when nothing of them may be left.
+    /// Returns when runs must stop if no other renewal is granted, and when they must have ended.
     pub(crate) fn ends_at(&self) -> (Instant, Instant) {
         let (granted, margin) = (*self.granted.borrow(), margin(self.length));
         (granted + self.length - margin, granted + self.length - margin / 3)
     }
 
-    /// Tells of every renewal that is granted.
+    /// Returns a receiver that is notified of every granted renewal.
     pub(crate) fn granted(&self) -> watch::Receiver<Instant> {
         self.granted.subscribe()
     }
 
-    /// Asks for a heartbeat at once: there is news for this worker.
+    /// Requests an immediate heartbeat: there is news for this worker.
     pub(crate) fn beat_now(&self) {
         self.beat_now.notify_one();
     }
 }
 
-/// What a run needs to notice and end before somebody else may start the job.
+/// The time that a run needs to notice and end before another worker may start the job.
 fn margin(length: Duration) -> Duration {
     (length / 6).min(Duration::from_secs(5))
 }
 
-/// The thread that keeps the lease until `stop`.
+/// The thread that renews the lease until `stop`.
 pub(crate) struct LeaseThread {
     pub(crate) settings: Settings,
-    pub(crate) me: WorkerIntroduction,
+    pub(crate) me: WorkerRegistration,
     pub(crate) interval: Duration,
     pub(crate) lease: Arc<Lease>,
     pub(crate) running: Arc<Running>,
@@ -101,7 +102,7 @@ impl LeaseThread {
             .name("windlass-lease".to_owned())
             .spawn(move || {
                 if let Err(error) = runtime.block_on(self.keep()) {
-                    tracing::error!(%error, "the lease cannot be kept");
+                    tracing::error!(%error, "the lease task failed");
                 }
             })
             .map_err(|error| crate::error::Error::Thread(Arc::new(error)))
@@ -123,7 +124,7 @@ impl LeaseThread {
                 () = self.stop.cancelled() => return Ok(()),
             }
             if is_valid && Instant::now() >= runs_out {
-                tracing::error!(worker_id = %self.me.worker_id, "no renewal was granted in time: stopping every run");
+                tracing::error!(worker_id = %self.me.worker_id, "the lease could not be renewed in time; stopping all runs");
                 self.lease.is_valid.send_replace(false);
                 self.running.stop_all(Stop::LeaseLost);
             }
@@ -155,24 +156,29 @@ impl LeaseThread {
         match store::worker::heartbeat(database, self.lease.worker(), running).await? {
             Some(news) => {
                 telemetry::heartbeat("granted");
-                if self.lease.is_quiet.swap(news.is_quiet, Ordering::AcqRel) != news.is_quiet {
-                    let words = if news.is_quiet { "to take nothing new" } else { "to take jobs again" };
-                    tracing::info!(worker_id = %self.me.worker_id, "an operator asked this worker {words}");
+                if self.lease.is_draining.swap(news.is_draining, Ordering::AcqRel) != news.is_draining {
+                    let change = if news.is_draining {
+                        "drained by an operator: claims no more jobs"
+                    } else {
+                        "resumed by an operator"
+                    };
+                    tracing::info!(worker_id = %self.me.worker_id, "{change}");
                 }
                 for (tenant, job) in news.canceled {
                     self.running.cancel(tenant, job);
                 }
             }
             None => {
-                // Declared dead: every job we held was taken, so whatever still runs here runs for nothing.
+                // The lease expired: every job of this worker was recovered, so the results of runs that continue here
+                // are ignored.
                 telemetry::heartbeat("refused");
                 self.running.stop_all(Stop::LeaseLost);
-                let reborn = WorkerIntroduction {
+                let reborn = WorkerRegistration {
                     worker_id: identity::new_worker_id(&self.me.hostname),
                     ..self.me.clone()
                 };
                 self.lease.worker.store(store::worker::register(database, &reborn).await?, Ordering::Release);
-                tracing::warn!(worker_id = %reborn.worker_id, "declared dead; going on under a new name");
+                tracing::warn!(worker_id = %reborn.worker_id, "lease lost; registered again under a new id");
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! Gathers what this worker's runs print and writes it for all of them together, a few times a second.
+//! Collects the output of this worker's runs and writes it for all of them together, a few times a second.
 //!
-//! Bounded on every side, however much is printed: between two writes a run keeps its newest text only (what was left out
-//! is said in the log itself), a write has at most a megabyte, and the database keeps the newest megabyte of an attempt.
-//! How it stops: with the worker. A run that ends writes its own rest first, since after its end nothing more is taken.
+//! Bounded regardless of the amount of output: between two writes a run keeps only its newest text (the log states how
+//! much was omitted), a write has at most a megabyte, and the database keeps the newest megabyte of an attempt. It
+//! stops with the worker. A run that ends writes its remaining output first, because nothing is accepted after its end.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,14 +19,14 @@ use crate::store::log::NewChunk;
 use crate::telemetry;
 
 const EVERY: Duration = Duration::from_millis(250);
-/// A run that ends before this writes no chunks if its tails tell everything.
+/// A run that ends before this writes no chunks if its tails contain everything.
 const SHORT: Duration = Duration::from_millis(200);
 const CHUNK_BYTES: usize = 8 * 1024;
-/// What one run keeps between two writes.
+/// The maximum that one run keeps between two writes.
 const PENDING_BYTES: usize = 64 * 1024;
-/// What one write carries, shared by the runs that have something to say.
+/// The maximum of one write, shared by the runs that have output.
 const WRITE_BYTES: usize = 1024 * 1024;
-/// What the database keeps of one attempt.
+/// The maximum that the database keeps of one attempt.
 const KEPT_BYTES: usize = 1024 * 1024;
 
 /// The logs of the runs of one worker.
@@ -50,7 +50,7 @@ impl LogSink {
         }
     }
 
-    /// Takes text that is clean already.
+    /// Appends text that is already clean.
     pub(crate) fn append(&self, fence: &Fence, stream: LogStream, text: &str) {
         if text.is_empty() {
             return;
@@ -60,12 +60,12 @@ impl LogSink {
         runs.entry(*fence).or_insert_with(|| RunLog::new(*fence)).append(stream, text);
     }
 
-    /// The end of a run: writes what it has not written yet, unless it was short and its tails hold all of it.
+    /// Ends the log of a run: writes the remaining output, unless the run was short and its tails contain all of it.
     pub(crate) async fn finish(&self, fence: &Fence, has_tails: bool) {
         if !self.is_used.load(Ordering::Acquire) {
             return;
         }
-        // Not while a write is under way: it may hold earlier chunks of this run.
+        // Not during a write: it may contain earlier chunks of this run.
         let entry = self.runs.lock().unwrap_or_else(PoisonError::into_inner).remove(fence);
         let Some(mut entry) = entry else { return };
         if has_tails && entry.is_in_tails() && entry.began.elapsed() < SHORT {
@@ -73,10 +73,10 @@ impl LogSink {
         }
         let _turn = self.writing.lock().await;
         let chunks = entry.take(PENDING_BYTES);
-        Box::pin(self.write(&chunks)).await; // boxed, because most runs print nothing and carry this all the same
+        Box::pin(self.write(&chunks)).await; // boxed, because most runs print nothing and would carry this anyway
     }
 
-    /// Writes what a run has printed so far, for one that ends itself: afterwards nobody takes its word.
+    /// Writes the output of a run so far, for a run that settles itself: nothing is accepted afterwards.
     pub(crate) async fn flush(&self, fence: &Fence) {
         if !self.is_used.load(Ordering::Acquire) {
             return;
@@ -89,7 +89,7 @@ impl LogSink {
         self.write(&chunks).await;
     }
 
-    /// What a run has logged and not written, line by line.
+    /// Returns the logged output of a run that was not written, line by line.
     #[cfg(feature = "testing")]
     pub(crate) fn lines(&self, fence: &Fence) -> Vec<String> {
         let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,7 +123,7 @@ impl LogSink {
         talking.iter_mut().flat_map(|entry| entry.take(share)).collect()
     }
 
-    /// A log that cannot be written is lost, and that keeps no job from running.
+    /// A log that cannot be written is lost; that does not prevent jobs from running.
     async fn write(&self, chunks: &[NewChunk]) {
         if chunks.is_empty() {
             return;
@@ -134,7 +134,7 @@ impl LogSink {
     }
 }
 
-/// What one run has printed and not written, and what the database has of it.
+/// The output of one run that was not written, and what the database has of it.
 #[derive(Debug)]
 struct RunLog {
     fence: Fence,
@@ -161,7 +161,7 @@ impl RunLog {
         }
     }
 
-    /// Nothing is written yet, and all that is pending is in the tails too: what was logged is not.
+    /// Nothing is written yet, and all pending output is in the tails too; log lines are not.
     fn is_in_tails(&self) -> bool {
         self.last_chunk == 0 && self.pending.iter().all(|(stream, _)| *stream != LogStream::Log)
     }
@@ -205,15 +205,13 @@ impl RunLog {
         }
     }
 
-    /// Everything pending, no more than `most`, as chunks to write.
+    /// Takes all pending output, at most `most`, as chunks to write.
     fn take(&mut self, most: usize) -> Vec<NewChunk> {
         self.shrink(most.max(CHUNK_BYTES));
         let mut texts = Vec::with_capacity(self.pending.len() + 1);
         if self.left_out > 0 {
-            texts.push((
-                LogStream::Log,
-                format!("…[{} bytes left out]\n", std::mem::take(&mut self.left_out)),
-            ));
+            texts
+                .push((LogStream::Log, format!("…[{} bytes omitted]\n", std::mem::take(&mut self.left_out))));
         }
         texts.extend(self.pending.drain(..));
         self.pending_bytes = 0;
@@ -251,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_comes_out_in_order_and_cut_between_characters() {
+    fn output_is_in_order_and_cut_between_characters() {
         let mut entry = entry();
         entry.append(LogStream::Stdout, &"é".repeat(6000));
         entry.append(LogStream::Stderr, "oh");
@@ -266,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flood_leaves_its_end_and_says_how_much_is_missing() {
+    fn a_flood_keeps_its_end_and_reports_how_much_is_missing() {
         let mut entry = entry();
         for _ in 0..1000 {
             entry.append(LogStream::Stdout, &"x".repeat(10_000));
@@ -274,7 +272,7 @@ mod tests {
         }
         let chunks = entry.take(PENDING_BYTES);
         let kept: usize = chunks[1..].iter().map(|chunk| chunk.text.len()).sum();
-        assert_eq!(chunks[0].text, format!("…[{} bytes left out]\n", 10_000_000 - kept));
+        assert_eq!(chunks[0].text, format!("…[{} bytes omitted]\n", 10_000_000 - kept));
         for _ in 0..100 {
             entry.append(LogStream::Stdout, &"x".repeat(60_000));
             assert!(entry.take(PENDING_BYTES).iter().all(|chunk| chunk.keep_from <= chunk.chunk));

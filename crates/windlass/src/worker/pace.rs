@@ -1,13 +1,13 @@
-//! How far ahead of its runs a worker may claim: as many jobs as it will have begun by the time another claim could be
-//! answered. Short jobs so find their successor at hand; long ones leave it to a worker that is free now.
+//! How far ahead of its runs a worker may claim: as many jobs as it will start until another claim could return. Short
+//! jobs then have their successor at hand; long ones are left to a worker with a free slot.
 
 use std::time::{Duration, Instant};
 
-/// About what an end and the next claim take to be written under load.
+/// Approximately the time to write an end and the next claim under load.
 pub(crate) const HORIZON: Duration = Duration::from_millis(20);
 const SAMPLE: Duration = Duration::from_millis(25);
 
-/// Watches how quickly runs end.
+/// Measures how fast runs end.
 #[derive(Debug)]
 pub(crate) struct Pace {
     since: Instant,
@@ -20,7 +20,7 @@ impl Pace {
         Self { since: now, ended: 0, per_second: 0.0 }
     }
 
-    /// How many jobs may be held beyond those that run, when this many runs have ended so far.
+    /// Returns how many jobs may be held in addition to the running ones, when this many runs have ended so far.
     pub(crate) fn ahead(&mut self, now: Instant, ended: usize) -> usize {
         let past = now.saturating_duration_since(self.since);
         if past >= SAMPLE {
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_claims_ahead_what_it_will_begin_within_twenty_milliseconds() {
+    fn a_worker_claims_ahead_jobs_that_start_within_twenty_milliseconds() {
         assert_eq!(after(1_000, Duration::from_secs(1)), 20);
         assert_eq!(after(100, Duration::from_millis(100)), 20);
     }
@@ -53,11 +53,11 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_pace_counts_from_the_next_look() {
+    fn a_slower_pace_applies_from_the_next_check() {
         let began = Instant::now();
         let mut pace = Pace::new(began);
         assert_eq!(pace.ahead(began + Duration::from_secs(1), 5_000), 100);
-        assert_eq!(pace.ahead(began + Duration::from_millis(1_010), 5_000), 100, "too early to tell");
+        assert_eq!(pace.ahead(began + Duration::from_millis(1_010), 5_000), 100, "too early to decide");
         assert_eq!(pace.ahead(began + Duration::from_secs(2), 5_010), 0);
     }
 }

@@ -1,7 +1,8 @@
-//! What runs say of themselves, on its way to the database: the newest word of each, a few times a second for all of them
-//! together. The last word of a run is written with the end of its attempt, so however short a run is, it is not lost.
+//! The progress of runs: the newest report of each is written a few times a second for all of them together. The last
+//! report of a run is written with the end of its attempt, so it is not lost even if the run is short.
 //!
-//! How it stops: on its token. What is left then belongs to runs that have ended, and they took their last words along.
+//! It stops on its token. Reports that are left then belong to ended runs, which have taken their last report with
+//! them.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,7 @@ pub(crate) struct ProgressSink {
     said: Mutex<HashMap<Fence, LastReport>>,
     is_used: AtomicBool,
     news: Notify,
-    /// Held while words are being written, so that none can arrive after a later one.
+    /// Held while reports are being written, so that none can arrive after a later one.
     writing: tokio::sync::Mutex<()>,
 }
 
@@ -50,23 +51,24 @@ impl ProgressSink {
 
     pub(crate) fn tell(&self, report: Report) {
         self.is_used.store(true, Ordering::Release);
-        let word = LastReport { report, is_written: false };
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(word.report.fence, word);
+        let last = LastReport { report, is_written: false };
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(last.report.fence, last);
         self.news.notify_one();
     }
 
-    /// The last word of a run that ends, for whoever writes that end. None of its words is on its way after this.
+    /// Takes the last report of a run that ends, to be written with that end. No report of it is in progress after
+    /// this.
     pub(crate) async fn take(&self, fence: &Fence) -> Option<Report> {
         if !self.is_used.load(Ordering::Acquire) {
             return None;
         }
-        let word = self.said.lock().unwrap_or_else(PoisonError::into_inner).remove(fence)?;
-        // An earlier word may be in the write that is under way.
+        let last = self.said.lock().unwrap_or_else(PoisonError::into_inner).remove(fence)?;
+        // An earlier report may be in the current write.
         drop(self.writing.lock().await);
-        Some(word.report)
+        Some(last.report)
     }
 
-    /// Writes the last word of a run that is not ended here.
+    /// Writes the last report of a run that does not end here.
     pub(crate) async fn flush(&self, fence: &Fence) {
         if let Some(report) = self.take(fence).await {
             self.write(&[report]).await;
@@ -93,16 +95,16 @@ impl ProgressSink {
 
     fn fresh(&self) -> Vec<Report> {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = said.values_mut().filter(|word| !word.is_written);
+        let fresh = said.values_mut().filter(|last| !last.is_written);
         fresh
-            .map(|word| {
-                word.is_written = true;
-                word.report.clone()
+            .map(|last| {
+                last.is_written = true;
+                last.report.clone()
             })
             .collect()
     }
 
-    /// A word that cannot be written is lost, unless it is the last: that one goes with the end.
+    /// A report that cannot be written is lost, unless it is the last: that one is written with the end.
     async fn write(&self, reports: &[Report]) {
         if reports.is_empty() {
             return;

@@ -1,5 +1,4 @@
-//! Runs claimed jobs: from what was claimed to how it went. Nothing a handler does, panics included, keeps a job from
-//! getting an answer.
+//! Runs claimed jobs. Nothing that a handler does, panics included, prevents a job from getting a result.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -18,12 +17,12 @@ use crate::attempt::secrets::{self, JobRedactor};
 use crate::model::job::claimed::Claimed;
 use crate::model::job::settle::{Outcome, Retry};
 
-/// How long a canceled run may take to tidy up before it is dropped.
+/// How long a canceled run may take to clean up before it is dropped.
 const CANCEL_GRACE: Duration = Duration::from_secs(5);
 
-/// From claimed jobs to their endings: checks the payload, runs, decides. What few jobs need is boxed, since a future is as
-/// large as the largest that it may wait for, and this one is moved for every job: at 4.7 kB that took a quarter of the
-/// worker's time with jobs that do nothing.
+/// Runs claimed jobs and returns how they ended: validates the payload, runs, decides. Futures that few jobs need are
+/// boxed, because a future is as large as the largest one that it may await, and this one is moved for every job: at
+/// 4.7 kB that took a quarter of the worker's time with jobs that do nothing.
 pub(super) async fn run_all(
     shared: &Shared,
     kit: &Kit,
@@ -71,7 +70,7 @@ pub(super) async fn run_all(
     let mut ended = Vec::with_capacity(jobs.len());
     for ((claimed, &(slot, _)), result) in jobs.iter().cloned().zip(places).zip(results) {
         let mut result =
-            result.unwrap_or_else(|| RunResult::failed(Retry::ByPolicy, "the run gave no answer"));
+            result.unwrap_or_else(|| RunResult::failed(Retry::ByPolicy, "the handler returned no result"));
         if result.done.hand_over.is_some() {
             Box::pin(shared.progress.flush(&claimed.fence)).await;
         }
@@ -97,7 +96,7 @@ pub(super) async fn run_all(
     ended
 }
 
-/// Runs the jobs in one call of their handler; answers one result per job.
+/// Runs the jobs in one call of their handler; returns one result per job.
 pub(super) async fn call(
     handler: &dyn AnyHandler,
     jobs: Vec<Context>,
@@ -118,7 +117,9 @@ pub(super) async fn call(
                 all(count, || RunResult::failed(Retry::ByPolicy, error.as_str()))
             }
         },
-        () = tokio::time::sleep_until(deadline.into()), if cut_off => all(count, || RunResult::of(Outcome::TimedOut, "the attempt ran past its timeout")),
+        () = tokio::time::sleep_until(deadline.into()), if cut_off => {
+            all(count, || RunResult::of(Outcome::TimedOut, "the attempt ran past its timeout"))
+        }
         why = stopped(switches), if cut_off => all(count, || match why {
             Stop::Canceled => RunResult::of(Outcome::Canceled, "canceled"),
             Stop::LeaseLost => RunResult::of(Outcome::Released, "the worker lost its lease"),
@@ -127,7 +128,7 @@ pub(super) async fn call(
     }
 }
 
-/// A handler that failed because it was told to stop did not fail: it obeyed.
+/// A handler that returned an error because it was requested to stop did not fail.
 fn acknowledge(result: RunResult, switch: &Switch) -> RunResult {
     match (result.outcome, switch.reason()) {
         (Outcome::Failed { .. }, Some(Stop::Canceled)) => RunResult { outcome: Outcome::Canceled, ..result },
@@ -138,8 +139,8 @@ fn acknowledge(result: RunResult, switch: &Switch) -> RunResult {
     }
 }
 
-/// Resolves when every job of the call must end now: at once if the lease is gone or the worker goes, after a grace if
-/// they were canceled, so that the handler can notice by itself.
+/// Returns when every job of the call must end now: immediately if the lease was lost or the worker shuts down, after a
+/// grace time if they were canceled, so that the handler can react by itself.
 async fn stopped(switches: &[Switch]) -> Stop {
     let mut why = Stop::Shutdown;
     for switch in switches {
@@ -155,7 +156,7 @@ fn all(count: usize, result: impl Fn() -> RunResult) -> Vec<RunResult> {
     (0..count).map(|_| result()).collect()
 }
 
-/// What was thrown may itself panic when it is dropped; if so, that is enough.
+/// The panic payload may itself panic when it is dropped; that second payload is forgotten.
 pub(crate) fn discard(panic: Box<dyn std::any::Any + Send>) {
     if let Err(another) = std::panic::catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         std::mem::forget(another);

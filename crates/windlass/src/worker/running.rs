@@ -1,4 +1,5 @@
-//! What this worker holds now: how many slots are taken, whose turn it is to run, and how to tell each run to stop.
+//! The jobs that this worker holds: how many slots are taken, whose turn it is to run, and the switches that stop each
+//! run.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -11,7 +12,7 @@ use uuid::Uuid;
 
 use crate::model::job::claimed::Fence;
 
-/// Why a run was told to stop. A later reason does not replace an earlier one.
+/// Why a run was requested to stop. A later reason does not replace an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     Canceled = 1,
@@ -20,7 +21,7 @@ pub(crate) enum Stop {
 }
 
 /// The switch that stops one run. Lighter than a cancellation token, because every job has one and few are ever used; a
-/// token is made for the handler that asks for one.
+/// token is created for a handler that requests one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Switch {
     state: Arc<SwitchState>,
@@ -64,7 +65,7 @@ impl Switch {
 
     pub(crate) fn token(&self) -> CancellationToken {
         let token = self.state.token.get_or_init(CancellationToken::new).clone();
-        // It may have been stopped while the token was made.
+        // It may have been stopped while the token was created.
         if self.reason().is_some() {
             token.cancel();
         }
@@ -72,12 +73,12 @@ impl Switch {
     }
 }
 
-/// The place of one attempt among those that run.
+/// The slot of one running attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 
-/// How many jobs are held, in all the workers that share them: one that takes over from another takes no more than the
-/// other leaves free.
+/// The number of held jobs of all workers that share it: a worker that takes over from another uses only the slots that
+/// the other leaves free.
 #[derive(Debug, Default)]
 pub(crate) struct HeldJobs {
     taken: AtomicUsize,
@@ -98,7 +99,7 @@ impl HeldJobs {
     }
 }
 
-/// Places for jobs that are about to be claimed. Those that no job came for are given back when it is dropped.
+/// Slots for jobs that are about to be claimed. Unused ones are released on drop.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     places: Arc<HeldJobs>,
@@ -110,7 +111,7 @@ impl Reserved {
         self.count
     }
 
-    /// So many are used: their runs give them back.
+    /// Marks slots as used: their runs release them.
     fn used(&mut self, count: usize) {
         self.count = self.count.saturating_sub(count);
     }
@@ -122,11 +123,11 @@ impl Drop for Reserved {
     }
 }
 
-/// What each tenant may still have of a worker's slots, while slots are dealt out.
+/// The number of a worker's slots that each tenant may still get, while slots are assigned.
 ///
-/// Where more than one tenant uses what a worker serves, a quarter of its slots, and at least one, is kept from each of them. It is kept
-/// also while only one of them has work: otherwise its long jobs would hold every slot when the first job of another arrives, and that
-/// would wait until one of them ends. A worker with one slot keeps none free.
+/// If more than one tenant uses the definitions of a worker, a quarter of its slots, and at least one, is reserved from
+/// each of them. This applies even while only one of them has work: otherwise its long jobs would hold every slot when
+/// the first job of another arrives, and that would wait until one of them ends. A worker with one slot reserves none.
 pub(crate) struct TenantShares<'a> {
     taken: MutexGuard<'a, HashMap<Uuid, usize>>,
     granted: HashMap<Uuid, usize>,
@@ -144,9 +145,9 @@ impl TenantShares<'_> {
     }
 }
 
-/// Slots and switches. A slot is taken before a claim and freed when the attempt's end is written; a job runs while it has
-/// one of the turns, of which there are as many as the worker's concurrency. Slots beyond the turns are jobs whose end is
-/// being written and jobs that were claimed ahead.
+/// Slots and switches. A slot is taken before a claim and freed when the attempt's end is written; a job runs while it
+/// has a turn, and there are as many turns as the worker's concurrency. Slots beyond the turns are jobs whose end is
+/// being written and prefetched jobs.
 #[derive(Debug)]
 pub(crate) struct Running {
     capacity: usize,
@@ -175,7 +176,7 @@ impl Running {
         }
     }
 
-    /// What this worker shares with one that takes over.
+    /// Returns the state that this worker shares with one that takes over.
     pub(crate) fn places(&self) -> &Arc<HeldJobs> {
         &self.places
     }
@@ -188,28 +189,28 @@ impl Running {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// How many slots are kept from a tenant where it has not all of them to itself.
+    /// Returns how many slots are reserved from a tenant that shares the worker.
     pub(crate) fn kept_free(&self) -> usize {
         if self.capacity > 1 { (self.capacity / 4).max(1) } else { 0 }
     }
 
-    /// What tenants may still have, if they share the slots.
+    /// Returns the slots that tenants may still have, if they share the worker.
     pub(crate) fn shares(&self, is_shared: bool) -> TenantShares<'_> {
         let most = if is_shared { self.capacity - self.kept_free() } else { usize::MAX };
         TenantShares { taken: self.places.of_tenants(), granted: HashMap::new(), most }
     }
 
-    /// How many run at this moment.
+    /// Returns how many jobs are running.
     pub(crate) fn running(&self) -> usize {
         self.capacity.saturating_sub(self.turns.available_permits())
     }
 
-    /// How many more jobs may be claimed, if that many may be held beyond the turns.
+    /// Returns how many more jobs may be claimed, if `ahead` jobs may be held in addition to the turns.
     pub(crate) fn free(&self, ahead: usize) -> usize {
         (self.capacity + ahead).saturating_sub(self.places.taken.load(Ordering::Acquire))
     }
 
-    /// Takes places for the jobs of a claim: as many as are free, and at most `most`.
+    /// Reserves slots for the jobs of a claim: as many as are free, and at most `most`.
     pub(crate) fn reserve(&self, most: usize, ahead: usize) -> Reserved {
         let wanted = |taken: usize| most.min((self.capacity + ahead).saturating_sub(taken));
         let before = self
@@ -220,7 +221,7 @@ impl Running {
         Reserved { places: self.places.clone(), count: wanted(before) }
     }
 
-    /// A turn for this many jobs at once, which must not exceed the capacity. In the order of asking.
+    /// Waits for a turn of this many jobs at once, which must not exceed the capacity. In the order of the calls.
     pub(crate) async fn turn(&self, jobs: usize) -> Option<SemaphorePermit<'_>> {
         self.turns.acquire_many(u32::try_from(jobs).ok()?).await.ok()
     }
@@ -234,12 +235,12 @@ impl Running {
         self.ended.load(Ordering::Relaxed)
     }
 
-    /// Resolves when slots were freed since the last call.
+    /// Waits until slots were freed since the last call.
     pub(crate) async fn freed(&self) {
         self.places.freed.notified().await;
     }
 
-    /// Takes a slot for each job, in a place that was reserved for it.
+    /// Takes a slot for each job, from the reserved ones.
     pub(crate) fn start(
         &self,
         jobs: impl Iterator<Item = Fence>,
@@ -289,7 +290,7 @@ impl Running {
         self.places.free(count);
     }
 
-    /// Only the tenant's own: another's job may have the same id.
+    /// Only the job of this tenant: another tenant's job may have the same id.
     pub(crate) fn cancel(&self, tenant: Uuid, job: Uuid) {
         self.stop_where(Stop::Canceled, |running| running.tenant == tenant && running.job == job);
     }

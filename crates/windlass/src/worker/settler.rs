@@ -1,7 +1,7 @@
-//! Writes the ends of attempts. Those that arrive while one batch is being written form the next; a lone one is written
-//! at once. A sick database is tried again until the worker is told to give up; a text the database will not take is
-//! dropped rather than the ending. What an open transaction of an application holds is set aside ([`aside`]), and the rest is written.
-//! How it stops: when every sender is gone and the last batch is written.
+//! Writes the ends of attempts. Ends that arrive while one batch is being written form the next; a single one is
+//! written immediately. If the database fails, writes are retried until the worker abandons them; a text that the
+//! database refuses is dropped, but not the end. Ends that have to wait for an open transaction of an application are
+//! delayed ([`aside`]), and the rest is written. Stops when every sender was dropped and the last batch is written.
 
 mod aside;
 
@@ -24,23 +24,25 @@ use crate::store::database::{Database, Session};
 use crate::store::job::SettleEntry;
 use crate::telemetry::{self, Events, Meters, Transition};
 
-/// Endings per statement. Larger batches do not raise the throughput and keep their rows locked for longer.
-const MOST: usize = 500;
-/// Under load a small batch waits this long for company, and longer where its slots are not missed meanwhile.
+/// The maximum number of ends per statement. Larger batches do not increase the throughput and lock their rows for
+/// longer.
+const MAX: usize = 500;
+/// Under load a small batch waits this long for more ends, and longer if its slots are not needed meanwhile.
 const LINGER: Duration = Duration::from_millis(2);
 const LINGER_AHEAD: Duration = Duration::from_millis(5);
 const COMPANY: usize = 64;
-/// Bytes of details per statement. A message of a gigabyte breaks the connection, and five hundred large results are one.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
-/// After so many endings of a batch had to wait for a lock in vain, the others are set aside: each may wait for as long.
-const MOST_WAITS: usize = 3;
+/// The maximum size of the details per statement. A message of a gigabyte breaks the connection, and five hundred large
+/// results can reach that.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+/// After this many lock timeouts in a batch, the remaining ends are delayed: each may wait as long.
+const MAX_WAITS: usize = 3;
 
 /// An attempt that has ended and whose end is not written yet.
 #[derive(Debug, Clone)]
 pub(crate) struct UnsettledAttempt {
     pub(crate) claimed: Arc<Claimed>,
     pub(crate) slot: Slot,
-    /// Its slot is free only when it is written; see [`aside`].
+    /// Its slot is freed only when it is written; see [`aside`].
     pub(crate) keeps_slot: bool,
     pub(crate) policies: Arc<Policies>,
     pub(crate) ending: SettleEntry,
@@ -48,7 +50,7 @@ pub(crate) struct UnsettledAttempt {
     pub(crate) next: State,
     pub(crate) ran: Duration,
     pub(crate) meters: Arc<Meters>,
-    /// Its handler says that it has settled it in its own transaction; this ending only counts if that did not commit.
+    /// Its handler has settled it in its own transaction; this end only counts if that did not commit.
     pub(crate) is_settled: bool,
 }
 
@@ -69,11 +71,13 @@ pub(crate) struct Settler {
     pub(crate) events: Events,
     pub(crate) worker_id: Arc<str>,
     pub(crate) give_up: CancellationToken,
-    /// Whether the worker may hold jobs beyond those it runs.
+    /// Whether the worker may prefetch jobs.
     pub(crate) claims_ahead: bool,
-    /// How long an ending may go unanswered. It is then sent again; if it had taken effect, the second one changes nothing.
+    /// How long to wait for the response to a write. It is then sent again; if it had taken effect, the second one
+    /// changes nothing.
     pub(crate) patience: Duration,
-    /// Endings that the database refuses in every form; see [`keep_trying`]. Those that are left when the settler ends are given up.
+    /// Ends that the database refuses in every form; see [`keep_trying`]. Those that are left when the settler stops
+    /// are abandoned.
     pub(crate) refused: Mutex<JoinSet<()>>,
 }
 
@@ -85,14 +89,14 @@ impl Settler {
 
     async fn write_all(&self, mut ended: mpsc::UnboundedReceiver<UnsettledAttempt>, aside: Aside) {
         let mut session = None;
-        let mut batch = Vec::with_capacity(MOST);
+        let mut batch = Vec::with_capacity(MAX);
         let mut last_write = Instant::now();
         let linger = if self.claims_ahead { LINGER_AHEAD } else { LINGER };
-        while ended.recv_many(&mut batch, MOST).await > 0 {
+        while ended.recv_many(&mut batch, MAX).await > 0 {
             if batch.len() < COMPANY && last_write.elapsed() < linger {
                 let until = tokio::time::Instant::now() + linger;
                 while batch.len() < COMPANY {
-                    let room = MOST - batch.len();
+                    let room = MAX - batch.len();
                     match tokio::time::timeout_at(until, ended.recv_many(&mut batch, room)).await {
                         Ok(1..) => {}
                         Ok(0) | Err(_) => break,
@@ -108,7 +112,7 @@ impl Settler {
                 self.write(&mut session, now, &aside).await;
                 rest = later;
             }
-            // What is set aside has ended too, so its slot is free, unless too much is aside already.
+            // Delayed ends have ended too, so their slots are free, unless too many are delayed already.
             let kept = aside.take_kept();
             slots.retain(|slot| !kept.contains(slot));
             self.running.finish(slots.into_iter());
@@ -117,7 +121,8 @@ impl Settler {
         }
     }
 
-    /// Writes the batch, however long the database takes; only `give_up` ends the trying. Answers whether it gave up waiting for a lock.
+    /// Writes the batch, regardless of how long the database takes; only `give_up` stops the retries. Returns whether a
+    /// lock timeout occurred.
     async fn write(&self, session: &mut Option<Session>, batch: &[UnsettledAttempt], aside: &Aside) -> bool {
         let endings: Vec<SettleEntry> = batch.iter().map(|one| one.ending.clone()).collect();
         match self.insist(session, &endings).await {
@@ -126,7 +131,7 @@ impl Settler {
                 self.tell(batch, &settled);
             }
             Some(Err(error)) if error.is_lock_timeout() && batch.iter().any(UnsettledAttempt::has_chain) => {
-                // What is chained to one of them waits for a transaction; each may, so each is tried beside the others.
+                // A chained job of one of them waits for a transaction; each may, so each is tried separately.
                 let (chained, plain): (Vec<UnsettledAttempt>, Vec<UnsettledAttempt>) =
                     batch.iter().cloned().partition(UnsettledAttempt::has_chain);
                 aside.put(chained);
@@ -135,10 +140,10 @@ impl Settler {
                 }
             }
             Some(Err(_)) if batch.len() > 1 => {
-                // Something in it is refused, or held by another transaction: find out what, one by one.
+                // One of them is refused, or locked by another transaction: find it, one by one.
                 let mut waits = 0;
                 for (position, one) in batch.chunks(1).enumerate() {
-                    if waits == MOST_WAITS {
+                    if waits == MAX_WAITS {
                         aside.put(batch[position..].iter().cloned());
                         break;
                     }
@@ -155,10 +160,12 @@ impl Settler {
         false
     }
 
-    /// One ending that the database refused. If it asked for chained jobs these are the likely cause, and a success whose
-    /// next job cannot be enqueued is no success; else its texts are dropped. Neither form can be refused for its contents.
+    /// Writes one end that the database refused. If it has chained jobs, these are the likely cause, and a success
+    /// whose next job cannot be enqueued is not a success; otherwise its texts are dropped. Neither form can be refused
+    /// because of its contents.
     async fn write_refused(&self, session: &mut Option<Session>, one: &UnsettledAttempt, error: &Error) {
-        tracing::error!(job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant, %error, "an ending was refused");
+        tracing::error!(job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant, %error,
+            "the database refused a settlement");
         let plain = if one.has_chain() {
             ending::as_failure(&one.claimed, &one.policies, error, one.ending.ran_ms)
         } else {
@@ -169,13 +176,13 @@ impl Settler {
             Some(Ok(settled)) if !settled.busy.is_empty() => "another transaction holds the job".to_owned(),
             Some(Ok(_)) | None => return,
         };
-        tracing::error!(job_id = %one.claimed.fence.job, problem, "an ending cannot be written; trying it now and then");
+        tracing::error!(job_id = %one.claimed.fence.job, problem, "cannot write a settlement; retrying periodically");
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         while refused.try_join_next().is_some() {}
         refused.spawn(keep_trying(self.database.clone(), plain, self.give_up.clone()));
     }
 
-    /// Answers what the database says, once it says something that another try would not change soon.
+    /// Returns the result of the database, as soon as it is one that a retry would not change soon.
     async fn insist(
         &self,
         session: &mut Option<Session>,
@@ -183,7 +190,7 @@ impl Settler {
     ) -> Option<Result<store::job::Settled>> {
         let mut pause = Duration::from_millis(20);
         loop {
-            let answer = async {
+            let result = async {
                 if session.is_none() {
                     *session = Some(self.database.session().await?.patient_for(self.patience));
                 }
@@ -193,7 +200,7 @@ impl Settler {
                 }
             }
             .await;
-            match answer {
+            match result {
                 Err(error)
                     if (error.is_transient() && !error.is_lock_timeout()) || error.is_lost_statement() =>
                 {
@@ -205,20 +212,20 @@ impl Settler {
                     }
                     pause = (pause * 2).min(Duration::from_secs(2));
                 }
-                answer => return Some(answer),
+                result => return Some(result),
             }
         }
     }
 
-    fn tell(&self, batch: &[UnsettledAttempt], answer: &store::job::Settled) {
+    fn tell(&self, batch: &[UnsettledAttempt], result: &store::job::Settled) {
         metrics::histogram!("windlass_settle_batch_size").record(batch.len() as f64);
         let mut is_settled = vec![false; batch.len()];
-        for &position in &answer.settled {
+        for &position in &result.settled {
             is_settled[position] = true;
         }
         let is_heard = self.events.is_heard();
         for (position, one) in batch.iter().enumerate() {
-            if answer.busy.contains(&position) {
+            if result.busy.contains(&position) {
                 continue;
             }
             if !is_settled[position] && !one.is_settled {
@@ -226,10 +233,10 @@ impl Settler {
                 tracing::info!(
                     job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant,
                     definition_key = %one.claimed.definition_key, attempt_no = one.claimed.fence.attempt,
-                    worker_id = %self.worker_id, "the lease was lost; this attempt's end does not count");
+                    worker_id = %self.worker_id, "lease lost; the result of this attempt was ignored");
                 continue;
             }
-            let (outcome, next) = if answer.overruled.contains(&position) {
+            let (outcome, next) = if result.overruled.contains(&position) {
                 (AttemptOutcome::Canceled, State::Canceled)
             } else if one.is_settled && !is_settled[position] {
                 (AttemptOutcome::Succeeded, State::Succeeded)
@@ -259,18 +266,19 @@ impl Settler {
     }
 }
 
-/// How many of these, at least one, one statement takes.
+/// Returns how many of these fit into one statement, at least one.
 fn fitting(batch: &[UnsettledAttempt]) -> usize {
     let mut bytes = 0;
     let fits = |one: &&UnsettledAttempt| {
         bytes += one.bytes();
-        bytes <= MOST_BYTES
+        bytes <= MAX_BYTES
     };
     batch.iter().take_while(fits).count().max(1)
 }
 
-/// One ending that the database refuses in every form, which has nothing to do with the ending: a missing right, a schema
-/// that is being mended. Tried beside the others until it is taken or the worker goes; then the reaper ends the attempt.
+/// Retries one end that the database refuses in every form, for a reason unrelated to the end: a missing privilege, a
+/// schema that is being repaired. Runs concurrently until it is accepted or the worker stops; then the reaper ends the
+/// attempt.
 async fn keep_trying(database: Database, ending: SettleEntry, give_up: CancellationToken) {
     const EVERY: Duration = Duration::from_secs(5);
     loop {
@@ -280,8 +288,8 @@ async fn keep_trying(database: Database, ending: SettleEntry, give_up: Cancellat
         }
         let Ok(session) = database.session().await else { continue };
         let session = session.patient_for(EVERY);
-        let answer = store::job::settle(&session, std::slice::from_ref(&ending)).await;
-        if answer.is_ok_and(|settled| settled.busy.is_empty()) {
+        let result = store::job::settle(&session, std::slice::from_ref(&ending)).await;
+        if result.is_ok_and(|settled| settled.busy.is_empty()) {
             return;
         }
     }

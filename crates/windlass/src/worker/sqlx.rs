@@ -1,9 +1,10 @@
-//! Enqueue and complete in a transaction of sqlx: the same statements as [`crate::enqueue_in`] and [`crate::Context::complete_in`] send.
+//! Enqueue and complete in an sqlx transaction: the same statements as those of [`crate::enqueue_in`] and
+//! [`crate::Context::complete_in`].
 //!
-//! The two supported versions differ only in their crate, hence the macro. JSON and instants are sent in Postgres's own
-//! binary form, so that neither a JSON nor a time crate of sqlx's choice comes along.
+//! The two supported versions differ only in their crate, hence the macro. JSON and instants are sent in the binary
+//! format of Postgres, so that sqlx needs neither a JSON nor a time crate.
 
-/// 2000-01-01, where Postgres begins to count.
+/// 2000-01-01, the epoch of Postgres.
 const POSTGRES_EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
 const JSONB: u32 = 3802;
 const JSONB_ARRAY: u32 = 3807;
@@ -67,7 +68,7 @@ macro_rules! adapter {
                     .bind(options.created_by)
                     .bind(&options.trace)
                     .bind(options.id)
-                    // Leaves no statement behind on somebody else's connection, which may belong to a pooler.
+                    // Leaves no prepared statement on the caller's connection, which may belong to a pooler.
                     .persistent(false)
                     .fetch_one(executor)
                     .await
@@ -136,7 +137,7 @@ macro_rules! adapter {
                     &self,
                     buffer: &mut PgArgumentBuffer,
                 ) -> std::result::Result<IsNull, $sqlx::error::BoxDynError> {
-                    buffer.push(1); // the version of jsonb's binary form
+                    buffer.push(1); // the version of the binary format of jsonb
                     buffer.extend_from_slice(self.0.as_bytes());
                     Ok(IsNull::No)
                 }
@@ -183,10 +184,10 @@ macro_rules! adapter {
     };
 }
 
-/// The binary form of an array with one `jsonb`, or with one null.
+/// Returns the binary format of an array with one `jsonb`, or with one null.
 fn array_of_jsonb(value: Option<&str>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // One dimension, whether there are nulls, the type of the elements, one element, counted from 1.
+    // One dimension, whether there are nulls, the type of the elements, one element, lower bound 1.
     for field in [1, i32::from(value.is_none()), JSONB as i32, 1, 1] {
         bytes.extend_from_slice(&field.to_be_bytes());
     }
@@ -194,7 +195,7 @@ fn array_of_jsonb(value: Option<&str>) -> Vec<u8> {
         Some(text) => {
             let length = i32::try_from(text.len() + 1).unwrap_or(i32::MAX);
             bytes.extend_from_slice(&length.to_be_bytes());
-            bytes.push(1); // the version of jsonb's binary form
+            bytes.push(1); // the version of the binary format of jsonb
             bytes.extend_from_slice(text.as_bytes());
         }
         None => bytes.extend_from_slice(&(-1_i32).to_be_bytes()),

@@ -1,4 +1,4 @@
-//! Puts a worker together and starts its parts.
+//! Builds a worker and starts its parts.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
@@ -26,11 +26,11 @@ use crate::queue::identity::{hostname, new_worker_id};
 use crate::queue::listen;
 use crate::store;
 use crate::store::database::Database;
-use crate::store::worker::WorkerIntroduction;
+use crate::store::worker::WorkerRegistration;
 use crate::telemetry::{self, Events, Meters};
 use crate::text::redact::Redactor;
 
-/// Settings of a worker; the defaults suit jobs of a second or so.
+/// Settings of a worker; the defaults suit jobs of about a second.
 pub struct WorkerBuilder {
     queue: Queue,
     handlers: Vec<Arc<dyn AnyHandler>>,
@@ -70,27 +70,27 @@ impl WorkerBuilder {
         }
     }
 
-    /// The keys of the definitions that it has handlers for.
+    /// Returns the keys of the definitions that it has handlers for.
     #[cfg(feature = "testing")]
     pub(crate) fn keys(&self) -> Vec<String> {
         self.handlers.iter().map(|handler| handler.definition().key().to_owned()).collect()
     }
 
-    /// Runs this definition's jobs. Starting the worker creates or updates the definition.
+    /// Adds a handler. Starting the worker creates or updates its definition.
     #[must_use]
     pub fn handler<H: Handler>(mut self, handler: H) -> Self {
         self.handlers.push(Arc::new(One(handler)));
         self
     }
 
-    /// Runs this definition's jobs several at a time.
+    /// Adds a handler that runs several jobs at a time.
     #[must_use]
     pub fn batch_handler<H: BatchHandler>(mut self, handler: H) -> Self {
         self.handlers.push(Arc::new(Many(handler)));
         self
     }
 
-    /// Runs this definition's jobs by calling an endpoint over HTTP.
+    /// Adds a handler that calls an HTTP endpoint.
     #[cfg(feature = "http-jobs")]
     pub fn http(mut self, key: &str, endpoint: &super::http::HttpEndpoint) -> Result<Self> {
         let kind = super::http::HttpKind::new(key, endpoint)?;
@@ -99,7 +99,7 @@ impl WorkerBuilder {
         Ok(self)
     }
 
-    /// Runs everything that a worker's own configuration file names, with its settings.
+    /// Adds the handlers of a worker's configuration file, and its settings.
     #[cfg(any(feature = "commands", feature = "http-jobs"))]
     pub fn file(mut self, file: super::WorkerFile) -> Result<Self> {
         self.concurrency = file.concurrency.unwrap_or(self.concurrency);
@@ -118,8 +118,8 @@ impl WorkerBuilder {
         Ok(self)
     }
 
-    /// Runs programs of a worker's own configuration file ([`super::WorkerFile`]). The program must have called
-    /// [`super::run_shim_if_asked`] first thing in `main`.
+    /// Adds the commands of a worker's configuration file ([`super::WorkerFile`]). The program must call
+    /// [`super::run_shim_if_asked`] at the start of `main`.
     #[cfg(feature = "commands")]
     #[must_use]
     pub fn commands(mut self, commands: impl IntoIterator<Item = super::CommandSpec>) -> Self {
@@ -131,95 +131,96 @@ impl WorkerBuilder {
         self
     }
 
-    /// Serves only these queues.
+    /// Restricts the worker to these queues.
     #[must_use]
     pub fn queues<Q: Into<String>>(mut self, queues: impl IntoIterator<Item = Q>) -> Self {
         self.queues = Some(queues.into_iter().map(Into::into).collect());
         self
     }
 
-    /// How many jobs it runs at once (default 10). Without [`Self::prefetch`] it holds no more than that, so that no job
-    /// waits in a busy worker while another is idle.
+    /// Sets the maximum number of running jobs (default 10). Without [`Self::prefetch`] it holds no more than that, so
+    /// that no job waits for a busy worker while another is idle.
     #[must_use]
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.concurrency = jobs.max(1);
         self
     }
 
-    /// How many jobs it may hold beyond those it runs (default 0): ends that are being written, and jobs claimed ahead.
-    /// It holds only as many as it will begin within some 20 ms at its present pace, so long jobs are never claimed ahead,
-    /// and gives back within a second, or when it stops, what it could not begin. For jobs of a few milliseconds.
+    /// Sets how many jobs it may hold in addition to the running ones (default 0): ends that are being written, and
+    /// prefetched jobs. It prefetches only as many as it will start within about 20 ms at its present rate, so long
+    /// jobs are never prefetched, and releases jobs that it could not start within a second, or when it stops. For jobs
+    /// of a few milliseconds.
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.prefetch = jobs;
         self
     }
 
-    /// Takes over from another worker of this process, which still finishes what it has: together they run no more than
-    /// this one's concurrency.
+    /// Takes over from another worker of this process, which still finishes its running jobs: together they run no more
+    /// than this one's concurrency.
     #[must_use]
     pub fn taking_over_from(mut self, worker: &Worker) -> Self {
         self.places = worker.shared.running.places().clone();
         self
     }
 
-    /// How long its jobs are safe from others after its last heartbeat (default 30 s), in whole seconds.
+    /// Sets the lease: how long it holds its jobs after its last heartbeat (default 30 s), in whole seconds.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Duration::from_secs(lease.as_secs().max(1));
         self
     }
 
-    /// How often it renews its lease (default a third of it).
+    /// Sets how often it renews its lease (default a third of it).
     #[must_use]
     pub fn heartbeat(mut self, every: Duration) -> Self {
         self.heartbeat = Some(every);
         self
     }
 
-    /// How long an idle worker sleeps without being rung (default 1 s).
+    /// Sets the poll interval: how long an idle worker sleeps without a notification (default 1 s).
     #[must_use]
     pub fn poll_interval(mut self, every: Duration) -> Self {
         self.poll_interval = every.max(Duration::from_millis(10));
         self
     }
 
-    /// How long [`Worker::stop`] lets runs finish (default 30 s).
+    /// Sets how long [`Worker::stop`] lets runs finish (default 30 s).
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// The settings of the keeper in this worker.
+    /// Sets the settings of the keeper in this worker.
     #[must_use]
     pub fn keeper(mut self, settings: KeeperSettings) -> Self {
         self.keeper = Some(settings);
         self
     }
 
-    /// Leaves promoting, reaping and pruning to other processes.
+    /// Does not run the keeper in this process.
     #[must_use]
     pub fn without_keeper(mut self) -> Self {
         self.keeper = None;
         self
     }
 
-    /// What must not appear in any error, result, progress or log of its jobs.
+    /// Sets the secrets that are redacted in errors, results, progress and logs of its jobs.
     #[must_use]
     pub fn redact(mut self, redactor: &Redactor) -> Self {
         self.redactor = self.redactor.and(redactor);
         self
     }
 
-    /// Anything worth knowing about this worker, shown beside it.
+    /// Sets metadata, shown with the worker.
     #[must_use]
     pub fn metadata(mut self, metadata: serde_json::Value) -> Self {
         self.metadata = metadata;
         self
     }
 
-    /// Registers the definitions and the worker, and starts taking jobs.
+    /// Registers the definitions and the worker, and starts to claim jobs.
     pub async fn start(self) -> Result<Worker> {
         if self.handlers.is_empty() {
             return Err(Error::NoHandlers);
@@ -234,7 +235,7 @@ impl WorkerBuilder {
         let keys: Vec<String> = kinds.keys().map(ToString::to_string).collect();
         let settings = self.queue.settings().clone();
         let hostname = hostname();
-        let me = WorkerIntroduction {
+        let me = WorkerRegistration {
             worker_id: new_worker_id(&hostname),
             hostname,
             queues: self.queues.clone(),
@@ -245,14 +246,14 @@ impl WorkerBuilder {
         let worker = store::worker::register(self.queue.database(), &me).await?;
 
         let (wakes, _) = broadcast::channel(4096);
-        let bells = wakes.clone();
+        let keeper_wakes = wakes.clone();
         let (ended, to_settle) = mpsc::unbounded_channel();
         let running = Arc::new(Running::new(self.concurrency, self.places));
         let lease = Arc::new(Lease::new(worker, self.lease));
         let events = Events::default();
         let give_up = CancellationToken::new();
-        // A pool of its own, so that an application that uses up the queue's cannot keep a worker from its work.
-        // One connection each for the feed, the settler, the endings that it set aside, and everybody else.
+        // A separate pool, so that an application that exhausts the queue's pool cannot block a worker. One connection
+        // each for the feed, the settler, its delayed ends, and everything else.
         let database = Database::for_engine(&settings, 4, self.lease)?;
         let logs = Arc::new(LogSink::new(database.clone()));
         let progress = Arc::new(ProgressSink::new(database.clone()));
@@ -323,7 +324,7 @@ impl WorkerBuilder {
             tasks.push(tokio::spawn(listen::listen(settings.direct.clone(), wakes, on_cancel, stop)));
         }
         if let Some(keeper) = self.keeper {
-            let keeper = Keeper::new(self.queue.clone(), keeper).woken_by(bells);
+            let keeper = Keeper::new(self.queue.clone(), keeper).woken_by(keeper_wakes);
             tasks.push(tokio::spawn(keeper.run(shared.stop_claiming.clone())));
         }
         Ok(Worker {
@@ -365,7 +366,7 @@ impl std::fmt::Debug for WorkerBuilder {
     }
 }
 
-/// Reads the policies again now and then, so that an edited definition counts without a restart.
+/// Reads the policies again periodically, so that an edited definition takes effect without a restart.
 async fn refresh(shared: Arc<Shared>, database: Database) {
     const EVERY: Duration = Duration::from_secs(5);
     loop {

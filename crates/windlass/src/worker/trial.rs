@@ -1,5 +1,5 @@
-//! One run of a handler without a database, for the test kit. The handler gets the same [`Context`] as from a worker, and what becomes of
-//! the job is decided by the same rules; only nothing is written.
+//! One run of a handler without a database, for the test kit. The handler gets the same [`Context`] as from a worker,
+//! and the end of the attempt is decided by the same rules; nothing is written.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,20 +25,20 @@ use crate::model::job::settle::{Settlement, settle};
 use crate::store::database::Database;
 use crate::text::redact::Redactor;
 
-/// How a run without a database went.
+/// The result of a run without a database.
 pub(crate) struct Tried {
     pub(crate) result: RunResult,
     pub(crate) settlement: Settlement,
     pub(crate) log: Vec<String>,
 }
 
-/// Runs one claimed job. `is_canceled`: the job was canceled before the run began.
+/// Runs one claimed job. `is_canceled`: the job was canceled before the run started.
 pub(crate) async fn run_once<H: Handler>(handler: &H, claimed: Claimed, is_canceled: bool) -> Result<Tried> {
     let definition = Borrowed(handler).definition();
     definition.check()?;
     let known = Known::of(Policies::declared(&definition))?;
     let claimed = Arc::new(claimed);
-    // Never connected to, unless the handler calls what needs a database.
+    // Never connected to, unless the handler calls a function that needs a database.
     let mut nowhere = Config::new();
     nowhere.host("127.0.0.1").port(1).ssl_mode(SslMode::Disable).connect_timeout(Duration::from_secs(1));
     let database = Database::new(&nowhere, 1, true)?;
@@ -73,7 +73,7 @@ pub(crate) async fn run_once<H: Handler>(handler: &H, claimed: Claimed, is_cance
     Ok(Tried { result, settlement, log: logs.lines(&claimed.fence) })
 }
 
-/// A handler that is only lent.
+/// A borrowed handler.
 struct Borrowed<'a, H>(&'a H);
 
 impl<H: Handler> AnyHandler for Borrowed<'_, H> {

@@ -1,4 +1,4 @@
-//! The chains of the audit trail, by the functions that make and follow them.
+//! The chains of the audit trail, by the functions that create and verify them.
 
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -22,14 +22,14 @@ async fn seal(queue: &TestQueue, client: &Client, rows: i64) {
     .await;
 }
 
-/// As somebody who may switch triggers off.
+/// As someone who may disable triggers.
 async fn behind(client: &Client, change: &str) {
     let change = format!("set session_replication_role = replica; {change}; reset session_replication_role");
     client.batch_execute(&change).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_tenant_in_force_only_its_chain_is_verified() {
+async fn with_a_current_tenant_only_its_chain_is_verified() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
@@ -52,9 +52,9 @@ async fn with_a_tenant_in_force_only_its_chain_is_verified() {
     assert_eq!(client.query_one(faulty, &[]).await.unwrap().get::<_, Vec<Uuid>>(0), [a]);
 }
 
-/// A sealer that began at the first place again would fail at every round, for every tenant.
+/// A sealer that started again at the first position would fail in every round, for every tenant.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_head_that_was_removed_stops_no_chain() {
+async fn a_removed_head_stops_no_chain() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);

@@ -1,4 +1,4 @@
-//! Which jobs a worker takes, and in which order.
+//! Which jobs a worker claims, and in which order.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_jobs_of_known_definitions_are_claimed() {
+async fn only_jobs_with_a_handler_are_claimed() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("somebody else's")).await.unwrap_err();
@@ -56,7 +56,7 @@ async fn a_paused_queue_starts_nothing_until_it_is_resumed() {
 
 /// Invariant 30.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lower_priority_number_goes_first_and_equal_ones_in_order() {
+async fn a_lower_priority_number_runs_first_and_equal_ones_in_order() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("held")).await.unwrap();
     let wanted = [(500, "d"), (100, "b"), (1, "a"), (100, "c")];
@@ -75,9 +75,9 @@ async fn a_lower_priority_number_goes_first_and_equal_ones_in_order() {
     worker.stop().await.unwrap();
 }
 
-/// Invariant 30, at the statement: a claim returns the first rows of a lane by sequence, among those not locked.
+/// Invariant 30, for the statement: a claim returns the first rows of a lane by sequence, among those not locked.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_takes_the_first_of_a_lane_that_nobody_has_locked() {
+async fn a_claim_takes_the_first_unlocked_jobs_of_a_lane() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -99,7 +99,7 @@ async fn a_claim_takes_the_first_of_a_lane_that_nobody_has_locked() {
     transaction.rollback().await.unwrap();
     let rows = hand.client.query(claim, &[&hand.worker, &Uuid::new_v4()]).await.unwrap();
     let taken: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
-    assert_eq!(taken, [ids[1], ids[4], ids[5]], "one that was passed over is found by the next claim from 0");
+    assert_eq!(taken, [ids[1], ids[4], ids[5]], "a skipped one is found by the next claim from 0");
 }
 
 /// Invariant 28.
@@ -128,7 +128,7 @@ async fn a_worker_never_holds_more_than_its_concurrency() {
     worker.stop().await.unwrap();
 }
 
-/// Jobs that were claimed ahead of a run that then takes long are given back and run elsewhere, each once.
+/// Jobs that were claimed ahead of a long run are released and run by another worker, each once.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_claimed_ahead_of_a_long_run_go_to_another_worker() {
     let queue = TestQueue::create().await;
@@ -140,17 +140,17 @@ async fn jobs_claimed_ahead_of_a_long_run_go_to_another_worker() {
     let busy =
         worker(&queue).handler(Acting).handler(held).concurrency(1).prefetch(50).start().await.unwrap();
     let mut most = 0;
-    eventually("it holds more than it runs", async || {
+    eventually("it holds more jobs than it runs", async || {
         most = most.max(busy.held_jobs());
         most > 1
     })
     .await;
     queue.enqueue(&NewJob::new("held").priority(1)).await.unwrap();
     let long = desk.next().await;
-    eventually("it has given back what it cannot begin", async || busy.held_jobs() == 1).await;
+    eventually("it has released the jobs that it cannot start", async || busy.held_jobs() == 1).await;
     let free = worker(&queue).handler(Acting).start().await.unwrap();
     let done = "select count(*) from windlass.jobs where status = 'succeeded'";
-    eventually("another has run all the others", async || count(&client, done).await == 5_000).await;
+    eventually("another worker has run all the others", async || count(&client, done).await == 5_000).await;
     long.succeed();
     busy.stop().await.unwrap();
     let begun_once = "select count(*) from windlass.job_attempts where status = 'succeeded'";
@@ -158,7 +158,7 @@ async fn jobs_claimed_ahead_of_a_long_run_go_to_another_worker() {
     free.stop().await.unwrap();
 }
 
-/// Invariants 3, 6 and 15: sixteen claimers at once never get the same attempt twice.
+/// Invariants 3, 6 and 15: sixteen concurrent claimers never get the same attempt twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn concurrent_claims_never_share_a_job() {
     let queue = TestQueue::create().await;
@@ -211,9 +211,9 @@ async fn a_claim_that_finds_nothing_writes_nothing() {
     }
 }
 
-/// A row with one job is claimed a shorter way than several rows; the worker and the tables cannot tell.
+/// A row with one job is claimed by a shorter path than several rows; the worker and the tables show no difference.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_alone_is_claimed_as_one_among_others() {
+async fn a_single_job_is_claimed_like_one_of_a_batch() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -246,9 +246,9 @@ async fn a_job_alone_is_claimed_as_one_among_others() {
     assert_eq!(alone.0["extra"]["tags"], json!(["a", "b"]));
 }
 
-/// Each of the rare columns comes with the job, also if it is the only one that the job has.
+/// Each of the rare columns is returned with the job, even if it is the only one that the job has.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_with_one_rare_column_is_claimed_with_it_alone_and_among_others() {
+async fn a_job_with_one_rare_column_is_claimed_alone_and_in_a_batch() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -280,9 +280,9 @@ async fn a_job_with_one_rare_column_is_claimed_with_it_alone_and_among_others() 
     }
 }
 
-/// Invariants 11 and 12: a job claimed in the very moment in which its worker is declared dead is not forgotten.
+/// Invariants 11 and 12: a job that is claimed at the instant at which its worker's lease expires is not lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_is_not_closed_while_a_claim_of_it_is_under_way() {
+async fn a_worker_is_not_closed_while_its_claim_is_running() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -314,7 +314,7 @@ async fn a_job_that_keeps_losing_its_worker_ends_as_poison() {
     assert_eq!(attempts(&client, id).await, ["lost", "lost"]);
 }
 
-/// Invariants 29 and 34: a tenant whose every job fails does not hold up another's.
+/// Invariants 29 and 34: a tenant whose jobs all fail does not block another.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_only_fails_does_not_starve_another() {
     let queue = TestQueue::create().await;
@@ -359,9 +359,9 @@ async fn an_idle_worker_that_only_polls_starts_a_job_within_two_polls() {
     worker.stop().await.unwrap();
 }
 
-/// The bell, not the poll: every way into a line wakes a worker that would else look again in ten minutes.
+/// The notification, not the poll: every way to queue a job wakes a worker that would otherwise check in ten minutes.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_worker_is_woken_by_every_way_into_a_line() {
+async fn an_idle_worker_is_woken_by_every_way_to_queue() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     let sleepy = worker(&queue).handler(Acting).poll_interval(Duration::from_secs(600));

@@ -1,4 +1,4 @@
-//! What must not grow with what others do, proved by counted work: buffers, rows and notifications, never time.
+//! Costs that must not grow with the activity of others, proved by counted work: buffers, rows and notifications, never time.
 
 use std::future::poll_fn;
 
@@ -12,7 +12,7 @@ use windlass_testing::TestQueue;
 use crate::plans::watch::Watch;
 use crate::support::{Hand, count};
 
-/// The pages that a plain enqueue touches, those of the statements inside the function included.
+/// The pages that a plain enqueue reads, including those of the statements inside the function.
 async fn pages_of_an_enqueue(client: &Client, lane: i32) -> i64 {
     let explain = format!(
         "explain (analyze, buffers, timing off, format json)
@@ -23,9 +23,9 @@ async fn pages_of_an_enqueue(client: &Client, lane: i32) -> i64 {
     pages("Shared Hit Blocks") + pages("Shared Read Blocks")
 }
 
-/// Each worker that began to wait left a dead row, and every enqueue read all of them while an old transaction kept them there.
+/// Each worker that started to wait left a dead row, and every enqueue read all of them while an old transaction kept them.
 #[tokio::test]
-async fn an_enqueue_reads_as_much_under_an_old_transaction_however_often_workers_waited() {
+async fn an_enqueue_under_an_old_transaction_reads_a_constant_amount() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let hand = Hand::new(queue.client().await).await;
@@ -36,7 +36,7 @@ async fn an_enqueue_reads_as_much_under_an_old_transaction_however_often_workers
         .await
         .unwrap();
     for _ in 0..3 {
-        pages_of_an_enqueue(&hand.client, lane).await; // plans and catalogs are read in
+        pages_of_an_enqueue(&hand.client, lane).await; // plans and catalogs are cached
     }
     let before = pages_of_an_enqueue(&hand.client, lane).await;
     let waits = format!(
@@ -55,9 +55,9 @@ async fn an_enqueue_reads_as_much_under_an_old_transaction_however_often_workers
     old.batch_execute("commit").await.unwrap();
 }
 
-/// The flag that enqueuers read is up exactly while a worker waits, and one that is gone leaves none.
+/// The flag that enqueuers read is set exactly while a worker waits, and a worker that ended leaves none.
 #[tokio::test]
-async fn enqueuers_ring_exactly_while_a_worker_waits() {
+async fn enqueuers_notify_exactly_while_a_worker_waits() {
     let queue = TestQueue::create().await;
     let (one, two) = (Hand::new(queue.client().await).await, Hand::new(queue.client().await).await);
     let flag = async || count(&one.client, "select last_value from windlass.workers_wait").await;
@@ -77,16 +77,16 @@ async fn enqueuers_ring_exactly_while_a_worker_waits() {
     assert_eq!(flag().await, 0);
     two.client.execute("select * from windlass.lost_jobs(10)", &[]).await.unwrap();
     waits(&two, true).await;
-    assert_eq!(flag().await, 0, "a worker that was closed waits no more");
+    assert_eq!(flag().await, 0, "a closed worker does not wait");
     waits(&one, true).await;
-    one.fall_silent().await;
+    one.miss_heartbeats().await;
     one.client.execute("select * from windlass.lost_jobs(10)", &[]).await.unwrap();
-    assert_eq!(flag().await, 0, "the keeper takes the flag down for a worker that fell silent");
+    assert_eq!(flag().await, 0, "the keeper clears the flag of a stale worker");
 }
 
-/// It cost lanes of the definition times rows of the counters: 171 ms a claim.
+/// It cost lanes of the definition times rows of the counters: 171 ms per claim.
 #[tokio::test]
-async fn a_claim_under_a_limit_counts_what_runs_under_it_and_nothing_else() {
+async fn a_claim_under_a_limit_counts_only_its_running_jobs() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "limited", "max_running": 3})).await;
@@ -110,7 +110,7 @@ async fn a_claim_under_a_limit_counts_what_runs_under_it_and_nothing_else() {
     assert_eq!(read("live"), 3, "of 303 running jobs those under the limit are");
 }
 
-/// Those that ran before the limit was set take its places too.
+/// Jobs that ran before the limit was set take its places too.
 #[tokio::test]
 async fn a_limit_that_is_set_while_jobs_run_counts_them() {
     let queue = TestQueue::create().await;
@@ -127,24 +127,24 @@ async fn a_limit_that_is_set_while_jobs_run_counts_them() {
     assert_eq!(hand.claim_all().await.len(), 1);
 }
 
-/// What is said on the bell, from now on.
+/// The notifications from now on.
 pub(crate) async fn listen(url: &str) -> (Client, mpsc::UnboundedReceiver<String>) {
     let (client, mut connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    let (told, heard) = mpsc::unbounded_channel();
+    let (sender, notifications) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
-            if let AsyncMessage::Notification(said) = message {
-                let _ = told.send(said.payload().to_owned());
+            if let AsyncMessage::Notification(notified) = message {
+                let _ = sender.send(notified.payload().to_owned());
             }
         }
     });
     client.batch_execute("listen windlass").await.unwrap();
-    (client, heard)
+    (client, notifications)
 }
 
-/// Once any limit existed, every end of any job made every worker look at every lane.
+/// Once any limit existed, every end of any job made every worker check every lane.
 #[tokio::test]
-async fn an_end_rings_only_for_a_limit_that_was_reached() {
+async fn an_ended_job_notifies_only_if_a_limit_was_reached() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "free"})).await;
@@ -154,19 +154,19 @@ async fn an_end_rings_only_for_a_limit_that_was_reached() {
     let limit = "update windlass.tenants set max_running = 1 where id = $1";
     hand.client.execute(limit, &[&small]).await.unwrap();
     hand.client.execute("select windlass.set_waiting($1, true)", &[&hand.worker]).await.unwrap();
-    let (bell, mut heard) = listen(queue.url()).await;
+    let (listener, mut notifications) = listen(queue.url()).await;
     for arguments in ["'free'", "'ample'", "'tight'", &format!("'free', tenant_id => '{small}'")] {
         hand.enqueue(arguments).await;
         let fence = hand.claim_one().await;
         assert!(hand.settle(&fence, None).await);
     }
-    bell.batch_execute("notify windlass, 'over'").await.unwrap();
-    let mut said = Vec::new();
+    listener.batch_execute("notify windlass, 'over'").await.unwrap();
+    let mut notified = Vec::new();
     loop {
-        match heard.recv().await.unwrap() {
+        match notifications.recv().await.unwrap() {
             over if over == "over" => break,
             lane if lane.parse::<i32>().is_ok() => {} // an enqueue
-            other => said.push(other),
+            other => notified.push(other),
         }
     }
     let numbers =
@@ -174,13 +174,13 @@ async fn an_end_rings_only_for_a_limit_that_was_reached() {
         where g.purpose = 'running' and (d.key = 'tight' or g.of_id = $1) order by d.key is null";
     let rows = hand.client.query(numbers, &[&small]).await.unwrap();
     let expected: Vec<String> = rows.iter().map(|row| format!("room {}", row.get::<_, i32>(0))).collect();
-    assert_eq!(said, expected);
-    assert_eq!(said.len(), 2);
+    assert_eq!(notified, expected);
+    assert_eq!(notified.len(), 2);
 }
 
-/// A quota holds on the quick way in as well, for a caller who learned the lane before there was one.
+/// A quota applies on the fast path as well, for a caller that cached the lane before there was one.
 #[tokio::test]
-async fn a_quota_that_is_set_holds_at_once_for_those_who_know_the_lane() {
+async fn a_new_quota_applies_at_once_to_cached_lanes() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let tenant = queue.tenant("known").await;
@@ -196,7 +196,7 @@ async fn a_quota_that_is_set_holds_at_once_for_those_who_know_the_lane() {
     assert!(matches!(refused, Err(windlass::Error::QuotaReached { .. })), "{refused:?}");
 }
 
-/// How often indexes were read in the open transaction.
+/// The number of index reads in the open transaction.
 async fn index_scans(client: &Client, tables: &str) -> i64 {
     let query = format!(
         "select coalesce(sum(idx_scan), 0)::bigint from pg_stat_xact_user_tables where schemaname = 'windlass' and relname like '{tables}'"
@@ -204,9 +204,9 @@ async fn index_scans(client: &Client, tables: &str) -> i64 {
     count(client, &query).await
 }
 
-/// A tenant whose share was not full has no more, and is not asked again.
+/// A tenant whose share was not full has no more, and is not queried again.
 #[tokio::test]
-async fn pruning_events_asks_each_tenant_once_where_nobody_has_many() {
+async fn pruning_events_queries_each_tenant_with_few_events_once() {
     const TENANTS: i64 = 50;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
@@ -218,12 +218,12 @@ async fn pruning_events_asks_each_tenant_once_where_nobody_has_many() {
     client.execute("select windlass.prune_events(1000)", &[]).await.unwrap();
     let scans = index_scans(&client, "event").await;
     client.batch_execute("commit").await.unwrap();
-    assert!(scans <= TENANTS + 5, "{scans} looks for {TENANTS} tenants");
+    assert!(scans <= TENANTS + 5, "{scans} index reads for {TENANTS} tenants");
 }
 
-/// However many jobs wait for their clean-up, a round looks at so many of them, and the next one at others.
+/// A round reads a bounded number of the jobs that wait for their clean-up, and the next one reads others.
 #[tokio::test]
-async fn a_round_of_clean_ups_looks_at_a_bounded_number() {
+async fn a_round_of_clean_ups_reads_a_bounded_number() {
     const WAITING: i64 = 2000;
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
@@ -238,5 +238,5 @@ async fn a_round_of_clean_ups_looks_at_a_bounded_number() {
     hand.client.execute("select windlass.finish_clean_ups(10)", &[]).await.unwrap();
     let scans = index_scans(&hand.client, "%").await;
     hand.client.batch_execute("commit").await.unwrap();
-    assert!(scans < WAITING, "{scans} looks for a round of 10");
+    assert!(scans < WAITING, "{scans} index reads for a round of 10");
 }

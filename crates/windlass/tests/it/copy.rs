@@ -4,7 +4,7 @@ use windlass::{Definition, NewJob};
 use windlass_testing::TestQueue;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_of_thousands_comes_in_whole() {
+async fn a_batch_of_thousands_is_enqueued() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("count")).await.unwrap();
     let jobs: Vec<_> = (0..6000)
@@ -14,8 +14,8 @@ async fn a_batch_of_thousands_comes_in_whole() {
         })
         .collect();
     for _ in 0..2 {
-        let answers = queue.enqueue_many(&jobs).await.unwrap();
-        assert_eq!(answers.len(), 6000);
+        let results = queue.enqueue_many(&jobs).await.unwrap();
+        assert_eq!(results.len(), 6000);
     }
     let client = queue.client().await;
     let row = client.query_one("select count(*), count(*) filter (where tags = '{seventh}' and subject_type = 'post' and subject_id = payload->>'n') from windlass.jobs where status = 'queued'", &[]).await.unwrap();

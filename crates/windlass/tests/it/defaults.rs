@@ -1,12 +1,15 @@
-//! Databases whose defaults are not the usual ones. What a queue promises must not depend on them.
+//! Databases with unusual defaults. The guarantees of a queue must not depend on them.
 
 mod core;
 mod isolation;
+mod levels;
+mod old_snapshot;
 
-use windlass::{Definition, NewJob};
-use windlass_testing::TestQueue;
+use windlass::job::Filter;
+use windlass::{DEFAULT_TENANT, Definition, NewJob, Queue};
+use windlass_testing::{SHADOWS, TestQueue, settings};
 
-/// Names that come before Postgres's own, in a schema that everybody may write.
+/// Names that precede Postgres's own, in a schema that every role may write.
 pub(crate) const HOSTILE_PATH: (&str, &str) = ("search_path", "hostile, public, pg_catalog");
 pub(crate) const HOSTILE_NAMES: &str = "set search_path = pg_catalog;
         create schema hostile; grant all on schema hostile to public;
@@ -21,9 +24,9 @@ pub(crate) const HOSTILE_NAMES: &str = "set search_path = pg_catalog;
         create function hostile.eq(text, text) returns boolean language plpgsql as 'begin raise exception ''hostile''; end';
         create operator hostile.= (leftarg = text, rightarg = text, function = hostile.eq);";
 
-/// One database with each of these, and the core of what the library does on it.
+/// One database with each of these, and the core of the library on it.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_core_works_in_another_time_zone_and_with_other_forms_of_values() {
+async fn the_core_works_with_another_time_zone_and_value_formats() {
     core::run(&[
         ("timezone", "'America/New_York'"),
         ("datestyle", "'German, DMY'"),
@@ -46,7 +49,7 @@ async fn the_core_works_where_transactions_are_serializable_by_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_core_works_with_short_time_outs_and_late_commits() {
+async fn the_core_works_with_short_timeouts_and_late_commits() {
     core::run(&[
         ("synchronous_commit", "off"),
         ("statement_timeout", "'5s'"),
@@ -56,12 +59,30 @@ async fn the_core_works_with_short_time_outs_and_late_commits() {
     .await;
 }
 
-/// Names that come before Postgres's own in the search path, in a schema that everybody may write.
+/// Names that precede Postgres's own in the search path, in a schema that every role may write.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_core_works_where_hostile_names_come_first() {
     let queue = TestQueue::create_under(&[HOSTILE_PATH]).await;
     queue.client().await.batch_execute(HOSTILE_NAMES).await.unwrap();
     core::run_on(&queue).await;
+}
+
+/// With the usual search path, where an application that may create functions in `public` has one for exactly our arguments.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_function_of_public_runs_in_our_own_statements() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    client.batch_execute(SHADOWS).await.unwrap();
+    let path: String = client.query_one("show search_path", &[]).await.unwrap().get(0);
+    assert!(path.contains("public"), "{path}");
+    core::run_on(&queue).await;
+    // Behind a pooler there are no options of a connection.
+    let pooled = Queue::connect(settings(queue.url()).pooled()).await.unwrap();
+    pooled.enqueue_many(&[NewJob::new("held"), NewJob::new("held")]).await.unwrap();
+    pooled.list(&Filter::new(DEFAULT_TENANT)).await.unwrap();
+    pooled.enqueue(&NewJob::new("held").dedupe_key("a")).await.unwrap();
+    let calls = "select is_called from public.shadow_calls";
+    assert!(!client.query_one(calls, &[]).await.unwrap().get::<_, bool>(0));
 }
 
 /// The migrations and the functions are installed under all of them at once, and what they make is what the core needs.
@@ -86,7 +107,7 @@ async fn an_empty_database_with_hostile_defaults_is_migrated() {
     )
     .await;
     core::run_on(&queue).await;
-    // The same as where nothing is hostile.
+    // The same as without hostile defaults.
     let objects = "set search_path = pg_catalog; create temp table objects as
         select p.oid::regprocedure::text as name, p.prosrc || coalesce(p.proconfig::text, '') as content from pg_proc p where p.pronamespace = 'windlass'::regnamespace
         union all select conname, pg_get_constraintdef(oid) from pg_constraint where connamespace = 'windlass'::regnamespace and conrelid::regclass::text !~ '_w[0-9]{2}$'
@@ -102,23 +123,23 @@ async fn an_empty_database_with_hostile_defaults_is_migrated() {
     assert_eq!(digests[0], digests[1]);
 }
 
-/// Nothing can be written there, and whoever tries hears why.
+/// Nothing can be written there, and the caller gets the reason.
 #[tokio::test]
-async fn a_database_that_only_reads_is_refused_with_its_reason() {
+async fn a_read_only_database_is_rejected_with_its_reason() {
     let queue = TestQueue::create_under(&[("default_transaction_read_only", "on")]).await;
     let error = queue.define(&Definition::new("held")).await.unwrap_err().to_string();
     assert!(error.contains("read-only transaction"), "{error}");
 }
 
-/// Row-level security is the second lock; a session that switches it off gets nothing at all.
+/// Row-level security is the second barrier; a session that disables it gets nothing at all.
 #[tokio::test]
-async fn a_database_without_row_security_is_refused_with_its_reason() {
+async fn a_database_without_row_security_is_rejected_with_its_reason() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("held")).await.unwrap();
     let client = queue.client().await;
     let name: String = client.query_one("select current_database()::text", &[]).await.unwrap().get(0);
     client.batch_execute(&format!("alter database {name} set row_security = off")).await.unwrap();
-    let fresh = windlass::Queue::connect(windlass_testing::settings(queue.url())).await.unwrap();
+    let fresh = Queue::connect(settings(queue.url())).await.unwrap();
     let error = fresh.enqueue(&NewJob::new("held")).await.unwrap_err().to_string();
     assert!(error.contains("row-level security"), "{error}");
 }

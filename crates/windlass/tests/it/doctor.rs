@@ -1,4 +1,4 @@
-//! The doctor, on databases that have what it looks for.
+//! The doctor, on databases with the problems that it detects.
 
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
 use windlass::setup::{Finding, Severity};
@@ -22,7 +22,8 @@ async fn a_fresh_queue_has_nothing_dangerous() {
     let findings = examine(&queue).await;
     let dangers: Vec<&Finding> =
         findings.iter().filter(|finding| finding.severity == Severity::Danger).collect();
-    assert!(dangers.is_empty(), "{dangers:#?}");
+    // The server of the tests runs without fsync.
+    assert!(dangers.iter().all(|danger| danger.check == "durability"), "{dangers:#?}");
     for check in [
         "server",
         "durability",
@@ -36,13 +37,13 @@ async fn a_fresh_queue_has_nothing_dangerous() {
     ] {
         assert!(
             findings.iter().any(|finding| finding.check == check),
-            "{check} is not looked at: {findings:#?}"
+            "{check} is not checked: {findings:#?}"
         );
     }
 }
 
 #[tokio::test]
-async fn a_database_without_the_schema_is_told_to_migrate() {
+async fn a_database_without_the_schema_gets_advice_to_migrate() {
     let findings = windlass::setup::examine(&settings(&TestServer::shared().await.url())).await.unwrap();
     let schema = findings.iter().find(|finding| finding.check == "schema").unwrap();
     assert_eq!(schema.severity, Severity::Danger);
@@ -50,7 +51,7 @@ async fn a_database_without_the_schema_is_told_to_migrate() {
 }
 
 #[tokio::test]
-async fn drift_is_found_a_changed_function_an_unguarded_table_a_lost_migration() {
+async fn drift_of_functions_row_security_and_migrations_is_found() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     client
@@ -71,7 +72,7 @@ async fn drift_is_found_a_changed_function_an_unguarded_table_a_lost_migration()
 }
 
 #[tokio::test]
-async fn jobs_that_no_live_worker_knows_are_named_with_their_key() {
+async fn jobs_without_a_live_worker_are_reported_by_key() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("orphan")).await.unwrap();
     queue.enqueue(&NewJob::new("orphan")).await.unwrap();
@@ -100,7 +101,7 @@ async fn overdue_duties_and_paused_queues_are_found() {
 }
 
 #[tokio::test]
-async fn a_worker_that_fell_silent_is_stale_and_one_that_said_goodbye_is_not() {
+async fn a_worker_without_heartbeats_is_stale_and_a_closed_one_is_not() {
     let queue = TestQueue::create().await;
     let worker = Worker::builder(&queue).handler(support::Acting).start().await.unwrap();
     eventually("it listens", async || found(&queue, "listen").await[0].1.contains("1 sessions listen")).await;
@@ -108,13 +109,13 @@ async fn a_worker_that_fell_silent_is_stale_and_one_that_said_goodbye_is_not() {
     let client = queue.client().await;
     let worker_id = worker.id().to_owned();
     worker.stop().await.unwrap();
-    assert!(found(&queue, "stale workers").await.is_empty(), "it said goodbye");
+    assert!(found(&queue, "stale workers").await.is_empty(), "it closed its row");
     assert_eq!(status_of_worker(&queue, worker_id.as_str()).await, "stopped");
     let keeper = Keeper::new(queue.queue().clone(), KeeperSettings::default());
     keeper.run_once(Duty::Reap).await.unwrap();
     assert_eq!(status_of_worker(&queue, worker_id.as_str()).await, "stopped", "closed, not lost");
 
-    // A second one dies: silent first, then lost, and it stays so.
+    // A second one dies: stale first, then lost, and it stays so.
     let worker = Worker::builder(&queue).handler(support::Acting).start().await.unwrap();
     let worker_id = worker.id().to_owned();
     worker.abort();
@@ -124,12 +125,12 @@ async fn a_worker_that_fell_silent_is_stale_and_one_that_said_goodbye_is_not() {
     assert_eq!(found(&queue, "stale workers").await.len(), 1);
     assert_eq!(status_of_worker(&queue, &worker_id).await, "stale");
     keeper.run_once(Duty::Reap).await.unwrap();
-    assert_eq!(found(&queue, "stale workers").await.len(), 1, "its row is closed, and it is still missed");
+    assert_eq!(found(&queue, "stale workers").await.len(), 1, "its row is closed, and it is still reported");
     let long_ago = "update windlass.job_workers set stopped_at = now() - interval '80 days', last_seen_at = now() - interval '80 days'";
     client.batch_execute(long_ago).await.unwrap();
     keeper.run_once(Duty::Prune).await.unwrap();
     assert_eq!(status_of_worker(&queue, &worker_id).await, "lost", "until its row is pruned");
-    assert!(found(&queue, "stale workers").await.is_empty(), "which nobody is warned of for so long");
+    assert!(found(&queue, "stale workers").await.is_empty(), "which is not reported for this long");
 }
 
 async fn status_of_worker(queue: &TestQueue, id: &str) -> String {
@@ -139,9 +140,9 @@ async fn status_of_worker(queue: &TestQueue, id: &str) -> String {
     workers.into_iter().find(|worker| worker.worker_id == id).unwrap().status
 }
 
-/// An answer to a claim that was lost: the worker renews its lease forever, and nobody runs the job.
+/// A lost response to a claim: the worker renews its lease forever, and no one runs the job.
 #[tokio::test]
-async fn a_run_that_its_worker_does_not_know_is_found() {
+async fn a_run_that_its_worker_does_not_report_is_found() {
     let queue = TestQueue::create().await;
     let hand = support::Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -159,29 +160,33 @@ async fn a_run_that_its_worker_does_not_know_is_found() {
         found(&queue, "stuck jobs")
             .await
             .into_iter()
-            .filter(|(_, found)| found.contains("more than it says"))
+            .filter(|(_, found)| found.contains("than it reports as running"))
             .collect::<Vec<_>>()
     };
     let unknown = says(1, "10 min").await;
     assert!(
-        unknown.len() == 1 && unknown[0].0 == Severity::Warning && unknown[0].1.contains("holds 1 jobs more"),
+        unknown.len() == 1 && unknown[0].0 == Severity::Warning && unknown[0].1.contains("holds 1 more jobs"),
         "{unknown:?}"
     );
-    assert_eq!(says(2, "10 min").await, [], "it knows both");
-    assert_eq!(says(0, "1 s").await, [], "it has not had the time to say so");
+    assert_eq!(says(2, "10 min").await, [], "it reports both");
+    assert_eq!(says(0, "1 s").await, [], "it has not had the time to report it");
     hand.client.batch_execute("update windlass.job_workers set lease_seconds = 3600").await.unwrap();
     assert_eq!(says(0, "10 min").await, [], "its lease is longer than that");
 }
 
 #[tokio::test]
-async fn settings_of_the_database_bloat_and_the_oldest_transaction_are_found() {
+async fn database_settings_bloat_and_the_oldest_transaction_are_found() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let name: String = client.query_one("select current_database()::text", &[]).await.unwrap().get(0);
     client.batch_execute(&format!("alter database {name} set synchronous_commit = off")).await.unwrap();
+    // The server of the tests also runs without fsync, which is a finding of its own.
     let durability = found(&queue, "durability").await;
-    assert_eq!(durability[0].0, Severity::Warning);
-    assert!(durability[0].1.starts_with("synchronous_commit = off"), "{durability:?}");
+    assert!(
+        durability.iter().any(|(severity, found)| *severity == Severity::Warning
+            && found.starts_with("synchronous_commit = off")),
+        "{durability:?}"
+    );
 
     client.batch_execute("begin; select pg_current_xact_id()").await.unwrap();
     let transactions = found(&queue, "transactions").await;

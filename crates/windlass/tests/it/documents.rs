@@ -1,4 +1,4 @@
-//! The documents say what the code does: each table marked as checked is compared with what it describes.
+//! The documents match the code: each table marked as checked is compared with what it describes.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,10 +34,10 @@ fn the_documented_metrics_are_the_metrics() {
         emitted.extend(names);
     }
     let declared: BTreeSet<String> = METRICS.iter().map(|(name, _)| (*name).to_owned()).collect();
-    assert_eq!(emitted, declared, "what is counted, and what is said to be");
+    assert_eq!(emitted, declared, "the counted and the documented labels");
 }
 
-/// Names given to each macro of the facade, anywhere in the source.
+/// Names passed to each macro of the facade, anywhere in the source.
 fn emitted_metrics(directory: &Path) -> Vec<(&'static str, BTreeSet<String>)> {
     let mut found: Vec<(&str, BTreeSet<String>)> =
         ["counter", "histogram", "gauge"].map(|kind| (kind, BTreeSet::new())).to_vec();
@@ -74,9 +74,9 @@ impl Handler for Nothing {
     }
 }
 
-/// On one thread, so that the subscriber of this test hears it and no other does.
+/// On one thread, so that only the subscriber of this test receives it.
 #[tokio::test(flavor = "current_thread")]
-async fn every_move_is_logged_with_the_documented_fields() {
+async fn every_transition_is_logged_with_the_documented_fields() {
     let heard = Heard::default();
     let subscriber = tracing_subscriber::fmt()
         .json()
@@ -168,10 +168,33 @@ async fn the_documented_functions_are_those_that_applications_may_call() {
         let (name, arguments, roles): (String, String, String) = (row.get(0), row.get(1), row.get(2));
         expected += &format!("| `{name}` | {arguments} | {roles} |\n");
     }
+    check_table("sql-functions", &expected);
+}
+
+/// The tables that somebody can read, and who. `WINDLASS_BLESS=1` writes the table again.
+#[tokio::test]
+async fn the_documented_tables_are_those_that_roles_can_read() {
+    let queue = TestQueue::create().await;
+    let query = "
+        select format(E'| `%s` | %s%s |\n', c.relname, string_agg(r.role, ', ' order by r.role),
+                 max((select ' (without `' || string_agg(a.attname, '`, `' order by a.attnum) || '`)' from pg_attribute a
+                   where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+                     and not has_column_privilege('windlass_' || r.role, c.oid, a.attnum, 'select'))))
+          from pg_class c cross join unnest(array['app', 'worker', 'keeper', 'server', 'admin', 'operator', 'reader']) r (role)
+         where c.relnamespace = 'windlass'::regnamespace and c.relkind in ('r', 'p') and c.relname !~ '_w[0-9]{2}$'
+           and has_any_column_privilege('windlass_' || r.role, c.oid, 'select')
+         group by c.relname order by c.relname collate \"C\"";
+    let rows = queue.client().await.query(query, &[]).await.unwrap();
+    let rows: String = rows.iter().map(|row| row.get::<_, String>(0)).collect();
+    check_table("sql-tables", &format!("| table | roles that can read it |\n|---|---|\n{rows}"));
+}
+
+/// Compares a table of the page on SQL with what it should be, or writes it.
+fn check_table(name: &str, expected: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sql.md");
     let text = fs::read_to_string(&path).unwrap();
-    let mark = "<!-- checked: sql-functions -->\n\n";
-    let start = text.find(mark).unwrap() + mark.len();
+    let mark = format!("<!-- checked: {name} -->\n\n");
+    let start = text.find(&mark).unwrap() + mark.len();
     let end = start + text[start..].find("\n\n").unwrap() + 1;
     if std::env::var_os("WINDLASS_BLESS").is_some() {
         fs::write(&path, format!("{}{expected}{}", &text[..start], &text[end..])).unwrap();
@@ -180,12 +203,12 @@ async fn the_documented_functions_are_those_that_applications_may_call() {
     assert_eq!(&text[start..end], expected, "docs/sql.md is out of date: WINDLASS_BLESS=1 writes it again");
 }
 
-/// The functions that the page on SQL explains: their arguments as they are, and open to an application.
+/// The functions that the page on SQL explains: with their real arguments, and callable by an application.
 #[tokio::test]
-async fn the_functions_that_are_explained_take_what_is_said() {
+async fn the_explained_functions_have_the_documented_arguments() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    let (_, below) = SQL.split_once("| function | does | answers |\n|---|---|---|\n").unwrap();
+    let (_, below) = SQL.split_once("| function | effect | returns |\n|---|---|---|\n").unwrap();
     let mut seen = 0;
     for row in below.lines().take_while(|line| line.starts_with('|')) {
         let call = row.split('`').nth(1).unwrap().strip_prefix("windlass.").unwrap();
@@ -214,7 +237,7 @@ fn the_documented_fields_of_a_transition_are_its_fields() {
     assert_eq!(documented, fields);
 }
 
-/// Names and types of the arguments that a caller gives.
+/// Names and types of the arguments that a caller passes.
 async fn arguments(client: &Client, function: &str) -> Vec<(String, String)> {
     let query = "select a.name, format_type(a.type, null)
         from pg_proc p
@@ -225,7 +248,7 @@ async fn arguments(client: &Client, function: &str) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn the_documented_refusals_are_those_the_functions_raise() {
+async fn the_documented_errors_are_those_the_functions_raise() {
     let queue = TestQueue::create().await;
     let query =
         "select distinct m[1] from pg_proc p cross join regexp_matches(p.prosrc, '''(WL[0-9]{3})''', 'g') m
@@ -254,7 +277,7 @@ async fn the_documented_views_have_these_columns() {
 }
 
 #[tokio::test]
-async fn the_sql_of_the_documents_runs() {
+async fn the_documented_sql_runs() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     client.batch_execute("create table image (id bigint)").await.unwrap();

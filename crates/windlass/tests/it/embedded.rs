@@ -1,4 +1,4 @@
-//! The embedded Postgres: it starts from nothing, is shared, survives kills and refuses what is not its own.
+//! The embedded Postgres: it starts in an empty directory, is shared, survives kills and rejects directories of other programs.
 
 mod access;
 pub(crate) mod scratch;
@@ -16,7 +16,7 @@ use windlass_testing::eventually;
 use scratch::{Scratch, connect, is_root, kill_postmaster, single};
 
 #[tokio::test]
-async fn starts_from_nothing_with_its_safety_on() {
+async fn starts_from_nothing_with_durable_settings() {
     let scratch = Scratch::new();
     let postgres = Postgres::start(&scratch.options()).await.unwrap();
 
@@ -58,12 +58,12 @@ async fn a_second_start_shares_the_server_and_the_last_user_stops_it() {
     assert!(!scratch.server_is_running());
 
     let third = Postgres::start(&scratch.options()).await.unwrap();
-    assert_eq!(third.url(), url, "a restart keeps the port where it is free");
+    assert_eq!(third.url(), url, "a restart keeps the port if it is free");
     third.stop().await.unwrap();
 }
 
 #[tokio::test]
-async fn settings_given_win_over_ours() {
+async fn given_settings_override_ours() {
     let scratch = Scratch::new();
     let mut options = scratch.options();
     options.settings = vec![("max_connections".into(), "37".into()), ("cluster_name".into(), "it's".into())];
@@ -74,7 +74,7 @@ async fn settings_given_win_over_ours() {
 }
 
 #[tokio::test]
-async fn a_killed_parent_costs_nobody_the_data() {
+async fn a_killed_parent_loses_no_data() {
     let scratch = Scratch::new();
     let mut holder = scratch.hold().await;
     write_row(&holder.url).await;
@@ -87,10 +87,10 @@ async fn a_killed_parent_costs_nobody_the_data() {
 }
 
 #[tokio::test]
-async fn a_start_killed_during_initdb_leaves_nothing_half_made() {
+async fn a_start_killed_during_initdb_leaves_no_partial_data() {
     let scratch = Scratch::new();
     let mut child = scratch.holder_command().stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    eventually("initdb is at work", async || !scratch.abandoned().is_empty()).await;
+    eventually("initdb is running", async || !scratch.abandoned().is_empty()).await;
     child.kill().await.unwrap();
     assert!(!scratch.data_dir().exists());
 
@@ -107,7 +107,7 @@ async fn a_killed_server_recovers_its_data_on_the_next_start() {
     let scratch = Scratch::new();
     let before = Postgres::start(&scratch.options()).await.unwrap();
     write_row(&before.url()).await;
-    // An idle connection keeps a backend, and so the old shared memory, alive a moment longer than the server.
+    // An idle connection keeps a backend, and so the old shared memory, alive slightly longer than the server.
     let _idle = connect(&before.url()).await;
     kill_postmaster(&scratch.data_dir());
 
@@ -131,7 +131,7 @@ async fn a_pid_file_that_names_another_program_does_not_block_a_start() {
         other.uid(owner.uid()).gid(owner.gid());
     }
     let other = other.spawn().unwrap();
-    // As a killed server would have left them, had its number been given to this program since.
+    // As a killed server would have left them, if its process id had been reused by this program.
     let (id, data_dir) = (other.id().unwrap(), scratch.data_dir());
     let text = format!("{id}\n{0}\n1700000000\n{port}\n{0}\n\n", data_dir.display());
     for name in ["postmaster.pid".to_owned(), format!(".s.PGSQL.{port}.lock")] {
@@ -173,7 +173,7 @@ async fn ten_concurrent_starts_end_with_one_server() {
 }
 
 #[tokio::test]
-async fn another_major_version_is_refused() {
+async fn another_major_version_is_rejected() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.data_dir()).unwrap();
     fs::write(scratch.data_dir().join("PG_VERSION"), "12\n").unwrap();
@@ -184,13 +184,14 @@ async fn another_major_version_is_refused() {
     assert_eq!(data_version, "12");
     let message = error.to_string();
     assert!(
-        message.contains("made by postgres 12") && message.contains(&format!("found is {server_version}"))
+        message.contains("created by Postgres 12")
+            && message.contains(&format!("installed version is {server_version}"))
     );
     assert!(message.contains("choose another directory"), "{message}");
 }
 
 #[tokio::test]
-async fn a_directory_with_other_things_in_it_is_refused_and_left_alone() {
+async fn a_directory_with_other_files_is_rejected_and_unchanged() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.data_dir()).unwrap();
     fs::write(scratch.data_dir().join("thesis.tex"), "\\chapter{}").unwrap();
@@ -200,7 +201,7 @@ async fn a_directory_with_other_things_in_it_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn a_data_directory_that_somebody_else_made_is_refused() {
+async fn a_data_directory_of_another_program_is_rejected() {
     let scratch = Scratch::new();
     Postgres::start(&scratch.options()).await.unwrap().stop().await.unwrap();
     fs::write(scratch.data_dir().join("postgresql.conf"), "port = 5432\n").unwrap();
@@ -231,9 +232,9 @@ async fn a_directory_too_deep_for_a_socket_still_starts() {
 }
 
 #[tokio::test]
-async fn a_closed_parent_directory_is_named() {
+async fn an_inaccessible_parent_directory_is_named() {
     if !is_root() {
-        return; // Only root runs the server as somebody else.
+        return; // Only root runs the server as another user.
     }
     let scratch = Scratch::new();
     let closed = scratch.path.join("closed");
@@ -246,7 +247,7 @@ async fn a_closed_parent_directory_is_named() {
 }
 
 #[tokio::test]
-async fn a_normal_user_runs_it_as_itself() {
+async fn a_normal_user_runs_it_as_the_same_user() {
     let scratch = Scratch::new();
     let holder =
         if is_root() { scratch.hold_as_nobody(&bin_dir().await).await } else { scratch.hold().await };
@@ -288,7 +289,7 @@ async fn two_processes_that_fetch_at_once_fill_the_cache_once() {
 }
 
 #[tokio::test]
-async fn a_bin_directory_without_a_server_is_refused() {
+async fn a_bin_directory_without_a_server_is_rejected() {
     let scratch = Scratch::new();
     let options = scratch.options().source(ServerSource::Path("/etc".into()));
     let error = Postgres::start(&options).await.unwrap_err();
@@ -304,7 +305,7 @@ async fn starts_from(source: ServerSource, oldest: u32) {
     postgres.stop().await.unwrap();
 }
 
-/// Programs that any user may run, where they may have been fetched with what only we can read.
+/// Programs that any user may run; they may have been fetched into a directory that only we can read.
 async fn bin_dir() -> PathBuf {
     let scratch = Scratch::new();
     let postgres = Postgres::start(&scratch.options()).await.unwrap();

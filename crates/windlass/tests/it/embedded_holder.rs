@@ -1,5 +1,5 @@
-//! Starts an embedded Postgres on the directory given, prints its URL and holds its lease until standard input ends. Given
-//! a URL instead, it only tries to connect.
+//! Starts an embedded Postgres on the given directory, prints its URL and holds its lease until standard input ends. Given a URL
+//! instead, it only tries to connect.
 
 use std::env;
 use std::error::Error;

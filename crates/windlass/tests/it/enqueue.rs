@@ -1,4 +1,4 @@
-//! The ways in: what they store, and what they refuse.
+//! The entry points: what they store, and what they reject.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn a_job_with_no_options_takes_every_default() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_option_is_stored_and_seen() {
+async fn every_option_is_stored_and_returned() {
     let queue = TestQueue::create().await;
     let mut client = queue.client().await;
     let tenant = queue.tenant("acme").await;
@@ -80,7 +80,7 @@ async fn every_option_is_stored_and_seen() {
         let seen = |column: &str| row[column].as_str().unwrap().parse::<Timestamp>().unwrap();
         assert_eq!((seen("scheduled_for"), seen("deadline")), (start, deadline));
     }
-    // The unguarded way stores the rare columns too.
+    // The unguarded path stores the rare columns too.
     let plain = NewJob::new("full")
         .tenant(tenant)
         .subject("post", "13")
@@ -128,8 +128,9 @@ async fn any_language_enqueues_through_sql_and_from_a_row_trigger() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("plain")).await.unwrap();
-    let door = "select * from windlass.enqueue('plain', '{\"n\": 1}', delay => '1 hour', tags => array['x'])";
-    let row = client.query_one(door, &[]).await.unwrap();
+    let insert =
+        "select * from windlass.enqueue('plain', '{\"n\": 1}', delay => '1 hour', tags => array['x'])";
+    let row = client.query_one(insert, &[]).await.unwrap();
     assert_eq!((row.get::<_, &str>("status"), row.get::<_, bool>("is_duplicate")), ("scheduled", false));
     assert_eq!(job(&client, row.get("id")).await["payload"], json!({"n": 1}));
 
@@ -191,15 +192,15 @@ async fn enqueue_many_takes_all_or_none() {
     }
     let mixed: Vec<_> =
         (0..2500).map(|n| if n % 1000 == 7 { plain().dedupe_key(format!("{n}")) } else { plain() }).collect();
-    let answers = queue.enqueue_many(&mixed).await.unwrap();
-    assert_eq!(answers.len(), 2500);
-    assert_eq!(job(&client, answers[1007].id).await["dedupe_key"], "1007", "answers come in the order given");
+    let results = queue.enqueue_many(&mixed).await.unwrap();
+    assert_eq!(results.len(), 2500);
+    assert_eq!(job(&client, results[1007].id).await["dedupe_key"], "1007", "results are in the given order");
     assert_counts_are_exact(&client).await;
 }
 
-/// What is refused names its field, at every door.
+/// An error names the field, at every entry point.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_beyond_the_limits_is_refused_by_name_at_every_door() {
+async fn values_beyond_the_limits_are_rejected_at_every_entry_point() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("plain")).await.unwrap();
@@ -224,12 +225,12 @@ async fn what_is_beyond_the_limits_is_refused_by_name_at_every_door() {
     queue.enqueue(&new()).await.unwrap();
     let before = everything(&client).await;
     for (name, job) in refused {
-        let answers = [
+        let results = [
             queue.enqueue(&job).await.unwrap_err(),
             queue.enqueue_many(std::slice::from_ref(&job)).await.unwrap_err(),
             windlass::enqueue_in(&client, &job).await.unwrap_err(),
         ];
-        for error in answers {
+        for error in results {
             assert!(matches!(&error, Error::Refused { field, .. } if field == name), "{name}: {error}");
         }
     }
@@ -268,7 +269,7 @@ async fn what_is_beyond_the_limits_is_refused_by_name_at_every_door() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payload_that_breaks_its_schema_is_refused_with_the_place() {
+async fn a_payload_that_violates_its_schema_is_rejected_with_the_place() {
     let queue = TestQueue::create().await;
     let schema = json!({"type": "object", "required": ["to"], "additionalProperties": false,
         "properties": {"to": {"type": "string", "format": "email"}, "n": {"type": "array", "items": {"type": "integer"}}}});
@@ -288,7 +289,7 @@ async fn a_payload_that_breaks_its_schema_is_refused_with_the_place() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_asks_for_less_than_before_takes_effect() {
+async fn a_relaxed_schema_takes_effect() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let day = Duration::from_secs(86_400);
@@ -303,7 +304,7 @@ async fn a_definition_that_asks_for_less_than_before_takes_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unknown_or_inactive_definition_and_an_unknown_or_suspended_tenant_are_refused() {
+async fn unknown_or_inactive_definitions_and_tenants_are_rejected() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("plain")).await.unwrap();
@@ -334,9 +335,9 @@ async fn an_unknown_or_inactive_definition_and_an_unknown_or_suspended_tenant_ar
     assert_eq!(everything(&client).await, before);
 }
 
-/// Invariant 45, at the door: a transaction that acts for one tenant cannot enqueue for another.
+/// Invariant 45, at the entry point: a transaction that acts for one tenant cannot enqueue for another.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_in_force_is_the_jobs_tenant() {
+async fn the_current_tenant_is_the_jobs_tenant() {
     let queue = TestQueue::create().await;
     let mut client = queue.client().await;
     queue.define(&Definition::new("plain")).await.unwrap();
@@ -354,15 +355,15 @@ async fn a_tenant_in_force_is_the_jobs_tenant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_callers_own_id_is_kept_and_taken_only_once() {
+async fn a_callers_own_id_is_kept_and_accepted_only_once() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("plain")).await.unwrap();
     let jobs: Vec<_> = (0..3).map(|_| NewJob::new("plain")).collect();
     queue.enqueue_many(&jobs).await.unwrap();
     let defaults = "select count(*) from windlass.job_default";
-    assert_eq!(count(&client, defaults).await, 0, "this week's jobs lie in this week's partition");
-    // Any uuid will do; one without a time in it goes to the default partition.
+    assert_eq!(count(&client, defaults).await, 0, "this week's jobs are in this week's partition");
+    // Any uuid is valid; one without a time in it is stored in the default partition.
     let id = Uuid::new_v4();
     assert_eq!(queue.enqueue(&NewJob::new("plain").id(id)).await.unwrap().id, id);
     assert_eq!(status(&client, id).await, "queued");
@@ -374,9 +375,9 @@ async fn a_callers_own_id_is_kept_and_taken_only_once() {
     assert_eq!(everything(&client).await, before);
 }
 
-/// What a worker is handed is what the list shows, also where a name is written twice, and otherwise what was written.
+/// A worker gets the same payload as the list shows, even if a name is repeated, and otherwise unchanged.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_is_written_twice_counts_once_by_every_door() {
+async fn a_repeated_name_counts_once_at_every_entry_point() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("twice")).await.unwrap();
     let client = queue.client().await;

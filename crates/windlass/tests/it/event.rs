@@ -1,4 +1,4 @@
-//! Events: written with what happened, dispatched once, and never lost.
+//! Events: written in the same transaction as the fact, dispatched once, and never lost.
 
 mod door;
 mod fair;
@@ -18,7 +18,7 @@ use windlass_testing::{TestQueue, eventually};
 use crate::schedule::{changes, create};
 use crate::support::{Acting, assert_counts_are_exact, job, keeper, until, worker};
 
-/// The definition and the trigger of seed 004.
+/// The definition and the trigger of document 004.
 pub(crate) async fn sync_dropbox(queue: &Queue) -> Trigger {
     let schema = json!({"type": "object",
         "properties": {"provider_id": {"type": "string", "format": "uuid"}, "path_prefix": {"type": "string"}},
@@ -36,7 +36,7 @@ pub(crate) fn folder_updated(path: &str) -> NewEvent {
     NewEvent::new("provider.folder.updated").payload(&payload)
 }
 
-/// Dispatches all that waits.
+/// Dispatches all waiting events.
 pub(crate) async fn dispatch(queue: &Queue) {
     let keeper = keeper(queue);
     eventually("the outbox is empty", async || {
@@ -78,9 +78,9 @@ async fn an_event_starts_the_job_of_the_trigger_that_matches() {
     assert_counts_are_exact(&client).await;
 }
 
-/// The four of seed 004, and a trigger that takes a whole family.
+/// The four of document 004, and a trigger that matches a whole family.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_canonical_events_reach_the_triggers_whose_pattern_and_conditions_they_meet() {
+async fn the_specified_events_reach_the_triggers_that_match() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("held")).await.unwrap();
     let provider = create(&queue, &NewTrigger::event("all of a provider", "provider.*", "held")).await;
@@ -111,7 +111,7 @@ async fn the_canonical_events_reach_the_triggers_whose_pattern_and_conditions_th
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_rendered_is_kept_with_its_reason_and_can_be_tried_again() {
+async fn a_failed_rendering_is_kept_with_its_reason_and_can_be_retried() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let trigger = sync_dropbox(&queue).await;
@@ -121,10 +121,7 @@ async fn what_cannot_be_rendered_is_kept_with_its_reason_and_can_be_tried_again(
         queue.emit(&bare.payload(&json!({"provider_id": "-x", "folder_path": "/"}))).await.unwrap().id;
     dispatch(&queue).await;
     let reason = event(&queue, missing).await.triggers[0].reason.clone().unwrap();
-    assert_eq!(
-        reason,
-        "payload_template/path_prefix: event.folder_path is missing, and the template gives no default"
-    );
+    assert_eq!(reason, "payload_template/path_prefix: event.folder_path is missing and has no default");
     let reason = event(&queue, misfit).await.triggers[0].reason.clone().unwrap();
     assert!(reason.starts_with("payload/provider_id: "), "{reason}");
     let failed = EventFilter::default().only_failed(true);
@@ -137,12 +134,12 @@ async fn what_cannot_be_rendered_is_kept_with_its_reason_and_can_be_tried_again(
     let made = retry(missing).await.unwrap();
     assert_eq!(made.outcome, "fired");
     assert_eq!(job(&client, made.job_id.unwrap()).await["payload"]["path_prefix"], json!("/"));
-    assert_eq!(retry(missing).await, None, "it has not failed any more");
+    assert_eq!(retry(missing).await, None, "it no longer has a failure");
     assert_eq!(queue.events(DEFAULT_TENANT, &failed).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_says_which_triggers_would_fire_and_writes_nothing() {
+async fn a_dry_run_lists_matching_triggers_and_writes_nothing() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let trigger = sync_dropbox(&queue).await;
@@ -155,7 +152,7 @@ async fn a_dry_run_says_which_triggers_would_fire_and_writes_nothing() {
     assert_eq!(crate::support::everything(&client).await, before);
 }
 
-/// With a real worker, which is rung for: no poll interval passes between the event and the run.
+/// With a real worker, which is notified: no poll interval passes between the event and the run.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_event_is_dispatched_as_soon_as_it_is_committed() {
     let queue = TestQueue::create().await;

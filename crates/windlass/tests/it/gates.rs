@@ -1,4 +1,4 @@
-//! Locks and notifications that a login could reach without being allowed to: it stops nobody and learns nothing of others.
+//! Locks and notifications that a login can reach without permission: it blocks no one and learns nothing about others.
 
 use regex::Regex;
 use serde_json::json;
@@ -10,7 +10,7 @@ use windlass_testing::{Login, TestQueue, eventually, settings};
 use crate::cliffs::listen;
 use crate::support::{Hand, count, ending};
 
-/// Every login may take any advisory lock, and pg_locks shows the keys of those that are held.
+/// Every login may take any advisory lock, and pg_locks shows the keys of held ones.
 #[tokio::test]
 async fn no_function_takes_an_advisory_lock() {
     let queue = TestQueue::create().await;
@@ -18,8 +18,8 @@ async fn no_function_takes_an_advisory_lock() {
     assert_eq!(count(&queue.client().await, query).await, 0);
 }
 
-/// Takes, in one transaction, every lock that the server grants: on each table the strongest one, those that come with preparing a
-/// statement, which asks for no privilege, and advisory locks by every name that was ever used for one.
+/// Takes, in one transaction, every lock that the server grants: on each table the strongest one, those of preparing a statement,
+/// which needs no privilege, and advisory locks with every name that was ever used for one.
 async fn hold_every_lock(client: &Client, tenant: Uuid) {
     client.batch_execute("begin").await.unwrap();
     let tables = "select c.oid::regclass::text from pg_class c
@@ -53,9 +53,9 @@ async fn hold_every_lock(client: &Client, tenant: Uuid) {
     client.batch_execute("select pg_advisory_lock(x'0077696e646c6173'::bigint)").await.unwrap();
 }
 
-/// Whoever waited would be told by the timeout.
+/// A blocked call would time out.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_holds_every_lock_it_can_stops_nobody() {
+async fn a_reader_that_holds_every_lock_it_can_blocks_no_one() {
     let queue = TestQueue::create().await;
     let mut hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held", "max_running": 5})).await;
@@ -85,12 +85,12 @@ async fn a_reader_that_holds_every_lock_it_can_stops_nobody() {
         "windlass.change_tenant(windlass.tenant_for(null), '{\"max_queued\": 100}') is not null".to_owned(),
     ];
     for call in calls {
-        let answer = hand.client.query_one(&format!("select {call}"), &[]).await;
-        let row = answer.unwrap_or_else(|error| panic!("{call}: {error:?}"));
+        let result = hand.client.query_one(&format!("select {call}"), &[]).await;
+        let row = result.unwrap_or_else(|error| panic!("{call}: {error:?}"));
         assert!(row.get::<_, bool>(0) || call.contains("set_waiting"), "{call}");
     }
     eventually("the audit trail is sealed", async || {
-        // What a transaction of any database is still writing is left for later.
+        // Rows that a transaction of any database is still writing are left for later.
         count(&hand.client, "select windlass.seal_audit(100)::bigint").await > 0
     })
     .await;
@@ -106,9 +106,9 @@ async fn a_reader_that_holds_every_lock_it_can_stops_nobody() {
     drop(holding);
 }
 
-/// What is said is heard by every login of the database, whatever its tenant.
+/// Every login of the database receives the notifications, regardless of its tenant.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_on_the_channel_names_nobody() {
+async fn notifications_contain_no_tenant_data() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     let tenant = queue.tenant("private").await;
@@ -119,7 +119,7 @@ async fn what_is_said_on_the_channel_names_nobody() {
         .unwrap();
     hand.client.execute("select windlass.set_waiting($1, true)", &[&hand.worker]).await.unwrap();
     let app = Login::create(&queue, "windlass_app").await;
-    let (bell, mut heard) = listen(app.url()).await;
+    let (listener, mut notifications) = listen(app.url()).await;
     let of_tenant = format!("'private-kind', tenant_id => '{tenant}'");
     let mut jobs = vec![hand.enqueue(&of_tenant).await, hand.enqueue(&of_tenant).await];
     jobs.push(hand.enqueue(&format!("{of_tenant}, depends_on => array['{}']::uuid[]", jobs[0])).await);
@@ -142,29 +142,29 @@ async fn what_is_said_on_the_channel_names_nobody() {
     queue.client().await.batch_execute("notify windlass, 'over'").await.unwrap();
 
     let form = Regex::new("^([0-9]+|room [0-9]+|cancel [0-9]+|all|events|schedule|unblock)$").unwrap();
-    let mut said = Vec::new();
+    let mut notified = Vec::new();
     loop {
-        let payload = heard.recv().await.unwrap();
+        let payload = notifications.recv().await.unwrap();
         if payload == "over" {
             break;
         }
         assert!(form.is_match(&payload), "{payload}");
-        said.push(payload);
+        notified.push(payload);
     }
     for word in ["room ", "cancel ", "events"] {
-        assert!(said.iter().any(|payload| payload.starts_with(word)), "{word}: {said:?}");
+        assert!(notified.iter().any(|payload| payload.starts_with(word)), "{word}: {notified:?}");
     }
-    drop(bell);
+    drop(listener);
 }
 
-/// So that a new one is thought about: see decision 0016.
+/// So that a new one is reviewed: see decision 0016.
 #[tokio::test]
-async fn every_notification_is_one_of_those_that_name_nobody() {
+async fn every_notification_is_free_of_tenant_data() {
     let queue = TestQueue::create().await;
     let query = "select distinct m[1] from pg_proc p, regexp_matches(p.prosrc, 'pg_notify\\(([^;]*?)\\)(?:;| from|\\s+from)', 'g') m
         where p.pronamespace = 'windlass'::regnamespace order by 1";
     let rows = queue.client().await.query(query, &[]).await.unwrap();
-    let said: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let notified: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     let known = [
         "'windlass', 'cancel ' || held.worker",
         "'windlass', 'events'",
@@ -175,5 +175,5 @@ async fn every_notification_is_one_of_those_that_name_nobody() {
         "'windlass', n.lane::text",
         "'windlass', pg_catalog.int4out($3)::pg_catalog.text",
     ];
-    assert_eq!(said, known);
+    assert_eq!(notified, known);
 }

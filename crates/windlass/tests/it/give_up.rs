@@ -1,4 +1,4 @@
-//! The engine's own statements end on the server too: a backend goes on with a statement whose client has given up.
+//! The engine's own statements end on the server too: a backend continues a statement whose client has abandoned it.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Acting, count, keeper, worker};
 
-/// Each claim that was given up left a backend behind that went on waiting.
+/// Each abandoned claim left a backend that continued to wait.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_its_worker_gives_up_ends_on_the_server() {
+async fn a_claim_abandoned_by_its_worker_ends_on_the_server() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let worker = worker(&queue).handler(Acting).lease(Duration::from_secs(1)).start().await.unwrap();
@@ -30,9 +30,9 @@ async fn a_claim_that_its_worker_gives_up_ends_on_the_server() {
     worker.stop().await.unwrap();
 }
 
-/// Replaces functions by ones that write down the limit under which they were called.
+/// Replaces functions by ones that record the limit under which they were called.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_server_gives_up_a_look_and_a_duty_that_take_too_long() {
+async fn the_server_cancels_a_slow_check_and_a_slow_duty() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("acting")).await.unwrap();
     let client = queue.client().await;
@@ -57,7 +57,7 @@ async fn the_server_gives_up_a_look_and_a_duty_that_take_too_long() {
             format!("select count(*) from windlass.seen where what = '{what}' and how_long = '{how_long}'");
         count(&client, &query).await
     };
-    eventually("it has looked", async || seen("look", "15s").await > 0).await;
+    eventually("it has checked", async || seen("look", "15s").await > 0).await;
     worker.stop().await.unwrap();
     assert!(seen("fold", "5min").await > 0);
     assert_eq!(count(&client, "select count(*) from windlass.seen where how_long = '0'").await, 0);

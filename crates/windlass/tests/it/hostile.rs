@@ -1,4 +1,4 @@
-//! Invariant 50: no byte that a handler writes, and nothing it does, keeps its job from ending.
+//! Invariant 50: no byte that a handler writes, and nothing it does, prevents its job from ending.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::process::fleet::Fleet;
 
 const LONG: usize = 10 * 1024 * 1024;
 
-/// Texts that some store, terminal or parser somewhere chokes on.
+/// Texts that are known to break some store, terminal or parser.
 fn nasty() -> Vec<String> {
     let mut texts: Vec<String> = [
         "",
@@ -52,30 +52,30 @@ fn nasty() -> Vec<String> {
     texts
 }
 
-/// Every way in which a handler can hand a text to the engine.
+/// Every way in which a handler can pass a text to the engine.
 const WAYS: [&str; 9] =
     ["retry", "permanent", "panic", "panic_any", "result", "result_key", "artifact", "progress", "chain"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_text_keeps_a_job_from_ending() {
-    ends_whatever_it_says(nasty()).await;
+async fn no_text_prevents_a_job_from_ending() {
+    always_ends(nasty()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_random_text_keeps_a_job_from_ending() {
+async fn no_random_text_prevents_a_job_from_ending() {
     let mut runner = TestRunner::default();
     let strategy = (any::<String>(), proptest::collection::vec(any::<u8>(), 0..200), 1_usize..300);
     let texts = (0..40).map(|_| {
         let (text, bytes, times) = strategy.new_tree(&mut runner).unwrap().current();
         (text + &String::from_utf8_lossy(&bytes)).repeat(times)
     });
-    ends_whatever_it_says(texts.collect()).await;
+    always_ends(texts.collect()).await;
 }
 
-/// A role that may enqueue can call what stands behind the doors, which do not look at payloads: the list still shows its
-/// job and all others, and a worker brings it to an end.
+/// A role that may enqueue can call the functions behind the entry points, which do not check payloads: the list still shows its
+/// job and all others, and a worker ends it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payload_that_jsonb_refuses_hides_no_job_and_ends() {
+async fn a_payload_that_jsonb_rejects_hides_no_job_and_ends() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let worker = start(&queue, Says(Arc::new(Vec::new()))).await;
@@ -98,7 +98,7 @@ async fn a_payload_that_jsonb_refuses_hides_no_job_and_ends() {
     worker.stop().await.unwrap();
 }
 
-async fn ends_whatever_it_says(texts: Vec<String>) {
+async fn always_ends(texts: Vec<String>) {
     let queue = TestQueue::create().await;
     let count = texts.len();
     let worker = start(&queue, Says(Arc::new(texts))).await;
@@ -111,7 +111,7 @@ async fn ends_whatever_it_says(texts: Vec<String>) {
     let client = queue.client().await;
     let unsaid = "select count(*) from windlass.job_attempts a join windlass.jobs j on j.id = a.job_id
                    where a.status = 'failed' and a.error_text is null";
-    assert_eq!(number(&client, unsaid).await, 0, "every failure says something");
+    assert_eq!(number(&client, unsaid).await, 0, "every failure has a message");
     worker.stop().await.unwrap();
 }
 
@@ -154,9 +154,9 @@ impl Handler for Says {
     }
 }
 
-/// Results that are no text at all, or far too much of one.
+/// Results that are not text, or far too large.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_result_keeps_a_job_from_ending() {
+async fn no_result_prevents_a_job_from_ending() {
     let queue = TestQueue::create().await;
     let worker = start(&queue, Gives).await;
     let jobs: Vec<NewJob> =
@@ -166,7 +166,7 @@ async fn no_result_keeps_a_job_from_ending() {
     check(&queue, &mut acked).await;
     let client = queue.client().await;
     let silent = "select count(*) from windlass.jobs where status = 'succeeded' and result is null";
-    assert_eq!(number(&client, silent).await, 0, "a result that cannot be kept says so");
+    assert_eq!(number(&client, silent).await, 0, "a result that cannot be stored is replaced by a note");
     worker.stop().await.unwrap();
 }
 
@@ -215,7 +215,7 @@ impl Handler for Gives {
     }
 }
 
-/// An array in an array in an array, without the memory that would take.
+/// Nested arrays, without the memory that this would take.
 struct Nested(usize);
 
 impl Serialize for Nested {
@@ -236,9 +236,9 @@ impl Serialize for Refuses {
     }
 }
 
-/// Handlers that break in the places where nobody expects them to.
+/// Handlers that fail in unexpected places.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_behaviour_keeps_a_job_from_ending() {
+async fn no_behaviour_prevents_a_job_from_ending() {
     let queue = TestQueue::create().await;
     let worker = start(&queue, Breaks).await;
     let ways = [
@@ -258,7 +258,7 @@ async fn no_behaviour_keeps_a_job_from_ending() {
     }
     let deferred = "select count(*) from windlass.deferred where due_at > now() + interval '1 hour'";
     let client = queue.client().await;
-    eventually("two wait for ages", async || number(&client, deferred).await == 2).await;
+    eventually("two are scheduled far in the future", async || number(&client, deferred).await == 2).await;
     for row in client
         .query(
             "select tenant_id, job_id from windlass.deferred where due_at > now() + interval '1 hour'",
@@ -272,7 +272,7 @@ async fn no_behaviour_keeps_a_job_from_ending() {
     check(&queue, &mut acked).await;
     let nonsense =
         "select count(*) from windlass.jobs where payload ->> 'way' like 'chains%' and status = 'succeeded'";
-    assert_eq!(number(&client, nonsense).await, 0, "a success whose next job cannot be is none");
+    assert_eq!(number(&client, nonsense).await, 0, "a success with an invalid next job is a failure");
     worker.stop().await.unwrap();
 }
 
@@ -315,7 +315,7 @@ impl Handler for Breaks {
             "chains_nonsense" => Ok(Done::new().then(NewJob::new("no such definition"))),
             "chains_too_deep" => Ok(Done::new().then(NewJob::new("breaks").payload(&Nested(100)))),
             "chains_in_ages" => Ok(Done::new().then(NewJob::new("breaks").delay(ages))),
-            _ => Err(Failure::permanent("as asked")),
+            _ => Err(Failure::permanent("as requested")),
         }
     }
 
@@ -324,9 +324,9 @@ impl Handler for Breaks {
     }
 }
 
-/// What the SQL door lets in must not stop the claims and promotions of everybody else.
+/// Jobs that the SQL function accepts must not block the claims and promotions of others.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_time_keeps_the_others_from_ending() {
+async fn no_time_value_prevents_other_jobs_from_ending() {
     let queue = TestQueue::create().await;
     let worker = start(&queue, Breaks).await;
     let client = queue.client().await;
@@ -348,7 +348,7 @@ async fn no_time_keeps_the_others_from_ending() {
         "uniqueness => '{\"window_seconds\": -1}', dedupe_key => 'l'",
     ] {
         let statement = format!("select id from windlass.enqueue('breaks', '{{\"way\": \"\"}}', {option})");
-        // It may be refused; it may not be accepted and then stand in the way.
+        // It may be rejected; it may not be accepted and then block others.
         if let Ok(row) = client.query_one(&statement, &[]).await {
             acked.push(row.get(0));
         }
@@ -357,7 +357,7 @@ async fn no_time_keeps_the_others_from_ending() {
     let soon = NewJob::new("breaks").payload(&json!({"way": ""})).delay(Duration::from_millis(300));
     acked.push(queue.enqueue(&soon).await.unwrap().id);
     let others = "select (select count(*) from windlass.line) + (select count(*) from windlass.live)";
-    eventually("whatever is due has ended", async || {
+    eventually("every due job has ended", async || {
         number(&client, others).await
             + number(
                 &client,
@@ -384,7 +384,7 @@ fn quick(key: &str) -> Definition {
     Definition::new(key).backoff(backoff).max_attempts(2).max_snoozes(1)
 }
 
-/// Every job has ended, and the books are in order. Jobs that followed others were nobody's to send.
+/// Every job has ended, and the tables are consistent. No one could send the chained jobs.
 async fn check(queue: &TestQueue, acked: &mut Vec<Uuid>) {
     let client = queue.client().await;
     eventually("nothing waits", async || {

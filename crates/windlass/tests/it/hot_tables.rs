@@ -11,7 +11,7 @@ use windlass::setup::embedded::{Options, Postgres};
 use windlass::{Context, Definition, Done, Failure, Handler, NewJob, Queue, Worker};
 use windlass_testing::{TestQueue, eventually, settings};
 
-/// A foreign key makes every insert lock its parent's row: with many writers for one tenant that is a MultiXact each.
+/// A foreign key makes every insert lock its parent row: with many writers for one tenant that is a MultiXact each.
 #[tokio::test]
 async fn only_cold_tables_have_foreign_keys() {
     let queue = TestQueue::create().await;
@@ -25,7 +25,7 @@ async fn only_cold_tables_have_foreign_keys() {
     assert_eq!(queue.client().await.query_one(query, &[]).await.unwrap().get::<_, i64>(0), 0, "triggers");
 }
 
-/// So that row-level security, partitions and distribution by tenant stay natural.
+/// So that row-level security, partitions and distribution by tenant remain possible.
 #[tokio::test]
 async fn the_tenant_is_in_every_unique_key_of_a_tenants_table() {
     let queue = TestQueue::create().await;
@@ -50,9 +50,9 @@ impl Handler for Count {
     }
 }
 
-/// On a server of its own: the counter of MultiXacts is the whole server's.
+/// On a separate server: the counter of MultiXacts belongs to the whole server.
 #[tokio::test(flavor = "multi_thread")]
-async fn sixteen_writers_of_one_tenant_make_no_multixacts() {
+async fn sixteen_writers_of_one_tenant_create_no_multixacts() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
     std::fs::create_dir_all(&directory).unwrap();
     let postgres = Postgres::start(&Options::new(directory.join("data")).unwrap()).await.unwrap();
@@ -70,7 +70,7 @@ async fn sixteen_writers_of_one_tenant_make_no_multixacts() {
             for n in 0..50 {
                 let plain = NewJob::new("count");
                 queue.enqueue(&plain).await.unwrap();
-                // Through the door as well, where keys are looked up and rows locked.
+                // Through the entry point as well, which looks up keys and locks rows.
                 queue.enqueue(&plain.dedupe_key(format!("{writer} {n}"))).await.unwrap();
             }
         });
@@ -96,9 +96,9 @@ async fn connect(url: &str) -> Client {
     client
 }
 
-/// A claim writes its running rows once and takes whole rows off the line: it updates only where it cuts one in two.
+/// A claim writes its running rows once and deletes whole rows of the line: it updates only a row that it splits.
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_insert_running_jobs_and_update_next_to_nothing() {
+async fn claims_insert_running_jobs_and_update_few_rows() {
     const JOBS: usize = 20_000;
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("count")).await.unwrap();
@@ -114,7 +114,7 @@ async fn claims_insert_running_jobs_and_update_next_to_nothing() {
     eventually("all have run", async || ran.load(Ordering::Relaxed) >= JOBS).await;
     worker.stop().await.unwrap();
 
-    // Backends hand in their figures when they are idle or leave.
+    // Backends report their statistics when they are idle or exit.
     let query =
         "select l.n_tup_upd, l.n_tup_del, s.n_tup_upd from pg_stat_user_tables l, pg_stat_user_tables s
                   where l.relid = 'windlass.live'::regclass and s.relid = 'windlass.line'::regclass";
@@ -126,5 +126,5 @@ async fn claims_insert_running_jobs_and_update_next_to_nothing() {
     })
     .await;
     assert_eq!(running, 0, "running rows that were updated");
-    assert!(cut <= JOBS as i64 / 10, "{cut} rows of the line were cut for {JOBS} jobs");
+    assert!(cut <= JOBS as i64 / 10, "{cut} rows of the line were split for {JOBS} jobs");
 }

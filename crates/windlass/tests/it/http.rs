@@ -1,4 +1,4 @@
-//! Jobs that are run by calling an endpoint: a real server on a real socket answers, and the rows say what came of it.
+//! Jobs that are run by calling an endpoint: a real server on a real socket responds, and the rows show the result.
 
 mod bounds;
 mod refuse;
@@ -30,7 +30,7 @@ pub(super) async fn start(queue: &TestQueue, key: &str, endpoint: &HttpEndpoint)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_sent_signed_and_its_answer_is_the_result() {
+async fn a_job_is_sent_signed_and_the_response_is_the_result() {
     let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     let server = Server::start(|_| Reply::json(200, &json!({"tags": ["news"], "n": 1}))).await;
     let queue = TestQueue::create().await;
@@ -54,7 +54,7 @@ async fn a_job_is_sent_signed_and_its_answer_is_the_result() {
         (name.as_str(), name.as_str())
     );
     assert_eq!((request.header("x-shard"), request.header("content-type")), ("7", "application/json"));
-    // One trace from the enqueue to the end: the endpoint's spans hang below this attempt's, by the id that everybody knows.
+    // One trace from the enqueue to the end: the endpoint's spans are children of this attempt's span, by its well-known id.
     assert_eq!(request.header("traceparent"), windlass::job::Trace::of(id, Some(trace)).traceparent(1));
     assert!(request.header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
     let timestamp: i64 = request.header("webhook-timestamp").parse().unwrap();
@@ -81,14 +81,14 @@ fn signature(secret: &str, id: &str, timestamp: i64, body: &[u8]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_retries_snoozes_or_fails_the_job_by_its_status() {
+async fn a_response_retries_snoozes_or_fails_the_job_by_status() {
     let server = Server::start(|request: &Request| {
         let payload = &request.json()["payload"];
-        let answers: Vec<u64> =
+        let results: Vec<u64> =
             payload.as_array().unwrap().iter().map(|code| code.as_u64().unwrap()).collect();
         let attempt = usize::try_from(request.json()["attempt"].as_u64().unwrap()).unwrap();
-        let status = u16::try_from(answers[attempt - 1]).unwrap();
-        let reply = Reply::json(status, &json!({"why": "as asked"}));
+        let status = u16::try_from(results[attempt - 1]).unwrap();
+        let reply = Reply::json(status, &json!({"why": "as requested"}));
         if status == 429 { reply.header("retry-after", "0") } else { reply }
     })
     .await;
@@ -105,13 +105,13 @@ async fn an_answer_retries_snoozes_or_fails_the_job_by_its_status() {
     until(&client, recovers, "succeeded").await;
     assert_eq!(attempts(&client, recovers).await, ["failed", "snoozed", "failed", "succeeded"]);
     let row = until(&client, fails, "failed").await;
-    assert_eq!(row["last_error"], json!(r#"the endpoint answered 404 Not Found: {"why":"as asked"}"#));
+    assert_eq!(row["last_error"], json!(r#"the endpoint returned 404 Not Found: {"why":"as requested"}"#));
     until(&client, gives_up, "dead_letter").await;
     worker.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_body_says_follows_happens_with_the_success() {
+async fn next_jobs_in_the_body_are_enqueued_with_the_success() {
     let server = Server::start(|_| {
         Reply::json(200, &json!({"windlass": {"next": [{"definition_key": "enrich", "payload": {"v": 2}}], "artifact": "s3://x"}}))
     })
@@ -137,9 +137,9 @@ async fn an_accepted_job_runs_until_its_endpoint_ends_it() {
     let id = queue.enqueue(&NewJob::new("slow").max_attempts(2)).await.unwrap().id;
     let handed =
         "select count(*) from windlass.jobs where status = 'running' and claimed_by_worker = 'slow@endpoint'";
-    eventually("it is the endpoint's", async || count(&client, handed).await == 1).await;
+    eventually("the endpoint holds it", async || count(&client, handed).await == 1).await;
     eventually("the slot is free", async || worker.held_jobs() == 0).await;
-    // It outlives the worker that called.
+    // It outlives the worker that called it.
     worker.stop().await.unwrap();
     crate::support::keeper(&queue).run_once(Duty::Reap).await.unwrap();
     assert_eq!(status(&client, id).await, "running");
@@ -158,9 +158,9 @@ async fn an_accepted_job_runs_until_its_endpoint_ends_it() {
     pull.stop().await;
 }
 
-/// An endpoint may be quicker with its word than with its 202.
+/// An endpoint may end the job before its 202 arrives.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endpoint_that_ends_the_job_before_it_answers_is_heard() {
+async fn an_endpoint_may_end_the_job_before_it_responds() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let pull = Pull::start(queue.queue()).await.unwrap();
@@ -191,7 +191,7 @@ async fn an_endpoint_that_ends_the_job_before_it_answers_is_heard() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_accepted_job_whose_endpoint_falls_silent_is_taken_back() {
+async fn an_accepted_job_without_heartbeats_is_recovered() {
     let server = Server::start(|request: &Request| match request.json()["attempt"].as_i64() {
         Some(1) => Reply::json(202, &json!({"windlass": {"lease_seconds": 1}})),
         _ => Reply::json(200, &json!("second")),
@@ -206,7 +206,7 @@ async fn an_accepted_job_whose_endpoint_falls_silent_is_taken_back() {
     worker.stop().await.unwrap();
 }
 
-/// Seed 000's ten posts.
+/// Document 000's ten posts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_is_one_call_with_an_outcome_for_each_job() {
     let server = Server::start(|request: &Request| {
@@ -243,9 +243,9 @@ async fn a_batch_is_one_call_with_an_outcome_for_each_job() {
     worker.stop().await.unwrap();
 }
 
-/// Within a heartbeat, and the endpoint sees its caller hang up.
+/// Within a heartbeat, and the endpoint sees the connection close.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_gives_up_the_call() {
+async fn a_cancel_aborts_the_call() {
     let server = Server::start(|_| Reply::never()).await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
@@ -262,7 +262,7 @@ async fn a_cancel_gives_up_the_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_secret_that_comes_back_is_not_kept() {
+async fn a_secret_in_the_response_is_not_stored() {
     let server = Server::start(|request: &Request| {
         let seen = request.header("authorization").to_owned();
         match request.json()["payload"].as_str() {

@@ -1,4 +1,4 @@
-//! What the charts and the dead-letter page read.
+//! The data of the charts and of the dead-letter page.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -9,7 +9,7 @@ use windlass_testing::{TestQueue, eventually};
 use crate::support::{self, Acting};
 
 #[tokio::test]
-async fn what_happened_is_added_up_per_tenant_and_for_all() {
+async fn activity_is_summed_per_tenant_and_for_all() {
     let queue = TestQueue::create().await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     queue.define(&Definition::new("unserved").queue("slow")).await.unwrap();
@@ -33,7 +33,7 @@ async fn what_happened_is_added_up_per_tenant_and_for_all() {
         (sum(|each| each.succeeded), sum(|each| each.failed))
     };
     // Slots of a second: the newest two seconds are never sampled, whatever the slot.
-    eventually("the sampler has come past the last job", async || {
+    eventually("the sampler has passed the last job", async || {
         client.execute("select windlass.sample_activity(1)", &[]).await.unwrap();
         sums(Reach::Everything).await == (3, 1)
     })
@@ -48,7 +48,7 @@ async fn what_happened_is_added_up_per_tenant_and_for_all() {
 }
 
 #[tokio::test]
-async fn the_newest_runs_say_how_long_they_waited_and_ran() {
+async fn the_newest_runs_show_how_long_they_waited_and_ran() {
     let queue = TestQueue::create().await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let worker = support::worker(&queue).handler(Acting).start().await.unwrap();
@@ -76,7 +76,7 @@ async fn the_newest_runs_say_how_long_they_waited_and_ran() {
 }
 
 #[tokio::test]
-async fn dead_letters_are_gathered_by_what_they_died_of_and_by_tenant() {
+async fn dead_letters_are_grouped_by_error_and_by_tenant() {
     let queue = TestQueue::create().await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let worker = support::worker(&queue).handler(Acting).start().await.unwrap();
@@ -90,8 +90,8 @@ async fn dead_letters_are_gathered_by_what_they_died_of_and_by_tenant() {
     let groups = looking.error_groups(a).await.unwrap();
     assert_eq!(groups.len(), 1, "{groups:?}");
     assert_eq!((groups[0].definition_key.as_str(), groups[0].jobs.len()), ("acting", 2));
-    assert_eq!(groups[0].example, "as asked");
-    assert!(looking.error_groups(b).await.unwrap().is_empty(), "another tenant's letters");
+    assert_eq!(groups[0].example, "as requested");
+    assert!(looking.error_groups(b).await.unwrap().is_empty(), "another tenant's dead letters");
     drop(looking);
     worker.stop().await.unwrap();
 }

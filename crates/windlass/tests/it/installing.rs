@@ -1,5 +1,5 @@
-//! Installing on the system's Postgres and on the newest one that we fetch, as a managed Postgres lets one do it: by an administrator
-//! who may create roles and owns the database, and is no superuser. From PostgreSQL 16 on that is another set of rights than before.
+//! Installing on the system's Postgres and on the newest one that we fetch, as on a managed Postgres: by an administrator who may
+//! create roles and owns the database, but is not a superuser. PostgreSQL 16 changed these rights.
 
 use windlass::job::State;
 use windlass::keeper::{Duty, Keeper, KeeperSettings};
@@ -72,7 +72,7 @@ async fn install(source: ServerSource) {
     );
     assert!(migrate(&settings(&url("migrator_login", "managed"))).await.unwrap().functions_installed);
 
-    // The roles are the whole server's, and since PostgreSQL 16 only whoever made them may grant them.
+    // The roles belong to the whole server, and since PostgreSQL 16 only their creator may grant them.
     if postgres.major_version() >= 16 {
         let refused = migrate(&settings(&url("other_dba", "second"))).await;
         assert!(

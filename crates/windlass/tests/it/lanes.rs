@@ -1,4 +1,4 @@
-//! A tenant cannot make lanes without end: what it chooses per job is bounded, and what is there costs others little.
+//! A tenant cannot create lanes without limit: the values that it chooses per job are bounded, and existing lanes cost others little.
 
 mod retire;
 
@@ -8,7 +8,7 @@ use windlass::{Definition, Error, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::plans::watch::Watch;
-use crate::support::count;
+use crate::support::{Hand, assert_counts_are_exact, count};
 
 async fn bounded(queue: &TestQueue, lanes: i32, names: i32) -> Uuid {
     for key in ["a", "b"] {
@@ -20,15 +20,15 @@ async fn bounded(queue: &TestQueue, lanes: i32, names: i32) -> Uuid {
     tenant
 }
 
-fn refused_for(answer: Result<windlass::job::Enqueued, Error>) -> String {
-    match answer {
+fn refused_for(result: Result<windlass::job::Enqueued, Error>) -> String {
+    match result {
         Err(Error::TooManyLanes { field, message }) => format!("{field}: {message}"),
         other => panic!("{other:?}"),
     }
 }
 
 #[tokio::test]
-async fn a_tenant_that_has_all_its_lanes_is_refused_a_new_one_and_can_use_those_it_has() {
+async fn a_tenant_at_its_lane_limit_can_use_existing_lanes_only() {
     let queue = TestQueue::create().await;
     let tenant = bounded(&queue, 3, 100).await;
     let new = |key: &str| NewJob::new(key).tenant(tenant);
@@ -36,30 +36,30 @@ async fn a_tenant_that_has_all_its_lanes_is_refused_a_new_one_and_can_use_those_
         queue.enqueue(&new("a").priority(priority)).await.unwrap();
     }
     let refused = refused_for(queue.enqueue(&new("a").priority(4)).await);
-    assert!(refused.starts_with("priority: ") && refused.contains("may use 3 (max_lanes)"), "{refused}");
+    assert!(refused.starts_with("priority: ") && refused.contains("its limit is 3 (max_lanes)"), "{refused}");
     let refused = refused_for(queue.enqueue(&new("a").queue("other")).await);
     assert!(refused.starts_with("queue: "), "{refused}");
     queue.enqueue(&new("a").priority(3)).await.unwrap();
-    // What the definition itself asks for is not the tenant's choice.
+    // The definition's own queue is not the tenant's choice.
     queue.enqueue(&new("b")).await.unwrap();
-    // Another tenant is not held to it.
+    // It does not apply to another tenant.
     queue.enqueue(&NewJob::new("a").priority(4)).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_tenant_that_has_all_its_queue_names_is_refused_a_new_one() {
+async fn a_tenant_at_its_limit_of_queue_names_gets_no_new_one() {
     let queue = TestQueue::create().await;
     let tenant = bounded(&queue, 100, 2).await;
     let new = |name: &str| NewJob::new("a").tenant(tenant).queue(name);
     queue.enqueue(&new("one")).await.unwrap();
     queue.enqueue(&new("two")).await.unwrap();
     let refused = refused_for(queue.enqueue(&new("three")).await);
-    assert!(refused.contains("may use 2 (max_queue_names)"), "{refused}");
+    assert!(refused.contains("its limit is 2 (max_queue_names)"), "{refused}");
     queue.enqueue(&new("two").priority(7)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_limit_on_lanes_holds_while_many_make_them_at_once() {
+async fn the_limit_on_lanes_holds_under_concurrent_creation() {
     let queue = TestQueue::create().await;
     let tenant = bounded(&queue, 20, 1000).await;
     queue.enqueue(&NewJob::new("a").tenant(tenant).queue("first")).await.unwrap();
@@ -82,9 +82,9 @@ async fn the_limit_on_lanes_holds_while_many_make_them_at_once() {
     assert_eq!(count(&queue.client().await, &query).await, 20);
 }
 
-/// Below a tenth of the limit nobody waits, and no transaction sees the lanes of another that is open.
+/// Below a tenth of the limit no one waits, and no transaction sees the lanes of another open one.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_open_transactions_make_few_lanes_each_that_the_others_do_not_see() {
+async fn many_open_transactions_create_few_invisible_lanes_each() {
     const LIMIT: i32 = 100;
     const FREE: usize = 3;
     let queue = TestQueue::create().await;
@@ -95,7 +95,7 @@ async fn many_open_transactions_make_few_lanes_each_that_the_others_do_not_see()
         client.batch_execute("begin; set local lock_timeout = '20ms'").await.unwrap();
         let mut made = 0;
         for lane in 0..9 {
-            // A savepoint has a number of its own, and its lanes count for the transaction too.
+            // A savepoint has its own transaction id, and its lanes count for the transaction too.
             client.batch_execute("savepoint made").await.unwrap();
             let enqueue =
                 format!("select windlass.enqueue('a', tenant_id => '{tenant}', queue => 'q{number}.{lane}')");
@@ -117,9 +117,9 @@ async fn many_open_transactions_make_few_lanes_each_that_the_others_do_not_see()
     assert!(count(&open[0], &query).await <= i64::from(LIMIT));
 }
 
-/// It was quadratic: for each lane that exists, every lane with work was read again.
+/// It was quadratic: for each existing lane, every lane with work was read again.
 #[tokio::test]
-async fn looking_for_work_reads_each_lane_with_work_once_and_no_other() {
+async fn a_search_for_work_reads_each_lane_with_work_once() {
     const LANES: u64 = 900;
     let queue = TestQueue::create().await;
     let tenant = bounded(&queue, 2000, 2000).await;
@@ -146,9 +146,9 @@ async fn looking_for_work_reads_each_lane_with_work_once_and_no_other() {
     }
 }
 
-/// A worker does not pay for the lanes of definitions that others serve.
+/// A worker has no cost for the lanes of definitions that others serve.
 #[tokio::test]
-async fn looking_for_work_of_one_definition_reads_few_lanes_of_others() {
+async fn a_search_for_work_of_one_definition_reads_few_other_lanes() {
     let queue = TestQueue::create().await;
     let tenant = bounded(&queue, 2000, 2000).await;
     let client = queue.client().await;
@@ -173,7 +173,7 @@ async fn looking_for_work_of_one_definition_reads_few_lanes_of_others() {
     }
 }
 
-/// A busy worker asks only about the lanes that it met before. Like a search for lanes, this leaves out what must not run.
+/// A busy worker checks only the lanes that it has used before. Like a search for lanes, this leaves out jobs that must not run.
 #[tokio::test]
 async fn a_check_of_known_lanes_finds_work_that_may_run() {
     let queue = TestQueue::create().await;
@@ -200,4 +200,22 @@ async fn a_check_of_known_lanes_finds_work_that_may_run() {
         .await
         .unwrap();
     assert!(check().await.is_empty());
+}
+
+/// From SQL, a caller may list what it likes.
+#[tokio::test]
+async fn a_lane_that_is_listed_twice_in_a_claim_is_read_once() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    for jobs in [1, 3] {
+        let jobs: Vec<NewJob> = (0..jobs).map(|_| NewJob::new("a")).collect();
+        queue.enqueue_many(&jobs).await.unwrap();
+        let claim = "select count(distinct c.job_id), count(*) from windlass.lane n,
+            windlass.claim($1, gen_random_uuid(), array[n.id, n.id, n.id], array[0, 0, 0]::bigint[], array[1, 3, 2]) c";
+        let row = hand.client.query_one(claim, &[&hand.worker]).await.unwrap();
+        let all = i64::try_from(jobs.len()).unwrap();
+        assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (all, all));
+    }
+    assert_counts_are_exact(&hand.client).await;
 }

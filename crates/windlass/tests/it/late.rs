@@ -1,17 +1,17 @@
-//! Jobs that are too late to start: whoever meets them first ends them, a claim or the keeper.
+//! Jobs that are too late to start: the first process that finds them ends them, a claim or the keeper.
 
 use serde_json::json;
 use windlass::DEFAULT_TENANT;
 use windlass::keeper::Duty;
-use windlass_testing::{TestQueue, eventually};
+use windlass_testing::{TestQueue, eventually, until_waits_or_ends};
 
 use crate::support::{Hand, assert_counts_are_exact, attempts, count, ending, job, keeper, status};
 
 const PAST: &str = "deadline => clock_timestamp() - interval '1 s'";
 
-/// No keeper has looked yet.
+/// No keeper has run yet.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_fails_what_is_past_its_deadline_and_starts_the_others() {
+async fn a_claim_fails_jobs_past_their_deadline_and_starts_the_others() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -31,7 +31,7 @@ async fn a_claim_fails_what_is_past_its_deadline_and_starts_the_others() {
         assert_eq!((&row["status"], &row["reason"]), (&json!("failed"), &json!("expired")));
         assert!(attempts(&hand.client, id).await.is_empty(), "it never started");
     }
-    assert_eq!(status(&hand.client, after).await, "canceled", "what waited for it hears of it");
+    assert_eq!(status(&hand.client, after).await, "canceled", "its dependent is notified");
     assert_eq!(status(&hand.client, anyway).await, "queued");
     hand.enqueue("'held', dedupe_key => 'k'").await;
     assert_eq!(
@@ -47,7 +47,7 @@ async fn a_claim_fails_what_is_past_its_deadline_and_starts_the_others() {
     );
 }
 
-/// On an idle queue a single job is claimed by a shorter way.
+/// On an idle queue a single job is claimed by a shorter path.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lone_job_that_is_late_is_failed_and_runs_when_an_operator_retries_it() {
     let queue = TestQueue::create().await;
@@ -65,24 +65,24 @@ async fn a_lone_job_that_is_late_is_failed_and_runs_when_an_operator_retries_it(
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// One that has begun in time may come back after its start deadline.
+/// One that started in time may be queued again after its start deadline.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_starts_again_what_had_begun_in_time() {
+async fn a_claim_restarts_a_job_that_started_in_time() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "hasty", "start_deadline_seconds": 1})).await;
-    let begun = hand.enqueue("'hasty'").await;
+    let started = hand.enqueue("'hasty'").await;
     let fence = hand.claim_one().await;
     assert!(hand.settle(&fence, Some(ending::release())).await);
     let passed = "select count(*) from windlass.expiry where expires_at <= clock_timestamp()";
     eventually("the start deadline passes", async || count(&hand.client, passed).await == 1).await;
-    assert_eq!(hand.claim_one().await.job, begun);
+    assert_eq!(hand.claim_one().await.job, started);
 }
 
-/// Chaos 5: deadlines of jobs that have run long ago stand before the next real one. A round counts what it dealt with, so the keeper goes on
-/// at once as long as rounds are full, and does not sleep between them.
+/// Chaos 5: deadlines of jobs that ran long ago precede the next real one. A round counts the rows that it processed, so the
+/// keeper continues at once while rounds are full, and does not sleep between them.
 #[tokio::test(flavor = "multi_thread")]
-async fn deadlines_of_jobs_that_have_run_do_not_hold_up_the_next_one() {
+async fn deadlines_of_started_jobs_do_not_block_the_next_one() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -102,30 +102,31 @@ async fn deadlines_of_jobs_that_have_run_do_not_hold_up_the_next_one() {
     assert_eq!(rounds, [(500, true), (500, true), (201, false)]);
 }
 
-/// A position in the queue without a body has nothing to run: it goes, and does not run forever under a worker that never heard of it.
+/// A position in the queue without a body has nothing to run: it is deleted, and does not run forever under a worker without the job.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_position_without_a_body_starts_nothing() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
     for others in [0, 2] {
-        let gone = hand.enqueue("'held'").await;
+        let missing = hand.enqueue("'held'").await;
         for _ in 0..others {
             hand.enqueue("'held'").await;
         }
-        hand.client.execute("delete from windlass.job where id = $1", &[&gone]).await.unwrap();
+        hand.client.execute("delete from windlass.job where id = $1", &[&missing]).await.unwrap();
         assert_eq!(hand.claim_all().await.len(), others);
         assert_eq!(
-            count(&hand.client, &format!("select count(*) from windlass.live where job_id = '{gone}'")).await,
+            count(&hand.client, &format!("select count(*) from windlass.live where job_id = '{missing}'"))
+                .await,
             0
         );
     }
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// The deadline of a job that runs stays written: given back after it, the job does not start again.
+/// The deadline of a running job is kept: released after it, the job does not start again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_given_back_after_its_deadline_does_not_start_again() {
+async fn a_job_released_after_its_deadline_does_not_start_again() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -143,9 +144,9 @@ async fn a_job_that_is_given_back_after_its_deadline_does_not_start_again() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// A deletion takes the position in the queue and then the deadline. The keeper must not hold the second while it waits for the first.
+/// A deletion locks the position in the queue and then the deadline. The keeper must not hold the second while it waits for the first.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_keeper_passes_over_a_late_job_that_is_being_deleted() {
+async fn the_keeper_skips_a_late_job_that_is_being_deleted() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -162,4 +163,33 @@ async fn the_keeper_passes_over_a_late_job_that_is_being_deleted() {
     assert_eq!(count(&hand.client, "select count(*) from windlass.trouble").await, 0);
     assert_eq!(keeper(&queue).run_once(Duty::Expire).await.unwrap().moved, 1);
     assert_eq!(status(&hand.client, late).await, "failed");
+}
+
+/// The keeper finds the start deadline of a job that runs, and the worker releases the job before the keeper goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_started_in_time_and_is_released_meanwhile_does_not_expire() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "hasty", "start_deadline_seconds": 1})).await;
+    let id = hand.enqueue("'hasty'").await;
+    let fence = hand.claim_one().await;
+    let passed = "select count(*) from windlass.expiry where expires_at <= clock_timestamp()";
+    eventually("the start deadline passes", async || count(&hand.client, passed).await == 1).await;
+    let (open, expirer) = (queue.client().await, queue.client().await);
+    // Where a keeper that fails jobs has to wait.
+    hand.client.batch_execute("alter function windlass.expire set lock_timeout = '60s'").await.unwrap();
+    open.batch_execute("begin; lock table windlass.blocked in share mode").await.unwrap();
+    let expiring = tokio::spawn(async move { expirer.batch_execute("select windlass.expire(100)").await });
+    until_waits_or_ends(&hand.client, &expiring).await;
+    assert!(hand.settle(&fence, Some(ending::release())).await);
+    open.batch_execute("commit").await.unwrap();
+    expiring.await.unwrap().unwrap();
+    assert_eq!(status(&hand.client, id).await, "queued");
+    assert_eq!(
+        count(&hand.client, "select count(*) from windlass.expiry").await,
+        0,
+        "it has started in time"
+    );
+    assert_eq!(hand.claim_one().await.attempt, 2);
+    assert_counts_are_exact(&hand.client).await;
 }

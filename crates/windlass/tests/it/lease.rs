@@ -1,4 +1,4 @@
-//! The lease of a worker that lives: renewed, lost, and taken up again.
+//! The lease of a live worker: renewed, lost, and acquired again.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use windlass_testing::{TestQueue, eventually};
 use crate::support::{Hand, Held, attempts, count, everything, job, keeper, status, until, worker};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_heartbeat_renews_the_lease_and_tells_what_runs() {
+async fn a_heartbeat_renews_the_lease_and_lists_the_running_jobs() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::new();
@@ -25,7 +25,7 @@ async fn a_heartbeat_renews_the_lease_and_tells_what_runs() {
     .await;
     let row = "select count(*) from windlass.job_workers where running_count = 1 and hostname <> '' and version <> ''
         and queues = '{default}' and definition_keys = '{held}' and last_seen_at > started_at and metadata ->> 'zone' = 'a'";
-    eventually("its row says so", async || count(&client, row).await == 1).await;
+    eventually("its row shows it", async || count(&client, row).await == 1).await;
     let split: Vec<&str> = worker.id().split(':').collect();
     assert_eq!(split.len(), 3, "hostname:pid:boot-uuid");
     run.succeed();
@@ -35,7 +35,7 @@ async fn a_heartbeat_renews_the_lease_and_tells_what_runs() {
     assert_eq!(count(&client, closed).await, 1);
 }
 
-/// Invariant 19: a worker that gets no renewal stops its runs before anybody else may start them.
+/// Invariant 19: a worker that gets no renewal stops its runs before another one may start them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_cut_off_from_its_lease_stops_its_runs_in_time() {
     let queue = TestQueue::create().await;
@@ -54,9 +54,9 @@ async fn a_worker_cut_off_from_its_lease_stops_its_runs_in_time() {
         .await
         .expect("it runs without a lease");
     let now: jiff::Timestamp = client.query_one("select clock_timestamp()", &[]).await.unwrap().get(0);
-    assert!(now < expires, "it stopped at {now}, its lease ran out at {expires}");
+    assert!(now < expires, "it stopped at {now}, its lease expired at {expires}");
     cut.rollback().await.unwrap();
-    // The connection is back: it goes on under its old name, and the job that it gave back runs again uncharged.
+    // The connection works again: it continues under its old name, and the released job runs again without a counted failure.
     let again = desk.next().await;
     assert_eq!((again.job, again.attempt), (id, 2));
     again.succeed();
@@ -66,9 +66,9 @@ async fn a_worker_cut_off_from_its_lease_stops_its_runs_in_time() {
     worker.stop().await.unwrap();
 }
 
-/// Invariants 5 and 18: what a worker does after it was declared dead counts for nothing, and it goes on as another.
+/// Invariants 5 and 18: the writes of a worker after its lease expired have no effect, and it continues under a new name.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_declared_dead_stops_its_runs_and_goes_on_under_a_new_name() {
+async fn a_worker_with_an_expired_lease_stops_its_runs_and_registers_again() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::new();
@@ -80,18 +80,16 @@ async fn a_worker_declared_dead_stops_its_runs_and_goes_on_under_a_new_name() {
     let silent = "update windlass.job_workers set lease_expires_at = clock_timestamp() - interval '1 s'
         where id = (select min(id) from windlass.job_workers)";
     let closed = "select count(*) from windlass.job_workers where stopped_at is not null";
-    eventually("it is declared dead", async || {
+    eventually("its lease has expired", async || {
         client.execute(silent, &[]).await.unwrap();
         keeper.run_once(Duty::Reap).await.unwrap();
         count(&client, closed).await == 1
     })
     .await;
-    tokio::time::timeout(Duration::from_secs(30), run.stop.cancelled())
-        .await
-        .expect("it was not told to stop");
+    tokio::time::timeout(Duration::from_secs(30), run.stop.cancelled()).await.expect("it was not stopped");
     run.succeed();
     assert_eq!(status(&client, id).await, "scheduled", "the late success does not count");
-    eventually("it comes again", async || {
+    eventually("it is queued again", async || {
         keeper.run_once(Duty::Promote).await.unwrap();
         !desk.is_empty()
     })
@@ -105,9 +103,9 @@ async fn a_worker_declared_dead_stops_its_runs_and_goes_on_under_a_new_name() {
     worker.stop().await.unwrap();
 }
 
-/// An operator may ask a worker to be quiet: it claims no more.
+/// An operator may drain a worker: it claims no more.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_told_to_be_quiet_takes_nothing_new() {
+async fn a_drained_worker_claims_no_jobs() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::new();
@@ -115,34 +113,36 @@ async fn a_worker_told_to_be_quiet_takes_nothing_new() {
     let worker = beats.start().await.unwrap();
     let first = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
     let run = desk.next().await;
-    client.execute("update windlass.job_workers set is_quiet = true", &[]).await.unwrap();
+    client.execute("update windlass.job_workers set is_draining = true", &[]).await.unwrap();
     let seen = "select count(*) from windlass.job_workers where last_seen_at > $1";
-    // It has taken in the answer to one beat when it sends the next.
+    // It has processed the response to one heartbeat when it sends the next.
     for _ in 0..2 {
         let now: jiff::Timestamp = client.query_one("select clock_timestamp()", &[]).await.unwrap().get(0);
-        eventually("it beats", async || client.query_one(seen, &[&now]).await.unwrap().get::<_, i64>(0) == 1)
-            .await;
+        eventually("it sends a heartbeat", async || {
+            client.query_one(seen, &[&now]).await.unwrap().get::<_, i64>(0) == 1
+        })
+        .await;
     }
     let second = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
     run.succeed();
     until(&client, first, "succeeded").await;
     assert_eq!(status(&client, second).await, "queued");
-    client.execute("update windlass.job_workers set is_quiet = false", &[]).await.unwrap();
+    client.execute("update windlass.job_workers set is_draining = false", &[]).await.unwrap();
     let run = desk.next().await;
     assert_eq!(run.job, second);
     run.succeed();
     worker.stop().await.unwrap();
 }
 
-/// Invariants 7 and 8: a heartbeat between the reaper's look and its write spares the job.
+/// Invariants 7 and 8: a heartbeat between the reaper's read and its write keeps the job.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_speaks_up_while_it_is_being_reaped_keeps_its_jobs() {
+async fn a_worker_that_sends_a_heartbeat_while_reaped_keeps_its_jobs() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(serde_json::json!({"key": "held"})).await;
     hand.enqueue("'held'").await;
     let fence = hand.claim_one().await;
-    hand.fall_silent().await;
+    hand.miss_heartbeats().await;
     let seen = hand.client.query("select job_id from windlass.lost_jobs(10)", &[]).await.unwrap();
     assert_eq!(seen.len(), 1, "the reaper has seen it");
     assert!(hand.heartbeat().await);

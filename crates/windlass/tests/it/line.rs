@@ -1,4 +1,4 @@
-//! Jobs that share a row of the line: each is taken, canceled, deleted and listed for itself.
+//! Jobs that share a row of the line: each is claimed, canceled, deleted and listed separately.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +29,7 @@ async fn claim(client: &Client, worker: i32, most: i32) -> Vec<Uuid> {
     client.query(claim, &[&worker, &most]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
-/// What must be true of every snapshot, and exact counters.
+/// The invariants of every snapshot, and exact counters.
 async fn assert_sound(client: &Client) {
     let wrong = client.query(include_str!("model/sound.sql"), &[]).await.unwrap();
     let wrong: Vec<String> = wrong.iter().map(|row| row.get(0)).collect();
@@ -38,7 +38,7 @@ async fn assert_sound(client: &Client) {
 }
 
 #[tokio::test]
-async fn jobs_of_one_batch_share_rows_and_are_taken_in_order() {
+async fn jobs_of_one_batch_share_rows_and_are_claimed_in_order() {
     let (_queue, hand, ids) = queue_with(150).await;
     assert_eq!(count(&hand.client, ROWS).await, 3, "64, 64 and 22");
     let mut taken = Vec::new();
@@ -54,7 +54,7 @@ async fn jobs_of_one_batch_share_rows_and_are_taken_in_order() {
 }
 
 #[tokio::test]
-async fn a_claim_fills_up_from_rows_of_every_size() {
+async fn a_claim_takes_jobs_from_rows_of_every_size() {
     let (queue, hand, mut ids) = queue_with(70).await;
     for _ in 0..30 {
         ids.push(queue.enqueue(&NewJob::new("held")).await.unwrap().id);
@@ -72,20 +72,20 @@ async fn one_job_leaves_its_row_and_the_others_stay() {
     assert_eq!(hand.cancel(ids[3]).await, "canceled");
     assert_eq!(queue.purge(DEFAULT_TENANT, &[ids[5], ids[70]]).await.unwrap(), 2);
     assert_eq!(claim(&hand.client, hand.worker, 2).await, ids[..2]);
-    assert_eq!(hand.cancel(ids[2]).await, "canceled", "the first of what is left of a row");
-    assert_eq!(hand.cancel(ids[0]).await, "requested", "one that was taken out of the row runs");
+    assert_eq!(hand.cancel(ids[2]).await, "canceled", "the first remaining job of a row");
+    assert_eq!(hand.cancel(ids[0]).await, "requested", "a job that was removed from the row runs");
     assert_sound(&hand.client).await;
     let state = async |id: Uuid| queue.job(DEFAULT_TENANT, id).await.unwrap().map(|job| job.status);
     assert_eq!((state(ids[1]).await, state(ids[4]).await), (Some(State::Running), Some(State::Queued)));
     assert_eq!((state(ids[3]).await, state(ids[5]).await), (Some(State::Canceled), None));
-    let gone = BTreeSet::from([0, 1, 2, 3, 5, 70]);
-    let left: Vec<Uuid> = (0..100).filter(|n| !gone.contains(n)).map(|n| ids[n]).collect();
+    let removed = BTreeSet::from([0, 1, 2, 3, 5, 70]);
+    let left: Vec<Uuid> = (0..100).filter(|n| !removed.contains(n)).map(|n| ids[n]).collect();
     assert_eq!(claim(&hand.client, hand.worker, 1000).await, left);
     assert_sound(&hand.client).await;
 }
 
 #[tokio::test]
-async fn a_released_job_stands_alone_behind_those_that_wait() {
+async fn a_released_job_is_queued_in_its_own_row_at_the_end() {
     let (_queue, hand, ids) = queue_with(5).await;
     let token = Uuid::new_v4();
     let claim_two = "select job_id, attempt from (select distinct lane from windlass.line) l,
@@ -121,9 +121,9 @@ async fn a_mixed_batch_keeps_the_order_of_each_lane() {
     }
 }
 
-/// Whoever gets the row first, each job is either taken once or canceled once, and none is left out.
+/// In any order of access to the row, each job is either claimed once or canceled once, and none is left out.
 #[tokio::test(flavor = "multi_thread")]
-async fn claims_and_cancels_of_one_row_at_once_lose_no_job() {
+async fn concurrent_claims_and_cancels_of_one_row_lose_no_job() {
     let (queue, hand, ids) = queue_with(256).await;
     let mut taking = JoinSet::new();
     for most in [1, 3, 7, 20] {
@@ -145,19 +145,19 @@ async fn claims_and_cancels_of_one_row_at_once_lose_no_job() {
     }
     let taken: Vec<Uuid> = taking.join_all().await.concat();
     let once: BTreeSet<Uuid> = taken.iter().copied().collect();
-    assert_eq!(once.len(), taken.len(), "a job was taken twice");
+    assert_eq!(once.len(), taken.len(), "a job was claimed twice");
     assert!(once.is_disjoint(&canceled));
     assert_eq!(once.len() + canceled.len(), ids.len());
     assert_sound(&hand.client).await;
 }
 
 #[tokio::test]
-async fn pages_of_the_line_go_on_though_jobs_leave_it() {
+async fn pages_of_queued_jobs_continue_though_jobs_leave() {
     let (queue, hand, ids) = queue_with(200).await;
     let filter = Filter::new(DEFAULT_TENANT).state(State::Queued).limit(30);
     let first = queue.list(&filter).await.unwrap();
     let mut seen: Vec<Uuid> = first.jobs.iter().map(|job| job.id).collect();
-    // From the front, from the middle, and what was listed last.
+    // From the front, from the middle, and the last listed one.
     claim(&hand.client, hand.worker, 10).await;
     hand.cancel(ids[100]).await;
     hand.cancel(ids[170]).await;

@@ -1,4 +1,4 @@
-//! Reading jobs and acting on many: filters, pages, and what each state's driving table gives.
+//! Reading jobs and acting on many: filters, pages, and the driving table of each state.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,8 +19,8 @@ impl Handler for Obey {
 
     async fn run(&self, job: &Context, ObeyArgs(args): ObeyArgs) -> Result<Done, Failure> {
         match args["do"].as_str() {
-            Some("fail") => Err(Failure::permanent("as told")),
-            Some("die") => Err(Failure::retry("as told")),
+            Some("fail") => Err(Failure::permanent("as instructed")),
+            Some("die") => Err(Failure::retry("as instructed")),
             Some("hang") => {
                 job.progress(40.0, "hanging");
                 job.stopped().await;
@@ -35,7 +35,7 @@ impl Handler for Obey {
     }
 }
 
-fn told(what: &str, tenant: Uuid) -> NewJob {
+fn instructed(what: &str, tenant: Uuid) -> NewJob {
     NewJob::new("obey").payload(&json!({ "do": what })).tenant(tenant)
 }
 
@@ -53,12 +53,12 @@ async fn one_in_each_state(queue: &TestQueue, tenant: Uuid) -> (Worker, Vec<(Sta
         (State::Scheduled, queue.enqueue(&later).await.unwrap().id),
         (State::Blocked, queue.enqueue(&blocked).await.unwrap().id),
         (State::Canceled, canceled),
-        (State::Running, queue.enqueue(&told("hang", tenant)).await.unwrap().id),
-        (State::Succeeded, queue.enqueue(&told("succeed", tenant)).await.unwrap().id),
-        (State::Failed, queue.enqueue(&told("fail", tenant)).await.unwrap().id),
-        (State::DeadLetter, queue.enqueue(&told("die", tenant)).await.unwrap().id),
+        (State::Running, queue.enqueue(&instructed("hang", tenant)).await.unwrap().id),
+        (State::Succeeded, queue.enqueue(&instructed("succeed", tenant)).await.unwrap().id),
+        (State::Failed, queue.enqueue(&instructed("fail", tenant)).await.unwrap().id),
+        (State::DeadLetter, queue.enqueue(&instructed("die", tenant)).await.unwrap().id),
     ];
-    eventually("every job is where it should be", async || {
+    eventually("every job is in its state", async || {
         for (state, id) in &jobs {
             if queue.job(tenant, *id).await.unwrap().unwrap().status != *state {
                 return false;
@@ -81,7 +81,7 @@ async fn each_state_lists_its_jobs_and_no_others() {
         assert_eq!(found, [(*state, *id)]);
         assert_eq!(page.next, None);
         assert_eq!(queue.list(&Filter::new(other).state(*state)).await.unwrap().jobs, []);
-        // With a narrower condition another table leads, and the answer is the same.
+        // With a narrower condition another table is read first, and the result is the same.
         let narrow = Filter::new(tenant).state(*state).ids(jobs.iter().map(|(_, id)| *id));
         assert_eq!(queue.list(&narrow).await.unwrap().jobs[0].id, *id);
         assert_eq!(queue.count_matching(&narrow).await.unwrap(), 1);
@@ -101,12 +101,12 @@ async fn each_state_lists_its_jobs_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_job_tells_its_whole_story() {
+async fn a_job_has_its_complete_history() {
     let queue = TestQueue::create().await;
     let tenant = queue.tenant("acme").await;
     let worker = Worker::builder(&queue).handler(Obey).grace(Duration::ZERO).start().await.unwrap();
-    let id = queue.enqueue(&told("succeed", tenant).subject("image", "7").tag("red")).await.unwrap().id;
-    let hanging = queue.enqueue(&told("hang", tenant)).await.unwrap().id;
+    let id = queue.enqueue(&instructed("succeed", tenant).subject("image", "7").tag("red")).await.unwrap().id;
+    let hanging = queue.enqueue(&instructed("hang", tenant)).await.unwrap().id;
     eventually("one has succeeded and one reports", async || {
         let done = queue.job(tenant, id).await.unwrap().unwrap();
         let running = queue.job(tenant, hanging).await.unwrap().unwrap();
@@ -170,7 +170,7 @@ async fn pages_follow_each_other_without_gap_or_repeat() {
 }
 
 #[tokio::test]
-async fn every_condition_narrows() {
+async fn every_condition_filters() {
     let queue = TestQueue::create().await;
     let tenant = queue.tenant("acme").await;
     for key in ["a", "b"] {
@@ -254,7 +254,7 @@ async fn many_are_canceled_retried_and_purged_by_filter() {
     assert_eq!(queue.count_matching(&canceled).await.unwrap(), 0);
     assert_eq!(queue.count_matching(&Filter::new(tenant).state(State::Queued)).await.unwrap(), 1200);
     assert_eq!(queue.purge_matching(&even).await.unwrap(), 600);
-    // One row for each transaction, with the filter; together they name every job that was changed.
+    // One row for each transaction, with the filter; together they name every changed job.
     let audited = "select action, sum((after ->> 'changed')::integer)::bigint, sum(jsonb_array_length(after -> 'ids'))::bigint,
             bool_and(actor = case action when 'job.retry_many' then 'somebody' else 'login:' || session_user end)
         from windlass.audit where tenant_id = $1 and after -> 'filter' = any ($2) group by action order by action";
@@ -270,13 +270,13 @@ async fn many_are_canceled_retried_and_purged_by_filter() {
     assert_eq!(
         queue.count_matching(&Filter::new(other)).await.unwrap(),
         1200,
-        "another tenant's are untouched"
+        "those of another tenant are unchanged"
     );
     let left = queue.counts(Some(tenant)).await.unwrap();
     assert!(left.iter().all(|row| State::ALL.iter().all(|state| row.of(*state) == 0)), "{left:?}");
 }
 
-/// A tag leads by another statement than everything else: what else is asked for must mean the same to both.
+/// A filter by tag uses a different statement: the other conditions must mean the same to both.
 #[tokio::test]
 async fn a_filter_means_the_same_with_a_tag_and_without() {
     let queue = TestQueue::create().await;
@@ -327,7 +327,7 @@ async fn a_filter_means_the_same_with_a_tag_and_without() {
 }
 
 #[tokio::test]
-async fn a_search_finds_what_a_payload_says_however_it_was_written() {
+async fn a_search_finds_payload_text_in_any_notation() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let compact = r#"{"user":{"name":"Zoë","tags":["x","y"]},"n":5}"#;
@@ -346,7 +346,7 @@ async fn a_search_finds_what_a_payload_says_however_it_was_written() {
     }
 }
 
-/// Jobs of one batch stand in one row of the line; taking one out of its middle must not move the others under a reader.
+/// Jobs of one batch share a row of the line; removing one from its middle must not move the others under a reader.
 #[tokio::test]
 async fn a_cancel_in_the_middle_of_a_batch_repeats_and_skips_no_job_of_the_next_page() {
     let queue = TestQueue::create().await;
@@ -356,7 +356,7 @@ async fn a_cancel_in_the_middle_of_a_batch_repeats_and_skips_no_job_of_the_next_
     let filter = Filter::new(DEFAULT_TENANT).state(State::Queued).limit(4);
     let mut seen: Vec<Uuid> = Vec::new();
     let mut next = None;
-    // Before each further page one is canceled that was shown, one that was not, and the first in line.
+    // Before each further page, one shown job, one that was not shown, and the first queued one are canceled.
     for canceled in [[18, 2, 0], [13, 3, 1], [9, 4, 5]] {
         let page =
             queue.list(&next.map_or(filter.clone(), |next| filter.clone().older_than(next))).await.unwrap();
@@ -368,8 +368,8 @@ async fn a_cancel_in_the_middle_of_a_batch_repeats_and_skips_no_job_of_the_next_
     }
     let page = queue.list(&filter.older_than(next.unwrap())).await.unwrap();
     seen.extend(page.jobs.iter().map(|job| job.id));
-    let gone: BTreeSet<usize> = [2, 0, 3, 1, 4, 5].into();
-    let wanted: Vec<Uuid> = (0..20).rev().filter(|n| !gone.contains(n)).map(|n| jobs[n]).collect();
+    let removed: BTreeSet<usize> = [2, 0, 3, 1, 4, 5].into();
+    let wanted: Vec<Uuid> = (0..20).rev().filter(|n| !removed.contains(n)).map(|n| jobs[n]).collect();
     assert_eq!(seen.iter().filter(|id| wanted.contains(id)).copied().collect::<Vec<_>>(), wanted);
     assert_eq!(seen.iter().collect::<BTreeSet<_>>().len(), seen.len(), "none is shown twice");
 }

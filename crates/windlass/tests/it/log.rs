@@ -1,4 +1,4 @@
-//! The log of a run: followed while it runs, in order, with resume, within bounds, by its own tenant alone.
+//! The log of a run: followed while it runs, in order, with resume, within bounds, by its own tenant only.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use windlass_testing::TestQueue;
 
 use crate::support::{Hand, count, until, worker};
 
-/// Logs what the test says, line by line, until it says no more.
+/// Logs the lines that the test sends, until it sends no more.
 struct Talk(tokio::sync::Mutex<mpsc::UnboundedReceiver<String>>);
 
 impl Talk {
@@ -77,9 +77,9 @@ async fn a_log_has_no_secrets_and_no_control_characters() {
     worker.stop().await.unwrap();
 }
 
-/// Invariant 5, and the bound of what the database keeps.
+/// Invariant 5, and the bound of the stored log.
 #[tokio::test]
-async fn a_stale_attempt_cannot_write_and_old_chunks_go() {
+async fn a_stale_attempt_cannot_write_and_old_chunks_are_deleted() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -97,13 +97,13 @@ async fn a_stale_attempt_cannot_write_and_old_chunks_go() {
     };
     assert_eq!(chunk(Uuid::new_v4(), 1, 1).await, 0, "a wrong token");
     assert_eq!(chunk(fence.token, 1, 1).await, 1);
-    assert_eq!(chunk(fence.token, 1, 1).await, 0, "said twice, kept once");
+    assert_eq!(chunk(fence.token, 1, 1).await, 0, "sent twice, stored once");
     assert_eq!(chunk(fence.token, 2, 1).await, 1);
     assert_eq!(chunk(fence.token, 3, 3).await, 1);
     assert_eq!(
         count(&hand.client, "select count(*) from windlass.job_log").await,
         1,
-        "what is before 3 has gone"
+        "everything before 3 is deleted"
     );
     assert!(hand.settle(&fence, None).await);
     assert_eq!(chunk(fence.token, 4, 1).await, 0, "after its end");
@@ -112,7 +112,7 @@ async fn a_stale_attempt_cannot_write_and_old_chunks_go() {
 }
 
 #[tokio::test]
-async fn nobody_reads_the_log_of_another_tenants_job() {
+async fn the_log_of_another_tenants_job_cannot_be_read() {
     let queue = TestQueue::create().await;
     let other = queue.tenant("other").await;
     let hand = Hand::new(queue.client().await).await;
@@ -124,16 +124,16 @@ async fn nobody_reads_the_log_of_another_tenants_job() {
 }
 
 #[tokio::test]
-async fn a_job_whose_key_no_live_worker_has_can_be_told() {
+async fn a_job_without_a_live_worker_is_reported() {
     let queue = TestQueue::create().await;
     let (talk, _say) = Talk::new();
     let worker = worker(&queue).handler(talk).queues(["default"]).start().await.unwrap();
     assert_eq!(queue.workers_for("nobody").await.unwrap(), []);
     let workers = queue.workers_for("talk").await.unwrap();
-    assert_eq!((workers[0].worker_id.as_str(), workers[0].is_quiet), (worker.id(), false));
-    assert!(queue.set_quiet(worker.id(), true).await.unwrap());
-    assert!(queue.workers_for("talk").await.unwrap()[0].is_quiet);
-    assert!(!queue.set_quiet("nobody", true).await.unwrap());
+    assert_eq!((workers[0].worker_id.as_str(), workers[0].is_draining), (worker.id(), false));
+    assert!(queue.set_draining(worker.id(), true).await.unwrap());
+    assert!(queue.workers_for("talk").await.unwrap()[0].is_draining);
+    assert!(!queue.set_draining("nobody", true).await.unwrap());
     worker.stop().await.unwrap();
     assert_eq!(queue.workers_for("talk").await.unwrap(), []);
 }

@@ -1,7 +1,8 @@
-#![expect(clippy::unwrap_used, reason = "a panic in a test, or in what it is built from, is the report")]
+#![expect(clippy::unwrap_used, reason = "a panic in a test or its helpers is the report")]
 
 mod access;
 mod audit;
+mod blocked_changes;
 mod claim;
 mod cliffs;
 mod copy;
@@ -25,6 +26,7 @@ mod late;
 mod lease;
 mod line;
 mod list;
+mod lock_order;
 mod log;
 mod migrations;
 mod missed;
@@ -43,20 +45,22 @@ mod progress;
 mod pull;
 mod quota;
 mod redaction;
+mod refused_ids;
 mod retention;
 mod root_names;
 mod run;
 mod running_limit;
 mod same_id;
 mod schedule;
-mod seeds;
 mod settle;
 mod shares;
 mod sqlx;
+mod squatted;
 mod stalls;
 mod statements;
 mod states;
 mod support;
+mod systems;
 mod tenant;
 #[cfg(feature = "testing")]
 mod testing;

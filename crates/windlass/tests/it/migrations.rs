@@ -1,4 +1,4 @@
-//! Bringing the schema up: at once, again, and what is refused.
+//! Migrating the schema: concurrently, repeatedly, and what is rejected.
 
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -11,7 +11,7 @@ async fn empty() -> TestDatabase {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_at_once_migrate_one_empty_database() {
+async fn ten_processes_migrate_one_empty_database() {
     let database = empty().await;
     let mut migrating = JoinSet::new();
     for _ in 0..10 {
@@ -19,7 +19,7 @@ async fn ten_at_once_migrate_one_empty_database() {
         migrating.spawn(async move { migrate(&settings).await.unwrap() });
     }
     let done = migrating.join_all().await;
-    // Another one may make the schema than the one that goes on.
+    // Any of them may create the schema.
     let mut applied: Vec<i32> = done.iter().flat_map(|migrated| migrated.applied.clone()).collect();
     applied.sort_unstable();
     assert_eq!((applied[0], applied[applied.len() - 1]), (1, NEWEST_SCHEMA), "{done:?}");
@@ -28,9 +28,9 @@ async fn ten_at_once_migrate_one_empty_database() {
     Queue::connect(settings(database.url())).await.unwrap();
 }
 
-/// Roles belong to the whole server, so neighbours that start at once meet there.
+/// Roles belong to the whole server, so concurrent migrations of other databases conflict there.
 #[tokio::test(flavor = "multi_thread")]
-async fn neighbouring_databases_migrate_at_once() {
+async fn two_databases_of_one_server_migrate_at_once() {
     let mut databases = Vec::new();
     for _ in 0..4 {
         databases.push(empty().await);
@@ -50,7 +50,7 @@ async fn a_second_migration_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_print_sql_prints_is_what_migrate_makes() {
+async fn print_sql_and_migrate_create_the_same_schema() {
     let database = empty().await;
     let queue = TestQueue::create().await;
     let (client, connection) = tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
@@ -65,7 +65,7 @@ async fn what_print_sql_prints_is_what_migrate_makes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edited_migration_is_refused() {
+async fn an_edited_migration_is_rejected() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     client
@@ -77,7 +77,7 @@ async fn an_edited_migration_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schema_of_another_time_is_refused_with_advice() {
+async fn an_older_or_newer_schema_is_rejected_with_advice() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let connect = async || Queue::connect(settings(queue.url())).await;
@@ -99,20 +99,20 @@ async fn a_schema_of_another_time_is_refused_with_advice() {
     let statement = format!("delete from windlass.migration where version >= {OLDEST_SCHEMA}");
     client.batch_execute(&statement).await.unwrap();
     let error = connect().await.unwrap_err();
-    assert!(error.to_string().contains("run the migrations"), "{error}");
+    assert!(error.to_string().contains("run `windlass migrate`"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_database_is_refused_with_advice() {
+async fn an_empty_database_is_rejected_with_advice() {
     let database = empty().await;
     let error = Queue::connect(settings(database.url())).await.unwrap_err();
     assert!(matches!(error, Error::SchemaVersion { found: 0, .. }), "{error}");
-    assert!(error.to_string().contains("run the migrations"), "{error}");
+    assert!(error.to_string().contains("run `windlass migrate`"), "{error}");
 }
 
-/// A migrator that dies half-way leaves nothing half-made, and nobody waits for it.
+/// A migrator that dies half-way leaves no partial schema, and no one waits for it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_migration_that_is_cut_off_can_be_done_again() {
+async fn an_interrupted_migration_can_be_repeated() {
     let database = empty().await;
     let (admin, connection) = tokio_postgres::connect(database.url(), tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -120,7 +120,7 @@ async fn a_migration_that_is_cut_off_can_be_done_again() {
     let migrating = tokio::spawn(async move { migrate(&migrating).await });
     let cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity
                 where datname = current_database() and pid <> pg_backend_pid() and query like '%create table%'";
-    windlass_testing::eventually("it was cut or has ended", async || {
+    windlass_testing::eventually("it was interrupted or has ended", async || {
         migrating.is_finished() || admin.query_one(cut, &[]).await.unwrap().get::<_, i64>(0) > 0
     })
     .await;
@@ -132,7 +132,7 @@ async fn a_migration_that_is_cut_off_can_be_done_again() {
 
 /// A transaction that never ends holds a lock on everything it has read, like a dump, or written, like an idle application.
 #[tokio::test(flavor = "multi_thread")]
-async fn installing_functions_waits_for_no_reader_and_no_writer() {
+async fn installing_functions_waits_for_no_reader_or_writer() {
     for mode in ["access share", "row exclusive"] {
         install_beside(mode).await;
     }
@@ -154,9 +154,9 @@ async fn install_beside(mode: &str) {
     reader.batch_execute("commit").await.unwrap();
 }
 
-/// What has to change while somebody uses it is given up in time, and the error says who that is.
+/// A change of an object in use is abandoned in time, and the error names the blocking session.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blocked_migration_names_who_blocks_it() {
+async fn a_blocked_migration_names_the_blocking_session() {
     let queue = TestQueue::create().await;
     let (reader, client) = (queue.client().await, queue.client().await);
     let undo = "update windlass.installed_functions set checksum = 'another'; alter table windlass.fire no force row level security";
@@ -172,12 +172,13 @@ async fn a_blocked_migration_names_who_blocks_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_older_release_leaves_a_newer_ones_functions_alone() {
+async fn an_older_release_keeps_a_newer_ones_functions() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     // The next revision, which may be of the same version of the program.
     let newer = "update windlass.installed_functions set checksum = 'newer', release = release + 1;
                  create function windlass.newer() returns void language sql as '';
+                 alter function windlass.newer owner to windlass_owner;
                  grant execute on function windlass.newer to windlass_app";
     client.batch_execute(newer).await.unwrap();
     let migrated = migrate(&settings(queue.url())).await.unwrap();
@@ -191,9 +192,9 @@ async fn an_older_release_leaves_a_newer_ones_functions_alone() {
     Queue::connect(settings(queue.url())).await.unwrap();
 }
 
-/// Every build of a version that is not released has the same number, and their functions differ.
+/// Every build of an unreleased version has the same number, and their functions differ.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_revision_that_is_recorded_is_that_of_the_functions() {
+async fn the_recorded_revision_is_that_of_the_functions() {
     let queue = TestQueue::create().await;
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/functions/revision.txt");
     let revision = std::fs::read_to_string(file).unwrap();

@@ -1,5 +1,5 @@
-//! Hand-overs that a settlement did not make: those that it could not see, and those that were too many for it. What looking for them
-//! costs is counted in rows, not in time.
+//! Hand-overs that a settlement did not make: those that it could not see, and those that were too many. The cost of finding them
+//! is counted in rows, not in time.
 
 use std::time::Duration;
 
@@ -25,15 +25,15 @@ async fn unblock_all(client: &Client) -> i32 {
     client.query_one("select decided from windlass.unblock_all(500)", &[]).await.unwrap().get(0)
 }
 
-/// So many jobs that wait for this one.
+/// This many jobs that depend on this one.
 async fn wait_for(hand: &Hand, need: Uuid, how_many: i32, if_unmet: &str) {
     let enqueue = "select windlass.enqueue('held', depends_on => array[$1::uuid], if_unmet => $3) from generate_series(1, $2)";
     hand.client.execute(enqueue, &[&need, &how_many, &if_unmet]).await.unwrap();
 }
 
-/// A settlement is under way that did not see the new job, and the keeper looks before it commits, more than once.
+/// A settlement is in progress that did not see the new job, and the keeper checks before it commits, more than once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hand_over_that_nobody_saw_is_found_once_the_settlement_has_committed() {
+async fn a_missed_hand_over_is_found_once_the_settlement_has_committed() {
     let (queue, hand) = start().await;
     let need = hand.enqueue("'held'").await;
     let fence = hand.claim_one().await;
@@ -45,7 +45,7 @@ async fn a_hand_over_that_nobody_saw_is_found_once_the_settlement_has_committed(
         assert_eq!(unblock_all(&hand.client).await, 0);
     }
     settling.client.batch_execute("commit").await.unwrap();
-    // The slow walk over all blocked jobs would find it as well; this is about the quick way.
+    // The slow scan of all blocked jobs would find it as well; this tests the fast path.
     hand.client
         .batch_execute(
             "update windlass.unblock_mark set sweep_tenant = 'ffffffff-ffff-ffff-ffff-ffffffffffff'",
@@ -56,7 +56,7 @@ async fn a_hand_over_that_nobody_saw_is_found_once_the_settlement_has_committed(
     assert_eq!(status(&hand.client, waits).await, "queued");
 }
 
-/// Transaction numbers begin again in a cluster that a backup was restored into.
+/// Transaction ids start again in a cluster that a backup was restored into.
 #[tokio::test(flavor = "multi_thread")]
 async fn missed_hand_overs_are_found_after_a_restore_into_a_new_cluster() {
     let (_queue, hand) = start().await;
@@ -73,9 +73,9 @@ async fn missed_hand_overs_are_found_after_a_restore_into_a_new_cluster() {
     assert_eq!(unblock_all(&hand.client).await, 1);
 }
 
-/// The net under everything else: whatever was left behind is found, however old.
+/// The final safeguard: everything that was missed is found, at any age.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_blocked_job_that_waits_for_nothing_is_started() {
+async fn a_blocked_job_without_open_dependencies_is_started() {
     let (_queue, hand) = start().await;
     let need = hand.enqueue("'held'").await;
     wait_for(&hand, need, 250, "cancel").await;
@@ -92,9 +92,9 @@ async fn a_blocked_job_that_waits_for_nothing_is_started() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// What the keeper looks at follows what is new, not how much waits.
+/// The cost of the keeper depends on the new rows, not on the number of waiting jobs.
 #[tokio::test(flavor = "multi_thread")]
-async fn looking_for_missed_hand_overs_reads_what_is_new() {
+async fn a_search_for_missed_hand_overs_reads_new_rows() {
     let (queue, hand) = start().await;
     let need = hand.enqueue("'held'").await;
     wait_for(&hand, need, 3000, "cancel").await;
@@ -104,8 +104,8 @@ async fn looking_for_missed_hand_overs_reads_what_is_new() {
         let plans = watch.plans().await;
         plans.iter().map(|plan| plan.rows_read("dependency")).sum::<u64>()
     };
-    // How far it gets in a round depends on the oldest transaction of the whole server, which runs other tests too.
-    eventually("everything was looked at", async || {
+    // Its progress in a round depends on the oldest transaction of the whole server, which runs other tests too.
+    eventually("everything was checked", async || {
         unblock_all(&hand.client).await;
         read(&mut watch).await == 0
     })
@@ -120,9 +120,9 @@ async fn looking_for_missed_hand_overs_reads_what_is_new() {
     assert!(all < 1000, "{all} rows of 3003");
 }
 
-/// The thousandth job that waits for the same one costs what the first did.
+/// The thousandth job that depends on the same one costs as much as the first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_waits_for_a_popular_one_looks_at_itself_alone() {
+async fn a_job_that_depends_on_a_popular_one_reads_only_itself() {
     let (queue, hand) = start().await;
     let need = hand.enqueue("'held'").await;
     wait_for(&hand, need, 1000, "cancel").await;
@@ -144,9 +144,9 @@ async fn a_job_that_waits_for_a_popular_one_looks_at_itself_alone() {
     }
 }
 
-/// A settlement moves a bounded part, and says so to the keeper, which does the rest in batches.
+/// A settlement processes a bounded part, and notifies the keeper, which does the rest in batches.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_thousands_wait_for_is_settled_in_a_bounded_step() {
+async fn a_job_with_thousands_of_dependents_is_settled_in_bounded_steps() {
     for (detail, if_unmet, expected) in [
         (None, "cancel", "queued"),
         (Some(ending::failed()), "cancel", "canceled"),
@@ -155,7 +155,7 @@ async fn a_job_that_thousands_wait_for_is_settled_in_a_bounded_step() {
         let (queue, hand) = start().await;
         let need = hand.enqueue("'held'").await;
         wait_for(&hand, need, 700, if_unmet).await;
-        // Some that go on waiting must not take the places of the others.
+        // Jobs that continue to wait must not take the places of the others.
         wait_for(&hand, need, 150, "wait").await;
         let fence = hand.claim_one().await;
         assert!(hand.settle(&fence, detail.clone()).await);
@@ -171,9 +171,9 @@ async fn a_job_that_thousands_wait_for_is_settled_in_a_bounded_step() {
     }
 }
 
-/// A failure that falls through a long chain is bounded too.
+/// A failure that passes through a long chain is bounded too.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failure_falls_through_a_long_chain_in_bounded_steps() {
+async fn a_failure_passes_through_a_long_chain_in_bounded_steps() {
     let (queue, hand) = start().await;
     let first = hand.enqueue("'held'").await;
     let mut last = first;
@@ -190,9 +190,9 @@ async fn a_failure_falls_through_a_long_chain_in_bounded_steps() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// The keeper is rung for the rest: its own interval is an hour here.
+/// The keeper is notified of the rest: its own interval is an hour here.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_keeper_is_rung_for_what_a_settlement_left() {
+async fn the_keeper_is_notified_of_the_rest_of_a_settlement() {
     let (queue, hand) = start().await;
     let need = hand.enqueue("'held'").await;
     wait_for(&hand, need, 300, "cancel").await;
@@ -207,7 +207,7 @@ async fn the_keeper_is_rung_for_what_a_settlement_left() {
     running.stop().await.unwrap();
 }
 
-/// Whatever takes its time, or waits for a lock, reaping goes on.
+/// Reaping continues while other duties are slow or wait for a lock.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_slow_delays_reaping() {
     let (queue, hand) = start().await;
@@ -218,9 +218,9 @@ async fn nothing_slow_delays_reaping() {
     held.batch_execute("lock table windlass.unblock_mark, windlass.total").await.unwrap();
     let running = worker(&queue).handler(Acting).start().await.unwrap();
     eventually("the other duties wait", async || waiting_for_locks(&hand.client).await >= 2).await;
-    hand.fall_silent().await;
+    hand.miss_heartbeats().await;
     let lost = "select count(*) from windlass.history where outcome = 5";
-    eventually("the job is taken back", async || count(&hand.client, lost).await == 1).await;
+    eventually("the job is recovered", async || count(&hand.client, lost).await == 1).await;
     held.rollback().await.unwrap();
     running.stop().await.unwrap();
     assert_ne!(status(&hand.client, id).await, "running");

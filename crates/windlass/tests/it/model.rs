@@ -1,5 +1,5 @@
-//! The queue against a model of it. A case is a sequence of operations on several workers and two tenants; after each,
-//! the model and the database must say the same of every job, key, deadline, worker and counter.
+//! The queue compared with a model of it. A case is a sequence of operations on several workers and two tenants; after each, the
+//! model and the database must agree on every job, key, deadline, worker and counter.
 //!
 //! `PROPTEST_CASES` sets how many cases run, `PROPTEST_RNG_SEED` repeats the ones that a failure names.
 
@@ -27,7 +27,7 @@ const CASES: u32 = 80;
 const STEPS: usize = 80;
 
 #[test]
-fn the_queue_does_what_its_model_does() {
+fn the_queue_behaves_like_its_model() {
     SYSTEM.set(Some(System::create()));
     let cases = env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES);
     let seed = env::var("PROPTEST_RNG_SEED").ok().and_then(|seed| seed.parse().ok());
@@ -53,12 +53,12 @@ fn the_queue_does_what_its_model_does() {
             let operations: String = operations.iter().map(|operation| format!("{operation:?}\n")).collect();
             panic!("{why}\nafter\n{operations}repeat with PROPTEST_RNG_SEED={seed} PROPTEST_CASES={cases}");
         }
-        Err(TestError::Abort(why)) => panic!("gave up: {why}"),
+        Err(TestError::Abort(why)) => panic!("aborted: {why}"),
     }
 }
 
 thread_local! {
-    /// The runner gives its cases no argument.
+    /// The runner passes no argument to its cases.
     static SYSTEM: RefCell<Option<System>> = const { RefCell::new(None) };
 }
 
@@ -82,7 +82,7 @@ impl StateMachineTest for Real {
 }
 
 fn with_system<T>(act: impl FnOnce(&System) -> T) -> T {
-    SYSTEM.with_borrow(|system| act(system.as_ref().expect("the test made it before it ran a case")))
+    SYSTEM.with_borrow(|system| act(system.as_ref().expect("the test created it before it ran a case")))
 }
 
 impl ReferenceStateMachine for Reference {
@@ -102,7 +102,7 @@ impl ReferenceStateMachine for Reference {
         reference
     }
 
-    /// What a shrunk case names must still be there.
+    /// The objects of a shrunk case must still exist.
     fn preconditions(reference: &Self, operation: &Operation) -> bool {
         let jobs = reference.jobs.len();
         match operation {

@@ -1,5 +1,5 @@
-//! Guards of the statements, taken out one at a time. Each story below holds as long as its guard stands, and must notice
-//! when it is gone: a story that cannot fail proves nothing.
+//! Guards of the statements, removed one at a time. Each scenario below passes while its guard is present, and must detect its
+//! absence: a scenario that cannot fail proves nothing.
 
 mod gates;
 mod lifecycle;
@@ -14,31 +14,31 @@ use uuid::Uuid;
 use windlass::admin::Reach;
 use windlass::job::{Fence, Filter};
 use windlass::{Definition, NewJob, Queue};
-use windlass_testing::{TestQueue, eventually, settings, until_somebody_waits, waiting_for_locks};
+use windlass_testing::{TestQueue, eventually, settings, until_a_session_waits, waiting_for_locks};
 
 use crate::schedule;
 use crate::support::{Hand, assert_counts_are_exact, count, ending, job, keeper, lose_worker};
 
-/// What a story found wrong.
+/// The error that a scenario found.
 type Told = Result<(), String>;
 
 fn holds(is_so: bool, otherwise: &str) -> Told {
     if is_so { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
-/// A queue of its own whose function has lost a piece.
+/// A separate queue whose function has lost a part.
 async fn with_mutant(function: &str, guard: &str, instead: &str) -> (TestQueue, Hand) {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
     let find = "select pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'windlass'::regnamespace and p.proname = $1";
     let source: String = hand.client.query_one(find, &[&function]).await.unwrap().get(0);
-    assert!(source.contains(guard), "{function} has no guard {guard:?} any more: mend the mutant");
+    assert!(source.contains(guard), "{function} no longer has the guard {guard:?}: fix the mutant");
     hand.client.batch_execute(&source.replace(guard, instead)).await.unwrap();
     (queue, hand)
 }
 
-/// The story holds as things are, and notices the mutant.
+/// The scenario passes without the mutant, and detects the mutant.
 async fn catches(
     function: &str,
     guard: &str,
@@ -52,7 +52,7 @@ async fn catches(
     assert_eq!(story(&queue, &hand).await, Err(expected.to_owned()), "{function} without {guard:?}");
 }
 
-async fn a_word_under_a_wrong_fence(_: &TestQueue, hand: &Hand) -> Told {
+async fn a_write_with_a_wrong_fence(_: &TestQueue, hand: &Hand) -> Told {
     hand.enqueue("'held'").await;
     let right = hand.claim_one().await;
     let of_another_attempt = Fence { attempt: right.attempt + 1, ..right };
@@ -63,29 +63,29 @@ async fn a_word_under_a_wrong_fence(_: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test]
-async fn m1_an_ending_that_does_not_look_at_the_attempt_is_noticed() {
+async fn m1_an_ending_that_does_not_check_the_attempt_is_detected() {
     catches(
         "settle",
         "and l.attempt = i.attempt",
         "",
         "another attempt's word counts",
-        a_word_under_a_wrong_fence,
+        a_write_with_a_wrong_fence,
     )
     .await;
 }
 
 #[tokio::test]
-async fn m2_an_ending_that_does_not_look_at_the_token_is_noticed() {
-    catches("settle", "and l.token = i.token", "", "another claim's word counts", a_word_under_a_wrong_fence)
+async fn m2_an_ending_that_does_not_check_the_token_is_detected() {
+    catches("settle", "and l.token = i.token", "", "another claim's word counts", a_write_with_a_wrong_fence)
         .await;
 }
 
-async fn a_reap_of_one_who_spoke_up(_: &TestQueue, hand: &Hand) -> Told {
+async fn a_reap_during_a_heartbeat(_: &TestQueue, hand: &Hand) -> Told {
     hand.enqueue("'held'").await;
     let fence = hand.claim_one().await;
-    // The reaper has read that the worker is overdue; it speaks up before the reaper acts.
-    hand.fall_silent().await;
-    holds(hand.heartbeat().await, "an overdue worker that nobody reaped is refused")?;
+    // The reaper has read that the worker is overdue; a heartbeat arrives before the reaper acts.
+    hand.miss_heartbeats().await;
+    holds(hand.heartbeat().await, "an overdue worker that was not reaped is rejected")?;
     let reap = "select settled from windlass.reap(array[$1::integer], array[$2::uuid], array[$3::uuid], array[$4::integer],
         array[$5::uuid], array[$6::jsonb])";
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
@@ -95,9 +95,9 @@ async fn a_reap_of_one_who_spoke_up(_: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test]
-async fn m3_a_reap_that_does_not_look_at_the_lease_again_is_noticed() {
+async fn m3_a_reap_that_does_not_recheck_the_lease_is_detected() {
     let guard = "and w.lease_expires_at <= clock_timestamp()";
-    catches("reap", guard, "", "a job is taken from a worker that lives", a_reap_of_one_who_spoke_up).await;
+    catches("reap", guard, "", "a job is taken from a worker that lives", a_reap_during_a_heartbeat).await;
 }
 
 async fn a_job_that_keeps_losing_its_worker(queue: &TestQueue, hand: &Hand) -> Told {
@@ -106,13 +106,13 @@ async fn a_job_that_keeps_losing_its_worker(queue: &TestQueue, hand: &Hand) -> T
     for _ in 0..2 {
         lose_worker(queue, &keeper).await;
     }
-    holds(job(&hand.client, id).await["status"] == "dead_letter", "a job that kills its workers goes on")
+    holds(job(&hand.client, id).await["status"] == "dead_letter", "a job that kills its workers continues")
 }
 
 #[tokio::test]
-async fn m4_a_reap_that_does_not_know_how_often_a_job_was_lost_is_noticed() {
+async fn m4_a_reap_that_does_not_count_lost_attempts_is_detected() {
     let (guard, instead) = ("l.failures, l.lost, l.snoozes", "l.failures, 0::smallint, l.snoozes");
-    let expected = "a job that kills its workers goes on";
+    let expected = "a job that kills its workers continues";
     catches("lost_jobs", guard, instead, expected, a_job_that_keeps_losing_its_worker).await;
 }
 
@@ -125,7 +125,7 @@ async fn an_enqueue_on_a_lax_connection(_: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test]
-async fn m5_an_enqueue_that_leaves_durability_to_its_caller_is_noticed() {
+async fn m5_an_enqueue_that_leaves_durability_to_its_caller_is_detected() {
     let guard = "current_setting('synchronous_commit') = 'off'";
     catches(
         "stay_durable",
@@ -149,13 +149,13 @@ async fn two_claims_under_a_limit_of_one(queue: &TestQueue, hand: &Hand) -> Told
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m7_a_claim_that_counts_what_runs_without_a_lock_is_noticed() {
+async fn m7_a_claim_that_counts_running_jobs_without_a_lock_is_detected() {
     let (guard, instead) = ("perform windlass.lock_gate(", "perform (");
     let expected = "two claims that do not see each other go past the limit";
     catches("hold_to_running", guard, instead, expected, two_claims_under_a_limit_of_one).await;
 }
 
-/// Somebody set the scheduler back behind an instant that it has fired, as a restored backup does.
+/// The scheduler was set back before an instant that it has fired, as by a restored backup.
 async fn an_instant_that_is_due_again(queue: &TestQueue, hand: &Hand) -> Told {
     let trigger = schedule::create(queue, &schedule::every_minute()).await;
     let due = schedule::look_back(&hand.client, &trigger, SignedDuration::from_secs(60)).await;
@@ -169,12 +169,12 @@ async fn an_instant_that_is_due_again(queue: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn m8_fires_without_their_key_are_noticed() {
+async fn m8_fires_without_their_key_are_detected() {
     let drop_key = "alter table windlass.fire drop constraint fire_pkey";
-    for (mutation, told) in [("", Ok(())), (drop_key, Err("an instant fires twice".to_owned()))] {
+    for (mutation, wanted) in [("", Ok(())), (drop_key, Err("an instant fires twice".to_owned()))] {
         let (queue, hand) = with_mutant("fire_triggers", "", "").await;
         hand.client.batch_execute(mutation).await.unwrap();
-        assert_eq!(an_instant_that_is_due_again(&queue, &hand).await, told, "{mutation}");
+        assert_eq!(an_instant_that_is_due_again(&queue, &hand).await, wanted, "{mutation}");
     }
 }
 
@@ -190,7 +190,7 @@ async fn a_cancel_of_a_running_job(_: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test]
-async fn m12_a_cancel_that_does_not_wait_for_the_holder_is_noticed() {
+async fn m12_a_cancel_that_does_not_wait_for_the_holder_is_detected() {
     let guard = "update windlass.live l set cancel_requested_at = coalesce(l.cancel_requested_at, at)";
     let instead = "delete from windlass.live l";
     catches(
@@ -203,13 +203,13 @@ async fn m12_a_cancel_that_does_not_wait_for_the_holder_is_noticed() {
     .await;
 }
 
-/// Runs `second` beside the transaction that is open there, which commits once `second` waits for it or has ended.
+/// Runs `second` while the other transaction is open, which commits once `second` waits for it or has ended.
 async fn commit_beside<T>(queue: &TestQueue, open: &Client, second: impl Future<Output = T>) -> T {
     let probe = queue.client().await;
     let mut second = pin!(second);
     let ended = tokio::select! {
         ended = &mut second => Some(ended),
-        () = until_somebody_waits(&probe) => None,
+        () = until_a_session_waits(&probe) => None,
     };
     open.batch_execute("commit").await.unwrap();
     match ended {
@@ -218,7 +218,7 @@ async fn commit_beside<T>(queue: &TestQueue, open: &Client, second: impl Future<
     }
 }
 
-async fn two_needs_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
+async fn two_dependencies_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
     let needs = [hand.enqueue("'held'").await, hand.enqueue("'held'").await];
     let waits =
         hand.enqueue(&format!("'held', depends_on => array['{}', '{}']::uuid[]", needs[0], needs[1])).await;
@@ -234,18 +234,21 @@ async fn two_needs_that_end_at_once(queue: &TestQueue, hand: &Hand) -> Told {
     holds(settled, "the second end does not count")?;
     // One that had to wait for too long leaves it to the keeper.
     hand.client.execute("select windlass.unblock_rest(100)", &[]).await.unwrap();
-    holds(job(&hand.client, waits).await["status"] == "queued", "nobody starts the job that waited for both")
+    holds(
+        job(&hand.client, waits).await["status"] == "queued",
+        "the job that depended on both is not started",
+    )
 }
 
-/// Not of the plan's fourteen: the lock without which two hand-overs miss each other.
+/// Not one of the plan's fourteen: the lock without which two hand-overs miss each other.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hand_over_that_does_not_lock_what_waits_is_noticed() {
+async fn a_hand_over_that_does_not_lock_dependents_is_detected() {
     let guard = "order by b.job_id for update skip locked)";
-    let expected = "nobody starts the job that waited for both";
-    catches("lock_blocked", guard, "order by b.job_id)", expected, two_needs_that_end_at_once).await;
+    let expected = "the job that depended on both is not started";
+    catches("lock_blocked", guard, "order by b.job_id)", expected, two_dependencies_that_end_at_once).await;
 }
 
-/// Two falls that meet: `upper` and `lower` are reached by both, from the left in one order and from the right in the other.
+/// Two failures that meet: `upper` and `lower` are reached by both, from the left in one order and from the right in the other.
 async fn a_diamond_that_fails_from_both_ends(queue: &TestQueue, hand: &Hand) -> Told {
     let id = |n: u128| Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 | n);
     let place = async |n: u128, needs: &[u128]| {
@@ -260,7 +263,7 @@ async fn a_diamond_that_fails_from_both_ends(queue: &TestQueue, hand: &Hand) -> 
         place(n, needs).await;
     }
     let fences = hand.claim_all().await;
-    // Both are under way at once: the one from the right is held up in the middle until the other has come as far as it can.
+    // Both are in progress at once: the one from the right is blocked in the middle until the other cannot continue.
     let mut holder = queue.client().await;
     let held = holder.transaction().await.unwrap();
     held.execute("select from windlass.blocked where job_id = $1 for update", &[&id(aside)]).await.unwrap();
@@ -300,9 +303,9 @@ async fn a_diamond_that_fails_from_both_ends_does_not_deadlock() {
     catches("unblock", guard, "busy := '{}';", expected, a_diamond_that_fails_from_both_ends).await;
 }
 
-/// A tenant is in force for one transaction: with `set` instead of `set local` the next user of the connection would act for it.
+/// A tenant is current for one transaction: with `set` instead of `set local` the next user of the connection would act for it.
 #[tokio::test]
-async fn m14_the_tenant_of_one_call_is_not_in_force_in_the_next() {
+async fn m14_the_tenant_of_one_call_is_not_current_in_the_next() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("held")).await.unwrap();
     let (acme, other) = (queue.tenant("acme").await, queue.tenant("other").await);

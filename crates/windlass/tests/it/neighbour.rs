@@ -1,7 +1,8 @@
-//! One application calls every function that it may, from many connections, with the largest arguments that are allowed and with larger
-//! ones, while another does ordinary work. Nothing of the other's is refused, lost or stuck, and what is too much is refused by name.
+//! One application calls every function that it may, from many connections, with the largest allowed arguments and with larger
+//! ones, while another does ordinary work. No call of the other is rejected, lost or stuck, and arguments that are too large are
+//! rejected by name.
 //!
-//! Made from the catalog, so that a new function of applications is in it. The HTTP routes have the same test in `windlass-server`.
+//! Built from the catalog, so that a new function of applications is included. The HTTP routes have the same test in `windlass-server`.
 
 mod largest;
 
@@ -16,12 +17,12 @@ use windlass::schedule::NewTrigger;
 use windlass::{Context, Definition, Done, Failure, Handler};
 use windlass_testing::{Login, TestQueue, eventually};
 
-use crate::access::in_force;
+use crate::access::set_tenant;
 use crate::support::{Acting, count, worker};
 use largest::{Size, calls};
 
 const CONNECTIONS: usize = 6;
-/// Jobs that the loud tenant may have.
+/// The maximum number of jobs of the loud tenant.
 const QUOTA: i64 = 3000;
 
 /// The loud tenant's jobs.
@@ -38,7 +39,7 @@ impl Handler for Loud {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_application_at_its_worst_keeps_nothing_from_another() {
+async fn an_application_under_maximum_load_does_not_block_another() {
     let queue = TestQueue::create().await;
     let admin = queue.client().await;
     for key in ["acting", "loud"] {
@@ -61,7 +62,7 @@ async fn an_application_at_its_worst_keeps_nothing_from_another() {
     let mut callers = JoinSet::new();
     for number in 0..CONNECTIONS {
         let (client, mut calls) = (louds.client().await, calls.clone());
-        // So that different functions meet.
+        // So that different functions run concurrently.
         let first = number * calls.len() / CONNECTIONS;
         calls.rotate_left(first);
         callers.spawn(async move { shout(&client, loud, &calls).await });
@@ -85,9 +86,9 @@ async fn an_application_at_its_worst_keeps_nothing_from_another() {
     judge(&refusals);
 }
 
-/// Round after round until the other has done its worst: a job, an event that starts one, and a look. Answers how many there were.
+/// Round after round until the load has ended: a job, an event that starts one, and a read. Returns the number of rounds.
 async fn work(client: Client, tenant: Uuid, over: CancellationToken) -> i64 {
-    in_force(&client, Some(tenant)).await;
+    set_tenant(&client, Some(tenant)).await;
     let mut rounds = 0;
     while !over.is_cancelled() {
         client.execute("select windlass.enqueue('acting', '{}')", &[]).await.unwrap();
@@ -99,15 +100,15 @@ async fn work(client: Client, tenant: Uuid, over: CancellationToken) -> i64 {
     rounds
 }
 
-/// A call, and how it was refused: the SQLSTATE, and the field if the refusal names one.
+/// A call, and how it was rejected: the SQLSTATE, and the field if the error names one.
 type Refusal = (String, String, Option<String>);
 
 async fn shout(client: &Client, tenant: Uuid, calls: &[(String, Size, String)]) -> Vec<Refusal> {
-    in_force(client, Some(tenant)).await;
+    set_tenant(client, Some(tenant)).await;
     let mut refusals = Vec::new();
     for (name, size, call) in calls {
         if let Err(error) = client.batch_execute(&format!("select {call}")).await {
-            let error = error.as_db_error().expect("the connection holds");
+            let error = error.as_db_error().expect("the connection works");
             let field = error.column().map(str::to_owned);
             refusals.push((format!("{name} {size:?}"), error.code().code().to_owned(), field));
         }
@@ -115,7 +116,7 @@ async fn shout(client: &Client, tenant: Uuid, calls: &[(String, Size, String)]) 
     refusals
 }
 
-/// What is refused is refused in our own words, and what is too large by its field.
+/// Rejections have our own message, and name the field that is too large.
 fn judge(refusals: &BTreeSet<Refusal>) {
     let is_clear = |(_, code, field): &&Refusal| match code.as_str() {
         "WL005" | "WL007" => field.is_some(),
@@ -125,6 +126,6 @@ fn judge(refusals: &BTreeSet<Refusal>) {
     assert!(unclear.is_empty(), "{unclear:#?}");
     for wanted in ["payload", "tags", "max_attempts", "name", "depends_on"] {
         let is_met = |(_, _, field): &Refusal| field.as_deref() == Some(wanted);
-        assert!(refusals.iter().any(is_met), "nothing was refused for its {wanted}: {refusals:#?}");
+        assert!(refusals.iter().any(is_met), "nothing was rejected for its {wanted}: {refusals:#?}");
     }
 }

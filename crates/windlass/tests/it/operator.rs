@@ -43,10 +43,10 @@ async fn a_waiting_job_is_canceled_at_once_and_never_starts() {
     assert_counts_are_exact(&client).await;
 }
 
-/// Invariants 41 and 42: a running job is asked to stop; until it does it keeps its dedupe key, and it ends canceled even
-/// where its handler says that it succeeded. It hears of it by NOTIFY although every slot of the worker is taken.
+/// Invariants 41 and 42: a running job is asked to stop; until it does it keeps its dedupe key, and it ends canceled even if its
+/// handler succeeds. It is notified by NOTIFY although every slot of the worker is taken.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_running_job_hears_of_its_cancel_and_ends_canceled_whatever_it_answers() {
+async fn a_running_job_is_notified_of_its_cancel_and_always_ends_canceled() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("later")).await.unwrap();
@@ -62,9 +62,7 @@ async fn a_running_job_hears_of_its_cancel_and_ends_canceled_whatever_it_answers
     assert!(row["cancel_requested_at"].is_string());
     let duplicate = queue.enqueue(&new).await.unwrap();
     assert_eq!((duplicate.id, duplicate.is_duplicate), (id, true), "it keeps its key until it has stopped");
-    tokio::time::timeout(Duration::from_secs(20), run.stop.cancelled())
-        .await
-        .expect("it was not told to stop");
+    tokio::time::timeout(Duration::from_secs(20), run.stop.cancelled()).await.expect("it was not stopped");
     assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), Canceled::Requested);
 
     run.end(Ok(Done::new().artifact(&"a").then(NewJob::new("later"))));
@@ -79,9 +77,9 @@ async fn a_running_job_hears_of_its_cancel_and_ends_canceled_whatever_it_answers
     assert_counts_are_exact(&client).await;
 }
 
-/// Invariant 41: whatever comes after the request, and whoever ends the attempt, the job is not tried again.
+/// Invariant 41: regardless of later events and of the process that ends the attempt, the job is not retried.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_ending_after_a_cancel_request_brings_the_job_back() {
+async fn no_ending_after_a_cancel_request_runs_the_job_again() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -104,14 +102,14 @@ async fn no_ending_after_a_cancel_request_brings_the_job_back() {
     let id = hand.enqueue("'held'").await;
     hand.claim_one().await;
     assert_eq!(hand.cancel(id).await, "requested");
-    hand.fall_silent().await;
+    hand.miss_heartbeats().await;
     assert_eq!(keeper(&queue).run_once(Duty::Reap).await.unwrap().moved, 1);
     assert_eq!(status(&hand.client, id).await, "canceled");
     assert_eq!(attempts(&hand.client, id).await, ["lost"]);
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// Invariants 3, 4 and 13: a retry has a fresh budget, its attempts go on counting, and it is audited.
+/// Invariants 3, 4 and 13: a retry resets the attempts, the attempt numbers continue, and it is audited.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_retries_a_job_from_every_terminal_state() {
     let queue = TestQueue::create().await;
@@ -141,7 +139,7 @@ async fn an_operator_retries_a_job_from_every_terminal_state() {
         let budget = "select (failures + lost + snoozes)::integer from windlass.standing where job_id = $1";
         assert_eq!(hand.client.query_one(budget, &[&id]).await.unwrap().get::<_, i32>(0), 0);
         let again = hand.claim_one().await;
-        assert_eq!(again.attempt, 2, "attempts only ever rise");
+        assert_eq!(again.attempt, 2, "attempt numbers only increase");
         assert!(hand.settle(&again, None).await);
         assert_eq!(status(&hand.client, id).await, "succeeded");
         assert_eq!(attempts(&hand.client, id).await.len(), 2);
@@ -179,7 +177,7 @@ async fn a_job_that_never_ran_can_be_retried_too() {
 
 /// Invariant 22.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_is_refused_while_another_job_holds_its_key_and_names_it() {
+async fn a_retry_is_rejected_while_another_job_holds_its_key() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -191,7 +189,7 @@ async fn a_retry_is_refused_while_another_job_holds_its_key_and_names_it() {
     let before = everything(&client).await;
     let error = queue.retry(DEFAULT_TENANT, first, "ada").await.unwrap_err();
     assert!(matches!(error, Error::DedupeSlotTaken { holder, .. } if holder == second.id), "{error}");
-    assert_eq!(everything(&client).await, before, "a refused retry changes nothing");
+    assert_eq!(everything(&client).await, before, "a rejected retry changes nothing");
     queue.cancel(DEFAULT_TENANT, second.id).await.unwrap();
     assert_eq!(queue.retry(DEFAULT_TENANT, first, "ada").await.unwrap(), State::Queued);
     let third = queue.enqueue(&new).await.unwrap();
@@ -214,7 +212,7 @@ async fn a_job_that_is_unique_forever_can_be_retried_by_its_own_key() {
     assert!(queue.enqueue(&new).await.unwrap().is_duplicate, "forever outlives the retry");
 }
 
-/// Invariant 5: a purge takes the job from under its run.
+/// Invariant 5: a purge removes the job from its run.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_purged_running_job_loses_its_lease_and_leaves_no_row() {
     let queue = TestQueue::create().await;
@@ -234,7 +232,7 @@ async fn a_purged_running_job_loses_its_lease_and_leaves_no_row() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn purging_a_subject_deletes_its_jobs_in_every_state_and_nobody_elses() {
+async fn purging_a_subject_deletes_only_its_jobs_in_every_state() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -250,8 +248,8 @@ async fn purging_a_subject_deletes_its_jobs_in_every_state_and_nobody_elses() {
     let theirs = NewJob::new("held").tenant(neighbour).subject("post", "1");
     let theirs = queue.enqueue(&theirs).await.unwrap().id;
     assert_eq!(queue.purge_subject(DEFAULT_TENANT, "post", "1").await.unwrap(), 4);
-    for gone in [finished, running, queued, scheduled] {
-        assert_eq!(status(&hand.client, gone).await, "missing");
+    for deleted in [finished, running, queued, scheduled] {
+        assert_eq!(status(&hand.client, deleted).await, "missing");
     }
     for kept in [other, theirs] {
         assert_eq!(status(&hand.client, kept).await, "queued");
@@ -259,9 +257,9 @@ async fn purging_a_subject_deletes_its_jobs_in_every_state_and_nobody_elses() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// Invariant 44: nothing of the tenant is left, and nothing of another is touched.
+/// Invariant 44: no row of the tenant is left, and no row of another is changed.
 #[tokio::test(flavor = "multi_thread")]
-async fn deleting_a_tenant_can_stop_in_the_middle_and_go_on() {
+async fn deleting_a_tenant_can_be_interrupted_and_continued() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -279,7 +277,7 @@ async fn deleting_a_tenant_can_stop_in_the_middle_and_go_on() {
     assert!(matches!(refused, Error::TenantRefused { .. }), "{refused}");
 
     let mut steps = Vec::new();
-    assert_eq!(queue.delete_tenant(tenant, |gone| steps.push(gone)).await.unwrap(), 21);
+    assert_eq!(queue.delete_tenant(tenant, |deleted| steps.push(deleted)).await.unwrap(), 21);
     assert_eq!((steps.first(), steps.last()), (Some(&21), Some(&21)));
     assert_eq!(status(&client, kept).await, "queued");
     assert!(
@@ -291,19 +289,19 @@ async fn deleting_a_tenant_can_stop_in_the_middle_and_go_on() {
     assert_counts_are_exact(&client).await;
 }
 
-/// Routes are kept for a few seconds, so every door looks at the tenant itself; and a door that looked before the tenant was
+/// Routes are cached for a few seconds, so every entry point checks the tenant itself; and one that checked before the tenant was
 /// marked, and has not committed, is waited for.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_enters_a_tenant_that_is_being_deleted() {
+async fn nothing_is_added_to_a_tenant_that_is_being_deleted() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
     let tenant = queue.tenant("leaving").await;
     let new = NewJob::new("held").tenant(tenant);
-    queue.enqueue(&new).await.unwrap(); // and its route is known now
+    queue.enqueue(&new).await.unwrap(); // and its route is cached now
     let mut late = queue.client().await;
-    let under_way = late.transaction().await.unwrap();
-    windlass::enqueue_in(&under_way, &new).await.unwrap();
+    let in_progress = late.transaction().await.unwrap();
+    windlass::enqueue_in(&in_progress, &new).await.unwrap();
 
     let step = async || {
         let row = client
@@ -328,18 +326,18 @@ async fn nothing_enters_a_tenant_that_is_being_deleted() {
         assert!(matches!(refused, Err(Error::TenantRefused { .. })), "{refused:?}");
     }
     for _ in 0..3 {
-        assert_eq!(step().await, (0, false), "one who looked before may still commit");
+        assert_eq!(step().await, (0, false), "a caller that checked before may still commit");
     }
-    under_way.commit().await.unwrap();
+    in_progress.commit().await.unwrap();
     assert_eq!(queue.delete_tenant(tenant, |_| ()).await.unwrap(), 1);
     assert!(
         !everything_unaudited(&client).await.contains(&tenant.to_string()),
         "a row of the tenant is left"
     );
-    let gone = queue.enqueue(&new).await;
-    assert!(matches!(gone, Err(Error::TenantRefused { .. })), "{gone:?}");
+    let rejected = queue.enqueue(&new).await;
+    assert!(matches!(rejected, Err(Error::TenantRefused { .. })), "{rejected:?}");
 
-    // Once nobody can know of its lanes any more, nobody pays for the looking.
+    // Once its lanes can no longer be cached, the check ends.
     let looks = async || count(&client, "select last_value from windlass.tenants_watched").await;
     keeper(&queue).run_once(Duty::PurgeTenants).await.unwrap();
     assert_eq!(looks().await, 1);

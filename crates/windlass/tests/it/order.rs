@@ -1,4 +1,4 @@
-//! Jobs that wait for other jobs: named ones, and those before them with the same ordering key.
+//! Jobs that wait for other jobs: named ones, and earlier ones with the same ordering key.
 
 mod canceled;
 mod circle;
@@ -25,7 +25,7 @@ async fn start() -> (TestQueue, Hand) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_starts_only_when_all_it_depends_on_have_succeeded() {
+async fn a_job_starts_only_when_all_its_dependencies_have_succeeded() {
     let (queue, hand) = start().await;
     let first = hand.enqueue("'held'").await;
     let second = hand.enqueue("'held'").await;
@@ -37,14 +37,14 @@ async fn a_job_starts_only_when_all_it_depends_on_have_succeeded() {
     assert!(hand.settle(&fences[1], None).await);
     assert_eq!(status(&hand.client, last.id).await, "queued");
     let done = queue.enqueue(&NewJob::new("held").depends_on(first)).await.unwrap();
-    assert_eq!(done.state, Some(State::Queued), "what it waits for had ended before");
+    assert_eq!(done.state, Some(State::Queued), "its dependency had ended before");
     let missing = queue.enqueue(&NewJob::new("held").depends_on(Uuid::new_v4())).await.unwrap_err();
     assert!(missing.to_string().contains("depends_on"), "{missing}");
     assert_counts_are_exact(&hand.client).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failed_dependency_cancels_frees_or_keeps_the_job_as_its_policy_says() {
+async fn a_failed_dependency_cancels_unblocks_or_keeps_the_job_by_policy() {
     let (queue, hand) = start().await;
     let needed = hand.enqueue("'held'").await;
     let fence = hand.claim_one().await;
@@ -59,19 +59,19 @@ async fn a_failed_dependency_cancels_frees_or_keeps_the_job_as_its_policy_says()
     assert_eq!(seen, ["canceled", "queued"]);
     assert_eq!(job(&hand.client, waiting[0]).await["reason"], "dependency");
     assert_eq!(status(&hand.client, waiting[2]).await, "blocked");
-    assert_eq!(status(&hand.client, after_canceled).await, "canceled", "it goes on down the line");
+    assert_eq!(status(&hand.client, after_canceled).await, "canceled", "it continues down the chain");
 
     assert_eq!(hand.retry(needed).await, "queued");
     assert_eq!(status(&hand.client, waiting[2]).await, "blocked");
     for fence in hand.claim_all().await {
         assert!(hand.settle(&fence, None).await);
     }
-    assert_eq!(status(&hand.client, waiting[2]).await, "queued", "the retry of the dead one frees it");
+    assert_eq!(status(&hand.client, waiting[2]).await, "queued", "the retry of the dead letter unblocks it");
     assert_counts_are_exact(&hand.client).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_freed_job_still_waits_for_its_own_start_time() {
+async fn an_unblocked_job_waits_for_its_own_start_time() {
     let (queue, hand) = start().await;
     let needed = hand.enqueue("'held'").await;
     let later = NewJob::new("held").depends_on(needed).delay(Duration::from_secs(3600));
@@ -82,9 +82,9 @@ async fn a_freed_job_still_waits_for_its_own_start_time() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// Two needs that end in two transactions at the same time: neither may think that the other is still open.
+/// Two dependencies that end in two transactions at the same time: neither may consider the other still open.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_two_dependencies_end_at_once_is_freed_once() {
+async fn a_job_whose_two_dependencies_end_at_once_is_queued_once() {
     let (queue, hand) = start().await;
     let other = Hand { client: queue.client().await, worker: hand.worker };
     for _ in 0..25 {
@@ -101,9 +101,9 @@ async fn a_job_whose_two_dependencies_end_at_once_is_freed_once() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// The dependency ends between the look and the commit of the one that waits: the keeper hands over what was missed.
+/// The dependency ends between the check and the commit of its dependent: the keeper recovers the missed hand-over.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missed_hand_over_is_made_good_by_the_keeper() {
+async fn a_missed_hand_over_is_recovered_by_the_keeper() {
     let (queue, hand) = start().await;
     let needed = hand.enqueue("'held'").await;
     let fence = hand.claim_one().await;
@@ -174,7 +174,7 @@ async fn jobs_with_one_ordering_key_run_one_at_a_time_in_order() {
     assert_counts_are_exact(&client).await;
 }
 
-/// Makes a chain of one ordering key of which the first job is running.
+/// Creates a chain of one ordering key of which the first job is running.
 async fn chain(hand: &Hand, length: usize, policy: &str) -> (Vec<Uuid>, windlass::job::Fence) {
     let mut ids = vec![hand.enqueue("'held', ordering_key => 'k'").await];
     let fence = hand.claim_one().await;
@@ -192,12 +192,12 @@ async fn statuses(hand: &Hand, ids: &[Uuid]) -> Vec<String> {
     all
 }
 
-/// Invariant 31: whichever way the links in the middle go, the next one does not start beside the first.
+/// Invariant 31: however the links in the middle end, the next one does not start beside the first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_middle_link_that_goes_does_not_let_the_next_start_beside_the_first() {
+async fn a_deleted_middle_job_does_not_let_the_next_overlap_the_first() {
     let (queue, hand) = start().await;
     for way in ["cancel one", "cancel both", "purge one", "purge both", "purge both at once", "expire both"] {
-        // One that expired has failed, which holds up its key unless the policy says run.
+        // An expired one has failed, which blocks its key unless the policy is run.
         let policy = if way == "expire both" { "'run'" } else { "null" };
         let (ids, fence) = chain(&hand, 4, policy).await;
         match way {
@@ -234,7 +234,7 @@ async fn a_middle_link_that_goes_does_not_let_the_next_start_beside_the_first() 
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// Invariant 31: a dead letter holds up its key until it is retried or dismissed.
+/// Invariant 31: a dead letter blocks its key until it is retried or dismissed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_letter_blocks_its_key_until_it_is_retried() {
     let (queue, hand) = start().await;
@@ -253,14 +253,14 @@ async fn a_dead_letter_blocks_its_key_until_it_is_retried() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_letter_is_passed_over_where_the_policy_says_run() {
+async fn a_dead_letter_is_skipped_if_the_policy_is_run() {
     let (queue, hand) = start().await;
     let (ids, fence) = chain(&hand, 3, "'run'").await;
     assert!(hand.settle(&fence, Some(ending::dead_letter())).await);
     assert_eq!(statuses(&hand, &ids).await, ["dead_letter", "queued", "blocked"]);
     let second = hand.claim_one().await;
 
-    // The retried one must not start beside those that passed it: it goes to the end of the line.
+    // The retried one must not start beside those that passed it: it is queued at the end.
     let waits = NewJob::new("held").depends_on(ids[0]).if_unmet(IfUnmet::Wait);
     let waits = queue.enqueue(&waits).await.unwrap().id;
     assert_eq!(queue.retry(DEFAULT_TENANT, ids[0], "ada").await.unwrap(), State::Blocked);
@@ -274,9 +274,9 @@ async fn a_dead_letter_is_passed_over_where_the_policy_says_run() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// The row that gives a key its sequence goes with the last of its jobs, and the key begins again.
+/// The row with the sequence of a key is deleted with the last of its jobs, and the key starts again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_leaves_nothing_behind_once_its_jobs_are_purged() {
+async fn a_key_leaves_no_rows_once_its_jobs_are_purged() {
     let (queue, hand) = start().await;
     let keys = async || count(&hand.client, "select count(*) from windlass.ordering").await;
     let (ids, fence) = chain(&hand, 2, "'wait'").await;
@@ -288,11 +288,11 @@ async fn a_key_leaves_nothing_behind_once_its_jobs_are_purged() {
     let last = hand.claim_one().await;
     assert!(hand.settle(&last, Some(ending::dead_letter())).await);
     queue.purge(DEFAULT_TENANT, &ids[..1]).await.unwrap();
-    assert_eq!(keys().await, 1, "the last of the key is still there");
+    assert_eq!(keys().await, 1, "the last job of the key still exists");
     queue.purge(DEFAULT_TENANT, &[next.id]).await.unwrap();
     assert_eq!(keys().await, 0);
 
-    // A retry of one that is left takes the key up again: who comes after it waits.
+    // A retry of a remaining one uses the key again: later jobs wait.
     let (ids, fence) = chain(&hand, 2, "'run'").await;
     assert!(hand.settle(&fence, Some(ending::dead_letter())).await);
     let second = hand.claim_one().await;

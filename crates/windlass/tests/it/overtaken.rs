@@ -1,9 +1,9 @@
-//! What arrives late: a claim that its worker has given up, and a message of a worker that was declared dead.
+//! Late messages: a claim that its worker has abandoned, and a message of a worker whose lease expired.
 
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass::keeper::Duty;
-use windlass_testing::{TestQueue, until_somebody_waits};
+use windlass_testing::{TestQueue, until_a_session_waits};
 
 use serde_json::json;
 
@@ -18,7 +18,7 @@ async fn start() -> (TestQueue, Hand) {
     (queue, hand)
 }
 
-/// Does `late` while the line is locked, so that it is executed only after `meanwhile`, and gives its answer.
+/// Executes `late` while the line is locked, so that it takes effect only after `meanwhile`, and returns its result.
 async fn overtaken<T: Send + 'static>(
     queue: &TestQueue,
     late: impl Future<Output = T> + Send + 'static,
@@ -29,20 +29,20 @@ async fn overtaken<T: Send + 'static>(
     held.batch_execute("lock table windlass.line").await.unwrap();
     let late = tokio::spawn(late);
     let other = queue.client().await;
-    until_somebody_waits(&other).await;
+    until_a_session_waits(&other).await;
     meanwhile(&other).await;
     held.rollback().await.unwrap();
     late.await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_that_is_executed_after_it_was_given_back_takes_nothing() {
+async fn a_claim_executed_after_its_release_takes_nothing() {
     let (queue, hand) = start().await;
     for _ in 0..3 {
         hand.enqueue("'held'").await;
     }
     for several in [true, false] {
-        // The second time one job is left, which is claimed in another way.
+        // The second time one job is left, which is claimed by another path.
         if !several {
             assert_eq!(claim(&queue.client().await, hand.worker, Uuid::new_v4(), 2, 1).await, 2);
         }
@@ -55,10 +55,10 @@ async fn a_claim_that_is_executed_after_it_was_given_back_takes_nothing() {
                 assert_eq!(given.get::<_, i32>(0), 0, "it has taken nothing yet");
             })
             .await;
-        assert_eq!(taken, 0, "its worker does not know what it takes");
+        assert_eq!(taken, 0, "its worker does not have the jobs that it takes");
     }
     assert_eq!(count(&hand.client, "select count(*) from windlass.live").await, 2);
-    assert_eq!(claim(&hand.client, hand.worker, Uuid::new_v4(), 9, 2).await, 1, "the next epoch goes on");
+    assert_eq!(claim(&hand.client, hand.worker, Uuid::new_v4(), 9, 2).await, 1, "the next epoch continues");
 }
 
 async fn claim(client: &Client, worker: i32, token: Uuid, most: i32, epoch: i32) -> usize {
@@ -67,7 +67,7 @@ async fn claim(client: &Client, worker: i32, token: Uuid, most: i32, epoch: i32)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn giving_back_twice_ends_one_epoch_and_gives_back_what_was_taken() {
+async fn releasing_twice_ends_one_epoch_and_releases_the_jobs() {
     let (_queue, hand) = start().await;
     let id = hand.enqueue("'held'").await;
     let token = Uuid::new_v4();
@@ -86,7 +86,7 @@ async fn giving_back_twice_ends_one_epoch_and_gives_back_what_was_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pull_claim_that_is_executed_after_it_was_given_back_takes_nothing() {
+async fn a_pull_claim_executed_after_its_release_takes_nothing() {
     let (queue, hand) = start().await;
     hand.enqueue("'held'").await;
     let (dispatcher, remote, token) = (hand.worker, register(&hand.client).await, Uuid::new_v4());
@@ -106,25 +106,25 @@ async fn a_pull_claim_that_is_executed_after_it_was_given_back_takes_nothing() {
     assert_eq!(count(&hand.client, "select count(*) from windlass.remote_lease").await, 0);
 }
 
-/// While there is a row, every enqueue rings; nothing removes the row of a worker that is not there.
+/// While there is a row, every enqueue notifies; nothing removes the row of a worker that does not exist.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_says_it_waits_after_it_was_declared_dead_leaves_no_row() {
+async fn a_worker_that_waits_after_its_lease_expired_leaves_no_row() {
     let (queue, hand) = start().await;
     let keeper = keeper(&queue);
     let wait = async |hand: &Hand| -> bool {
         hand.client.query_one("select windlass.set_waiting($1, true)", &[&hand.worker]).await.unwrap().get(0)
     };
     assert!(wait(&hand).await);
-    hand.fall_silent().await;
-    assert!(!wait(&hand).await, "its lease has run out");
+    hand.miss_heartbeats().await;
+    assert!(!wait(&hand).await, "its lease has expired");
     keeper.run_once(Duty::Reap).await.unwrap();
     assert_eq!(count(&hand.client, WAITING).await, 0);
-    assert!(!wait(&hand).await, "it is declared dead");
+    assert!(!wait(&hand).await, "its lease has expired");
     assert_eq!(count(&hand.client, WAITING).await, 0);
 
     let stopped = Hand::new(queue.client().await).await;
     stopped.client.execute("select windlass.stop_worker($1)", &[&stopped.worker]).await.unwrap();
-    assert!(!wait(&stopped).await, "it has said goodbye");
+    assert!(!wait(&stopped).await, "it has closed its row");
     // A row that an earlier release left behind.
     let leaked = format!("insert into windlass.waiting values ({}), (987654)", hand.worker);
     hand.client.batch_execute(&leaked).await.unwrap();
@@ -136,14 +136,14 @@ async fn a_worker_that_says_it_waits_after_it_was_declared_dead_leaves_no_row() 
     assert_eq!(left, alive.worker.to_string());
 }
 
-/// The reaper closes a worker while that worker says that it waits: whichever comes first, no row is left.
+/// The reaper closes a worker while that worker starts to wait: in both orders no row is left.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_is_not_closed_while_it_says_that_it_waits() {
+async fn a_worker_is_not_closed_while_it_starts_to_wait() {
     let (queue, hand) = start().await;
     let mut client = queue.client().await;
     let saying = client.transaction().await.unwrap();
     saying.execute("select windlass.set_waiting($1, true)", &[&hand.worker]).await.unwrap();
-    hand.fall_silent().await;
+    hand.miss_heartbeats().await;
     let keeper = keeper(&queue);
     keeper.run_once(Duty::Reap).await.unwrap();
     saying.commit().await.unwrap();

@@ -6,9 +6,9 @@ use windlass::job::{Filter, State};
 use windlass::{DEFAULT_TENANT, Definition, NewJob};
 use windlass_testing::TestQueue;
 
-/// Newest first, and queued jobs in the order of their line: both go on behind the last job of the page before.
+/// Newest first, and queued jobs in their order: both continue after the last job of the page before.
 #[tokio::test]
-async fn a_page_of_large_jobs_ends_early_and_the_next_one_goes_on() {
+async fn a_page_of_large_jobs_ends_early_and_the_next_one_continues() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("large")).await.unwrap();
     let payload = json!({"text": "x".repeat(100_000)});

@@ -1,32 +1,12 @@
-//! Partitions are made ahead of time, whatever lies in the default one.
+//! Partitions are created ahead of time, regardless of the contents of the default one.
 
-use jiff::{Timestamp, ToSpan};
-use uuid::{NoContext, Uuid};
+mod moved;
+
+use uuid::Uuid;
 use windlass::{Definition, NewJob};
 use windlass_testing::TestQueue;
 
 use crate::support::count;
-
-#[tokio::test]
-async fn a_job_of_a_week_ahead_keeps_no_other_week_from_its_partition() {
-    let queue = TestQueue::create().await;
-    queue.define(&Definition::new("a")).await.unwrap();
-    let client = queue.client().await;
-    let ahead = Timestamp::now() + (24 * 7 * 5).hours();
-    let seconds = u64::try_from(ahead.as_second()).unwrap();
-    let id = Uuid::new_v7(uuid::Timestamp::from_unix(NoContext, seconds, 0));
-    let id = uuid::Builder::from_bytes(id.into_bytes()).with_version(uuid::Version::Random).into_uuid();
-    queue.enqueue(&NewJob::new("a").id(id)).await.unwrap();
-
-    // Three of the nine weeks are there since the migration; one cannot be made for the bodies.
-    let made: i32 =
-        client.query_one("select made from windlass.maintain_partitions(8)", &[]).await.unwrap().get(0);
-    assert_eq!(made, 6 + 5);
-    let again: i32 =
-        client.query_one("select made from windlass.maintain_partitions(8)", &[]).await.unwrap().get(0);
-    assert_eq!(again, 0);
-    assert!(queue.job(windlass::DEFAULT_TENANT, id).await.unwrap().is_some());
-}
 
 /// Weeks are those of UTC, whatever the session says: two keepers in two zones make one row of partitions without a gap.
 #[tokio::test]
@@ -44,14 +24,16 @@ async fn partitions_are_bounded_by_weeks_of_utc_in_every_time_zone() {
     assert_eq!(count(&client, "select count(*) from windlass.partition_bounds('history')").await, 6);
 }
 
-/// Ids that callers chose pile up in the default partition. Nobody waits while it is read: the lock that stops everybody is held
-/// only for steps that read nothing of it.
+/// Ids that callers chose accumulate in the default partition. No one waits while it is read: the exclusive lock is held only for
+/// steps that do not read it.
 #[tokio::test]
-async fn a_full_default_partition_is_never_read_under_a_lock_that_stops_everybody() {
+async fn a_full_default_partition_is_never_read_under_an_exclusive_lock() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
-    let ids: Vec<NewJob> = (0..12_000).map(|_| NewJob::new("held").id(Uuid::new_v4())).collect();
+    // None of them is in the range of the week below, whose partition is made.
+    let chosen = || Uuid::from_u128(Uuid::new_v4().as_u128() | 1 << 127);
+    let ids: Vec<NewJob> = (0..12_000).map(|_| NewJob::new("held").id(chosen())).collect();
     queue.enqueue_many(&ids).await.unwrap();
     let read = "select coalesce(sum(seq_tup_read), 0)::bigint from pg_stat_xact_all_tables where relname = 'job_default'";
     let stops_parent =
@@ -59,7 +41,7 @@ async fn a_full_default_partition_is_never_read_under_a_lock_that_stops_everybod
         and relation = 'windlass.job'::regclass";
     let (mut made, mut steps, mut scans) = (0, 0, 0);
     loop {
-        let step = queue.client().await; // a session of its own, whose counters begin at nothing
+        let step = queue.client().await; // a separate session, whose counters start at zero
         step.batch_execute("begin").await.unwrap();
         let row = step
             .query_one("select made, is_unfinished from windlass.maintain_partitions(3)", &[])
@@ -77,8 +59,8 @@ async fn a_full_default_partition_is_never_read_under_a_lock_that_stops_everybod
             break;
         }
     }
-    assert_eq!((made, scans), (2, 2), "bodies by a look and a check that read; history at once");
-    // A step that meets a lock, of autovacuum for one, is done again.
+    assert_eq!((made, scans), (2, 2), "bodies by a search and a check that read; history at once");
+    // A step that meets a lock, for example of autovacuum, is repeated.
     assert!(steps >= 3, "{steps}");
     assert_eq!(count(&client, "select count(*) from pg_constraint where conname like 'not\\_%'").await, 0);
     assert_eq!(count(&client, "select count(*) from windlass.partition_problems()").await, 0);

@@ -1,5 +1,5 @@
-//! The statements of the hot paths keep to their indexes whatever the planner believes of the tables (F-22), and a claim
-//! takes no more than it was asked for (F-20).
+//! The statements of the hot paths use their indexes regardless of the planner's statistics (F-22), and a claim takes no more
+//! than requested (F-20).
 
 mod hand;
 mod pages;
@@ -15,7 +15,7 @@ use watch::{Plan, Watch};
 
 const ROWS: i32 = 100_000;
 
-/// Where the jobs of a tenant stand.
+/// The states of a tenant's jobs.
 struct Shape {
     queued: i32,
     deferred: i32,
@@ -27,49 +27,49 @@ const MOSTLY_DEFERRED: Shape = Shape { queued: ROWS / 100, deferred: ROWS / 100 
 const MOSTLY_FINISHED: Shape = Shape { queued: ROWS / 100, deferred: 0, finished: ROWS / 100 * 99 };
 
 #[tokio::test]
-async fn plans_hold_on_tables_that_were_never_analysed() {
+async fn plans_are_good_on_tables_that_were_never_analysed() {
     let queue = prepared().await;
     fill(&queue, &ALL_QUEUED).await;
-    hot_paths_hold(&queue).await;
+    hot_paths_use_indexes(&queue).await;
 }
 
 #[tokio::test]
-async fn plans_hold_on_tables_that_were_analysed_while_empty() {
+async fn plans_are_good_on_tables_analysed_while_empty() {
     let queue = prepared().await;
     queue.client().await.batch_execute("analyze").await.unwrap();
     fill(&queue, &ALL_QUEUED).await;
-    hot_paths_hold(&queue).await;
+    hot_paths_use_indexes(&queue).await;
 }
 
 #[tokio::test]
-async fn plans_hold_with_nearly_everything_deferred() {
+async fn plans_are_good_with_nearly_all_jobs_deferred() {
     let queue = prepared().await;
     fill(&queue, &MOSTLY_DEFERRED).await;
     queue.client().await.batch_execute("analyze").await.unwrap();
-    hot_paths_hold(&queue).await;
+    hot_paths_use_indexes(&queue).await;
 }
 
 #[tokio::test]
-async fn plans_hold_with_nearly_everything_finished() {
+async fn plans_are_good_with_nearly_all_jobs_finished() {
     let queue = prepared().await;
     fill(&queue, &MOSTLY_FINISHED).await;
     queue.client().await.batch_execute("analyze").await.unwrap();
-    hot_paths_hold(&queue).await;
+    hot_paths_use_indexes(&queue).await;
 }
 
-/// A vacuum that finds every row dead and may remove none, because an old transaction could still see them, leaves pages without a
-/// row in the books. What the planner makes of that must not be to read all of them.
+/// A vacuum that finds every row dead and may remove none, because an old transaction could still see them, records pages without
+/// rows. The planner must not read all of them because of that.
 #[tokio::test]
-async fn plans_hold_on_tables_that_a_vacuum_found_dead() {
+async fn plans_are_good_on_tables_vacuumed_while_dead() {
     let queue = prepared().await;
     fill(&queue, &ALL_QUEUED).await;
     let books = "update pg_class set reltuples = 0, relpages = 1000
                   where relnamespace = 'windlass'::regnamespace and relname in ('live', 'line', 'deferred', 'dedupe', 'progress')";
     queue.client().await.batch_execute(books).await.unwrap();
-    hot_paths_hold(&queue).await;
+    hot_paths_use_indexes(&queue).await;
 }
 
-/// In the order of ids a rare tag would be looked for among all jobs of the tenant.
+/// In the order of ids a rare tag would be searched among all jobs of the tenant.
 #[tokio::test]
 async fn a_rare_tag_is_found_by_its_index() {
     let queue = prepared().await;
@@ -81,7 +81,7 @@ async fn a_rare_tag_is_found_by_its_index() {
         (None, None, None);
     let no_ids: Option<Vec<Uuid>> = None;
     watch.client.batch_execute("begin").await.unwrap();
-    let scope = statement("Makes the rest of the transaction a read");
+    let scope = statement("Limits the rest of the transaction to reads");
     watch.client.query(scope, &[&tenant.to_string(), &"on"]).await.unwrap();
     let text = statement("The same for jobs with a tag");
     let rows = watch
@@ -114,9 +114,9 @@ async fn a_rare_tag_is_found_by_its_index() {
     }
 }
 
-/// Whatever the session switches on or off: the functions bring their own settings (F-20's matrix).
+/// Regardless of the session's settings: the functions have their own (F-20's matrix).
 #[tokio::test]
-async fn a_claim_never_takes_more_than_it_was_asked_for() {
+async fn a_claim_never_takes_more_than_requested() {
     let queue = prepared().await;
     fill(&queue, &Shape { queued: 2000, deferred: 0, finished: 0 }).await;
     let client = queue.client().await;
@@ -155,8 +155,8 @@ async fn prepared() -> TestQueue {
     queue
 }
 
-/// Rows in their places, spread over three lanes of the default tenant. Every tenth deferred row is due, every hundredth
-/// body has a subject, a request and a tag.
+/// Rows in their tables, spread over three lanes of the default tenant. Every tenth deferred row is due, every hundredth body has
+/// a subject, a request and a tag.
 async fn fill(queue: &TestQueue, shape: &Shape) {
     let client = queue.client().await;
     let lanes = "create temp table spread as
@@ -194,7 +194,7 @@ async fn fill(queue: &TestQueue, shape: &Shape) {
     }
 }
 
-async fn hot_paths_hold(queue: &TestQueue) {
+async fn hot_paths_use_indexes(queue: &TestQueue) {
     let mut watch = Watch::open(queue.url()).await;
     let worker = register(&watch.client).await;
     let lanes = lanes(&watch.client).await;
@@ -242,16 +242,16 @@ async fn hot_paths_hold(queue: &TestQueue) {
         .unwrap();
     watch.plans().await;
     let lost: i64 = single(&watch.client, "select count(*) from windlass.lost_jobs(5)").await;
-    assert_eq!(lost, 5, "of the fifteen that were not settled");
+    assert_eq!(lost, 5, "of the fifteen unsettled ones");
     for plan in held(&mut watch, "lost_jobs", "held as materialized").await {
         assert!(!plan.sorts("live"), "lost_jobs sorts live rows: {plan:#?}");
     }
-    lists_hold(queue, &mut watch).await;
+    lists_use_indexes(queue, &mut watch).await;
 }
 
-/// A worker that fell silent and holds nothing is closed without reading every live row from end to end.
+/// A worker without heartbeats that holds nothing is closed without reading every live row.
 #[tokio::test]
-async fn closing_an_empty_worker_keeps_to_indexes() {
+async fn closing_an_empty_worker_uses_indexes_only() {
     let queue = prepared().await;
     fill(&queue, &Shape { queued: 1000, deferred: 0, finished: 0 }).await;
     let mut watch = Watch::open(queue.url()).await;
@@ -267,9 +267,9 @@ async fn closing_an_empty_worker_keeps_to_indexes() {
     assert_eq!(closed, 1);
 }
 
-/// What `Queue::list` sends, in a session that is watched.
-async fn lists_hold(queue: &TestQueue, watch: &mut Watch) {
-    let scope = statement("Makes the rest of the transaction a read");
+/// The statement of `Queue::list`, in a session that is watched.
+async fn lists_use_indexes(queue: &TestQueue, watch: &mut Watch) {
+    let scope = statement("Limits the rest of the transaction to reads");
     let tenant = windlass::DEFAULT_TENANT;
     let (below, from, limit) = (Uuid::max(), Uuid::nil(), 20_i64);
     let (no_text, no_time, no_number): (Option<&str>, Option<jiff::Timestamp>, Option<i16>) =
@@ -351,37 +351,37 @@ async fn lists_hold(queue: &TestQueue, watch: &mut Watch) {
         .map(|row| row.get(0))
         .collect();
     watch.plans().await;
-    watch.client.query(statement("Jobs by id, in the order given"), &[&tenant, &page]).await.unwrap();
+    watch.client.query(statement("Jobs by id, in the given order"), &[&tenant, &page]).await.unwrap();
     for plan in held(watch, "read", "windlass.jobs v").await {
         assert!(plan.rows_read("live") <= 20, "reading a page read {} live rows", plan.rows_read("live"));
     }
     watch.client.batch_execute("commit").await.unwrap();
 
-    // And through the front door: the page is there.
+    // And through the public API: the page exists.
     let listed = queue.list(&Filter::new(tenant).state(State::Queued).limit(5)).await.unwrap();
     assert_eq!(listed.jobs.len(), 5);
 }
 
-/// The plans since the last look that contain the words, all of which keep to indexes.
+/// The plans since the last call that contain the words, all of which use indexes.
 async fn held(watch: &mut Watch, what: &str, words: &str) -> Vec<Plan> {
     let plans = watch.plans().await;
     for plan in &plans {
         let scanned = plan.scanned_whole();
         assert!(
             scanned.is_empty(),
-            "{what} reads {scanned:?} from end to end:\n{}\n{:#?}",
+            "{what} scans {scanned:?} completely:\n{}\n{:#?}",
             plan.query,
             plan.nodes()[0]
         );
-        assert!(plan.names_the_tenant_of_a_body(), "{what} looks for a body without its tenant: {plan:#?}");
+        assert!(plan.names_the_tenant_of_a_body(), "{what} searches a body without its tenant: {plan:#?}");
     }
     let meant: Vec<Plan> = plans.into_iter().filter(|plan| plan.query.contains(words)).collect();
-    assert!(!meant.is_empty(), "{what}: no plan was heard");
+    assert!(!meant.is_empty(), "{what}: no plan was recorded");
     meant
 }
 
 fn statement(words: &str) -> &'static str {
     let found =
         windlass::internals::statements().into_iter().map(|(text, _)| text).find(|text| text.contains(words));
-    found.unwrap_or_else(|| panic!("no statement says {words:?}"))
+    found.unwrap_or_else(|| panic!("no statement contains {words:?}"))
 }

@@ -1,6 +1,7 @@
-//! One bad row among good ones, for every duty of the keeper: the good ones go through, and the bad one is shown with its reason.
+//! One bad row among good ones, for every duty of the keeper: the good ones are processed, and the bad one is shown with its reason.
 //!
-//! The doors refuse such rows, so they are written here by the superuser. A row may also be older than a rule, or of another release.
+//! The entry points reject such rows, so they are written here by the superuser. A row may also be older than a rule, or of
+//! another release.
 
 mod doors;
 mod jobs;
@@ -34,7 +35,7 @@ async fn no_bad_row_stops_a_duty_of_the_keeper() {
     }
 }
 
-/// What the doctor says was set aside.
+/// The skipped rows in the doctor's report.
 async fn set_aside(queue: &TestQueue) -> Vec<String> {
     let findings = windlass::setup::examine(&settings(queue.url())).await.unwrap();
     let found =

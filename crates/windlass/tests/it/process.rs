@@ -1,5 +1,5 @@
-//! Real processes, killed, frozen, starved and cut off. Every test ends with the same accounting: what was accepted is
-//! there, everything has ended, nothing ended twice, and the harness's own ledger agrees.
+//! Real processes, killed, frozen, starved and disconnected. Every test ends with the same accounting: all accepted jobs exist,
+//! all have ended, none ended twice, and the harness's own ledger agrees.
 
 pub(crate) mod accounting;
 mod cancel;

@@ -1,4 +1,4 @@
-//! What runs say of how far they are.
+//! The progress reports of runs.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use windlass_testing::{TestQueue, eventually};
 use crate::support::{job, soon, worker};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn progress_is_seen_while_the_job_runs() {
+async fn progress_is_visible_while_the_job_runs() {
     struct Telling(tokio::sync::Semaphore);
     windlass_testing::payload!(TellingArgs(Value) = "telling");
 
@@ -39,7 +39,7 @@ async fn progress_is_seen_while_the_job_runs() {
     worker.stop().await.unwrap();
 }
 
-/// However short a run is, and however it ends, its last word stands in the job and in its attempt.
+/// However short a run is, and however it ends, its last report is in the job and in its attempt.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_progress_of_a_run_is_written_with_its_end() {
     struct Hasty(String);
@@ -91,17 +91,17 @@ async fn the_last_progress_of_a_run_is_written_with_its_end() {
             })
             .await;
             let row = job(&client, id).await;
-            let said = format!("last word of {way}");
-            assert_eq!((&row["progress_percent"], &row["progress_message"]), (&json!(99), &json!(said)));
+            let message = format!("last word of {way}");
+            assert_eq!((&row["progress_percent"], &row["progress_message"]), (&json!(99), &json!(message)));
             let kept = queue.attempts(DEFAULT_TENANT, id).await.unwrap();
             assert_eq!(
                 (kept[0].progress_percent, kept[0].progress_message.as_deref()),
-                (Some(99.0), Some(said.as_str()))
+                (Some(99.0), Some(message.as_str()))
             );
             assert_eq!(
                 kept.last().unwrap().progress_percent.is_some(),
                 way != "snoozes",
-                "an attempt keeps its own words"
+                "an attempt keeps its own progress"
             );
             let log = queue.read_log(DEFAULT_TENANT, id, LogPosition::default()).await.unwrap();
             assert_eq!(log.chunks[0].text, "and a line\n", "{way}");

@@ -1,4 +1,4 @@
-//! Jobs that somebody else's process takes, keeps and ends.
+//! Jobs that an external process claims, renews and ends.
 
 mod cut;
 mod lease;
@@ -44,7 +44,7 @@ pub(super) async fn take_one(pull: &Pull) -> PulledJob {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pull_worker_takes_a_job_and_completes_it_with_what_follows() {
+async fn a_pull_worker_claims_a_job_and_completes_it_with_next_jobs() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let new = NewJob::new("remote").payload(&json!({"n": 1})).subject("call", "7").tag("a").max_attempts(4);
@@ -87,7 +87,7 @@ async fn a_pull_worker_takes_a_job_and_completes_it_with_what_follows() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_ending_of_a_pulled_attempt_is_decided_by_the_definitions_rules() {
+async fn every_ending_of_a_pulled_attempt_follows_the_definition() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let id = queue.enqueue(&NewJob::new("remote").max_attempts(3)).await.unwrap().id;
@@ -127,7 +127,7 @@ async fn every_ending_of_a_pulled_attempt_is_decided_by_the_definitions_rules() 
     pull.stop().await;
 }
 
-/// Invariants 41 and 42: the request travels with the next heartbeat, and whatever ends the attempt then, it was canceled.
+/// Invariants 41 and 42: the next heartbeat returns the request, and however the attempt ends then, it was canceled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_reaches_a_pull_worker_with_its_next_heartbeat() {
     let (queue, pull) = start().await;
@@ -147,9 +147,9 @@ async fn a_cancel_reaches_a_pull_worker_with_its_next_heartbeat() {
     pull.stop().await;
 }
 
-/// The SQL door cannot check a payload against the schema, so it is checked before a job is handed out.
+/// The SQL function cannot check a payload against the schema, so it is checked before a job is handed out.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payload_that_does_not_fit_is_never_handed_out() {
+async fn an_invalid_payload_is_never_handed_out() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let schema = json!({"type": "object", "required": ["n"]});
@@ -162,13 +162,13 @@ async fn a_payload_that_does_not_fit_is_never_handed_out() {
         .unwrap()
         .get(0);
     assert_eq!(take_one(&pull).await.id, good);
-    eventually("the other is refused", async || status(&client, bad).await == "failed").await;
+    eventually("the other is rejected", async || status(&client, bad).await == "failed").await;
     pull.stop().await;
 }
 
-/// What is wrong with what follows is the caller's to mend: nothing is settled, and the lease stays.
+/// An invalid next job is for the caller to fix: nothing is settled, and the lease stays.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_completion_whose_next_job_cannot_be_enqueued_changes_nothing() {
+async fn a_completion_with_an_invalid_next_job_changes_nothing() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;

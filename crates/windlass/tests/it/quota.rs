@@ -1,4 +1,4 @@
-//! Invariant 27: a tenant never has more jobs that have not ended than it may, however many add at once.
+//! Invariant 27: a tenant never has more unfinished jobs than its quota, under any number of concurrent enqueues.
 
 mod batch;
 
@@ -37,12 +37,12 @@ async fn a_quota_is_exact_while_many_enqueue_at_once() {
             let mut accepted = 0;
             for number in 0..12_u64 {
                 let job = NewJob::new("a").tenant(tenant);
-                let answer = match (task + number) % 3 {
+                let result = match (task + number) % 3 {
                     0 => queue.enqueue(&job.delay(Duration::from_secs(3600))).await.map(|_| 1),
                     1 => queue.enqueue_many(&[job.clone(), job]).await.map(|both| both.len()),
                     _ => queue.enqueue(&job).await.map(|_| 1),
                 };
-                match answer {
+                match result {
                     Ok(added) => accepted += added,
                     Err(Error::QuotaReached { .. }) => {}
                     Err(error) => panic!("{error}"),
@@ -52,14 +52,14 @@ async fn a_quota_is_exact_while_many_enqueue_at_once() {
         });
     }
     let accepted: usize = tasks.join_all().await.into_iter().sum();
-    assert!((49..=50).contains(&accepted), "{accepted}: a pair may not fit where one would");
+    assert!((49..=50).contains(&accepted), "{accepted}: a pair may not fit if one would");
     assert_eq!(unended(&queue, tenant).await, i64::try_from(accepted).unwrap());
-    // Another tenant is not held to it.
+    // It does not apply to another tenant.
     queue.enqueue(&NewJob::new("a")).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_place_that_comes_free_can_be_taken_and_a_retry_needs_one() {
+async fn a_freed_place_can_be_taken_and_a_retry_needs_one() {
     let queue = TestQueue::create().await;
     let tenant = limited(&queue, 2).await;
     let new = || NewJob::new("a").tenant(tenant);
@@ -72,7 +72,7 @@ async fn a_place_that_comes_free_can_be_taken_and_a_retry_needs_one() {
     queue.enqueue(&new()).await.unwrap();
     assert!(matches!(queue.retry(tenant, first.id, "me").await, Err(Error::QuotaReached { .. })));
     assert_eq!(unended(&queue, tenant).await, 2);
-    // One that is refused does not keep the others of its batch out.
+    // A rejected one does not block the others of its batch.
     let actor = Actor::new("me");
     let statement = "update windlass.tenants set max_queued = 3 where id = $1";
     queue.client().await.execute(statement, &[&tenant]).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_place_that_comes_free_can_be_taken_and_a_retry_needs_one() {
     assert!(placed[0].is_ok() && matches!(placed[1], Err(Error::QuotaReached { .. })), "{placed:?}");
 }
 
-/// A parent was a way around the quota: 20,004 jobs where five were allowed.
+/// A parent was a way around the quota: 20,004 jobs instead of five.
 #[tokio::test]
 async fn a_job_that_names_a_parent_counts_like_any_other() {
     let queue = TestQueue::create().await;
@@ -97,10 +97,9 @@ async fn a_job_that_names_a_parent_counts_like_any_other() {
     assert_eq!(unended(&queue, tenant).await, 2);
 }
 
-/// The completion is not lost: the attempt fails with the reason, nothing of the chain is enqueued, and a retry that finds room
-/// completes.
+/// The completion is not lost: the attempt fails with the reason, nothing of the chain is enqueued, and a retry that finds room completes.
 #[tokio::test(flavor = "multi_thread")]
-async fn next_jobs_that_do_not_fit_fail_the_attempt_and_one_that_takes_the_place_of_its_parent_fits() {
+async fn next_jobs_over_quota_fail_the_attempt_but_one_may_replace_its_parent() {
     let queue = TestQueue::create().await;
     let tenant = limited(&queue, 1).await;
     let client = queue.client().await;
@@ -114,11 +113,11 @@ async fn next_jobs_that_do_not_fit_fail_the_attempt_and_one_that_takes_the_place
     assert_eq!(attempts(&client, first).await, ["failed", "running"]);
     let query = "select error_text from windlass.history where job_id = $1";
     let error: String = client.query_one(query, &[&first]).await.unwrap().get(0);
-    assert!(error.contains("could not be enqueued") && error.contains("may have 1 jobs"), "{error}");
-    assert_eq!(unended(&queue, tenant).await, 1, "nothing of the chain is there");
+    assert!(error.contains("could not be enqueued") && error.contains("its job quota of 1"), "{error}");
+    assert_eq!(unended(&queue, tenant).await, 1, "no job of the chain exists");
     again.end(Ok(Done::new().then(next())));
     until(&client, first, State::Succeeded.as_str()).await;
-    assert_eq!(unended(&queue, tenant).await, 1, "the one that followed");
+    assert_eq!(unended(&queue, tenant).await, 1, "the next job");
     worker.stop().await.unwrap();
 }
 
@@ -135,7 +134,7 @@ async fn a_completion_enqueues_at_most_a_thousand_jobs() {
     let again = desk.next().await;
     let query = "select error_text from windlass.history where job_id = $1";
     let error: String = client.query_one(query, &[&job]).await.unwrap().get(0);
-    assert!(error.contains("at most 1000 others, not 1001"), "{error}");
+    assert!(error.contains("at most 1000 next jobs, not 1001"), "{error}");
     again.end(Ok(followed_by(1000)));
     until(&client, job, State::Succeeded.as_str()).await;
     assert_eq!(unended(&queue, windlass::DEFAULT_TENANT).await, 1000);

@@ -1,4 +1,4 @@
-//! What a definition hides: in the words of its runs, and in its payloads where others see them.
+//! The secrets of a definition are hidden: in the output of its runs, and in its payloads where others see them.
 
 use serde_json::{Value, json};
 use windlass::admin::{Actor, Reach};
@@ -18,16 +18,16 @@ impl Handler for Careless {
     type Args = CarelessArgs;
 
     async fn run(&self, job: &Context, CarelessArgs(args): CarelessArgs) -> Result<Done, Failure> {
-        let said = format!(
+        let message = format!(
             "{} and {} and 4111-1111-1111-1111",
             args["pin"].as_str().unwrap(),
             args["password"].as_str().unwrap()
         );
-        job.progress(1.0, &said);
-        job.log(&said);
+        job.progress(1.0, &message);
+        job.log(&message);
         match args["fails"].as_bool() {
-            Some(true) => Err(Failure::permanent(said)),
-            _ => Ok(Done::new().result(&json!({"said": said}))),
+            Some(true) => Err(Failure::permanent(message)),
+            _ => Ok(Done::new().result(&json!({"said": message}))),
         }
     }
 
@@ -38,7 +38,7 @@ impl Handler for Careless {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_keeps_its_definitions_secrets_and_its_payloads() {
+async fn the_secrets_of_a_definition_and_its_payloads_are_redacted() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let worker = worker(&queue).handler(Careless).start().await.unwrap();
@@ -52,7 +52,7 @@ async fn a_handler_keeps_its_definitions_secrets_and_its_payloads() {
         let log = queue.read_log(DEFAULT_TENANT, id, LogPosition::default()).await.unwrap();
         assert_eq!(log.chunks[0].text, format!("{hidden}\n"));
 
-        // Others see the payload without them; the application itself has it whole.
+        // Others see the payload without them; the application itself gets the complete one.
         let shown = json!({"pin": PLACEHOLDER, "password": PLACEHOLDER, "fails": fails, "city": "Bonn"});
         let looking = queue.look(Reach::Tenant(DEFAULT_TENANT)).await.unwrap();
         assert_eq!(looking.job(DEFAULT_TENANT, id).await.unwrap().unwrap().payload, shown);
@@ -69,22 +69,25 @@ async fn a_handler_keeps_its_definitions_secrets_and_its_payloads() {
     worker.stop().await.unwrap();
 }
 
-/// Somebody copies a job from where it is shown.
+/// A person copies a job from a page that shows it.
 #[tokio::test]
-async fn a_placeholder_is_not_taken_for_a_secret() {
+async fn a_placeholder_is_not_mistaken_for_a_secret() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("plain")).await.unwrap();
     let actor = Actor::new("ada");
     let copied = NewJob::new("plain").payload(&json!({"to": {"api_key": PLACEHOLDER}}));
     let refused = queue.enqueue_as(DEFAULT_TENANT, &actor, &copied).await.unwrap_err().to_string();
-    assert!(refused.starts_with("payload/to/api_key: is [redacted], which stands for"), "{refused}");
+    assert!(
+        refused.starts_with("payload/to/api_key: is [redacted], the placeholder of a hidden value"),
+        "{refused}"
+    );
     assert!(queue.check_job(&copied).await.is_err());
     let note = NewJob::new("plain").payload(&json!({"note": PLACEHOLDER}));
     queue.check_job(&note).await.unwrap();
 }
 
 #[tokio::test]
-async fn events_are_shown_without_the_texts_under_telling_keys() {
+async fn events_are_shown_without_strings_under_sensitive_keys() {
     let queue = TestQueue::create().await;
     let event = NewEvent::new("user.made").payload(&json!({"password": "hunter22", "name": "zoe"}));
     let id = queue.emit(&event).await.unwrap().id;
@@ -94,7 +97,7 @@ async fn events_are_shown_without_the_texts_under_telling_keys() {
 }
 
 #[tokio::test]
-async fn a_definitions_rules_are_checked_where_they_come_in() {
+async fn the_rules_of_a_definition_are_checked_when_stored() {
     let queue = TestQueue::create().await;
     let bad = Redaction::new().expression("(");
     let refused = queue.define(&Definition::new("x").redaction(bad)).await.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! How what is finished goes: by definition and status, a tenant's own rule, legal hold, and artifacts first.
+//! How finished jobs are deleted: by definition and status, by a tenant's own rule, with legal holds, and artifacts first.
 
 mod again;
 mod changed;
@@ -46,9 +46,9 @@ async fn statuses(hand: &Hand, jobs: &[Uuid]) -> Vec<String> {
     all
 }
 
-/// The table of seed 001: 30, 30 and 7 days; pending for 24 h is failed; a run of 10 minutes is failed.
+/// The table of document 001: 30, 30 and 7 days; pending for 24 h is failed; a run of 10 minutes is failed.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_periods_of_seed_001_hold() {
+async fn the_specified_periods_apply() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     let tts = Definition::new("multi_role_tts")
@@ -76,7 +76,7 @@ async fn the_periods_of_seed_001_hold() {
     assert_eq!(statuses(&hand, &jobs).await, ["succeeded", "missing", "failed", "missing"]);
     assert_eq!(statuses(&hand, &canceled).await, ["canceled", "missing"]);
 
-    // An orphan: nobody took it for a day.
+    // An orphan: no worker claimed it for a day.
     let orphan = hand.enqueue("'multi_role_tts'").await;
     hand.client
         .execute("update windlass.expiry set expires_at = expires_at - interval '25 hours'", &[])
@@ -89,7 +89,7 @@ async fn the_periods_of_seed_001_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenants_own_rule_comes_before_the_definitions() {
+async fn a_tenants_own_rule_precedes_the_definitions() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held").retention(State::Succeeded, DAY * 7)).await.unwrap();
@@ -114,15 +114,15 @@ async fn a_tenants_own_rule_comes_before_the_definitions() {
     }
     prune(&queue).await;
     let seen = statuses(&hand, &jobs).await;
-    let gone: Vec<bool> = seen.iter().map(|status| status == "missing").collect();
-    assert_eq!(gone, [true, false, false, true, true, false, false]);
+    let deleted: Vec<bool> = seen.iter().map(|status| status == "missing").collect();
+    assert_eq!(deleted, [true, false, false, true, true, false, false]);
 
     let progress = queue.retention_progress().await.unwrap();
     let own =
         progress.iter().find(|rule| rule.tenant_id == Some(short) && rule.definition_key == "held").unwrap();
     assert_eq!((own.purged, own.keep_seconds), (1, 86_400));
     assert!(own.reached.is_some());
-    // The rule is taken away: the definition's holds again, also for what the old rule had passed over.
+    // The rule is removed: the definition's applies again, also to jobs that the old rule had skipped.
     let acting = queue.act(Reach::Tenant(long), &windlass::admin::Actor::default()).await.unwrap();
     acting.forget_rule(Some("held"), "succeeded").await.unwrap();
     acting.commit().await.unwrap();
@@ -132,7 +132,7 @@ async fn a_tenants_own_rule_comes_before_the_definitions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_under_legal_hold_stays_until_it_is_released() {
+async fn jobs_under_legal_hold_stay_until_it_is_released() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
@@ -165,9 +165,9 @@ async fn what_is_under_legal_hold_stays_until_it_is_released() {
     assert!(queue.hold(DEFAULT_TENANT, &HoldOn::Tenant, " ", "x").await.is_err(), "a reason is needed");
 }
 
-/// Seed 001: the row and its audio file go together.
+/// Document 001: the row and its audio file are deleted together.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_artifact_is_removed_before_its_job_goes() {
+async fn an_artifact_is_removed_before_its_job() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     let tts = Definition::new("tts").retention(State::Succeeded, DAY).on_purge("remove-audio");
@@ -191,7 +191,7 @@ async fn an_artifact_is_removed_before_its_job_goes() {
     let waits = looking.purge_waits().await.unwrap();
     assert_eq!((waits[0].job_id, waits[0].cleanup_status.as_deref()), (audio, Some("dead_letter")));
     looking.end().await.unwrap();
-    assert_eq!(status(&hand.client, audio).await, "succeeded", "not while its file is there");
+    assert_eq!(status(&hand.client, audio).await, "succeeded", "not while its file exists");
     hand.retry(cleanup.job).await;
     let again = hand.claim_one().await;
     assert!(hand.settle(&again, None).await);
@@ -199,7 +199,7 @@ async fn an_artifact_is_removed_before_its_job_goes() {
     assert_eq!(status(&hand.client, audio).await, "missing");
     assert_eq!(count(&hand.client, "select count(*) from windlass.purge_wait").await, 0);
 
-    // Nobody can remove it: it stays, and goes once somebody can.
+    // No worker can remove it: it stays, and is deleted once one can.
     queue
         .define(&Definition::new("late").retention(State::Succeeded, DAY).on_purge("not-there-yet"))
         .await
@@ -216,9 +216,9 @@ async fn an_artifact_is_removed_before_its_job_goes() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// A thousand jobs that ended at one instant and are all under hold must not stop what comes after them.
+/// A thousand jobs that ended at one instant and are all under hold must not block later ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn held_jobs_do_not_hold_up_the_others() {
+async fn held_jobs_do_not_block_the_others() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held").retention(State::Canceled, DAY)).await.unwrap();
@@ -239,7 +239,7 @@ async fn held_jobs_do_not_hold_up_the_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn events_go_after_their_time_and_never_before_they_are_dispatched() {
+async fn events_are_deleted_after_their_period_but_not_before_dispatch() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (brief, held) = (queue.tenant("brief").await, queue.tenant("held").await);
@@ -252,7 +252,7 @@ async fn events_go_after_their_time_and_never_before_they_are_dispatched() {
             queue.emit(&NewEvent::new("a").tenant(tenant).dedupe_id(format!("{days}"))).await.unwrap();
         }
     }
-    // An event's id bears its time.
+    // An event's id contains its time.
     let age = "with old as (select e.tenant_id, e.id, windlass.uuid7_floor(now() - e.dedupe_id::integer * interval '1 day') as aged from windlass.event e),
         moved as (update windlass.event e set id = o.aged from old o where e.tenant_id = o.tenant_id and e.id = o.id)
         update windlass.event_pending p set event_id = o.aged from old o where p.tenant_id = o.tenant_id and p.event_id = o.id";

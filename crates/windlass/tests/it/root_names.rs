@@ -1,14 +1,14 @@
-//! The names at the root of the crate: few enough to read, and the same as the front page promises.
+//! The names at the root of the crate: few enough to read, and the same as on the front page.
 
 use std::collections::BTreeSet;
 
 const LIBRARY: &str = include_str!("../../src/lib.rs");
-const MOST: usize = 30;
+const MAX: usize = 30;
 
 #[test]
 fn the_root_exports_at_most_thirty_names() {
     let names = root_names(LIBRARY);
-    assert!(names.len() <= MOST, "{} names: {names:?}", names.len());
+    assert!(names.len() <= MAX, "{} names: {names:?}", names.len());
     for expected in ["Queue", "JobArgs", "NewJob", "enqueue_in", "Handler", "Worker", "admin", "testing"] {
         assert!(names.contains(expected), "{expected} is missing from {names:?}");
     }
@@ -45,7 +45,7 @@ fn root_names(source: &str) -> BTreeSet<String> {
     let source = outline(source);
     let mut names = BTreeSet::new();
     let mut is_hidden = false;
-    // An item ends with a semicolon; attributes stand above it, one per line.
+    // An item ends with a semicolon; its attributes are above it, one per line.
     for item in source
         .lines()
         .filter(|line| !line.trim_start().starts_with("//"))

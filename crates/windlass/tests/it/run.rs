@@ -40,7 +40,7 @@ async fn a_success_keeps_its_result_and_its_artifact() {
 
 /// Invariants 3, 13 and 15.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_spent_budget_is_a_dead_letter_that_keeps_the_last_error() {
+async fn a_job_out_of_attempts_is_a_dead_letter_with_its_last_error() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::new();
@@ -61,17 +61,17 @@ async fn a_spent_budget_is_a_dead_letter_that_keeps_the_last_error() {
 
 /// Invariant 32: a retry is due by the policy's backoff or the handler's own delay, by the database's clock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_waits_as_the_policy_or_its_handler_says() {
+async fn a_retry_is_delayed_by_the_policy_or_its_handler() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) =
         Held::with(|definition| definition.backoff(windlass::job::Backoff::default().jitter(0.0)));
     let worker = worker(&queue).handler(held).start().await.unwrap();
-    let answers = [
+    let results = [
         (30.0, Failure::retry("by policy")),
         (3600.0, Failure::retry_after(Duration::from_secs(3600), "in an hour")),
     ];
-    for (seconds, answer) in answers {
+    for (seconds, answer) in results {
         let id = queue.enqueue(&NewJob::new("held")).await.unwrap().id;
         desk.next().await.end(Err(answer));
         until(&client, id, "scheduled").await;
@@ -84,19 +84,19 @@ async fn a_retry_waits_as_the_policy_or_its_handler_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_permanent_failure_is_not_tried_again() {
+async fn a_permanent_failure_is_not_retried() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let worker = worker(&queue).handler(Acting).start().await.unwrap();
     let id = queue.enqueue(&NewJob::new("acting").payload(&json!({"act": "permanent"}))).await.unwrap().id;
     let row = until(&client, id, "failed").await;
-    assert_eq!((&row["reason"], &row["last_error"]), (&json!("permanent"), &json!("as asked")));
+    assert_eq!((&row["reason"], &row["last_error"]), (&json!("permanent"), &json!("as requested")));
     assert_eq!(attempts(&client, id).await, ["failed"]);
     worker.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_out_is_retried_until_the_budget_is_spent() {
+async fn a_timeout_is_retried_until_out_of_attempts() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) =
@@ -111,7 +111,7 @@ async fn a_time_out_is_retried_until_the_budget_is_spent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_out_fails_at_once_where_the_definition_says_so() {
+async fn a_timeout_fails_at_once_if_the_definition_says_so() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) =
@@ -135,15 +135,15 @@ async fn a_panic_is_a_failure_like_any_other() {
     desk.next().await.panic();
     let again = desk.next().await;
     assert_eq!(again.attempt, 2);
-    assert_eq!(job(&client, id).await["last_error"], "the handler panicked: as the test asked");
+    assert_eq!(job(&client, id).await["last_error"], "the handler panicked: as the test requested");
     again.succeed();
     until(&client, id, "succeeded").await;
     worker.stop().await.unwrap();
 }
 
-/// Invariant 13: a snooze is not charged to the retry budget, and has its own.
+/// Invariant 13: a snooze does not count as an attempt, and has its own limit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_snooze_charges_nothing_and_is_bounded() {
+async fn a_snooze_is_not_a_failure_and_is_limited() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::with(|definition| definition.max_snoozes(2));
@@ -171,7 +171,7 @@ async fn a_snooze_past_the_deadline_fails_the_job() {
     worker.stop().await.unwrap();
 }
 
-/// No attempt starts past its deadline, even where the keeper has not looked yet.
+/// No attempt starts past its deadline, even if the keeper has not run yet.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_past_its_deadline_never_reaches_its_handler() {
     let queue = TestQueue::create().await;
@@ -186,9 +186,9 @@ async fn a_job_past_its_deadline_never_reaches_its_handler() {
     worker.stop().await.unwrap();
 }
 
-/// Invariant 13: a job given back at shutdown is not charged.
+/// Invariant 13: a job released at shutdown is not counted as a failure.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_shutdown_gives_running_jobs_back_uncharged() {
+async fn a_shutdown_releases_running_jobs() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::new();
@@ -210,7 +210,7 @@ async fn a_shutdown_gives_running_jobs_back_uncharged() {
     second.stop().await.unwrap();
 }
 
-/// A claim that was under way when the worker was told to stop is seen through too: nothing is left to the reaper.
+/// A claim that was in progress when the worker was stopped is completed too: nothing is left to the reaper.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_worker_leaves_nothing_running() {
     let queue = TestQueue::create().await;
@@ -229,7 +229,7 @@ async fn a_stopped_worker_leaves_nothing_running() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_aborted_workers_jobs_come_back_by_the_reaper() {
+async fn an_aborted_workers_jobs_are_recovered_by_the_reaper() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::new();
@@ -240,7 +240,7 @@ async fn an_aborted_workers_jobs_come_back_by_the_reaper() {
     dying.abort();
     assert_eq!(status(&client, id).await, "running");
     let keeper = keeper(&queue);
-    eventually("the job is taken back", async || {
+    eventually("the job is recovered", async || {
         keeper.run_once(Duty::Reap).await.unwrap();
         status(&client, id).await == "scheduled"
     })
@@ -249,9 +249,9 @@ async fn an_aborted_workers_jobs_come_back_by_the_reaper() {
     assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), windlass::job::Canceled::Now);
 }
 
-/// Invariant 13: a handler that fails because it was told to stop did not fail.
+/// Invariant 13: a handler that fails because it was stopped did not fail.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handler_that_obeys_a_shutdown_with_an_error_is_not_charged() {
+async fn an_error_because_of_a_shutdown_is_not_counted_as_a_failure() {
     struct Obeying(Arc<Notify>);
     windlass_testing::payload!(ObeyingArgs(Value) = "obeying");
 

@@ -1,16 +1,17 @@
-//! Invariant 25: of a limited definition, and of a limited tenant, never more jobs run than the limit says, however many
-//! workers claim at once; and what comes free is taken.
+//! Invariant 25: of a limited definition, and of a limited tenant, never more jobs run than the limit, under any number of
+//! concurrent claims; and freed places are taken.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
 use uuid::Uuid;
 use windlass::admin::Reach;
 use windlass::{Context, DEFAULT_TENANT, Definition, Done, Failure, Handler, NewJob, Worker};
 use windlass_testing::{TestQueue, eventually};
 
-use crate::support::{Held, assert_counts_are_exact, count, until, worker};
+use crate::support::{Hand, Held, assert_counts_are_exact, count, ending, until, worker};
 
 /// Counts how many run at the same time, over all workers that share it.
 #[derive(Clone, Default)]
@@ -27,7 +28,7 @@ impl Handler for Crowd {
     async fn run(&self, _: &Context, _: CrowdArgs) -> Result<Done, Failure> {
         let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(now, Ordering::SeqCst);
-        // Long enough for the others to come in, if they were let in.
+        // Long enough for the others to start, if they were allowed.
         for _ in 0..200 {
             tokio::task::yield_now().await;
         }
@@ -51,7 +52,7 @@ async fn crowded(queue: &TestQueue, crowd: &Crowd, tenants: &[Uuid]) -> Vec<Work
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn never_more_of_a_definition_run_than_its_limit_however_many_workers_claim() {
+async fn a_definition_never_exceeds_its_limit_with_any_number_of_workers() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("crowd").max_running(3)).await.unwrap();
     let tenants = [DEFAULT_TENANT, queue.tenant("a").await, queue.tenant("b").await];
@@ -64,7 +65,7 @@ async fn never_more_of_a_definition_run_than_its_limit_however_many_workers_clai
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn never_more_of_a_tenant_run_than_its_limit() {
+async fn a_tenant_never_exceeds_its_limit() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("crowd")).await.unwrap();
     let tenant = queue.tenant("small").await;
@@ -77,9 +78,9 @@ async fn never_more_of_a_tenant_run_than_its_limit() {
     assert!(crowd.most.load(Ordering::SeqCst) <= 2, "{} ran at once", crowd.most.load(Ordering::SeqCst));
 }
 
-/// It would look by itself once an hour.
+/// It polls once an hour.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_place_that_comes_free_is_taken_at_once_and_others_are_not_held_back() {
+async fn a_freed_place_is_taken_at_once_and_others_are_not_blocked() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::with(|definition| definition.max_running(1));
@@ -108,4 +109,105 @@ async fn a_place_that_comes_free_is_taken_at_once_and_others_are_not_held_back()
     run.succeed();
     until(&client, second, "succeeded").await;
     worker.stop().await.unwrap();
+}
+
+/// An application or an operator may leave the transaction that sets a limit open.
+#[tokio::test]
+async fn an_open_change_of_a_limit_keeps_no_job_from_ending() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    let of_definition = "select windlass.change_definition(d.id, '{\"max_running\": 5}', null) from windlass.job_definitions d";
+    for change in ["select windlass.define('{\"key\": \"held\", \"max_running\": 5}')", of_definition] {
+        for tenant in ["a", "b"] {
+            let tenant = queue.tenant(tenant).await;
+            hand.enqueue(&format!("'held', tenant_id => '{tenant}'")).await;
+        }
+        let fences = hand.claim_all().await;
+        let open = queue.client().await;
+        open.batch_execute(&format!("begin; {change}")).await.unwrap();
+        let settle = "select settled from windlass.settle(array[$1::uuid], array[$2::uuid], array[$3::integer], array[$4::uuid],
+            array[1], array[null]::jsonb[], null, true)";
+        let fence = &fences[0];
+        let row =
+            hand.client.query_one(settle, &[&fence.tenant, &fence.job, &fence.attempt, &fence.token]).await;
+        assert_eq!(row.unwrap().get::<_, Option<Vec<i32>>>(0), Some(vec![1]), "{change}");
+        hand.miss_heartbeats().await;
+        let reap = "select r.settled from (select array_agg(l.worker) as workers, array_agg(l.tenant_id) as tenants,
+              array_agg(l.job_id) as jobs, array_agg(l.attempt) as attempts, array_agg(l.token) as tokens, array_agg($1::jsonb) as details
+            from windlass.lost_jobs(10) l) l, windlass.reap(l.workers, l.tenants, l.jobs, l.attempts, l.tokens, l.details) r";
+        let row = hand.client.query_one(reap, &[&ending::failed()]).await.unwrap();
+        assert_eq!(row.get::<_, Option<Vec<i32>>>(0), Some(vec![1]), "{change}");
+        open.batch_execute("rollback").await.unwrap();
+        assert!(hand.heartbeat().await);
+        assert_counts_are_exact(&hand.client).await;
+    }
+}
+
+/// Waits until claims count only marked rows. Transactions of other databases that have begun before delay it.
+async fn until_marked(hand: &Hand) {
+    let unmarked = "select count(*) from windlass.gate where purpose = 'unmarked'";
+    eventually("all running jobs are marked", async || {
+        assert!(hand.claim_all().await.is_empty(), "the limit is reached");
+        count(&hand.client, unmarked).await == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn jobs_that_ran_before_their_definition_got_a_limit_count() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    hand.define(json!({"key": "other"})).await;
+    for _ in 0..2 {
+        hand.enqueue("'held'").await;
+        hand.enqueue("'other'").await;
+    }
+    let before = hand.claim_all().await;
+    assert_eq!(before.len(), 4);
+    for _ in 0..5 {
+        hand.enqueue("'held'").await;
+    }
+    hand.define(json!({"key": "held", "max_running": 3})).await;
+    assert_eq!(hand.claim_all().await.len(), 1);
+    assert!(hand.claim_all().await.is_empty());
+    let of_held = async |job: Uuid| {
+        let query =
+            format!("select count(*) from windlass.jobs where id = '{job}' and definition_key = 'held'");
+        count(&hand.client, &query).await == 1
+    };
+    for fence in &before {
+        assert!(hand.settle(fence, None).await);
+        let room = usize::from(of_held(fence.job).await);
+        assert_eq!(hand.claim_all().await.len(), room, "one that ends makes room for one of its definition");
+    }
+    until_marked(&hand).await;
+    assert_counts_are_exact(&hand.client).await;
+}
+
+/// It read the limits before the limit was committed, and commits later.
+#[tokio::test]
+async fn jobs_of_a_claim_that_did_not_see_the_limit_count_from_its_commit_on() {
+    let queue = TestQueue::create().await;
+    let hand = Hand::new(queue.client().await).await;
+    hand.define(json!({"key": "held"})).await;
+    for _ in 0..10 {
+        hand.enqueue("'held'").await;
+    }
+    let early = Hand::new(queue.client().await).await;
+    let claim = "select count(*) from (select array_agg(id) as lanes from windlass.lane) l,
+        windlass.claim($1, gen_random_uuid(), l.lanes, array[0::bigint], array[2])";
+    early.client.batch_execute("begin").await.unwrap();
+    assert_eq!(early.client.query_one(claim, &[&early.worker]).await.unwrap().get::<_, i64>(0), 2);
+    hand.define(json!({"key": "held", "max_running": 3})).await;
+    let mut mine = hand.claim_all().await;
+    assert_eq!(mine.len(), 3);
+    assert!(hand.claim_all().await.is_empty());
+    early.client.batch_execute("commit").await.unwrap();
+    for left in [4, 3, 2] {
+        assert!(hand.settle(&mine.remove(0), None).await);
+        assert_eq!(hand.claim_all().await.len(), usize::from(left == 2), "{left} run");
+    }
+    until_marked(&hand).await;
 }

@@ -1,4 +1,4 @@
-//! Ids of jobs are unique within a tenant. A worker that runs two jobs with the same id for two tenants keeps them apart.
+//! Ids of jobs are unique within a tenant. A worker that runs two jobs with the same id for two tenants keeps them separate.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use windlass_testing::{TestQueue, eventually};
 
 use crate::support::worker;
 
-/// Says whose it is, and waits for a signal or for its end.
+/// Reports its tenant, and waits for a signal or for its end.
 struct Twin;
 
 windlass_testing::payload!(TwinArgs(Value) = "twin");
@@ -55,8 +55,8 @@ async fn jobs_of_two_tenants_with_one_id_are_kept_apart() {
     }
 
     queue.cancel(a, id).await.unwrap();
-    eventually("the one is canceled", async || status(a).await.0 == "canceled").await;
-    assert_eq!(status(b).await.0, "running", "the other goes on");
+    eventually("the first is canceled", async || status(a).await.0 == "canceled").await;
+    assert_eq!(status(b).await.0, "running", "the other continues");
     queue.cancel(b, id).await.unwrap();
     eventually("the other is canceled by its own tenant", async || status(b).await.0 == "canceled").await;
     for tenant in [a, b] {

@@ -1,6 +1,7 @@
-//! Schedules: what fires, what does not, and that everything is told.
+//! Schedules: what fires, what does not, and that everything is recorded.
 
 mod edit;
+pub(crate) mod large;
 mod overlap;
 mod race;
 
@@ -17,29 +18,29 @@ use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Acting, assert_counts_are_exact, count, job, keeper, until, worker};
 
-/// Something for triggers to start, with arguments of its own.
+/// A definition for triggers to start, with its own arguments.
 pub(crate) async fn define(queue: &Queue) {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     queue.define(&Definition::new("held").arg_schema(schema)).await.unwrap();
 }
 
-/// Every minute that has begun. None begins while a test runs: it would be one instant more than the test counts.
+/// Every minute so far. None starts while a test runs: it would be one instant more than the test counts.
 pub(crate) fn every_minute() -> NewTrigger {
     NewTrigger::schedule("every minute", every_minute_but(1..=2), "held")
 }
 
-/// Really every minute, for tests that look back further than an hour or bear with one more.
+/// Really every minute, for tests that look back further than an hour or allow one more.
 pub(crate) fn each_minute() -> NewTrigger {
     NewTrigger::schedule("every minute", "* * * * *", "held")
 }
 
 thread_local! {
-    /// When this test began. Its schedules count from here: a minute that begins while it runs changes none of its figures.
-    /// Each test has a thread of its own.
+    /// When this test started. Its schedules count from here: a minute that starts while it runs changes none of its figures.
+    /// Each test has its own thread.
     static BEGAN: Timestamp = Timestamp::now();
 }
 
-/// Every minute but some, counted from the one in which the test began.
+/// Every minute but some, counted from the one in which the test started.
 pub(crate) fn every_minute_but(left_out: std::ops::RangeInclusive<i64>) -> String {
     let now = BEGAN.with(|began| began.as_second() / 60);
     let left_out: Vec<i64> = left_out.map(|minute| (now + minute) % 60).collect();
@@ -52,7 +53,7 @@ pub(crate) async fn create(queue: &Queue, new: &NewTrigger) -> Trigger {
     queue.create_trigger(DEFAULT_TENANT, new, "tester").await.unwrap()
 }
 
-/// Makes the scheduler believe that it last looked this long before the test began. Answers the first instant since.
+/// Sets the scheduler's last run to this long before the test started. Returns the first instant since.
 pub(crate) async fn look_back(client: &Client, trigger: &Trigger, ago: SignedDuration) -> Timestamp {
     let fields = &trigger.fields;
     let schedule =
@@ -63,7 +64,7 @@ pub(crate) async fn look_back(client: &Client, trigger: &Trigger, ago: SignedDur
     first
 }
 
-/// Does all that is due.
+/// Processes everything that is due.
 pub(crate) async fn fire_all(keeper: &Keeper) {
     eventually("nothing more is due", async || {
         let round = keeper.run_once(Duty::Schedule).await.unwrap();
@@ -89,7 +90,7 @@ pub(crate) fn outcomes(fires: &[Fire]) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_due_schedule_makes_a_job_with_its_payload_and_source() {
+async fn a_due_schedule_creates_a_job_with_its_payload_and_source() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
@@ -111,20 +112,20 @@ async fn a_due_schedule_makes_a_job_with_its_payload_and_source() {
     assert_eq!(row["payload"]["at"], json!(due));
     assert!(row["payload"]["local"].as_str().unwrap().ends_with("+05:30"));
     let next = queue.trigger(DEFAULT_TENANT, trigger.id).await.unwrap().unwrap().next_due_at.unwrap();
-    assert_eq!(next, due + SignedDuration::from_mins(3), "the two minutes between are left out");
+    assert_eq!(next, due + SignedDuration::from_mins(3), "the two minutes in between are skipped");
     assert_counts_are_exact(&client).await;
 }
 
-/// Seed 004's default window of 300 s would have suppressed four of five.
+/// Document 004's default window of 300 s would have suppressed four of five.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_minute_with_the_default_settings_fires_every_minute() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
     let trigger = create(&queue, &each_minute()).await;
-    assert_eq!(trigger.fields.dedupe_window_seconds, 300, "the default of seed 004");
+    assert_eq!(trigger.fields.dedupe_window_seconds, 300, "the specified default");
     let keeper = keeper(&queue);
-    // Five minutes pass, one at a time, as they do where a scheduler runs.
+    // Five minutes pass, one at a time, as with a running scheduler.
     for minute in (1..=5).rev() {
         let now = Timestamp::now() - SignedDuration::from_mins(minute) + SignedDuration::from_secs(30);
         let first = Schedule::new("* * * * *", "UTC")
@@ -140,7 +141,7 @@ async fn every_minute_with_the_default_settings_fires_every_minute() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missed_instants_follow_the_policy_and_every_skipped_one_is_seen() {
+async fn missed_instants_follow_the_policy_and_skipped_ones_are_shown() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
@@ -152,7 +153,7 @@ async fn missed_instants_follow_the_policy_and_every_skipped_one_is_seen() {
         let fires = fires(&queue, &trigger).await;
         assert!((60..=61).contains(&fires.len()), "{misfire:?}: {}", fires.len());
         let fired = fires.iter().filter(|fire| fire.outcome == "fired").count();
-        // The minute may turn while this runs, and that instant is in time.
+        // The minute may change while this runs, and that instant is in time.
         assert!((wanted..=wanted + 1).contains(&fired), "{misfire:?}: {fired}");
         let skipped = fires.iter().filter(|fire| fire.outcome == "skipped");
         assert!(skipped.clone().all(|fire| fire.reason.as_deref() == Some("misfire")));
@@ -160,7 +161,7 @@ async fn missed_instants_follow_the_policy_and_every_skipped_one_is_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_backlog_is_worked_off_and_nothing_of_it_is_lost() {
+async fn a_long_backlog_is_processed_without_loss() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
@@ -177,7 +178,7 @@ async fn a_long_backlog_is_worked_off_and_nothing_of_it_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payload_that_does_not_fit_is_told_and_stops_nothing_else() {
+async fn an_invalid_payload_is_reported_and_blocks_nothing_else() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
@@ -200,7 +201,7 @@ async fn a_payload_that_does_not_fit_is_told_and_stops_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jitter_moves_the_start_and_not_the_instant() {
+async fn jitter_delays_the_start_and_not_the_instant() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
@@ -212,14 +213,14 @@ async fn jitter_moves_the_start_and_not_the_instant() {
     assert_eq!((fire.due_at, &row["status"]), (due, &json!("scheduled")));
     let starts: Timestamp = row["scheduled_for"].as_str().unwrap().parse().unwrap();
     assert!(starts > due && starts < due + SignedDuration::from_secs(3700));
-    // The fire says by how much it was moved; what the clock adds is the time until it was fired.
+    // The fire contains its delay; the rest is the time until it was fired.
     let moved = SignedDuration::from_secs_f64(fire.jitter_seconds);
     assert!(fire.jitter_seconds > 0.0 && fire.jitter_seconds <= 3600.0);
     let rest = starts.duration_since(fire.due_at + moved);
     assert!((0..100).contains(&rest.as_secs()), "{rest:?}");
 }
 
-/// With a real worker: the job starts within a second of the instant, and the instant is not known to anybody before.
+/// With a real worker: the job starts within a second of the instant, and the instant is not known before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_due_job_starts_within_a_second_of_its_instant() {
     let queue = TestQueue::create().await;
@@ -228,7 +229,7 @@ async fn a_due_job_starts_within_a_second_of_its_instant() {
     let mut started = Vec::new();
     for _ in 0..3 {
         let trigger = create(&queue, &every_minute().definition_key("acting")).await;
-        // A minute is long, so the next one is said to begin in half a second.
+        // A minute is long, so the next one is set to start in half a second.
         let soon = "update windlass.job_triggers set next_due_at = clock_timestamp() + interval '500 ms' where id = $1 returning next_due_at";
         let due: Timestamp = client.query_one(soon, &[&trigger.id]).await.unwrap().get(0);
         let mut seen = Vec::new();
@@ -249,7 +250,7 @@ async fn a_due_job_starts_within_a_second_of_its_instant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn preview_is_in_the_triggers_zone_and_within_its_dates() {
+async fn a_preview_uses_the_triggers_zone_and_dates() {
     let queue = TestQueue::create().await;
     define(&queue).await;
     let berlin = NewTrigger::schedule("nightly", "30 2 * * *", "held")
@@ -265,7 +266,7 @@ async fn preview_is_in_the_triggers_zone_and_within_its_dates() {
     );
     assert_eq!(serde_json::to_value(&runs[1]).unwrap()["clock_change"], json!("moved_past_gap"));
     assert_eq!(trigger.next_due_at, Some(runs[0].due_at));
-    // Without a zone it is the tenant's.
+    // Without a zone the tenant's is used.
     let tenant = queue.tenant("berlin").await;
     queue
         .client()
@@ -279,9 +280,9 @@ async fn preview_is_in_the_triggers_zone_and_within_its_dates() {
     assert!(runs[0].local.ends_with("-05:00") || runs[0].local.ends_with("-04:00"));
 }
 
-/// Seed 004's nightly sync: the definition's key and a template, and nothing else is overridden.
+/// Document 004's nightly sync: the definition's key and a template, and nothing else is overridden.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_nightly_example_gives_what_its_template_says_and_leaves_the_rest() {
+async fn the_nightly_example_sets_only_the_values_of_its_template() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let sync = Definition::new("sync-dropbox").max_attempts(7).queue("sync").priority(42);
@@ -318,7 +319,7 @@ async fn triggers_are_indexed_by_tenant_and_by_event_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_tenants_trigger_is_not_there() {
+async fn another_tenants_trigger_is_not_found() {
     let queue = TestQueue::create().await;
     define(&queue).await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);

@@ -17,7 +17,7 @@ use crate::support::{
 
 /// Invariant 17.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chained_job_comes_with_its_parents_completion() {
+async fn a_chained_job_is_enqueued_with_its_parents_completion() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("later")).await.unwrap();
@@ -45,9 +45,9 @@ async fn a_chained_job_comes_with_its_parents_completion() {
     worker.stop().await.unwrap();
 }
 
-/// Invariants 17 and 50: a success whose next job cannot be enqueued is a failure that is tried again.
+/// Invariants 17 and 50: a success whose next job cannot be enqueued is a failure that is retried.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_that_is_refused_fails_the_attempt_and_leaves_nothing() {
+async fn a_rejected_chained_job_fails_the_attempt() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("later")).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_chain_that_is_refused_fails_the_attempt_and_leaves_nothing() {
     worker.stop().await.unwrap();
 }
 
-/// Writes a row and completes in one transaction, which it commits or rolls back as the payload says.
+/// Writes a row and completes in one transaction, which it commits or rolls back as the payload specifies.
 struct Writing(String);
 
 windlass_testing::payload!(WritingArgs(Value) = "writing");
@@ -89,7 +89,7 @@ impl Handler for Writing {
         let transaction = client.transaction().await?;
         transaction.execute("insert into written values ($1)", &[&job.attempt()]).await?;
         let done = Done::new().result(&"kept").then(NewJob::new("later"));
-        let answer = match job.complete_in(&transaction, done).await? {
+        let outcome = match job.complete_in(&transaction, done).await? {
             Completion::Ready(done) if payload["commit_at"] == job.attempt() => {
                 transaction.commit().await?;
                 Ok(done)
@@ -105,7 +105,7 @@ impl Handler for Writing {
         };
         drop(client);
         connection.await??;
-        answer
+        outcome
     }
 
     fn definition(&self) -> Definition {
@@ -132,7 +132,7 @@ async fn a_handlers_writes_are_visible_if_and_only_if_its_job_succeeded() {
     worker.stop().await.unwrap();
 }
 
-/// Takes up to three at a time and notes how many it got.
+/// Takes up to three at a time and records how many it got.
 struct Together(Arc<Mutex<Vec<usize>>>);
 
 windlass_testing::payload!(TogetherArgs(Value) = "together");
@@ -143,27 +143,27 @@ impl BatchHandler for Together {
 
     async fn run(&self, jobs: Vec<(Context, TogetherArgs)>) -> Vec<Result<Done, Failure>> {
         self.0.lock().await.push(jobs.len());
-        let answer = |payload: &Value| match payload["n"].as_i64() {
+        let outcome = |payload: &Value| match payload["n"].as_i64() {
             Some(0) => Err(Failure::permanent("nought")),
             n => Ok(Done::new().result(&n)),
         };
         jobs.iter()
-            .map(|(_, payload)| answer(&payload.0))
-            .filter(|answer| {
-                // A job without an answer counts as failed; 7 is forgotten, and as it is last nobody else's answer moves.
-                !answer.as_ref().is_ok_and(|done| format!("{done:?}").contains("\"7\""))
+            .map(|(_, payload)| outcome(&payload.0))
+            .filter(|outcome| {
+                // A job without an outcome counts as failed; 7 is omitted, and as it is last the outcomes of the others do not shift.
+                !outcome.as_ref().is_ok_and(|done| format!("{done:?}").contains("\"7\""))
             })
             .collect()
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_handler_gets_several_jobs_and_answers_for_each() {
+async fn a_batch_handler_gets_several_jobs_and_settles_each() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("together").max_attempts(1)).await.unwrap();
     let jobs: Vec<_> = (0..8).map(|n| NewJob::new("together").payload(&json!({"n": n}))).collect();
-    let ids: Vec<Uuid> = queue.enqueue_many(&jobs).await.unwrap().iter().map(|answer| answer.id).collect();
+    let ids: Vec<Uuid> = queue.enqueue_many(&jobs).await.unwrap().iter().map(|outcome| outcome.id).collect();
     let sizes = Arc::new(Mutex::new(Vec::new()));
     let worker = worker(&queue).batch_handler(Together(sizes.clone())).start().await.unwrap();
     assert_eq!(until(&client, ids[0], "failed").await["last_error"], "nought");
@@ -171,15 +171,15 @@ async fn a_batch_handler_gets_several_jobs_and_answers_for_each() {
         assert_eq!(until(&client, *id, "succeeded").await["result"], json!(n));
     }
     let forgotten = until(&client, ids[7], "dead_letter").await;
-    assert_eq!(forgotten["last_error"], "the batch handler gave no answer for this job");
+    assert_eq!(forgotten["last_error"], "the batch handler returned no result for this job");
     let sizes = sizes.lock().await.clone();
     assert!(sizes.iter().all(|&size| size <= 3) && sizes.contains(&3), "{sizes:?}");
     worker.stop().await.unwrap();
 }
 
-/// Invariant 50: the SQL door cannot check schemas, so the worker does before it runs.
+/// Invariant 50: the SQL function cannot check schemas, so the worker does before it runs the job.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payload_that_does_not_fit_ends_its_job_before_it_runs() {
+async fn an_invalid_payload_ends_its_job_before_it_runs() {
     #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
     struct Args {
         name: String,
@@ -240,26 +240,26 @@ async fn a_wrong_fence_changes_nothing() {
     assert!(hand.progress(&right).await && hand.settle(&right, None).await);
 }
 
-/// Invariants 5, 7 and 8: expiry alone takes nothing away, a reap does, and what comes after it changes no row.
+/// Invariants 5, 7 and 8: expiry alone takes nothing away, a reap does, and a later write changes no row.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_settle_is_refused_and_changes_no_row() {
+async fn a_late_settle_is_rejected_and_changes_no_row() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
     let spared = hand.enqueue("'held'").await;
     let fence = hand.claim_one().await;
-    hand.fall_silent().await;
-    assert!(hand.settle(&fence, None).await, "an expired lease that nobody reaped still counts");
+    hand.miss_heartbeats().await;
+    assert!(hand.settle(&fence, None).await, "an expired lease that was not reaped is still valid");
     until(&hand.client, spared, "succeeded").await;
 
     let reaped = hand.enqueue("'held'").await;
-    assert!(hand.claim_all().await.is_empty(), "an overdue worker gets nothing new");
+    assert!(hand.claim_all().await.is_empty(), "an overdue worker gets no new job");
     assert!(hand.heartbeat().await, "an expired lease may be renewed");
     let fence = hand.claim_one().await;
-    hand.fall_silent().await;
+    hand.miss_heartbeats().await;
     assert!(hand.heartbeat().await);
     assert_eq!(keeper(&queue).run_once(Duty::Reap).await.unwrap().moved, 0);
-    hand.fall_silent().await;
+    hand.miss_heartbeats().await;
     assert_eq!(keeper(&queue).run_once(Duty::Reap).await.unwrap().moved, 1);
     until(&hand.client, reaped, "scheduled").await;
     let before = everything(&hand.client).await;
@@ -281,7 +281,7 @@ async fn of_a_reap_and_a_completion_exactly_one_wins() {
         hand.define(json!({"key": "held"})).await;
         let id = hand.enqueue("'held'").await;
         let fence = hand.claim_one().await;
-        hand.fall_silent().await;
+        hand.miss_heartbeats().await;
         let (settled, reaped) = tokio::join!(hand.settle(&fence, None), keeper.run_once(Duty::Reap));
         let row = job(&hand.client, id).await;
         assert_eq!(u64::from(settled) + reaped.unwrap().moved, 1);
@@ -292,7 +292,7 @@ async fn of_a_reap_and_a_completion_exactly_one_wins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_attempts_view_has_one_row_per_attempt_with_every_column_of_the_seed() {
+async fn the_attempts_view_has_one_row_per_attempt_with_every_column() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let worker = worker(&queue).handler(Acting).start().await.unwrap();
@@ -319,16 +319,16 @@ async fn the_attempts_view_has_one_row_per_attempt_with_every_column_of_the_seed
     worker.stop().await.unwrap();
 }
 
-/// A row that was touched is locked before it is looked at again. If it is another attempt's by then, nothing was settled, and null
-/// says so: whoever settles one job only asks whether there is an answer.
+/// A changed row is locked before it is read again. If it belongs to another attempt by then, nothing was settled, and the result
+/// is null: a caller that settles one job only checks whether there is a row.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_ending_that_finds_its_row_changed_counts_as_not_settled() {
+async fn an_ending_whose_row_has_changed_is_not_settled() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
     hand.enqueue("'held'").await;
     let fence = hand.claim_one().await;
-    // A lock that was given up again leaves its mark on the row, and the row is kept from going as if it were not the one meant.
+    // A lock that was rolled back leaves its mark on the row, which must still be recognized as the same row.
     let touch = "begin; select from windlass.live for update; rollback;
         create function public.keep() returns trigger language plpgsql as 'begin return null; end';
         create trigger keep before delete on windlass.live for each row execute function public.keep()";
@@ -341,9 +341,9 @@ async fn an_ending_that_finds_its_row_changed_counts_as_not_settled() {
     assert_eq!(settled, None);
 }
 
-/// A handler's result may have any names in it.
+/// A handler's result may contain any names.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_that_speaks_of_a_chain_is_no_chain() {
+async fn a_result_with_chain_fields_enqueues_no_job() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let refuse =
@@ -356,6 +356,6 @@ async fn a_result_that_speaks_of_a_chain_is_no_chain() {
     until(&client, id, "succeeded").await;
     let query = "select error_text from windlass.history where job_id = $1";
     let error: String = client.query_one(query, &[&id]).await.unwrap().get(0);
-    assert_eq!(error, "its texts could not be stored");
+    assert_eq!(error, "its output and error could not be stored");
     worker.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! What one tenant may take of a worker that others use too.
+//! The share that one tenant may use of a worker that others use too.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,7 +30,7 @@ async fn take(desk: &mut Desk, runs: usize) -> Vec<Run> {
     taken
 }
 
-/// The first job of the other arrives when the long ones have run for a while already.
+/// The other tenant's first job arrives when the long ones have already run for a while.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_jobs_of_one_tenant_leave_a_slot_to_another() {
     let (queue, worker, mut desk) = start(4).await;
@@ -44,11 +44,11 @@ async fn long_jobs_of_one_tenant_leave_a_slot_to_another() {
     for _ in 0..3 {
         let other = enqueue(&queue, quiet, 1).await[0];
         let run = desk.next().await;
-        assert_eq!(run.job, other, "the fourth slot is not for the loud one");
+        assert_eq!(run.job, other, "the fourth slot is not given to the loud one");
         run.succeed();
         until(&client, other, "succeeded").await;
     }
-    // A slot of its own that comes free is taken at once.
+    // A freed slot of its own is taken at once.
     for _ in 3..10 {
         running.remove(0).succeed();
         running.push(desk.next().await);
@@ -61,7 +61,7 @@ async fn long_jobs_of_one_tenant_leave_a_slot_to_another() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_has_a_worker_to_itself_uses_all_slots() {
+async fn a_tenant_with_its_own_worker_uses_all_slots() {
     let (queue, worker, mut desk) = start(4).await;
     let alone = queue.tenant("alone").await;
     queue.tenant("idle").await;
@@ -71,7 +71,7 @@ async fn a_tenant_that_has_a_worker_to_itself_uses_all_slots() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_with_one_slot_serves_everybody() {
+async fn a_worker_with_one_slot_serves_every_tenant() {
     let (queue, worker, mut desk) = start(1).await;
     for tenant in [queue.tenant("one").await, queue.tenant("two").await] {
         enqueue(&queue, tenant, 2).await;
@@ -82,7 +82,7 @@ async fn a_worker_with_one_slot_serves_everybody() {
     worker.stop().await.unwrap();
 }
 
-/// Ends with a job that has to wait for its tenant's quota.
+/// Ends with a job that must wait for its tenant's quota.
 struct Chaining(Arc<AtomicUsize>);
 
 windlass_testing::payload!(ChainingArgs(Value) = "held");
@@ -96,11 +96,11 @@ impl Handler for Chaining {
     }
 }
 
-/// Each end that waits for an open transaction is held in memory, with its job.
+/// Each end that waits for an open transaction is kept in memory, with its job.
 #[tokio::test(flavor = "multi_thread")]
-async fn ends_that_wait_for_a_transaction_take_their_slots_when_too_many_wait() {
+async fn blocked_settlements_keep_their_slots_when_too_many_wait() {
     const SLOTS: usize = 40;
-    const MOST: usize = 1000;
+    const MAX: usize = 1000;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("next")).await.unwrap();
@@ -108,20 +108,20 @@ async fn ends_that_wait_for_a_transaction_take_their_slots_when_too_many_wait() 
     let (loud, quiet) = (queue.tenant("loud").await, queue.tenant("quiet").await);
     queue.define(&Definition::new("held")).await.unwrap();
     enqueue(&queue, quiet, 1).await;
-    let jobs = enqueue(&queue, loud, MOST + 3 * SLOTS).await;
+    let jobs = enqueue(&queue, loud, MAX + 3 * SLOTS).await;
     let limit = "update windlass.tenants set max_queued = 100000 where slug = 'loud'";
     client.batch_execute(limit).await.unwrap();
     let application = queue.client().await;
     let hold = format!("begin; select from windlass.tenants where id = '{loud}' for update");
     application.batch_execute(&hold).await.unwrap();
     let worker = worker(&queue).handler(Chaining(ran.clone())).concurrency(SLOTS).start().await.unwrap();
-    eventually("the bound is reached", async || ran.load(Ordering::Relaxed) >= MOST).await;
+    eventually("the bound is reached", async || ran.load(Ordering::Relaxed) >= MAX).await;
     for _ in 0..3 {
         let other = enqueue(&queue, quiet, 1).await[0];
         until(&client, other, "succeeded").await;
     }
     let ran_meanwhile = ran.load(Ordering::Relaxed);
-    assert!(ran_meanwhile <= MOST + SLOTS + 4, "{ran_meanwhile} ends are held in memory");
+    assert!(ran_meanwhile <= MAX + SLOTS + 4, "{ran_meanwhile} ends are held in memory");
     application.batch_execute("commit").await.unwrap();
     for job in jobs {
         eventually("it ends", async || status(&client, job).await == "succeeded").await;

@@ -1,4 +1,4 @@
-//! Enqueue in a transaction of sqlx: it commits with it, rolls back with it, and speaks the same errors.
+//! Enqueue in a transaction of sqlx: it commits with it, rolls back with it, and has the same errors.
 
 #[cfg(any(feature = "sqlx-08", feature = "sqlx-09"))]
 macro_rules! adapter_tests {
@@ -63,7 +63,7 @@ macro_rules! adapter_tests {
             }
 
             #[tokio::test]
-            async fn a_job_is_gone_with_the_transaction_that_rolled_back() {
+            async fn a_job_is_rolled_back_with_its_transaction() {
                 let (queue, mut connection) = start().await;
                 let mut tx = connection.begin().await.unwrap();
                 tx.execute("insert into image values (1)").await.unwrap();
@@ -124,7 +124,7 @@ macro_rules! adapter_tests {
 
             windlass_testing::payload!(PayArgs(bool) = "pay");
 
-            /// Writes a row and completes in one transaction of sqlx, which it commits or rolls back as the payload says.
+            /// Writes a row and completes in one transaction of sqlx, which it commits or rolls back as the payload specifies.
             struct Payer(PgConnectOptions);
 
             impl Handler for Payer {
@@ -179,7 +179,7 @@ macro_rules! adapter_tests {
             }
 
             #[tokio::test]
-            async fn refusals_are_the_same_errors_as_elsewhere() {
+            async fn errors_are_the_same_as_without_sqlx() {
                 let (_queue, mut connection) = start().await;
                 let unknown = windlass::$adapter::enqueue_in(&mut connection, &NewJob::new("nothing")).await;
                 assert!(

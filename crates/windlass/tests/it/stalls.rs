@@ -1,5 +1,6 @@
-//! An application may leave any of its transactions open for as long as it likes. That holds up nothing of another tenant: every duty of
-//! the keeper, and whatever a worker does, goes through to its end. What waits for the transaction itself is done once it has ended.
+//! An application may leave any of its transactions open for as long as it likes. That blocks nothing of another tenant: every
+//! duty of the keeper, and every operation of a worker, ends. Work that waits for the transaction itself is done once it has
+//! ended.
 //!
 //! Nothing here is timed. A statement that waits for the open transaction would wait forever, and the limit names it.
 
@@ -18,7 +19,7 @@ use windlass_testing::{TestQueue, eventually};
 use self::world::{Workers, World};
 use crate::support::{assert_counts_are_exact, count, keeper, status};
 
-/// What an application's role may do and leave open, each with a name. A job in braces is one of the tenant's.
+/// Statements that an application's role may execute and leave open, each with a name. A job in braces is one of the tenant's.
 const OPEN: &[(&str, &str)] = &[
     ("enqueue", "select windlass.enqueue('held')"),
     ("enqueue under the dedupe key of a running job", "select windlass.enqueue('held', dedupe_key => 'r')"),
@@ -55,12 +56,12 @@ const OPEN: &[(&str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_open_transaction_of_a_tenant_stops_another_and_after_its_commit_all_is_done() {
+async fn no_open_transaction_blocks_another_tenant_and_all_finishes_after_commit() {
     try_all("commit").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_open_transaction_of_a_tenant_stops_another_and_after_its_rollback_all_is_done() {
+async fn no_open_transaction_blocks_another_tenant_and_all_finishes_after_rollback() {
     try_all("rollback").await;
 }
 
@@ -70,7 +71,7 @@ async fn try_all(end: &str) {
         let workers = Workers::new(&queue).await;
         let open = World::create(&queue, &workers, &format!("open-{number}")).await;
         let other = World::create(&queue, &workers, &format!("other-{number}")).await;
-        workers.dead.fall_silent().await;
+        workers.dead.miss_heartbeats().await;
         let deleted = queue.tenant(&format!("deleted-{number}")).await;
         workers.alive.enqueue(&format!("'held', tenant_id => '{deleted}'")).await;
         workers.alive.client.query("select windlass.mark_tenant_deleting($1)", &[&deleted]).await.unwrap();
@@ -91,11 +92,11 @@ async fn try_all(end: &str) {
         application.batch_execute(end).await.unwrap();
         is_done_afterwards(&queue, &workers, &open, name).await;
         assert_counts_are_exact(&workers.alive.client).await;
-        workers.alive.fall_silent().await;
+        workers.alive.miss_heartbeats().await;
     }
 }
 
-/// Fails with what it was that did not end.
+/// Fails with the name of the step that did not end.
 async fn limited<T>(what: &str, work: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(30);
     tokio::time::timeout(limit, work)
@@ -108,7 +109,7 @@ async fn round(queue: &TestQueue, duty: Duty, name: &str) {
     limited(&what, keeper(queue).run_once(duty)).await.unwrap_or_else(|error| panic!("{what}: {error}"));
 }
 
-/// Everything for the other tenant, while the transaction is open.
+/// All work of the other tenant, while the transaction is open.
 async fn goes_through(
     queue: &TestQueue,
     workers: &Workers,
@@ -173,7 +174,7 @@ async fn goes_through(
     is(other.queued, "running").await;
 }
 
-/// Everything of the tenant itself, after the transaction has ended.
+/// All work of the tenant itself, after the transaction has ended.
 async fn is_done_afterwards(queue: &TestQueue, workers: &Workers, open: &World, name: &str) {
     let client = &workers.alive.client;
     eventually(&format!("{name}: all is done afterwards"), async || {
@@ -216,7 +217,7 @@ async fn event_is_pending(client: &Client, id: Uuid) -> bool {
     count(client, &format!("select count(*) from windlass.event_pending where event_id = '{id}'")).await > 0
 }
 
-/// Whatever runs, of these tenants.
+/// All running jobs of these tenants.
 async fn fences(client: &Client, worlds: &[&World]) -> Vec<Fence> {
     let tenants: Vec<Uuid> = worlds.iter().map(|world| world.tenant).collect();
     let running = "select tenant_id, job_id, attempt, token from windlass.live where tenant_id = any ($1) order by 1, 2";
@@ -226,7 +227,7 @@ async fn fences(client: &Client, worlds: &[&World]) -> Vec<Fence> {
         .collect()
 }
 
-/// Ends them in one batch, as a worker does; answers which were.
+/// Ends them in one batch, as a worker does; returns which were ended.
 async fn settle(client: &Client, fences: &[Fence]) -> Vec<Uuid> {
     if fences.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! The contract between the library and the schema: every statement prepares as declared, and no function is left over.
+//! The contract between the library and the schema: every statement prepares as declared, and no function is unused.
 
 use tokio_postgres::types::Type;
 use windlass_testing::TestQueue;
@@ -18,12 +18,12 @@ fn names(types: &[Type]) -> Vec<&str> {
     types.iter().map(Type::name).collect()
 }
 
-/// Another function, a view, a default, the installation or a statement of ours calls it, or `docs/sql.md` promises it to others.
+/// Another function, a view, a default, the installation or a statement of ours calls it, or it is documented in `docs/sql.md`.
 #[tokio::test]
-async fn every_function_is_called_or_promised() {
+async fn every_function_is_called_or_public() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    // Some roles have our schema on their path, and then its names come back bare.
+    // Some roles have our schema on their path, and then its names are returned unqualified.
     client.batch_execute("set search_path = pg_catalog").await.unwrap();
     let query = "select p.proname::text, pg_get_functiondef(p.oid) from pg_proc p where p.pronamespace = 'windlass'::regnamespace";
     let functions: Vec<(String, String)> = client
@@ -75,7 +75,7 @@ async fn every_function_is_called_or_promised() {
         })
         .map(|(name, _)| name.as_str())
         .collect();
-    assert!(unused.is_empty(), "nobody calls {unused:?}, and docs/sql.md does not promise them");
+    assert!(unused.is_empty(), "no statement calls {unused:?}, and they are not documented in docs/sql.md");
 }
 
 /// A name in a comment is not a call.

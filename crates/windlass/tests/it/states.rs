@@ -1,5 +1,5 @@
-//! The state machine as a contract: every state × every operation on a real database, against the table in the code; and
-//! the table in the documentation against the same.
+//! The state machine as a contract: every state × every operation on a real database, compared with the table in the code; and
+//! the table in the documentation compared with the same.
 
 use std::collections::HashSet;
 
@@ -77,7 +77,7 @@ const OPERATIONS: [Operation; 25] = [
     Purge,
 ];
 
-/// Where the operation takes a job from this state, and as whom; nowhere if it must leave the job alone.
+/// The state to which the operation moves a job from this state, and as which caller; none if it must not change the job.
 fn moves(operation: Operation, from: State) -> Option<(State, MovedBy)> {
     let (starts, to, by): (&[State], State, MovedBy) = match operation {
         EnqueueDuplicate | Heartbeat | Progress | Purge => return None,
@@ -106,10 +106,10 @@ fn moves(operation: Operation, from: State) -> Option<(State, MovedBy)> {
 
 const TERMINAL: [State; 4] = [State::Succeeded, State::Failed, State::DeadLetter, State::Canceled];
 
-/// One job in the state it was asked for, and what it waits for if it is blocked.
+/// One job in the requested state, and its dependency if it is blocked.
 struct Subject {
     id: Uuid,
-    /// The fence of its last claim, or one that never was.
+    /// The fence of its last claim, or an invented one.
     fence: Fence,
     needs: Option<Uuid>,
 }
@@ -241,13 +241,13 @@ async fn end_need(hand: &Hand, subject: &Subject, detail: Option<serde_json::Val
 }
 
 async fn reap(hand: &Hand, keeper: &Keeper) {
-    hand.fall_silent().await;
+    hand.miss_heartbeats().await;
     keeper.run_once(Duty::Reap).await.unwrap();
 }
 
 /// Invariants 1, 3, 4 and 5: every state × every operation.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_operation_moves_a_job_as_the_table_says_or_not_at_all() {
+async fn every_operation_follows_the_transition_table() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let keeper = keeper(&queue);
@@ -286,7 +286,7 @@ async fn every_operation_moves_a_job_as_the_table_says_or_not_at_all() {
                     | Progress
             );
             if is_settlement && from != State::Running {
-                assert_eq!(everything(&client).await, before, "{cell}: a stale word changed a row");
+                assert_eq!(everything(&client).await, before, "{cell}: a stale write changed a row");
             }
             if operation != Purge {
                 let claimed = i32::from(operation == Claim && from == State::Queued);
@@ -297,11 +297,11 @@ async fn every_operation_moves_a_job_as_the_table_says_or_not_at_all() {
         }
     }
     for to in [State::Scheduled, State::Queued, State::Blocked] {
-        // `subject` made jobs in these states and the loop has looked at each.
+        // `subject` created jobs in these states and the loop has checked each.
         seen.insert(Move { from: None, to, by: MovedBy::Enqueue });
     }
     let missed: Vec<_> = TRANSITIONS.iter().filter(|row| !seen.contains(row)).collect();
-    assert!(missed.is_empty(), "no operation made these moves: {missed:?}");
+    assert!(missed.is_empty(), "no operation made these transitions: {missed:?}");
 }
 
 async fn last_attempt(hand: &Hand, id: Uuid) -> i32 {
@@ -315,7 +315,7 @@ async fn clear(hand: &Hand) {
     hand.client.batch_execute("delete from windlass.ordering; delete from windlass.expiry").await.unwrap();
 }
 
-/// Invariant 2: what one row can say about its shape is a constraint, so no code path can break it.
+/// Invariant 2: the shape of a single row is a constraint, so no code path can violate it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_of_a_wrong_shape_cannot_be_written() {
     let queue = TestQueue::create().await;
@@ -354,7 +354,7 @@ async fn a_row_of_a_wrong_shape_cannot_be_written() {
     }
 }
 
-/// The documentation's table is the code's.
+/// The documentation's table equals the code's.
 #[test]
 fn the_documented_transitions_are_those_of_the_code() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/job-lifecycle.md");

@@ -1,4 +1,4 @@
-//! What the tests of a job's life share: handlers that a test holds in its hand, and looks behind the curtain.
+//! Shared by the tests of a job's life: handlers that a test controls, and functions that inspect the tables.
 
 use std::time::Duration;
 
@@ -15,13 +15,13 @@ use windlass_testing::{TestQueue, eventually};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A handler whose every run is handed to the test, which says how it ends. Its definition is `held`.
+/// A handler whose every run is passed to the test, which decides how it ends. Its definition is `held`.
 pub(crate) struct Held {
     runs: mpsc::UnboundedSender<Run>,
     policies: fn(Definition) -> Definition,
 }
 
-/// One run that waits for the test's word.
+/// One run that waits for the test's decision.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) job: Uuid,
@@ -60,11 +60,11 @@ impl Handler for Held {
         let (answer, word) = oneshot::channel();
         let run =
             Run { job: job.job_id(), attempt: job.attempt(), payload, stop: job.cancellation(), answer };
-        self.runs.send(run).map_err(|_| Failure::retry("the test is gone"))?;
+        self.runs.send(run).map_err(|_| Failure::retry("the test has ended"))?;
         match word.await {
             Ok(Answer::Return(answer)) => answer,
-            Ok(Answer::Panic) => panic!("as the test asked"),
-            Err(_) => Err(Failure::retry("the test gave no answer")),
+            Ok(Answer::Panic) => panic!("as the test requested"),
+            Err(_) => Err(Failure::retry("the test gave no instruction")),
         }
     }
 
@@ -75,8 +75,9 @@ impl Handler for Held {
 
 impl Desk {
     pub(crate) async fn next(&mut self) -> Run {
-        let run = tokio::time::timeout(PATIENCE, self.0.recv()).await.expect("no run came within a minute");
-        run.expect("the handler is gone")
+        let run =
+            tokio::time::timeout(PATIENCE, self.0.recv()).await.expect("no run started within a minute");
+        run.expect("the handler was dropped")
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -94,7 +95,7 @@ impl Run {
     }
 
     pub(crate) fn end(self, answer: Result<Done, Failure>) {
-        // A run that was dropped meanwhile does not hear it; the test looks at the rows.
+        // A run that was dropped meanwhile does not receive it; the test checks the rows.
         let _ = self.answer.send(Answer::Return(answer));
     }
 
@@ -103,7 +104,7 @@ impl Run {
     }
 }
 
-/// A handler that does what its payload says. Its definition is `acting`.
+/// A handler that does what its payload specifies. Its definition is `acting`.
 pub(crate) struct Acting;
 
 windlass_testing::payload!(pub(crate) ActingArgs(Value) = "acting");
@@ -113,11 +114,11 @@ impl Handler for Acting {
 
     async fn run(&self, job: &Context, ActingArgs(payload): ActingArgs) -> Result<Done, Failure> {
         match payload["act"].as_str().unwrap_or("succeed") {
-            "fail" => Err(Failure::retry("as asked")),
+            "fail" => Err(Failure::retry("as requested")),
             "fail_once" if job.failures() == 0 => Err(Failure::retry_after(Duration::ZERO, "once")),
-            "permanent" => Err(Failure::permanent("as asked")),
+            "permanent" => Err(Failure::permanent("as requested")),
             "snooze_once" if job.attempt() == 1 => Ok(Done::snooze(Duration::ZERO)),
-            "panic" => panic!("as asked"),
+            "panic" => panic!("as requested"),
             _ => Ok(Done::new()),
         }
     }
@@ -127,12 +128,12 @@ impl Handler for Acting {
     }
 }
 
-/// A backoff that a test can wait for.
+/// A backoff that is short enough for a test.
 pub(crate) fn soon() -> Backoff {
     Backoff::fixed(Duration::from_millis(10)).jitter(0.0)
 }
 
-/// A worker that looks often, so that no test waits for a default interval.
+/// A worker that polls often, so that no test waits for a default interval.
 pub(crate) fn worker(queue: &Queue) -> WorkerBuilder {
     let often = Duration::from_millis(50);
     let keeper =
@@ -154,7 +155,7 @@ pub(crate) async fn status(client: &Client, id: Uuid) -> String {
     job(client, id).await["status"].as_str().unwrap_or("missing").to_owned()
 }
 
-/// Waits for a status and answers the job's row.
+/// Waits for a status and returns the job's row.
 pub(crate) async fn until(client: &Client, id: Uuid, wanted: &str) -> Value {
     eventually(&format!("job {id} is {wanted}"), async || status(client, id).await == wanted).await;
     job(client, id).await
@@ -170,12 +171,12 @@ pub(crate) async fn count(client: &Client, query: &str) -> i64 {
     client.query_one(query, &[]).await.unwrap().get(0)
 }
 
-/// Every row of every table of the queue, as text: what must not change is compared with it.
+/// Every row of every table of the queue, as text, to compare what must not change.
 pub(crate) async fn everything(client: &Client) -> String {
     everything_but(client, &["gate"]).await // rows to lock, which stay
 }
 
-/// The same without the audit trail, which says what was deleted.
+/// The same without the audit trail, which records deletions.
 pub(crate) async fn everything_unaudited(client: &Client) -> String {
     everything_but(client, &["gate", "audit"]).await
 }
@@ -195,7 +196,7 @@ async fn everything_but(client: &Client, left_out: &[&str]) -> String {
     all
 }
 
-/// What the counters say and what the rows say must be the same.
+/// The counters must equal the rows.
 pub(crate) async fn assert_counts_are_exact(client: &Client) {
     let counted = "select jsonb_build_object('queued', coalesce(sum(queued), 0), 'running', coalesce(sum(running), 0),
         'scheduled', coalesce(sum(scheduled), 0), 'blocked', coalesce(sum(blocked), 0), 'succeeded', coalesce(sum(succeeded), 0),
@@ -208,7 +209,7 @@ pub(crate) async fn assert_counts_are_exact(client: &Client) {
     assert_eq!(counted, rows, "the counters differ from the rows");
 }
 
-/// Has whatever is queued, or due, claimed by a worker that dies; answers how many jobs the reaper then moved.
+/// Lets a worker that dies claim everything that is queued or due; returns how many jobs the reaper then moved.
 pub(crate) async fn lose_worker(queue: &TestQueue, keeper: &Keeper) -> u64 {
     let dying = Hand::new(queue.client().await).await;
     eventually("it can be claimed", async || {
@@ -216,11 +217,11 @@ pub(crate) async fn lose_worker(queue: &TestQueue, keeper: &Keeper) -> u64 {
         !dying.claim_all().await.is_empty()
     })
     .await;
-    dying.fall_silent().await;
+    dying.miss_heartbeats().await;
     keeper.run_once(Duty::Reap).await.unwrap().moved
 }
 
-/// One hand on the statements themselves: a worker of no process that claims and settles as the test says.
+/// Calls the statements directly: a worker without a process that claims and settles as the test requests.
 pub(crate) struct Hand {
     pub(crate) client: Client,
     pub(crate) worker: i32,
@@ -236,13 +237,13 @@ impl Hand {
         self.client.execute("select windlass.define($1)", &[&definition]).await.unwrap();
     }
 
-    /// The SQL door with its arguments written out, such as `'held', delay => '1 hour'`.
+    /// The SQL function with literal arguments, such as `'held', delay => '1 hour'`.
     pub(crate) async fn enqueue(&self, arguments: &str) -> Uuid {
         let call = format!("select id from windlass.enqueue({arguments})");
         self.client.query_one(&call, &[]).await.unwrap_or_else(|error| panic!("{call}: {error:?}")).get(0)
     }
 
-    /// Claims whatever is queued, in every lane.
+    /// Claims everything that is queued, in every lane.
     pub(crate) async fn claim_all(&self) -> Vec<Fence> {
         let token = Uuid::new_v4();
         let claim = "select c.tenant_id, c.job_id, c.attempt from
@@ -271,7 +272,7 @@ impl Hand {
         row.get::<_, Option<Vec<i32>>>(0).is_some_and(|settled| settled == [1])
     }
 
-    /// Whether it was taken.
+    /// Whether it was accepted.
     pub(crate) async fn progress(&self, fence: &Fence) -> bool {
         let report = "select windlass.report_progress(array[$1::uuid], array[$2::uuid], array[$3::integer],
             array[$4::uuid], array[50::real], array['half'])";
@@ -286,8 +287,8 @@ impl Hand {
         !rows.is_empty()
     }
 
-    /// Lets this worker's lease run out.
-    pub(crate) async fn fall_silent(&self) {
+    /// Lets this worker's lease expire.
+    pub(crate) async fn miss_heartbeats(&self) {
         let expire = "update windlass.job_workers set lease_expires_at = clock_timestamp() - interval '1 s' where id = $1";
         self.client.execute(expire, &[&self.worker]).await.unwrap();
     }
@@ -307,7 +308,7 @@ pub(crate) async fn register(client: &Client) -> i32 {
     client.query_one(register, &[&Uuid::new_v4().to_string()]).await.unwrap().get(0)
 }
 
-/// What a worker writes of an attempt; see `settle.sql`.
+/// A worker's record of an attempt; see `settle.sql`.
 pub(crate) mod ending {
     use serde_json::{Value, json};
 

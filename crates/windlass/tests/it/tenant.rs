@@ -1,4 +1,4 @@
-//! Deleting tenants: one that cannot be deleted does not hold up the others, and nothing comes into one that is gone.
+//! Deleting tenants: one that cannot be deleted does not block the others, and nothing is added to a deleted one.
 
 mod purge;
 
@@ -7,9 +7,10 @@ use windlass::admin::{Actor, Reach};
 use windlass::keeper::Duty;
 use windlass::retention::HoldOn;
 use windlass::setup::examine;
-use windlass::{Definition, NewJob};
-use windlass_testing::{TestQueue, eventually, settings};
+use windlass::{Definition, Error, NewJob};
+use windlass_testing::{Login, TestQueue, eventually, settings};
 
+use crate::access::{refusal, set_tenant};
 use crate::support::{count, everything_unaudited, keeper};
 
 async fn mark(queue: &TestQueue, tenant: Uuid) {
@@ -23,8 +24,8 @@ async fn blocked(queue: &TestQueue, tenant: Uuid) -> Option<String> {
     queue.client().await.query_one(query, &[&tenant]).await.unwrap().get(0)
 }
 
-/// Rounds of the duty, as the keeper would do them, until so many of the tenants are left: the last step waits for the transactions
-/// of other databases too.
+/// Rounds of the duty, as by the keeper, until this many of the tenants are left: the last step waits for the transactions of
+/// other databases too.
 async fn purge_until(queue: &TestQueue, left: i64) {
     let (keeper, client) = (keeper(queue), queue.client().await);
     let query = "select count(*) from windlass.tenants where slug <> 'default'";
@@ -40,7 +41,7 @@ async fn purge_until(queue: &TestQueue, left: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_under_legal_hold_or_with_an_error_does_not_hold_up_the_others() {
+async fn a_tenant_under_legal_hold_or_with_an_error_blocks_no_other() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -50,7 +51,7 @@ async fn a_tenant_under_legal_hold_or_with_an_error_does_not_hold_up_the_others(
         queue.enqueue(&NewJob::new("held").tenant(tenant)).await.unwrap();
     }
     let hold = queue.hold(held, &HoldOn::Tenant, "case 12", "counsel").await.unwrap();
-    // Something of the user's own refers to the tenant.
+    // An object of the user refers to the tenant.
     client
         .batch_execute(&format!(
             "create table public.mine (tenant uuid references windlass.tenants (id)); insert into public.mine values ('{bad}')"
@@ -62,17 +63,23 @@ async fn a_tenant_under_legal_hold_or_with_an_error_does_not_hold_up_the_others(
     }
     purge_until(&queue, 2).await;
     assert!(!everything_unaudited(&client).await.contains(&free.to_string()));
-    assert_eq!(blocked(&queue, held).await.as_deref(), Some("something of it is under legal hold"));
+    assert_eq!(blocked(&queue, held).await.as_deref(), Some("some of its data is under legal hold"));
     let why = blocked(&queue, bad).await.unwrap();
     assert!(why.contains("foreign key"), "{why}");
     let kept = format!("select count(*) from windlass.job where tenant_id = '{held}'");
-    assert_eq!(count(&client, &kept).await, 1, "nothing of it is deleted");
+    assert_eq!(count(&client, &kept).await, 1, "none of it is deleted");
 
     let findings = examine(&settings(queue.url())).await.unwrap();
-    let told: Vec<&str> =
+    let reported: Vec<&str> =
         findings.iter().filter(|one| one.check == "deleted tenants").map(|one| one.found.as_str()).collect();
-    assert!(told.iter().any(|found| found.contains("held: something of it is under legal hold")), "{told:?}");
-    assert!(told.iter().any(|found| found.contains("bad: ") && found.contains("foreign key")), "{told:?}");
+    assert!(
+        reported.iter().any(|found| found.contains("held: some of its data is under legal hold")),
+        "{reported:?}"
+    );
+    assert!(
+        reported.iter().any(|found| found.contains("bad: ") && found.contains("foreign key")),
+        "{reported:?}"
+    );
 
     queue.release(held, hold, "counsel").await.unwrap();
     client
@@ -82,9 +89,9 @@ async fn a_tenant_under_legal_hold_or_with_an_error_does_not_hold_up_the_others(
     purge_until(&queue, 0).await;
 }
 
-/// A held tenant may be there for years: enqueuers do not pay for it.
+/// A held tenant may exist for years: it does not slow down enqueues.
 #[tokio::test(flavor = "multi_thread")]
-async fn enqueuers_do_not_pay_for_a_tenant_that_stays_under_hold() {
+async fn a_tenant_under_hold_does_not_slow_down_enqueues() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let held = queue.tenant("held").await;
@@ -92,13 +99,13 @@ async fn enqueuers_do_not_pay_for_a_tenant_that_stays_under_hold() {
     mark(&queue, held).await;
     let watched = "select last_value from windlass.tenants_watched";
     purge_until(&queue, 1).await;
-    assert_eq!(count(&client, watched).await, 1, "somebody may know its lanes for a moment");
+    assert_eq!(count(&client, watched).await, 1, "its lanes may be cached for a moment");
     client.batch_execute("update windlass.tenants set updated_at = now() - interval '2 min'").await.unwrap();
     purge_until(&queue, 1).await;
     assert_eq!(count(&client, watched).await, 0);
 }
 
-/// Transaction numbers begin again in a cluster that a backup was restored into.
+/// Transaction ids start again in a cluster that a backup was restored into.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_is_deleted_after_a_restore_into_a_new_cluster() {
     let queue = TestQueue::create().await;
@@ -112,9 +119,9 @@ async fn a_tenant_is_deleted_after_a_restore_into_a_new_cluster() {
     purge_until(&queue, 0).await;
 }
 
-/// A transaction with one snapshot throughout has taken it before the tenant was marked, and has no transaction number yet.
+/// A transaction with a single snapshot has taken it before the tenant was marked, and has no transaction id yet.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_with_an_old_snapshot_brings_nothing_into_a_deleted_tenant() {
+async fn a_transaction_with_an_old_snapshot_adds_nothing_to_a_deleted_tenant() {
     for level in ["repeatable read", "serializable"] {
         let queue = TestQueue::create().await;
         queue.define(&Definition::new("held")).await.unwrap();
@@ -145,9 +152,9 @@ async fn a_transaction_with_an_old_snapshot_brings_nothing_into_a_deleted_tenant
     }
 }
 
-/// Each field comes from the row as it is when the change is made, not as it was when the change began to wait.
+/// Each field comes from the row as it is when the change is made, not when the change started to wait.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_changes_at_once_neither_undoes_the_other() {
+async fn two_concurrent_changes_do_not_undo_each_other() {
     let queue = TestQueue::create().await;
     let tenant = queue.tenant("changed").await;
     let (first, second, client) = (queue.client().await, queue.client().await, queue.client().await);
@@ -168,4 +175,32 @@ async fn of_two_changes_at_once_neither_undoes_the_other() {
         .unwrap();
     let found: (String, String, Option<i64>) = (row.get(0), row.get(1), row.get(2));
     assert_eq!(found, ("suspended".to_owned(), "Renamed".to_owned(), Some(7)));
+}
+
+/// As an enqueue is; see `refuse_tenant`.
+#[tokio::test]
+async fn a_suspended_tenants_jobs_are_not_retried() {
+    let queue = TestQueue::create().await;
+    queue.define(&Definition::new("a")).await.unwrap();
+    let tenant = queue.tenant("late").await;
+    let job = queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap().id;
+    queue.cancel(tenant, job).await.unwrap();
+    let admin = queue.client().await;
+    admin
+        .query("select windlass.change_tenant($1, '{\"status\": \"suspended\"}')", &[&tenant])
+        .await
+        .unwrap();
+    let refused = queue.retry(tenant, job, "somebody").await.unwrap_err();
+    assert!(matches!(&refused, Error::TenantRefused { .. }), "{refused}");
+    let app = Login::create(&queue, "windlass_app").await;
+    let client = app.client().await;
+    set_tenant(&client, Some(tenant)).await;
+    for call in ["retry($1, $2, 'me')", "retry_many($1, array[$2::uuid], '{}', 'me')"] {
+        let answer = client.query(&format!("select windlass.{call}"), &[&tenant, &job]).await;
+        assert_eq!(refusal(answer), "WL003", "{call}");
+    }
+    assert_eq!(queue.job(tenant, job).await.unwrap().unwrap().status.as_str(), "canceled");
+    admin.query("select windlass.change_tenant($1, '{\"status\": \"active\"}')", &[&tenant]).await.unwrap();
+    queue.retry(tenant, job, "somebody").await.unwrap();
+    app.drop().await;
 }

@@ -1,4 +1,4 @@
-//! The test kit for applications, against a database.
+//! The test kit for applications, with a database.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ async fn start() -> TestDatabase {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_drain_runs_what_is_due_and_an_advance_makes_the_rest_due() {
+async fn a_drain_runs_due_jobs_and_an_advance_makes_the_rest_due() {
     let database = start().await;
     let drain = async || database.drain(|worker| worker.handler(Steps)).await.unwrap();
     assert!(drain().await.is_empty());
@@ -46,7 +46,7 @@ async fn a_drain_runs_what_is_due_and_an_advance_makes_the_rest_due() {
 
     assert_eq!(database.advance(Duration::from_secs(660)).await.unwrap(), 2);
     let ran = drain().await;
-    assert_eq!(ran.len(), 3, "the retry and the two jobs that follow it: {ran:?}");
+    assert_eq!(ran.len(), 3, "the retry and the two next jobs: {ran:?}");
     assert!(ran.iter().all(|job| job.state == State::Succeeded && job.definition_key == "step"));
 
     database.advance(Duration::from_secs(7200)).await.unwrap();
@@ -84,7 +84,7 @@ async fn deadlines_and_dedupe_windows_pass_with_the_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_enqueued_is_seen_in_its_transaction_and_nowhere_else() {
+async fn enqueued_jobs_are_visible_only_in_their_transaction() {
     let database = start().await;
     let mut client = database.client().await.unwrap();
     let outside = database.client().await.unwrap();

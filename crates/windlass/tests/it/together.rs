@@ -1,13 +1,13 @@
-//! Callers from outside who wait for a connection at the same time go together, and none of them notices.
+//! External callers that wait for a connection at the same time are batched, without a visible difference.
 
 use tokio::task::JoinSet;
 use uuid::Uuid;
 use windlass::admin::Actor;
 use windlass::{DEFAULT_TENANT, Definition, NewJob, Queue};
-use windlass_testing::{TestQueue, eventually, settings, until_somebody_waits, waiting_for_locks};
+use windlass_testing::{TestQueue, eventually, settings, until_a_session_waits, waiting_for_locks};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn callers_who_wait_go_together_and_each_has_an_answer_and_an_audit_row_of_their_own() {
+async fn waiting_enqueues_are_batched_and_each_has_its_own_result_and_audit_row() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let tenants = [DEFAULT_TENANT, queue.tenant("other").await];
@@ -15,7 +15,7 @@ async fn callers_who_wait_go_together_and_each_has_an_answer_and_an_audit_row_of
     let client = queue.client().await;
     let taken = queue.enqueue(&NewJob::new("a")).await.unwrap().id;
     for tenant in tenants {
-        // What has to be looked up once is known before everybody waits.
+        // Values that are looked up once are cached before the callers wait.
         let job = NewJob::new("a").tenant(tenant);
         narrow.enqueue_as(tenant, &actor("first"), &job).await.unwrap();
     }
@@ -29,24 +29,24 @@ async fn callers_who_wait_go_together_and_each_has_an_answer_and_an_audit_row_of
         callers.spawn(async move {
             let mut job = NewJob::new("a").tenant(tenant).payload(&serde_json::json!({"n": number}));
             if number == 100 {
-                // Nobody knows before the database that there is such a job.
+                // Only the database knows that there is such a job.
                 job = job.id(taken);
             }
             (number, narrow.enqueue_as(tenant, &actor(&format!("caller {number}")), &job).await)
         });
     }
-    until_somebody_waits(&client).await;
+    until_a_session_waits(&client).await;
     holder.batch_execute("rollback").await.unwrap();
 
-    let mut answers = callers.join_all().await;
-    answers.sort_by_key(|(number, _)| *number);
-    for (number, answer) in answers {
+    let mut results = callers.join_all().await;
+    results.sort_by_key(|(number, _)| *number);
+    for (number, result) in results {
         let tenant = tenants[number % 2];
         if number == 100 {
-            assert!(answer.unwrap_err().to_string().contains("duplicate key"), "refused alone");
+            assert!(result.unwrap_err().to_string().contains("duplicate key"), "rejected alone");
             continue;
         }
-        let placed = answer.unwrap();
+        let placed = result.unwrap();
         let job = queue.job(tenant, placed.enqueued.id).await.unwrap().unwrap();
         assert_eq!((job.payload["n"].as_u64(), placed.queued_at), (Some(number as u64), Some(job.queued_at)));
         let row = "select tenant_id, actor from windlass.audit where action = 'job.enqueue' and target = $1";
@@ -57,11 +57,11 @@ async fn callers_who_wait_go_together_and_each_has_an_answer_and_an_audit_row_of
     let row = client.query_one(count, &[]).await.unwrap();
     let (rows, transactions): (i64, i64) = (row.get(0), row.get(1));
     assert_eq!(rows, 149);
-    // The group with the refused one was written one by one; it has at most 64.
+    // The group with the rejected one was written one by one; it has at most 64.
     assert!(transactions < 80, "{transactions} transactions");
 }
 
-/// A tenant's own open transaction holds up its enqueues, which take its share of the connections and no other's.
+/// A tenant's own open transaction blocks its enqueues, which use its share of the connections and no other's.
 #[tokio::test(flavor = "multi_thread")]
 async fn enqueues_that_wait_for_their_tenants_quota_leave_connections_to_others() {
     let queue = TestQueue::create().await;
@@ -75,7 +75,7 @@ async fn enqueues_that_wait_for_their_tenants_quota_leave_connections_to_others(
     for tenant in [loud, quiet] {
         enqueue(tenant).await;
     }
-    // The process knows of no quota for a few seconds more, so that the jobs go the quick way and meet it in the database.
+    // The process caches the absence of a quota for a few seconds, so the jobs take the fast path and reach it in the database.
     client.execute("select windlass.change_tenant($1, '{\"max_queued\": 1000}')", &[&loud]).await.unwrap();
 
     let open = queue.client().await;
@@ -94,8 +94,8 @@ async fn enqueues_that_wait_for_their_tenants_quota_leave_connections_to_others(
         assert!(callers.try_join_next().is_none(), "the quiet tenant had to wait for the loud one");
     }
     open.batch_execute("commit").await.unwrap();
-    for answer in callers.join_all().await {
-        answer.unwrap();
+    for result in callers.join_all().await {
+        result.unwrap();
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use uuid::Uuid;
 use windlass::job::{State, Unique};
 use windlass::{DEFAULT_TENANT, Definition, Error, NewJob};
-use windlass_testing::{TestQueue, eventually, until_somebody_waits};
+use windlass_testing::{TestQueue, eventually, until_a_session_waits};
 
 use crate::support::{Hand, assert_counts_are_exact, count};
 
@@ -44,9 +44,9 @@ async fn an_active_key_is_held_until_its_job_ends() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// Invariant 23: whatever became of the job, and by the database's clock.
+/// Invariant 23: whatever happened to the job, and by the database's clock.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_is_held_for_its_time_whatever_becomes_of_the_job() {
+async fn a_window_is_held_for_its_time_regardless_of_the_job() {
     let (queue, hand) = start(Unique::Window(Duration::from_millis(700))).await;
     let new = NewJob::new("held").dedupe_key("k");
     let first = queue.enqueue(&new).await.unwrap().id;
@@ -70,7 +70,7 @@ async fn a_key_forever_is_held_after_the_end_and_a_job_may_choose_its_own_policy
     let again = queue.enqueue(&new).await.unwrap();
     assert_eq!((again.id, again.is_duplicate, again.state), (first, true, Some(State::Succeeded)));
     queue.purge(DEFAULT_TENANT, &[first]).await.unwrap();
-    assert!(!queue.enqueue(&new).await.unwrap().is_duplicate, "a purge frees it");
+    assert!(!queue.enqueue(&new).await.unwrap().is_duplicate, "a purge releases it");
 
     let active = NewJob::new("held").dedupe_key("post 2").unique(Unique::Active);
     let id = queue.enqueue(&active).await.unwrap().id;
@@ -80,7 +80,7 @@ async fn a_key_forever_is_held_after_the_end_and_a_job_may_choose_its_own_policy
 
 /// Invariants 22 and 24: sixteen transactions with one key, half of which roll back.
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_racers_with_one_key_one_is_taken_and_all_get_its_id() {
+async fn of_many_concurrent_enqueues_with_one_key_all_get_one_id() {
     let (queue, hand) = start(Unique::Active).await;
     for round in 0..5 {
         let mut racers = Vec::new();
@@ -89,13 +89,13 @@ async fn of_many_racers_with_one_key_one_is_taken_and_all_get_its_id() {
             racers.push(tokio::spawn(async move {
                 let transaction = client.transaction().await.unwrap();
                 let new = NewJob::new("held").dedupe_key(format!("round {round}"));
-                let answer = windlass::enqueue_in(&transaction, &new).await.unwrap();
+                let result = windlass::enqueue_in(&transaction, &new).await.unwrap();
                 if racer % 2 == 0 {
                     transaction.rollback().await.unwrap();
                     return None;
                 }
                 transaction.commit().await.unwrap();
-                Some(answer)
+                Some(result)
             }));
         }
         let mut kept = Vec::new();
@@ -107,15 +107,15 @@ async fn of_many_racers_with_one_key_one_is_taken_and_all_get_its_id() {
         let rows = hand.client.query(rows, &[&key]).await.unwrap();
         assert_eq!(rows.len(), 1, "exactly one row");
         let id: Uuid = rows[0].get(0);
-        assert!(kept.iter().all(|answer| answer.id == id), "an acknowledged id is not the row's");
-        assert_eq!(kept.iter().filter(|answer| !answer.is_duplicate).count(), 1);
+        assert!(kept.iter().all(|result| result.id == id), "an acknowledged id is not the row's");
+        assert_eq!(kept.iter().filter(|result| !result.is_duplicate).count(), 1);
     }
     assert_counts_are_exact(&hand.client).await;
 }
 
 /// Invariant 24: the conflicting transaction rolled back, so ours is inserted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_racer_whose_rival_rolls_back_is_inserted() {
+async fn an_enqueue_is_inserted_if_its_rival_rolls_back() {
     let (queue, hand) = start(Unique::Active).await;
     let mut rival = queue.client().await;
     let transaction = rival.transaction().await.unwrap();
@@ -126,7 +126,7 @@ async fn a_racer_whose_rival_rolls_back_is_inserted() {
         let new = new.clone();
         async move { queue.enqueue(&new).await.unwrap() }
     });
-    until_somebody_waits(&hand.client).await;
+    until_a_session_waits(&hand.client).await;
     transaction.rollback().await.unwrap();
     let ours = ours.await.unwrap();
     assert!(!ours.is_duplicate && ours.id != theirs.id);
@@ -135,7 +135,7 @@ async fn a_racer_whose_rival_rolls_back_is_inserted() {
 
 /// Invariant 21.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idempotency_key_answers_the_same_request_and_refuses_another() {
+async fn an_idempotency_key_repeats_the_same_request_and_rejects_another() {
     let (queue, hand) = start(Unique::Active).await;
     let new = NewJob::new("held").payload(&json!({"a": 1, "b": 2})).idempotency_key("request 1");
     let first = queue.enqueue(&new).await.unwrap();
@@ -178,10 +178,14 @@ async fn a_duplicate_by_dedupe_key_remembers_its_request_too() {
     assert_eq!(queue.enqueue(&new).await.unwrap().id, first.id);
     queue.cancel(DEFAULT_TENANT, first.id).await.unwrap();
     let again = queue.enqueue(&new).await.unwrap();
-    assert_eq!((again.id, again.is_duplicate), (first.id, true), "the request was answered once and for all");
+    assert_eq!(
+        (again.id, again.is_duplicate),
+        (first.id, true),
+        "the response to the request does not change"
+    );
 }
 
-/// Batches of Rust and of SQL in opposite orders take the keys in the same order, so none is broken off.
+/// Batches of Rust and of SQL in opposite orders lock the keys in the same order, so none is aborted.
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_in_opposite_key_order_do_not_deadlock() {
     let (database, hand) = start(Unique::Active).await;
@@ -215,9 +219,9 @@ async fn batches_in_opposite_key_order_do_not_deadlock() {
     }
 }
 
-/// What tells one sending of a request from the next is not part of it, nor are the session's settings.
+/// Values that differ between two sendings of a request are not part of it, nor are the session's settings.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_request_is_known_again_on_whatever_connection_it_comes() {
+async fn the_same_request_is_recognized_on_any_connection() {
     let (queue, hand) = start(Unique::Active).await;
     let new = NewJob::new("held")
         .idempotency_key("i")
@@ -232,9 +236,9 @@ async fn the_same_request_is_known_again_on_whatever_connection_it_comes() {
     assert_eq!((again.id, again.is_duplicate, again.state), (first.id, true, Some(State::Scheduled)));
 }
 
-/// A key that is promised outlives its job. Whoever asks is told that the job is gone, and it is not made again.
+/// A guaranteed key outlives its job. The caller gets the information that the job was deleted, and it is not created again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_duplicate_of_a_purged_job_says_that_it_is_gone() {
+async fn a_duplicate_of_a_purged_job_reports_the_deletion() {
     let (queue, hand) = start(Unique::Forever).await;
     let once = NewJob::new("held").idempotency_key("i");
     let first = queue.enqueue(&once).await.unwrap();
@@ -250,7 +254,7 @@ async fn a_duplicate_of_a_purged_job_says_that_it_is_gone() {
     assert_eq!(
         (again.id, again.is_duplicate, again.state),
         (first.id, true, None),
-        "retention keeps what was promised"
+        "retention keeps the guaranteed key"
     );
     let actor = windlass::admin::Actor::new("ada");
     let placed = queue.enqueue_as(DEFAULT_TENANT, &actor, &ever.tenant(DEFAULT_TENANT)).await.unwrap();

@@ -22,7 +22,7 @@ pub(crate) struct InvitationBody {
     #[schema(max_length = 320, format = Email, example = "ada@example.com")]
     email: String,
     role: MemberRole,
-    /// How long the link is valid (default: seven days).
+    /// How long the link is valid (default: seven days). It is not valid for longer than the token or JWT that creates it.
     #[schema(minimum = 60, maximum = 2_592_000, example = 604_800)]
     expires_in_seconds: Option<u32>,
 }
@@ -65,7 +65,8 @@ pub(crate) async fn list(
 ///
 /// The response has a link that is shown only once. The person opens it, signs in to the account of that address or creates it,
 /// and accepts. The response does not reveal whether the address has an account. Inviting an address again replaces its open
-/// invitation. You cannot grant a role with more permissions than your own.
+/// invitation. You cannot grant a role with more permissions than your own. The link stops working when your token is revoked or
+/// expires, or when you are no longer a member with this role.
 #[utoipa::path(post, path = "/api/v1/admin/invitations", tag = "members", request_body = InvitationBody, responses((status = 201, body = InvitationCreated)))]
 pub(crate) async fn create(
     State(app): State<App>,

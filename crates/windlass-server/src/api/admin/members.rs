@@ -79,7 +79,7 @@ pub(crate) struct ResetBody {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ResetLink {
     user_id: uuid::Uuid,
-    /// The link expires after one day, or when it is used.
+    /// The link expires after one day, with the token or JWT that created it, or when it is used.
     #[schema(value_type = String, format = DateTime)]
     expires_at: jiff::Timestamp,
     #[schema(example = "…/ui/password-resets/…")]
@@ -99,6 +99,6 @@ pub(crate) async fn reset_password(
 ) -> Result<Response, Problem> {
     let (made, secret) = accounts::create_reset(&app, &caller, &body.value.email).await?;
     let link = format!("{base}/ui/password-resets/{}", secret.expose());
-    let answer = ResetLink { user_id: made.user_id, expires_at: made.expires_at, link };
-    Ok((StatusCode::CREATED, Json(answer)).into_response())
+    let response = ResetLink { user_id: made.user_id, expires_at: made.expires_at, link };
+    Ok((StatusCode::CREATED, Json(response)).into_response())
 }

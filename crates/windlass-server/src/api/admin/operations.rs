@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 use windlass::admin::{Tenant, WorkerRecord};
 
-use super::tenants::{checked_limits, given};
+use super::tenants::LimitsChange;
 use crate::api::schema;
 use crate::auth::Caller;
 use crate::http::{App, Body, Id, PageQuery, Problem, Query, Segment};
@@ -127,44 +127,44 @@ pub(crate) async fn workers(
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct WorkerState {
     worker_id: String,
-    is_quiet: bool,
+    is_draining: bool,
 }
 
 /// Drain a worker
 ///
 /// It starts no more jobs and finishes the running ones. It is notified with its next heartbeat.
-#[utoipa::path(post, path = "/api/v1/admin/workers/{worker_id}/quiet", tag = "operations", params(("worker_id" = String, Path)), responses((status = 200, body = WorkerState)))]
-pub(crate) async fn quiet(
+#[utoipa::path(post, path = "/api/v1/admin/workers/{worker_id}/drain", tag = "operations", params(("worker_id" = String, Path)), responses((status = 200, body = WorkerState)))]
+pub(crate) async fn drain_worker(
     app: State<App>,
     caller: Caller,
     id: Segment,
 ) -> Result<Json<WorkerState>, Problem> {
-    set_quiet(app, caller, id, true).await
+    set_draining(app, caller, id, true).await
 }
 
 /// Resume a drained worker
 #[utoipa::path(post, path = "/api/v1/admin/workers/{worker_id}/resume", tag = "operations", params(("worker_id" = String, Path)), responses((status = 200, body = WorkerState)))]
-pub(crate) async fn unquiet(
+pub(crate) async fn resume_worker(
     app: State<App>,
     caller: Caller,
     id: Segment,
 ) -> Result<Json<WorkerState>, Problem> {
-    set_quiet(app, caller, id, false).await
+    set_draining(app, caller, id, false).await
 }
 
-async fn set_quiet(
+async fn set_draining(
     State(app): State<App>,
     caller: Caller,
     Segment(worker_id): Segment,
-    is_quiet: bool,
+    is_draining: bool,
 ) -> Result<Json<WorkerState>, Problem> {
     if worker_id.contains('\0') {
         return Err(Problem::not_found("worker"));
     }
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
-    acting.set_quiet(&worker_id, is_quiet).await?;
+    acting.set_draining(&worker_id, is_draining).await?;
     acting.commit().await?;
-    Ok(Json(WorkerState { worker_id, is_quiet }))
+    Ok(Json(WorkerState { worker_id, is_draining }))
 }
 
 /// The limits of a tenant.
@@ -229,30 +229,6 @@ pub(crate) async fn limits(
     }))
 }
 
-/// The limits to change. Null removes a limit or resets it to its default; omitted limits do not change.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct LimitsChange {
-    #[serde(deserialize_with = "given")]
-    #[schema(minimum = 0, maximum = 1_000_000_000, value_type = Option<u32>)]
-    max_queued: Option<Option<u32>>,
-    #[serde(deserialize_with = "given")]
-    #[schema(minimum = 1, maximum = 1_000_000, value_type = Option<u32>)]
-    max_running: Option<Option<u32>>,
-    #[serde(deserialize_with = "given")]
-    #[schema(minimum = 1, maximum = 10_000_000, value_type = Option<u32>)]
-    requests_per_minute: Option<Option<u32>>,
-    #[serde(deserialize_with = "given")]
-    #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
-    max_lanes: Option<Option<u32>>,
-    #[serde(deserialize_with = "given")]
-    #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
-    max_queue_names: Option<Option<u32>>,
-    #[serde(deserialize_with = "given")]
-    #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
-    max_triggers: Option<Option<u32>>,
-}
-
 /// Change the limits of a tenant
 #[utoipa::path(patch, path = "/api/v1/admin/limits/{tenant_id}", tag = "operations", params(("tenant_id" = Uuid, Path)), request_body = LimitsChange, responses((status = 200, body = schema::Tenant)))]
 pub(crate) async fn change_limits(
@@ -261,15 +237,7 @@ pub(crate) async fn change_limits(
     Id(id): Id,
     body: Body<LimitsChange>,
 ) -> Result<Json<Tenant>, Problem> {
-    let change = body.value;
-    let fields = checked_limits([
-        change.max_queued,
-        change.max_running,
-        change.requests_per_minute,
-        change.max_lanes,
-        change.max_queue_names,
-        change.max_triggers,
-    ])?;
+    let fields = body.value.checked()?;
     let acting = app.queue().act(caller.global_reach(), &caller.actor()).await?;
     let changed = acting.change_tenant_limits(id, &fields).await?;
     acting.commit().await?;

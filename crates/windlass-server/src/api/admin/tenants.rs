@@ -30,24 +30,8 @@ pub(crate) struct NewTenant {
     /// The time zone of the web UI, and of schedules without their own.
     #[schema(example = "Europe/Berlin")]
     timezone: Option<String>,
-    /// The maximum number of unfinished jobs.
-    #[schema(minimum = 0, maximum = 1_000_000_000)]
-    max_queued: Option<u32>,
-    /// The maximum number of jobs that run at the same time.
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    max_running: Option<u32>,
-    /// The maximum number of requests per minute of all its credentials together.
-    #[schema(minimum = 1, maximum = 10_000_000)]
-    requests_per_minute: Option<u32>,
-    /// The maximum number of lanes: combinations of definition, queue and priority (default 1000).
-    #[schema(minimum = 1, maximum = 100_000)]
-    max_lanes: Option<u32>,
-    /// The maximum number of queue names (default 200).
-    #[schema(minimum = 1, maximum = 100_000)]
-    max_queue_names: Option<u32>,
-    /// The maximum number of triggers (default 1000).
-    #[schema(minimum = 1, maximum = 100_000)]
-    max_triggers: Option<u32>,
+    #[serde(flatten)]
+    limits: LimitsChange,
 }
 
 /// The fields to change. Null removes a limit, or resets it to its default if it has one.
@@ -62,25 +46,74 @@ pub(crate) struct TenantChange {
     #[schema(minimum = 1, maximum = 1000)]
     weight: Option<u16>,
     timezone: Option<String>,
+    #[serde(flatten)]
+    limits: LimitsChange,
+}
+
+/// The limits to change. Null removes a limit or resets it to its default; omitted limits do not change.
+// The values are checked by `LimitsChange::checked`: an error of a flattened field would have no pointer.
+#[derive(Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct LimitsChange {
+    /// The maximum number of unfinished jobs.
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 0, maximum = 1_000_000_000, value_type = Option<u32>)]
-    max_queued: Option<Option<u32>>,
+    max_queued: Option<Value>,
+    /// The maximum number of jobs that run at the same time.
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 1_000_000, value_type = Option<u32>)]
-    max_running: Option<Option<u32>>,
+    max_running: Option<Value>,
+    /// The maximum number of requests per minute of all its credentials together.
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 10_000_000, value_type = Option<u32>)]
-    requests_per_minute: Option<Option<u32>>,
+    requests_per_minute: Option<Value>,
+    /// The maximum number of lanes: combinations of definition, queue and priority (default 1000).
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
-    max_lanes: Option<Option<u32>>,
+    max_lanes: Option<Value>,
+    /// The maximum number of queue names (default 200).
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
-    max_queue_names: Option<Option<u32>>,
+    max_queue_names: Option<Value>,
+    /// The maximum number of triggers (default 1000).
     #[serde(deserialize_with = "given")]
     #[schema(minimum = 1, maximum = 100_000, value_type = Option<u32>)]
-    max_triggers: Option<Option<u32>>,
+    max_triggers: Option<Value>,
 }
+
+impl LimitsChange {
+    /// The limits that the request names, including those that are null.
+    pub(crate) fn checked(self) -> Result<Fields, Problem> {
+        let given = [
+            self.max_queued,
+            self.max_running,
+            self.requests_per_minute,
+            self.max_lanes,
+            self.max_queue_names,
+            self.max_triggers,
+        ];
+        let mut fields = Fields::new();
+        for ((name, range), given) in LIMITS.into_iter().zip(given) {
+            let Some(limit) = given else { continue };
+            if !limit.is_null() && !limit.as_u64().is_some_and(|limit| range.contains(&limit)) {
+                let message = format!("must be between {} and {}", range.start(), range.end());
+                return Err(Problem::invalid(format!("/{name}"), message));
+            }
+            fields.insert(name.to_owned(), limit);
+        }
+        Ok(fields)
+    }
+}
+
+/// The limits of a tenant and their ranges, in the order of the fields above. The database has the same ranges.
+const LIMITS: [(&str, RangeInclusive<u64>); 6] = [
+    ("max_queued", 0..=1_000_000_000),
+    ("max_running", 1..=1_000_000),
+    ("requests_per_minute", 1..=10_000_000),
+    ("max_lanes", 1..=100_000),
+    ("max_queue_names", 1..=100_000),
+    ("max_triggers", 1..=100_000),
+];
 
 /// New jobs of a suspended tenant are rejected.
 #[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
@@ -91,8 +124,8 @@ pub(crate) enum TenantStatus {
 }
 
 /// Distinguishes null from an omitted field.
-pub(crate) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<u32>>, D::Error> {
-    Option::<u32>::deserialize(from).map(Some)
+pub(crate) fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
 }
 
 /// The tenants.
@@ -143,15 +176,7 @@ pub(crate) async fn create(
 ) -> Result<Response, Problem> {
     let new = body.value;
     check(Some(&new.name), Some(&new.slug), new.weight, new.timezone.as_deref())?;
-    let limits = [
-        new.max_queued,
-        new.max_running,
-        new.requests_per_minute,
-        new.max_lanes,
-        new.max_queue_names,
-        new.max_triggers,
-    ];
-    let mut fields = checked_limits(limits.map(Some))?;
+    let mut fields = new.limits.checked()?;
     fields.extend(object(
         json!({"name": new.name, "slug": new.slug, "weight": new.weight, "timezone": new.timezone}),
     ));
@@ -175,14 +200,7 @@ pub(crate) async fn change(
 ) -> Result<Json<Tenant>, Problem> {
     let change = body.value;
     check(change.name.as_deref(), change.slug.as_deref(), change.weight, change.timezone.as_deref())?;
-    let limits = checked_limits([
-        change.max_queued,
-        change.max_running,
-        change.requests_per_minute,
-        change.max_lanes,
-        change.max_queue_names,
-        change.max_triggers,
-    ])?;
+    let limits = change.limits.checked()?;
     let mut fields = object(json!({
         "name": change.name, "slug": change.slug, "status": change.status, "weight": change.weight, "timezone": change.timezone,
     }));
@@ -236,33 +254,6 @@ fn check(
     Ok(())
 }
 
-/// What a request says of each limit, in the order of [`LIMITS`]: nothing, null or a number.
-pub(crate) type GivenLimits = [Option<Option<u32>>; LIMITS.len()];
-
-/// The limits of a tenant and what each may be. The database holds to the same, and the description says it.
-pub(crate) const LIMITS: [(&str, RangeInclusive<u32>); 6] = [
-    ("max_queued", 0..=1_000_000_000),
-    ("max_running", 1..=1_000_000),
-    ("requests_per_minute", 1..=10_000_000),
-    ("max_lanes", 1..=100_000),
-    ("max_queue_names", 1..=100_000),
-    ("max_triggers", 1..=100_000),
-];
-
-/// The limits that a request names, null included, if each may be so.
-pub(crate) fn checked_limits(given: GivenLimits) -> Result<Fields, Problem> {
-    let mut fields = Fields::new();
-    for ((name, range), given) in LIMITS.into_iter().zip(given) {
-        let Some(limit) = given else { continue };
-        if limit.is_some_and(|limit| !range.contains(&limit)) {
-            let message = format!("must be between {} and {}", range.start(), range.end());
-            return Err(Problem::invalid(format!("/{name}"), message));
-        }
-        fields.insert(name.to_owned(), json!(limit));
-    }
-    Ok(fields)
-}
-
 pub(crate) fn object(value: Value) -> Fields {
     match value {
         Value::Object(fields) => fields,
@@ -275,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_description_says_the_bounds_of_every_limit() {
+    fn the_description_gives_the_bounds_of_each_limit() {
         let document = crate::http::document();
         for schema in ["NewTenant", "TenantChange", "LimitsChange"] {
             let described = &document["components"]["schemas"][schema]["properties"];
@@ -283,6 +274,34 @@ mod tests {
                 let bounds = (&described[name]["minimum"], &described[name]["maximum"]);
                 assert_eq!(bounds, (&json!(range.start()), &json!(range.end())), "{schema} {name}");
             }
+        }
+    }
+    #[test]
+    fn limits_are_read_the_same_way_by_every_request_that_has_them() {
+        let read = |limits: &str| {
+            let tenant = format!(r#"{{"name": "n", "slug": "s", {limits}}}"#);
+            let new = crate::http::parse::<NewTenant>(&tenant).and_then(|new| new.limits.checked());
+            let change = format!(r#"{{"name": "n", {limits}}}"#);
+            let change =
+                crate::http::parse::<TenantChange>(&change).and_then(|change| change.limits.checked());
+            let alone = format!("{{{limits}}}");
+            let alone = crate::http::parse::<LimitsChange>(&alone).and_then(LimitsChange::checked);
+            [new, change, alone].map(|read| {
+                read.map_err(|problem| {
+                    problem.errors.into_iter().map(|fault| fault.pointer).collect::<Vec<_>>()
+                })
+            })
+        };
+        let given = object(json!({"max_lanes": 7, "max_queued": null}));
+        assert_eq!(read(r#""max_lanes": 7, "max_queued": null"#), [(); 3].map(|()| Ok(given.clone())));
+        for (refused, pointer) in [
+            (r#""max_lanes": 0"#, "/max_lanes"),
+            (r#""max_lanes": "7""#, "/max_lanes"),
+            (r#""max_running": 1.5"#, "/max_running"),
+            (r#""max_triggers": -1"#, "/max_triggers"),
+            (r#""max_lines": 7"#, "/max_lines"),
+        ] {
+            assert_eq!(read(refused), [(); 3].map(|()| Err(vec![pointer.to_owned()])), "{refused}");
         }
     }
 }

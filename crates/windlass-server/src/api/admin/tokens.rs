@@ -190,7 +190,7 @@ pub(crate) async fn rotate(
     let role: Role = old.role.parse().map_err(|()| Problem::not_found("token"))?;
     check_scoped(&caller, old.scopes.is_some())?;
     caller.check_grant(role, old.scopes.as_deref())?;
-    // That of the old token, unless the caller gives another one.
+    // The expiry of the old token, unless the caller gives another one.
     let expires_at = match body.value.expires_at {
         Some(asked) => Some(asked.0),
         None => old.expires_at,

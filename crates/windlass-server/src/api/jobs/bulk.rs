@@ -106,7 +106,7 @@ async fn run(
         };
         let outcomes = ids.into_iter().map(|id| (id, "matched".to_owned())).collect();
         // A dry run changes nothing, so nothing is committed or audited.
-        return Ok(Json(answer(&Bulk { outcomes, has_more }, named.as_deref(), true)));
+        return Ok(Json(response(&Bulk { outcomes, has_more }, named.as_deref(), true)));
     }
     let bulk = match verb {
         Verb::Cancel => acting.cancel_many(&filter).await?,
@@ -114,7 +114,7 @@ async fn run(
         Verb::Delete => acting.delete_many(&filter).await?,
     };
     acting.commit().await?;
-    Ok(Json(answer(&bulk, named.as_deref(), false)))
+    Ok(Json(response(&bulk, named.as_deref(), false)))
 }
 
 /// The filter, and the ids if given.
@@ -133,8 +133,8 @@ fn which(
     }
 }
 
-/// Ids without a matching job are reported as missing, also if another tenant has them.
-fn answer(bulk: &Bulk, named: Option<&[Uuid]>, dry_run: bool) -> BulkResponse {
+/// Ids without a matching job are reported as missing, even if another tenant has such a job.
+fn response(bulk: &Bulk, named: Option<&[Uuid]>, dry_run: bool) -> BulkResponse {
     let mut results: Vec<BulkResult> =
         bulk.outcomes.iter().map(|(id, outcome)| BulkResult { id: *id, outcome: outcome.clone() }).collect();
     let matched = results.len();

@@ -99,16 +99,15 @@ pub(crate) struct JobCreated {
 }
 
 const MAX_DEPENDENCIES: usize = 100;
-/// Ten years.
-const MAX_DELAY_SECONDS: u32 = 315_360_000;
 
 impl NewJobBody {
     fn job(self, caller: &Caller) -> Result<NewJob, Problem> {
         if self.priority.is_some_and(|priority| priority > 1000) {
             return Err(Problem::invalid("/priority", "must be between 0 and 1000"));
         }
-        if self.delay_seconds.is_some_and(|delay| delay > MAX_DELAY_SECONDS) {
-            return Err(Problem::invalid("/delay_seconds", format!("must be at most {MAX_DELAY_SECONDS}")));
+        let max_delay = NewJob::MAX_DELAY.as_secs();
+        if self.delay_seconds.is_some_and(|delay| u64::from(delay) > max_delay) {
+            return Err(Problem::invalid("/delay_seconds", format!("must be at most {max_delay}")));
         }
         if self.depends_on.len() > MAX_DEPENDENCIES {
             return Err(Problem::invalid(
@@ -336,13 +335,14 @@ pub(crate) async fn enqueue_many(
         })
         .collect();
     let created = results.iter().filter(|result| result.status == 201).count();
-    let answer = to_value(&JobsCreated { created, results })?;
-    store_response(&acting, &key, StatusCode::OK, &answer).await?;
+    let response = to_value(&JobsCreated { created, results })?;
+    store_response(&acting, &key, StatusCode::OK, &response).await?;
     acting.commit().await?;
-    Ok(Json(answer).into_response())
+    Ok(Json(response).into_response())
 }
 
-/// The valid jobs, and the problem of each invalid one. Done before the transaction begins: see [`windlass::internals::CheckedJob`].
+/// The valid jobs, and the problem of each invalid one. Checked before the transaction starts: see
+/// [`windlass::internals::CheckedJob`].
 async fn check_each<'a>(
     queue: &Queue,
     jobs: &'a [Result<NewJob, Problem>],

@@ -115,7 +115,7 @@ pub(crate) async fn retry(
     finish(acting, id).await
 }
 
-/// Returns the job as it is after the change.
+/// Returns the job after the change.
 async fn finish(
     acting: windlass::admin::Acting,
     id: uuid::Uuid,

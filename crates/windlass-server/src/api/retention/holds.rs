@@ -23,7 +23,7 @@ pub(crate) struct HoldBody {
     subject_type: Option<String>,
     #[schema(min_length = 1, max_length = 500)]
     subject_id: Option<String>,
-    /// The reason of the hold.
+    /// The reason for the hold.
     #[schema(min_length = 1, max_length = 500)]
     reason: String,
 }

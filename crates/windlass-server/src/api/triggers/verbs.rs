@@ -187,7 +187,7 @@ pub(crate) struct Backfilled {
 
 /// Backfill a past range
 ///
-/// Fires the instants of the range that have not fired yet, at most 1000.
+/// Fires the instants of the range that have not fired yet, at most 1000 with at most 8 MiB of payloads.
 #[utoipa::path(post, path = "/api/v1/jobs/triggers/{trigger_id}/backfill", tag = "triggers", request_body = BackfillBody,
     params(("trigger_id" = Uuid, Path)), responses((status = 200, body = Backfilled)))]
 pub(crate) async fn backfill(

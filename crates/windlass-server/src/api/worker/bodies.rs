@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use uuid::Uuid;
-use windlass::pull::{Beat, Claim, Introduction, PulledJob};
+use windlass::pull::{Beat, Claim, PulledJob, WorkerInfo};
 use windlass::{Done, Failure, NewJob};
 
 use super::seconds;
@@ -30,7 +30,7 @@ pub(crate) struct RegisterBody {
     pub(crate) metadata: serde_json::Map<String, serde_json::Value>,
 }
 
-impl From<RegisterBody> for Introduction {
+impl From<RegisterBody> for WorkerInfo {
     fn from(body: RegisterBody) -> Self {
         let RegisterBody { worker_id, hostname, version, definition_keys, queues, metadata } = body;
         Self::default()
@@ -47,7 +47,7 @@ impl From<RegisterBody> for Introduction {
 pub(crate) struct Registered {
     pub(crate) worker_id: String,
     /// The worker is drained: its claims return no jobs.
-    pub(crate) is_quiet: bool,
+    pub(crate) is_draining: bool,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

@@ -73,7 +73,7 @@ fn members(value: Value) -> Map<String, Value> {
     }
 }
 
-/// Of a field that may be null, what it is otherwise.
+/// Returns the type of a field, without `null`.
 fn kind(kind: &Value) -> &str {
     let one = kind.as_array().and_then(|kinds| kinds.iter().find(|kind| *kind != "null"));
     one.unwrap_or(kind).as_str().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What the stylesheet promises, computed from the file itself.
+//! Rules of the stylesheet, checked against the file itself.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn contrast(a: &str, b: &str) -> f64 {
 
 const OUTCOMES: [&str; 6] = ["waiting", "running", "succeeded", "retrying", "failed", "canceled"];
 
-/// Every pair of text and ground that the stylesheet uses.
+/// Every pair of text and background colors that the stylesheet uses.
 fn pairs() -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     let mut add = |text: &str, ground: &str| pairs.push((format!("--{text}"), format!("--{ground}")));
@@ -98,13 +98,13 @@ fn the_systems_dark_and_the_chosen_dark_are_the_same() {
 fn colours_are_named_by_role_outside_the_lists_of_roles() {
     let (_, rules) = CSS.split_once("/* Ground */").unwrap();
     let bare: Vec<&str> = rules.lines().filter(|line| line.contains('#') && !line.contains("url(")).collect();
-    // The marks of a search in the terminal, which is dark in both themes, and its focus.
+    // The search highlights in the terminal, which is dark in both themes, and its focus.
     assert_eq!(bare.len(), 2, "{bare:#?}");
     assert!(bare.iter().all(|line| line.contains(".terminal")), "{bare:#?}");
 }
 
 #[test]
-fn nothing_is_fetched_from_elsewhere_and_nothing_is_evaluated() {
+fn nothing_external_is_fetched_and_nothing_is_evaluated() {
     for text in [CSS, JS] {
         for word in ["http://", "https://", "@import", "eval(", "new Function", "innerHTML", "document.write"]
         {

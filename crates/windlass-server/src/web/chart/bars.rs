@@ -6,7 +6,7 @@ use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank, ceiling, sho
 use crate::web::html::Html;
 use crate::web::when::span;
 
-/// What happened in one span of time.
+/// The attempts that finished in one span of time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Bar {
     pub(crate) from: Timestamp,
@@ -117,7 +117,7 @@ mod tests {
     use super::{Bar, throughput};
 
     #[test]
-    fn a_single_failure_among_thousands_is_seen_and_exact() {
+    fn a_single_failure_among_thousands_is_visible() {
         let from = Timestamp::UNIX_EPOCH;
         let bar = |index: i64, failed| Bar {
             from: from + SignedDuration::from_mins(index),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_finished_says_so() {
+    fn no_finished_jobs_show_a_message() {
         assert!(throughput(&[], 60.0).drawing.to_string().contains("No attempts finished"));
     }
 }

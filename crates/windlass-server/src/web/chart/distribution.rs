@@ -1,10 +1,10 @@
-//! How long things take: a histogram on a logarithmic scale of seconds, with the median and the 95th percentile.
+//! Durations: a histogram on a logarithmic scale of seconds, with the median and the 95th percentile.
 
 use super::{BOTTOM, Figure, HEIGHT, LEFT, RIGHT, TOP, WIDTH, blank, ceiling, short};
 use crate::web::html::Html;
 use crate::web::when::span;
 
-/// What is measured: its title and the class of its marks.
+/// The measured quantity, which determines the title and the class of the marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Latency,
@@ -15,7 +15,7 @@ pub(crate) enum Unit {
 const PER_DECADE: f64 = 4.0;
 
 /// Seconds below this share the first bin: half a millisecond.
-const SMALLEST: f64 = 0.0005;
+const MIN: f64 = 0.0005;
 
 pub(crate) fn distribution(unit: Unit, seconds: &[f64]) -> Figure {
     let (title, class, nothing) = match unit {
@@ -65,16 +65,16 @@ struct Bin {
 }
 
 fn place(seconds: f64) -> f64 {
-    (seconds.max(SMALLEST) / SMALLEST).log10() * PER_DECADE
+    (seconds.max(MIN) / MIN).log10() * PER_DECADE
 }
 
 fn bins(sorted: &[f64]) -> Vec<Bin> {
     let bounds =
         sorted.first().zip(sorted.last()).map(|(first, last)| (place(*first).floor(), place(*last).floor()));
     let Some((low, high)) = bounds else { return Vec::new() };
-    // A narrow spread still gets a few bins, so that one bar does not fill the drawing.
+    // A narrow distribution still gets a few bins, so that one bar does not fill the drawing.
     let (low, high) = if high - low < 5.0 { ((low - 2.0).max(0.0), high + 3.0) } else { (low, high) };
-    let edge = |index: f64| SMALLEST * 10_f64.powf(index / PER_DECADE);
+    let edge = |index: f64| MIN * 10_f64.powf(index / PER_DECADE);
     let mut bins: Vec<Bin> = (low as i64..=high as i64)
         .map(|index| Bin {
             from: if index == 0 { 0.0 } else { edge(index as f64) },
@@ -91,7 +91,7 @@ fn bins(sorted: &[f64]) -> Vec<Bin> {
 }
 
 fn draw(bins: &[Bin], class: &str, median: f64, p95: f64) -> String {
-    // The names of the percentiles stand above the bars.
+    // The labels of the percentiles are above the bars.
     let (floor, tall) = (HEIGHT - BOTTOM, HEIGHT - BOTTOM - TOP - 20.0);
     let end = ceiling(bins.iter().map(|bin| bin.count).max().unwrap_or(0) as f64);
     let step = (WIDTH - LEFT - RIGHT) / bins.len().max(1) as f64;
@@ -127,7 +127,7 @@ fn draw(bins: &[Bin], class: &str, median: f64, p95: f64) -> String {
         "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{:.0}\" y1=\"{floor}\" y2=\"{floor}\"/>",
         WIDTH - RIGHT
     ));
-    let low = bins.first().map_or(0.0, |bin| place(bin.from.max(SMALLEST)));
+    let low = bins.first().map_or(0.0, |bin| place(bin.from.max(MIN)));
     for (name, value, y) in [("p50", median, TOP - 1.0), ("p95", p95, TOP + 11.0)] {
         let x = (LEFT + step * (place(value) - low)).clamp(LEFT, WIDTH - RIGHT);
         let (anchor, shift) = if x > WIDTH * 0.7 { ("end", -4.0) } else { ("start", 4.0) };
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_measured_says_so() {
+    fn no_samples_show_a_message() {
         assert!(distribution(Unit::Latency, &[]).drawing.to_string().contains("No recent jobs"));
     }
 }

@@ -11,13 +11,13 @@ use crate::web::when::{seconds_between, span};
 pub(crate) struct Dot {
     pub(crate) at: Timestamp,
     pub(crate) seconds: f64,
-    /// An outcome's word: `succeeded`, `failed`, …
+    /// The outcome: `succeeded`, `failed`, …
     pub(crate) outcome: String,
     pub(crate) name: String,
 }
 
 /// Rows of the table below; the drawing shows every dot.
-const MOST_ROWS: usize = 30;
+const MAX_ROWS: usize = 30;
 
 pub(crate) fn scatter(dots: &[Dot]) -> Figure {
     let failed = dots.iter().filter(|dot| dot.outcome != "succeeded").count();
@@ -36,20 +36,20 @@ pub(crate) fn scatter(dots: &[Dot]) -> Figure {
         summary,
         drawing: Html::drawn(if dots.is_empty() { blank("No recent runs") } else { draw(dots) }),
         columns: &["finished (UTC)", "definition", "outcome", "duration"],
-        rows: dots.iter().rev().take(MOST_ROWS).map(row).collect(),
+        rows: dots.iter().rev().take(MAX_ROWS).map(row).collect(),
     }
 }
 
-/// The least time that is drawn, in seconds.
-const SHORTEST: i64 = 60;
+/// The minimum width of the time axis, in seconds.
+const MIN_SPAN: i64 = 60;
 
 fn draw(dots: &[Dot]) -> String {
     let floor = HEIGHT - BOTTOM;
     let (first, last) = dots
         .iter()
         .fold((Timestamp::MAX, Timestamp::MIN), |(low, high), dot| (low.min(dot.at), high.max(dot.at)));
-    // A burst stays a burst: at least a minute is drawn.
-    let first = first.min(last - SignedDuration::from_secs(SHORTEST));
+    // At least a minute is drawn, so that a burst looks like one.
+    let first = first.min(last - SignedDuration::from_secs(MIN_SPAN));
     let width = seconds_between(first, last);
     let level = |seconds: f64| seconds.max(0.001).log10();
     let low = dots.iter().map(|dot| level(dot.seconds)).fold(f64::MAX, f64::min).floor();
@@ -101,7 +101,7 @@ mod tests {
     use super::{Dot, scatter};
 
     #[test]
-    fn a_hostile_name_is_text_in_a_mark() {
+    fn a_hostile_name_is_escaped_in_a_mark() {
         let dot = Dot {
             at: Timestamp::UNIX_EPOCH,
             seconds: 0.4,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_does_not_begin_and_end_at_the_same_second() {
+    fn a_burst_does_not_start_and_end_at_the_same_second() {
         let dot = |nanos| Dot {
             at: Timestamp::new(3600, nanos).unwrap(),
             seconds: 0.002,
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn no_runs_say_so() {
+    fn an_empty_chart_says_so() {
         assert!(scatter(&[]).drawing.to_string().contains("No recent runs"));
     }
 }

@@ -1,8 +1,8 @@
-//! A line without axes, as tall as a word: how a number came here. The number itself stands beside it.
+//! A small line chart without axes: the history of a number that is shown next to it.
 
 use crate::web::html::{Html, escape};
 
-/// `words` say what it shows, for those who do not see it.
+/// `words` describe the chart for screen readers.
 pub(crate) fn spark(values: &[f64], words: &str) -> Html {
     if values.len() < 2 {
         return Html::default();
@@ -12,7 +12,7 @@ pub(crate) fn spark(values: &[f64], words: &str) -> Html {
     Html::drawn(draw(values, "spark", &about))
 }
 
-/// The same beside a number that says enough for a screen reader. Nothing, where nothing ever was.
+/// The same next to a number that is sufficient for screen readers. Empty if all values are zero.
 pub(crate) fn trend(values: &[f64]) -> Html {
     if values.iter().all(|value| *value <= 0.0) {
         return Html::default();
@@ -38,7 +38,7 @@ mod tests {
     use super::{spark, trend};
 
     #[test]
-    fn a_trend_is_silent_and_not_drawn_of_nothing() {
+    fn a_trend_has_no_label_and_is_not_drawn_empty() {
         assert_eq!(trend(&[0.0, 0.0]).to_string(), "");
         let html = trend(&[0.0, 3.0]).to_string();
         assert!(html.contains("aria-hidden=\"true\"") && !html.contains("<title>"), "{html}");

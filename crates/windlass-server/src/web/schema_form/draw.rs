@@ -1,4 +1,4 @@
-//! The fields as they are shown: one template, which shows a group through itself.
+//! The fields as shown: one template, which renders a group recursively.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Field, Kind, Raw};
 use crate::web::html::Html;
 
-/// A field with what was typed into it and what is wrong with that.
+/// A field with its submitted value and its error.
 #[derive(Template)]
 #[template(path = "schema_field.html")]
 pub(crate) struct FieldView {
@@ -20,7 +20,7 @@ pub(crate) struct FieldView {
     inner: Vec<FieldView>,
 }
 
-/// `wrong`: by the name of a field, what is wrong with it.
+/// `wrong`: errors by field name.
 pub(crate) fn draw(fields: &[Field], raw: &Raw, wrong: &HashMap<String, String>) -> Vec<FieldView> {
     draw_all(fields, raw, wrong, &mut 0)
 }
@@ -62,7 +62,7 @@ impl FieldView {
         choice.as_str().map_or_else(|| choice.to_string(), str::to_owned)
     }
 
-    /// How the value is written, where the kind of field does not say it.
+    /// The expected format, if the kind of field does not show it.
     const fn note(&self) -> &'static str {
         match self.field.kind {
             Kind::Lines => "One per line.",

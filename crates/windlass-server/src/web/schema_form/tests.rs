@@ -35,7 +35,7 @@ fn required_fields_come_first_and_every_property_has_one() {
 }
 
 #[test]
-fn what_was_filled_in_becomes_a_payload_with_types() {
+fn the_input_becomes_a_typed_payload() {
     let fields = fields(&schema());
     let filled = raw(&[
         ("/provider_id", "abc"),
@@ -57,12 +57,12 @@ fn what_was_filled_in_becomes_a_payload_with_types() {
     assert_eq!(
         raw_of(&fields, &json!({"provider_id": "a", "unknown": 1})),
         None,
-        "the form could not hold it"
+        "the form does not allow it"
     );
 }
 
 #[test]
-fn each_mistake_is_named_at_its_field() {
+fn each_error_is_shown_at_its_field() {
     let fields = fields(&schema());
     let wrong =
         read(&fields, &raw(&[("/limit", "many"), ("/ratio", "x"), ("/odd~1one~0", "{"), ("/mode", "9")]))
@@ -73,7 +73,7 @@ fn each_mistake_is_named_at_its_field() {
 }
 
 #[test]
-fn hostile_keys_titles_and_values_are_text() {
+fn hostile_keys_titles_and_values_are_escaped() {
     let hostile = "\"><script>alert(1)</script>";
     let schema = json!({"properties": {hostile: {"type": "string", "title": hostile, "description": hostile, "enum": [hostile]}}});
     let fields = fields(&schema);

@@ -1,4 +1,4 @@
-//! One trigger: its form, its next runs in its own zone, and its history.
+//! One trigger: its form, its next runs in its own time zone, and its history.
 
 use askama::Template;
 use axum::extract::State as FromState;
@@ -34,9 +34,9 @@ struct TriggerPage {
     is_schedule: bool,
     is_enabled: bool,
     may_write: bool,
-    /// The keys that can be chosen, as value and word.
+    /// The definition keys to choose from, as value and label.
     definitions: Vec<(String, String)>,
-    /// The trigger as it is stored; none for a new one.
+    /// The stored trigger; none for a new one.
     saved: Option<Saved>,
     next_runs: NextRuns,
     fires: Vec<FireRow>,
@@ -58,7 +58,7 @@ struct FireRow {
     reason: String,
 }
 
-/// What happens when the previous job is unfinished.
+/// What happens if the previous job has not ended.
 const OVERLAPS: [(&str, &str); 4] = [
     ("allow", "Start another anyway"),
     ("skip", "Skip this run"),
@@ -66,7 +66,7 @@ const OVERLAPS: [(&str, &str); 4] = [
     ("cancel_running", "Cancel the running job"),
 ];
 
-/// What happens to the runs that came due while no server was up.
+/// What happens to the instants that passed while no keeper was running.
 const MISFIRES: [(&str, &str); 3] =
     [("fire_once", "Create one job for all"), ("skip", "Skip them"), ("fire_all", "Create a job for each")];
 
@@ -204,7 +204,7 @@ async fn save(app: &App, viewer: &Viewer, trigger: Option<&Trigger>, posted: &Po
     show(app, viewer, trigger, shown, Some(problem)).await
 }
 
-/// The fields as they were typed, with their types; or what cannot be read, and what can.
+/// The submitted fields with their types; or an error, and the valid fields.
 fn typed(posted: &Posted) -> Result<Shown, (String, Shown)> {
     let mut shown = Map::new();
     let mut wrong = None;

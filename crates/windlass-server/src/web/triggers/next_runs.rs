@@ -1,4 +1,4 @@
-//! The next runs of a schedule, told in its own zone, with what a change of the clocks does to them.
+//! The next runs of a schedule in its own time zone, with notes at clock changes.
 
 use windlass::schedule::{ClockChange, DueRun};
 
@@ -16,7 +16,7 @@ pub(super) struct NextRuns {
 pub(super) struct NextRun {
     pub(super) day: String,
     pub(super) time: String,
-    /// From UTC.
+    /// The offset from UTC.
     pub(super) offset: String,
     pub(super) when: When,
     pub(super) clock_change: Option<&'static str>,
@@ -50,7 +50,8 @@ impl NextRuns {
     }
 }
 
-/// `2026-11-17T02:30:00+01:00` as a day with its name, a time without idle seconds, and the distance to UTC.
+/// `2026-11-17T02:30:00+01:00` as a day with its name, a time without seconds if they are zero, and the offset from
+/// UTC.
 fn local_words(local: &str) -> (String, &str, &str) {
     let (date, rest) = local.split_once('T').unwrap_or((local, ""));
     let day = date.parse::<jiff::civil::Date>().map(|date| date.strftime("%a %-d %b %Y").to_string());
@@ -72,7 +73,7 @@ mod tests {
     use super::local_words;
 
     #[test]
-    fn a_due_time_is_told_in_its_own_zone() {
+    fn a_due_time_is_shown_in_its_own_zone() {
         assert_eq!(
             local_words("2026-11-17T02:30:00+01:00"),
             ("Tue 17 Nov 2026".to_owned(), "02:30", "+01:00")

@@ -1,4 +1,4 @@
-//! The commands that ask: through a server and through the database, with the same answers.
+//! The commands that query: through a server and on the database, with the same results.
 
 use serde_json::json;
 use windlass::{Definition, NewJob};
@@ -7,7 +7,7 @@ use windlass_testing::TestQueue;
 use super::{Ran, run, windlass};
 use crate::support::TestServer;
 
-/// The same command through both doors.
+/// The same command over HTTP and on the database.
 async fn both(server: &TestServer, arguments: &[&str]) -> [Ran; 2] {
     let over_http = windlass(arguments)
         .args(["--server", &server.base])
@@ -26,7 +26,7 @@ async fn define(queue: &TestQueue, key: &str) {
 }
 
 #[tokio::test]
-async fn jobs_are_enqueued_listed_shown_canceled_and_retried_through_both_doors() {
+async fn jobs_are_managed_over_http_and_on_the_database() {
     let server = TestServer::start().await;
     server.queue.tenant("acme").await;
     define(&server.queue, "count").await;
@@ -58,7 +58,7 @@ fn windlass_items(ran: &Ran) -> usize {
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_ends_with_its_own_code_and_names_the_field() {
+async fn a_rejected_request_has_its_own_exit_code_and_names_the_field() {
     let server = TestServer::start().await;
     let tenant = server.queue.tenant("acme").await;
     define(&server.queue, "count").await;

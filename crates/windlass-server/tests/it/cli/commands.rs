@@ -1,6 +1,8 @@
-//! Every command explains itself, and wrong input is refused with the right code and what to do.
+//! Every command has a description, and invalid input is rejected with the right exit code and advice.
 
 use clap::Command;
+use uuid::Uuid;
+use windlass::setup::embedded::{Options, Postgres};
 use windlass_server::cli::exit::Exit;
 use windlass_server::cli::tree;
 use windlass_testing::{TestQueue, migrated};
@@ -20,7 +22,7 @@ pub(crate) fn commands(command: &Command, words: &[String]) -> Vec<(Vec<String>,
 }
 
 #[test]
-fn every_command_and_every_option_says_what_it_is_for() {
+fn every_command_and_every_option_has_a_description() {
     tree().debug_assert();
     let all = commands(&tree(), &[]);
     assert!(all.len() > 30, "{}", all.len());
@@ -47,7 +49,7 @@ async fn help_is_printed_on_standard_output_and_lists_the_exit_codes() {
 }
 
 #[tokio::test]
-async fn wrong_words_end_with_code_2_and_name_the_word() {
+async fn an_invalid_argument_exits_with_2_and_is_named() {
     for (arguments, named) in [
         (vec!["job"], "jobs"),
         (vec!["jobs", "list", "--colour"], "--colour"),
@@ -66,7 +68,7 @@ async fn wrong_words_end_with_code_2_and_name_the_word() {
 }
 
 #[tokio::test]
-async fn a_server_or_a_database_that_is_not_there_ends_with_code_3_and_says_what_to_try() {
+async fn an_unreachable_server_or_database_exits_with_3_and_gives_advice() {
     let ran = run(&["summary", "--server", "http://127.0.0.1:1"]).await.expect(3);
     assert!(
         ran.err.contains("cannot reach http://127.0.0.1:1") && ran.err.contains("windlass up"),
@@ -106,10 +108,17 @@ async fn completions_and_sql_are_printed_without_anything_else() {
 }
 
 #[tokio::test]
-async fn the_doctor_finds_a_healthy_queue_fine_and_a_broken_one_not() {
-    let queue = TestQueue::create().await;
-    let ran = run(&["doctor", "--json", "--database-url", queue.url()]).await.expect(0);
+async fn the_doctor_passes_a_healthy_queue_and_fails_a_broken_one() {
+    // With the settings of a production server; the server of the tests runs without fsync.
+    let folder = std::env::temp_dir().join(format!("windlass-doctor-{}", Uuid::new_v4()));
+    let postgres = Postgres::start(&Options::new(folder.clone()).unwrap()).await.unwrap();
+    run(&["migrate", "--database-url", &postgres.url()]).await.expect(0);
+    let ran = run(&["doctor", "--json", "--database-url", &postgres.url()]).await.expect(0);
     assert_ne!(ran.json()["worst"], "danger");
+    postgres.stop().await.unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+
+    let queue = TestQueue::create().await;
 
     let client = queue.client().await;
     let broken = "drop function windlass.fold_tallies; delete from windlass.migration where version = 3";
@@ -119,7 +128,7 @@ async fn the_doctor_finds_a_healthy_queue_fine_and_a_broken_one_not() {
 }
 
 #[tokio::test]
-async fn a_database_is_migrated_once_and_kept_by_hand() {
+async fn a_database_is_migrated_once_and_maintained_by_hand() {
     let database = migrated().await;
     let ran = run(&["migrate", "--database-url", database.url()]).await.expect(0);
     assert!(ran.out.contains("up to date"), "{}", ran.out);

@@ -1,4 +1,4 @@
-//! The references are what the program says of itself. `WINDLASS_BLESS=1` writes them again.
+//! The references match the program's own descriptions. `WINDLASS_BLESS=1` writes them again.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -114,9 +114,9 @@ fn the_documented_routes_are_the_routes() {
     check("api.md", "routes", &table);
 }
 
-/// Of the words of the audit trail only the names are made; there is nothing to say about them.
+/// For the words of the audit trail only the names are generated; they need no description.
 #[test]
-fn the_documented_acts_are_those_of_the_audit_trail() {
+fn the_documented_actions_are_those_of_the_audit_trail() {
     let mut nouns: std::collections::BTreeMap<&str, Vec<String>> = std::collections::BTreeMap::new();
     for action in windlass::admin::Action::ALL.iter().filter(|action| !action.is_only_denied()) {
         let (noun, _) = action.as_str().split_once('.').unwrap();
@@ -130,8 +130,8 @@ fn the_documented_acts_are_those_of_the_audit_trail() {
 }
 
 #[test]
-fn the_documented_streams_tell_these_events() {
-    let told: std::collections::BTreeSet<String> =
+fn the_documented_streams_send_these_events() {
+    let sent: std::collections::BTreeSet<String> =
         sources(&PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/api"))
             .iter()
             .flat_map(|text| {
@@ -144,7 +144,7 @@ fn the_documented_streams_tell_these_events() {
     let rows = below.trim_start().lines().take_while(|line| line.starts_with('|')).skip(2);
     let documented: std::collections::BTreeSet<String> =
         rows.filter_map(|row| row.split('`').nth(1)).map(str::to_owned).collect();
-    assert_eq!(documented, told);
+    assert_eq!(documented, sent);
 }
 
 /// The text of every Rust file below a folder.
@@ -170,7 +170,7 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Compares the table below a mark with what it should be, or puts it there.
+/// Compares the table below a mark with the expected one, or writes it there.
 fn check(file: &str, name: &str, expected: &str) {
     let path = docs(file);
     let text = std::fs::read_to_string(&path).unwrap();

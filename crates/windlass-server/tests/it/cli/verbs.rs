@@ -1,4 +1,4 @@
-//! The verbs: each through the real program, with what it prints for people, for scripts, and its exit code.
+//! The verbs: each through the real program, with its output for people and for scripts, and its exit code.
 
 use std::process::Stdio;
 
@@ -12,7 +12,7 @@ use windlass_testing::eventually;
 use super::{Ran, windlass};
 use crate::support::{Client, TestServer};
 
-/// A server with a definition `work`, and a pull worker that a test plays itself.
+/// A server with a definition `work`, and a pull worker that the test implements itself.
 struct Shop {
     server: TestServer,
     worker: Client,
@@ -42,7 +42,7 @@ impl Shop {
         self.run(&["jobs", "enqueue", "work"]).await.expect(0).out.trim().to_owned()
     }
 
-    /// Takes the next job, as its worker.
+    /// Claims the next job, as its worker.
     async fn claim(&self) -> Value {
         let claim = json!({"definition_keys": ["work"], "wait_seconds": 30, "worker_id": "w"});
         self.worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200)["jobs"][0].clone()
@@ -75,12 +75,12 @@ async fn tail_follows_a_job_until_it_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn wait_shows_progress_on_a_terminal_and_says_how_each_job_ended() {
+async fn wait_shows_progress_on_a_terminal_and_how_each_job_ended() {
     let shop = Shop::open().await;
     let id = shop.enqueue().await;
     let job = shop.claim().await;
     shop.say(&job, "heartbeat", json!({"progress": {"percent": 40, "message": "reading"}})).await;
-    // `script` gives it a terminal of its own.
+    // `script` runs it on its own terminal.
     let wait = format!("{} jobs wait {id}", env!("CARGO_BIN_EXE_windlass"));
     let mut terminal = tokio::process::Command::new("script");
     terminal
@@ -108,7 +108,7 @@ async fn wait_shows_progress_on_a_terminal_and_says_how_each_job_ended() {
     assert_eq!(terminal.wait().await.unwrap().code(), Some(0), "{rest}");
     assert!(rest.contains(&format!("{id} succeeded")), "{rest}");
 
-    // Without a terminal nothing but the ends; 1 if one of them is not a success.
+    // Without a terminal only the ends are printed; 1 if one of them is not a success.
     let (good, bad) = (shop.enqueue().await, shop.enqueue().await);
     let first = shop.claim().await;
     shop.say(&first, "complete", json!({})).await;
@@ -126,15 +126,15 @@ async fn wait_shows_progress_on_a_terminal_and_says_how_each_job_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_interrupt_ends_what_waits_with_code_130() {
+async fn an_interrupt_ends_a_waiting_command_with_130() {
     let shop = Shop::open().await;
     let id = shop.enqueue().await;
     for verb in ["tail", "wait"] {
         let child = shop.command(&["jobs", verb, &id]).stdout(Stdio::piped()).spawn().unwrap();
         let pid = Pid::from_raw(i32::try_from(child.id().unwrap()).unwrap()).unwrap();
         let path = format!("/proc/{}/status", pid.as_raw_nonzero());
-        // Bit 1 of the mask of caught signals is SIGINT: from then on it is heard.
-        eventually("it listens for signals", async || {
+        // Bit 1 of the mask of caught signals is SIGINT: from then on it is handled.
+        eventually("it handles signals", async || {
             let status = std::fs::read_to_string(&path).unwrap_or_default();
             let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0").trim();
             u64::from_str_radix(caught, 16).unwrap_or(0) & 2 != 0
@@ -176,23 +176,23 @@ async fn tokens_are_rotated_with_an_overlap_and_revoked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_are_quieted_and_resumed_and_queues_paused_and_resumed() {
+async fn workers_are_drained_and_resumed_and_queues_paused_and_resumed() {
     let shop = Shop::open().await;
     shop.enqueue().await;
     shop.claim().await;
     let workers = shop.run(&["workers", "list", "--json"]).await.expect(0).json();
     let id = workers[0]["worker_id"].as_str().unwrap();
     assert!(shop.run(&["workers", "drain", id]).await.expect(0).out.contains("draining"));
-    assert!(shop.run(&["workers", "list"]).await.expect(0).out.contains("quiet"));
-    let answer = shop.run(&["workers", "resume", id, "--json"]).await.expect(0).json();
-    assert_eq!(answer, json!({"worker_id": id, "is_quiet": false}));
+    assert!(shop.run(&["workers", "list"]).await.expect(0).out.contains("draining"));
+    let output = shop.run(&["workers", "resume", id, "--json"]).await.expect(0).json();
+    assert_eq!(output, json!({"worker_id": id, "is_draining": false}));
     assert!(shop.run(&["workers", "list"]).await.expect(0).out.contains("alive"));
-    shop.run(&["workers", "quiet", "nobody"]).await.expect(5);
+    shop.run(&["workers", "drain", "nobody"]).await.expect(5);
     assert_eq!(shop.run(&["queues", "pause", "default"]).await.expect(0).out, "default: paused\n");
     assert!(shop.run(&["queues", "list"]).await.expect(0).out.contains("paused"));
-    let answer = shop.run(&["queues", "resume", "default", "--json"]).await.expect(0).json();
-    assert_eq!(answer, json!({"name": "default", "is_paused": false}));
-    // A name cannot leave its place in the path.
+    let output = shop.run(&["queues", "resume", "default", "--json"]).await.expect(0).json();
+    assert_eq!(output, json!({"name": "default", "is_paused": false}));
+    // A name cannot leave its path segment.
     shop.run(&["queues", "pause", "x/../../tenants"]).await.expect(5);
 }
 
@@ -205,7 +205,7 @@ async fn many_jobs_are_canceled_and_retried_by_condition_and_counted_first() {
     }
     let dry = shop.run(&["jobs", "cancel", "--tag", "bulk", "--dry-run"]).await.expect(0);
     assert_eq!(dry.out, "cancel: 1000 or more jobs match\n");
-    // More than one call takes, in one command.
+    // More than one call accepts, in one command.
     let done = shop.run(&["jobs", "cancel", "--tag", "bulk"]).await.expect(0);
     assert_eq!(done.out, "cancel: 1500 of 1500 jobs\n");
     let retried =
@@ -215,9 +215,9 @@ async fn many_jobs_are_canceled_and_retried_by_condition_and_counted_first() {
         json!({"dry_run": false, "matched": 1500, "changed": 1500, "has_more": false})
     );
     let shown = shop.run(&["jobs", "show", &first, "--json"]).await.expect(0).json();
-    assert_eq!(shown["job"]["status"], "queued", "what does not match is left alone");
+    assert_eq!(shown["job"]["status"], "queued", "jobs that do not match are unchanged");
 
-    // By name: one that cannot be done does not keep the others from it, and its code is the one that ends.
+    // By name: a job that cannot be changed does not block the others, and its exit code is the final one.
     let ids: Vec<String> = vec![first.clone(), Uuid::new_v4().to_string(), shop.enqueue().await];
     let ran = shop.run(&["jobs", "cancel", &ids[0], &ids[1], &ids[2]]).await.expect(5);
     assert_eq!(ran.out, format!("{} canceled\n{} canceled\n", ids[0], ids[2]));
@@ -228,7 +228,7 @@ async fn many_jobs_are_canceled_and_retried_by_condition_and_counted_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_is_deleted_only_on_purpose() {
+async fn a_tenant_is_deleted_only_with_yes() {
     let shop = Shop::open().await;
     shop.run(&["tenants", "create", "shop", "--max-queued", "10"]).await.expect(0);
     let asked = shop.run(&["tenants", "delete", "shop"]).await.expect(2);
@@ -236,15 +236,15 @@ async fn a_tenant_is_deleted_only_on_purpose() {
     let set = shop.run(&["tenants", "set", "shop", "--name", "The Shop", "--weight", "4", "--json"]).await;
     assert_eq!(set.expect(0).json()["weight"], 4);
     assert!(shop.run(&["tenants", "set", "shop"]).await.expect(2).err.contains("no changes given"));
-    let gone = shop.run(&["tenants", "delete", "shop", "--yes"]).await.expect(0);
-    assert_eq!(gone.out, "shop is being deleted\n");
+    let deleted = shop.run(&["tenants", "delete", "shop", "--yes"]).await.expect(0);
+    assert_eq!(deleted.out, "shop is being deleted\n");
     assert!(shop.run(&["tenants", "list"]).await.expect(0).out.contains("deleting (0 jobs deleted)"));
     shop.run(&["tenants", "delete", "nobody", "--yes"]).await.expect(5);
 }
 
-/// What scripts read is JSON and nothing else, at every command that lists or answers.
+/// Scripts read only JSON, from every command that prints a list or a result.
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_answers_in_json_when_asked() {
+async fn every_command_prints_json_with_the_flag() {
     let shop = Shop::open().await;
     let id = shop.enqueue().await;
     for arguments in [
@@ -269,7 +269,7 @@ async fn every_command_answers_in_json_when_asked() {
         let ran = shop.run(&with_flag).await.expect(0);
         assert!(serde_json::from_str::<Value>(&ran.out).is_ok(), "{arguments:?}: {}", ran.out);
     }
-    // The doctor finds that nobody knows the job, which is a danger and a no.
+    // The doctor reports that no worker has a handler for the job, which is a danger and exit code 1.
     let commands: [(&[&str], i32); 4] =
         [(&["doctor"], 1), (&["migrate"], 0), (&["audit", "verify"], 0), (&["keeper", "--once", "fold"], 0)];
     for (arguments, code) in commands {
@@ -280,9 +280,9 @@ async fn every_command_answers_in_json_when_asked() {
     }
 }
 
-/// Code 7: the server's own fault, which is nothing that the caller could mend.
+/// Code 7: an error of the server itself, which the caller cannot fix.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_fails_ends_with_its_own_code_and_a_changed_trail_with_1() {
+async fn a_server_error_has_its_own_exit_code_and_a_changed_trail_1() {
     let shop = Shop::open().await;
     let database = shop.server.queue.client().await;
     database.batch_execute("alter function windlass.tokens_of rename to gone").await.unwrap();
@@ -311,7 +311,7 @@ async fn a_server_that_fails_ends_with_its_own_code_and_a_changed_trail_with_1()
     assert!(wrong.err.contains("windlass-audit-1"), "{}", wrong.err);
     assert!(audit(&["verify", "--checkpoint", "/nowhere"]).await.expect(2).err.contains("neither"));
     std::fs::remove_file(&file).unwrap();
-    // The whole chain, and the head that was kept of it in the database: only the checkpoint is left to tell.
+    // The whole chain and its head in the database were removed: only the checkpoint reveals it.
     let emptied = "begin; set local session_replication_role = replica; delete from windlass.audit_seals;
         delete from windlass.audit_heads; delete from windlass.audit; commit";
     let tamper =
@@ -321,11 +321,11 @@ async fn a_server_that_fails_ends_with_its_own_code_and_a_changed_trail_with_1()
     database.batch_execute(emptied).await.unwrap();
     audit(&["verify"]).await.expect(0);
     let found = audit(&["verify", "--checkpoint", &kept]).await.expect(1);
-    assert!(found.out.contains("the chain does not reach it"), "{}", found.out);
+    assert!(found.out.contains("the chain does not contain this position"), "{}", found.out);
 }
 
 #[tokio::test]
-async fn every_shell_gets_its_completions() {
+async fn every_shell_has_completions() {
     for (shell, word) in [
         ("bash", "_windlass()"),
         ("zsh", "#compdef windlass"),
@@ -338,9 +338,9 @@ async fn every_shell_gets_its_completions() {
     }
 }
 
-/// Who looks at the default tenant without knowing is told where the others are.
+/// A caller that uses the default tenant by mistake gets a hint about the others.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_summary_of_nothing_says_where_else_to_look() {
+async fn an_empty_summary_suggests_all_tenants() {
     let shop = Shop::open().await;
     assert!(shop.run(&["summary"]).await.expect(0).err.contains("--all"));
     shop.enqueue().await;

@@ -132,7 +132,7 @@ async fn a_worker_runs_jobs_of_every_kind(language: &Language) {
     assert_eq!(stage.until(retries, State::DeadLetter).await.last_error.as_deref(), Some("soon"));
     assert!(stage.until(unwritable, State::DeadLetter).await.last_error.unwrap().contains("result"));
 
-    // It is still there after several leases, because the client beats for it, and hears of the cancel the same way.
+    // It still runs after several leases, because the client sends heartbeats, which also return the cancel.
     let began = stage.until(hangs, State::Running).await.started_at.unwrap();
     eventually("more than a lease has passed", async || {
         jiff::Timestamp::now().duration_since(began).as_secs() >= 4
@@ -146,7 +146,7 @@ async fn a_worker_runs_jobs_of_every_kind(language: &Language) {
     stage.server.queue.cancel(DEFAULT_TENANT, hangs).await.unwrap();
     stage.until(hangs, State::Canceled).await;
 
-    // Told to stop, it gives back what it cannot finish, uncharged.
+    // When it is stopped, it releases the jobs that it cannot finish; that is not counted as a failure.
     let held = stage.enqueue("hangs").await;
     stage.until(held, State::Running).await;
     let pid = rustix::process::Pid::from_raw(i32::try_from(worker.id().unwrap()).unwrap()).unwrap();
@@ -198,9 +198,9 @@ async fn a_typescript_program_enqueues_and_waits() {
     a_program_enqueues_and_waits(&TYPESCRIPT).await;
 }
 
-/// Seed 003: the interface is the seam, and its worker loop stays as it was.
+/// Document 003: the interface is the boundary, and its worker loop stays unchanged.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_job_queue_interface_of_seed_003_stands_on_the_worker_protocol() {
+async fn the_job_queue_interface_works_on_the_worker_protocol() {
     let stage = Stage::start().await;
     let done = output(stage.spawn(&TYPESCRIPT, "job-queue", Role::Worker).await).await;
     assert_eq!(done, json!(["extract_audio c1 1", "analyze c1 0"]));

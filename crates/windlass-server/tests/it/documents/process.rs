@@ -1,4 +1,4 @@
-//! A place to run the blocks of a page in.
+//! An environment in which the blocks of a page run.
 
 mod commands;
 mod getting_started;
@@ -16,10 +16,10 @@ use uuid::Uuid;
 use super::{Block, blocks};
 use crate::cli::Ran;
 
-/// A directory of one test, gone with it, where a page's shell and programs run.
+/// The directory of one test, deleted with it, in which the shell and the programs of a page run.
 struct Desk {
     folder: PathBuf,
-    /// What the pages call http://127.0.0.1:8080.
+    /// The address that the pages call http://127.0.0.1:8080.
     address: String,
     environment: Vec<(&'static str, String)>,
 }
@@ -46,7 +46,7 @@ impl Desk {
         self.environment.push((name, value.into()));
     }
 
-    /// The program that runs this block, not started yet.
+    /// The program that runs this block, not yet started.
     fn command(&self, block: &Block) -> Command {
         let text = block.text.replace("http://127.0.0.1:8080", &self.address);
         let (program, name) = match block.language.as_str() {
@@ -66,7 +66,7 @@ impl Desk {
         command
     }
 
-    /// Runs it to its end, which must be a good one.
+    /// Runs it to its end, which must be a success.
     async fn run(&self, block: &Block) -> String {
         let ran = Ran::of(self.command(block).output().await.unwrap());
         assert_eq!(ran.code, 0, "{}\n{ran:#?}", block.text);

@@ -1,4 +1,4 @@
-//! What these tests share: the programs of an example, started and stopped like any other process.
+//! Shared by these tests: the programs of an example, started and stopped like any other process.
 
 mod ai_tagging;
 mod tts;
@@ -35,7 +35,7 @@ async fn load(url: &str, example: &str, files: &[&str]) {
     }
 }
 
-/// A program of an example that says `ready: ADDRESS` when it serves. It is killed when dropped.
+/// A program of an example that prints `ready: ADDRESS` when it serves. It is killed when dropped.
 struct Program {
     child: Child,
     address: String,
@@ -57,7 +57,7 @@ impl Program {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let first = lines.next_line().await.unwrap().expect("it ended before it was ready");
         let address = first.strip_prefix("ready: ").unwrap_or_else(|| panic!("{first:?}")).to_owned();
-        // What it says further must be read, or it stops at a full pipe.
+        // The rest of its output must be read, or it blocks on a full pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self { child, address }
     }
@@ -67,7 +67,7 @@ impl Program {
     }
 }
 
-/// A worker that looks often, so that no test waits for a default interval.
+/// A worker that polls often, so that no test waits for a default interval.
 fn worker(queue: &Queue) -> WorkerBuilder {
     let often = Duration::from_millis(50);
     let keeper = KeeperSettings::default().promote(often).reap(often).expire(often);

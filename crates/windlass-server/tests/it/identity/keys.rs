@@ -1,4 +1,4 @@
-//! An issuer of this test: a key pair, and its public half at an address.
+//! An issuer of this test: a key pair, and its public key at a URL.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use jsonwebtoken::EncodingKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Made for this test with `openssl genpkey -algorithm ed25519`; it opens nothing.
+/// Created for this test with `openssl genpkey -algorithm ed25519`; it is used nowhere else.
 const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIEvOLKMVP+UE2uY3H+bQsJ+yxRGhl206WW5GD4C1snVU
 -----END PRIVATE KEY-----
@@ -51,7 +51,7 @@ impl PublishedKeys {
         self.address.clone()
     }
 
-    /// How often somebody wanted to know.
+    /// The number of fetches.
     pub(crate) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Every form of every page says for which tenant it was drawn, and is refused when that is not the one in force.
+//! Every form of every page names the tenant that it was rendered for, and is rejected if that is not the current one.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::state::State;
 use super::world::Ids;
 use crate::support::TestServer;
 
-/// Addresses that answer with something else than a page.
+/// Addresses whose response is not a page.
 const NO_PAGES: [&str; 5] = [
     "/ui/live",
     "/ui/jobs/{job_id}/log",
@@ -92,9 +92,9 @@ async fn every_form_of_every_page_names_its_tenant_and_acts_for_no_other() {
         }
     }
     let every: BTreeSet<&str> = posts.iter().map(|route| route.path).collect();
-    assert_eq!(seen, every, "every form was met");
+    assert_eq!(seen, every, "every form was found");
 
-    // Whatever a form says, it does nothing for another tenant than the one it was drawn for.
+    // Regardless of its fields, a form does nothing for any tenant but the one it was rendered for.
     let before = State::of(&database, theirs).await;
     for route in &posts {
         let path = ids.path(route);
@@ -109,17 +109,17 @@ async fn every_form_of_every_page_names_its_tenant_and_acts_for_no_other() {
             vec![("do", "save"), ("cancel", ids.get("job_id")), ("remove", ids.get("user_id"))],
             vec![("acting_for", ""), ("acting_for", &mine.to_string())],
         ] {
-            let answer = browser.form(&path, &fields).await;
-            assert_eq!(answer.status, 409, "{path}: {}", answer.text);
-            assert!(answer.text.contains("othing was changed"), "{path}: {}", answer.text);
+            let response = browser.form(&path, &fields).await;
+            assert_eq!(response.status, 409, "{path}: {}", response.text);
+            assert!(response.text.contains("othing was changed"), "{path}: {}", response.text);
         }
     }
-    assert_eq!(State::of(&database, theirs).await, before, "nothing happened");
+    assert_eq!(State::of(&database, theirs).await, before, "nothing changed");
 }
 
 /// Finding 16: two tabs, and a membership that ended.
 #[tokio::test]
-async fn a_stale_page_acts_on_nothing() {
+async fn a_stale_page_changes_nothing() {
     let server = TestServer::start().await;
     let (a, b) = (server.queue.tenant("a").await, server.queue.tenant("b").await);
     let user = server.member(a, "ada@example.com", "tenant_admin").await;
@@ -137,11 +137,11 @@ async fn a_stale_page_acts_on_nothing() {
     };
     make(&of_a).await.expect_text(200);
     assert_eq!((tokens(a).await, tokens(b).await), (1, 0));
-    // In another tab they look at B now.
+    // In another tab they now use B.
     assert_eq!(ada.form("/ui/tenant", &[("tenant", &of_b)]).await.status, 303);
     assert_eq!(make(&of_a).await.status, 409);
     assert_eq!((tokens(a).await, tokens(b).await), (1, 0));
-    // B removes them: there is no other tenant instead, neither for pages nor for the API.
+    // B removes them: no other tenant replaces it, neither for pages nor for the API.
     let remove = server.client(b, Role::TenantAdmin).await;
     remove.delete(&format!("/api/v1/admin/members/{user}")).await.expect(200);
     for tenant in [&of_a, &of_b] {
@@ -155,7 +155,7 @@ async fn a_stale_page_acts_on_nothing() {
     assert_eq!(ada.form("/ui/tenant", &[("tenant", &of_b)]).await.status, 403);
     assert_eq!(ada.form("/ui/tenant", &[("tenant", &of_a)]).await.status, 303);
     make(&of_a).await.expect_text(200);
-    // Whoever is a member of none can still sign in, and is told so.
+    // A person who is a member of no tenant can still sign in, and gets a message.
     let remove = server.client(a, Role::TenantAdmin).await;
     remove.delete(&format!("/api/v1/admin/members/{user}")).await.expect(200);
     let again = server.browser("ada@example.com").await;

@@ -1,4 +1,4 @@
-//! What callers could change, and what was written down of their calls.
+//! The rows that callers could change, and the audit rows of their calls.
 
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ pub(super) struct State {
     pub(super) denied: i64,
 }
 
-/// Tables, and what changes in them by itself.
+/// Tables, and the columns that change on their own.
 const TABLES: [(&str, &str); 25] = [
     ("job", ""),
     ("live", ""),
@@ -41,7 +41,7 @@ const TABLES: [(&str, &str); 25] = [
     ("queues", ""),
 ];
 
-/// Those that belong to nobody in particular.
+/// Tables that belong to no tenant.
 const OF_NO_TENANT: [&str; 4] = ["job_definitions", "users", "password_resets", "queues"];
 
 impl State {

@@ -1,4 +1,4 @@
-//! Whatever somebody types into a form or an address, it is never an error of ours.
+//! No input in a form or an address causes a server error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::support::TestServer;
 
 const NUL: &str = "a%00b";
 
-/// As they stand in a form or an address: nothing, NUL, no UTF-8, far too long.
+/// As written in a form or an address: empty, NUL, invalid UTF-8, far too long.
 fn hostile() -> [String; 4] {
     [String::new(), NUL.to_owned(), "%FF%FE".to_owned(), "x".repeat(20_000)]
 }
@@ -22,7 +22,7 @@ fn attribute<'a>(tag: &'a str, name: &str) -> Option<&'a str> {
     tag.split(&format!(" {name}=\"")).nth(1)?.split('"').next()
 }
 
-/// The fields of a form with what they hold, and those of its buttons.
+/// The fields of a form with their values, and those of its buttons.
 type Form = (BTreeMap<String, String>, Vec<(String, String)>);
 
 fn fields(form: &str) -> Form {
@@ -45,7 +45,7 @@ fn encoded(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_value_of_any_field_or_parameter_of_any_page_is_our_error() {
+async fn no_value_of_any_field_or_parameter_causes_a_server_error() {
     let server = TestServer::start_with(Options { component_page: true, ..Options::default() }).await;
     for key in ["a", "claimed"] {
         server.admin.post("/api/v1/admin/jobs/definitions", &json!({"key": key})).await.expect(201);
@@ -64,7 +64,7 @@ async fn no_value_of_any_field_or_parameter_of_any_page_is_our_error() {
         let path = route.path.replace("{secret}", "x").replace("{name}", "x");
         if path == route.path { ids.path(route) } else { path }
     };
-    // What the pages themselves ask for: their forms, by where these go, and the parameters of their links.
+    // The requests of the pages themselves: their forms, by address, and the parameters of their links.
     let mut forms: BTreeMap<String, Form> = BTreeMap::new();
     let mut parameters: BTreeSet<String> =
         ["q", "all", "cursor", "after", "from", "type", "next"].map(str::to_owned).into();
@@ -101,7 +101,7 @@ async fn no_value_of_any_field_or_parameter_of_any_page_is_our_error() {
     let mut faults = Vec::new();
     let is_fault = |status: reqwest::StatusCode| status.is_server_error();
     for route in &gets {
-        // Each for itself with NUL, and all at once with the rest: what one of them is refused for must not hide another.
+        // Each alone with NUL, and all at once with the rest: the rejection of one must not hide another.
         let alone = parameters.iter().map(|parameter| format!("{parameter}={NUL}"));
         let together = hostile().map(|value| {
             let short = &value[..value.len().min(1500)];
@@ -119,7 +119,7 @@ async fn no_value_of_any_field_or_parameter_of_any_page_is_our_error() {
         let path = address(route);
         let (held, buttons) = forms.get(&path).cloned().unwrap_or_default();
         let held: BTreeMap<_, _> = held.into_iter().map(|(name, value)| (name, encoded(&value))).collect();
-        // What each handler reads and no page has in it now.
+        // Parameters that handlers read and no page contains now.
         let more = [
             "name",
             "slug",
@@ -172,6 +172,6 @@ async fn no_value_of_any_field_or_parameter_of_any_page_is_our_error() {
         }
     }
     assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n"));
-    // They were sent by somebody who may do all of it, to the end.
+    // The sender had all permissions until the end.
     browser.get("/ui/tokens").await.expect_text(200);
 }

@@ -1,4 +1,4 @@
-//! A tenant with something of everything, by the names that stand in paths; and for each route a body that it takes.
+//! A tenant with one object of every kind, by the names that occur in paths; and for each route a body that it accepts.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ impl Ids {
         Self(ids)
     }
 
-    /// A fence that is one, of something else: what is no fence at all is another matter.
+    /// A valid fence of another attempt: a text that is not a fence is tested elsewhere.
     pub(crate) fn with_fence_of(mut self, other: &Self) -> Self {
         self.0.insert("fence", other.get("fence").to_owned());
         self
@@ -48,7 +48,7 @@ impl Ids {
         &self.0[name]
     }
 
-    /// Ids that are there, all of them this tenant's where tenants have them.
+    /// Ids that exist, all of this tenant where tenants have them.
     pub(crate) async fn of(server: &TestServer, tenant: Uuid) -> Self {
         let mut ids = Self::absent();
         let admin = server.client(tenant, Role::TenantAdmin).await;
@@ -65,7 +65,7 @@ impl Ids {
         let hold = json!({"subject_type": "user", "subject_id": "7", "reason": "r"});
         let hold = admin.post("/api/v1/retention/holds", &hold).await.expect(201);
         let event = admin.post("/api/v1/events", &json!({"name": "some.thing"})).await.expect(201);
-        // Claimed by a worker of this tenant, whose fence nobody else should get anything for.
+        // Claimed by a worker of this tenant; no one else may use its fence.
         server.queue.enqueue(&NewJob::new("claimed").tenant(tenant)).await.unwrap();
         let worker = server.client(tenant, Role::Worker).await;
         let name = Uuid::now_v7().simple().to_string();
@@ -102,7 +102,9 @@ impl Ids {
                 name = "claimed_id".to_owned();
             }
             let id = self.0.get(name.as_str());
-            let id = id.unwrap_or_else(|| panic!("{}: nobody said what {name} is; add it here", route.path));
+            let id = id.unwrap_or_else(|| {
+                panic!("{}: the value of {name} is not declared; add it here", route.path)
+            });
             path.replace_range(start..=end, id);
         }
         if (&route.method, route.path) == (&Method::DELETE, "/api/v1/retention/rules") {
@@ -111,7 +113,7 @@ impl Ids {
         path
     }
 
-    /// What must be so before a verb can do anything.
+    /// The precondition of a verb.
     pub(crate) async fn prepare(&self, server: &TestServer, route: &Route, tenant: Uuid) {
         if matches!(route.path, "/api/v1/jobs/{job_id}/retry" | "/api/v1/jobs/retry") {
             server.queue.cancel(tenant, self.get("job_id").parse().unwrap()).await.unwrap();
@@ -127,7 +129,7 @@ impl Ids {
     }
 }
 
-/// A body that the route takes.
+/// A body that the route accepts.
 pub(crate) fn body(route: &Route, ids: &Ids) -> Value {
     let new = Uuid::now_v7().simple().to_string();
     let fence = ids.get("fence");
@@ -148,7 +150,7 @@ pub(crate) fn body(route: &Route, ids: &Ids) -> Value {
             json!({"from": "2026-01-01T00:00:00Z", "until": "2026-01-02T12:00:00Z", "dry_run": true})
         }
         (_, "/api/v1/events/{event_id}/retry") => json!({"trigger_id": ids.get("trigger_id")}),
-        // Another rule each time: one that is set already changes nothing.
+        // A different rule each time: one that is already set changes nothing.
         (_, "/api/v1/retention/rules") => {
             json!({"status": "failed", "keep_seconds": 60 + Uuid::new_v4().as_u128() % 1_000_000})
         }

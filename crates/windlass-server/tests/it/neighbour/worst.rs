@@ -14,11 +14,10 @@ use super::{BODY_BYTES, STREAMS};
 use crate::matrix::world::{Ids, body};
 use crate::support::{Client, TestServer};
 
-/// What the loud tenant may have.
-const QUOTA: usize = 2000;
-const LANES: usize = 300;
-const QUEUE_NAMES: usize = 100;
-const TRIGGERS: usize = 15;
+/// The most jobs of one bulk request.
+const BULK: usize = 1000;
+/// Triggers that wait for every event.
+const BUSY_TRIGGERS: usize = 10;
 /// Jobs that it holds, each with its fence.
 const HELD: usize = 7;
 
@@ -31,10 +30,46 @@ pub(super) struct Call {
     pub(super) body: Vec<u8>,
 }
 
+/// The limits of a tenant whose limits nobody has changed.
+struct Limits {
+    lanes: usize,
+    queue_names: usize,
+    triggers: usize,
+}
+
+impl Limits {
+    /// As the server shows them. A limit that is not named here fails the test: somebody has to say how a tenant reaches it.
+    async fn of(server: &TestServer, tenant: Uuid) -> Self {
+        let shown = server.admin.get("/api/v1/admin/limits").await.expect(200);
+        let is_it = |one: &&Value| one["tenant_id"] == json!(tenant);
+        let shown = shown["tenants"].as_array().unwrap().iter().find(is_it).unwrap().as_object().unwrap();
+        let mut limits = Self { lanes: 0, queue_names: 0, triggers: 0 };
+        for (name, value) in shown {
+            let number = value.as_u64().map(|number| usize::try_from(number).unwrap());
+            match name.as_str() {
+                "tenant_id" | "slug" => {}
+                // There is none until somebody sets one.
+                "max_queued" | "max_running" | "requests_per_minute" => assert_eq!(number, None, "{name}"),
+                "max_lanes" => limits.lanes = number.unwrap(),
+                "max_queue_names" => limits.queue_names = number.unwrap(),
+                "max_triggers" => limits.triggers = number.unwrap(),
+                other => panic!("nobody said how a tenant reaches the limit {other}; add it here"),
+            }
+        }
+        limits
+    }
+
+    /// More jobs than those that fill the lanes.
+    fn quota(&self) -> usize {
+        2 * self.lanes
+    }
+}
+
 /// The tenant that causes as much load as it can, with a credential of each role, something of everything, and streams that it leaves open.
 pub(super) struct Loud {
     clients: HashMap<&'static str, Client>,
     ids: Ids,
+    limits: Limits,
     held: Vec<(String, String)>,
     _streams: Vec<Response>,
 }
@@ -47,17 +82,18 @@ impl Loud {
             let client = server.client(tenant, role).await.with("sec-fetch-site", "same-origin");
             clients.insert(role.as_str(), client);
         }
-        let limits = json!({"max_queued": QUOTA, "max_lanes": LANES, "max_queue_names": QUEUE_NAMES, "max_triggers": TRIGGERS});
-        server.admin.patch(&format!("/api/v1/admin/limits/{tenant}"), &limits).await.expect(200);
+        let limits = Limits::of(server, tenant).await;
+        let quota = json!({"max_queued": limits.quota()});
+        server.admin.patch(&format!("/api/v1/admin/limits/{tenant}"), &quota).await.expect(200);
         let ids = Ids::of(server, tenant).await;
         let admin = &clients[Role::TenantAdmin.as_str()];
-        for label in 0..10 {
+        for label in 0..BUSY_TRIGGERS {
             let trigger = json!({"label": label.to_string(), "trigger_type": "event", "event_name": "*", "definition_key": "loud",
                 "payload_template": {"copy": "{{event}}"}});
             admin.post("/api/v1/jobs/triggers", &trigger).await.expect(201);
         }
         let held = hold(server, &clients[Role::Worker.as_str()], tenant).await;
-        almost_full(server, tenant).await;
+        almost_full(server, tenant, limits.triggers).await;
         let mut streams = Vec::new();
         for number in 0..STREAMS + 2 {
             let path = if number % 2 == 0 { "/api/v1/jobs/stream" } else { "/ui/live" };
@@ -66,8 +102,9 @@ impl Loud {
         // The last one finds all of them open.
         let refused = streams.pop().unwrap();
         assert_eq!(refused.status(), 429);
-        assert!(refused.text().await.unwrap().contains("open streams; close another one"));
-        Self { clients, ids, held, _streams: streams }
+        let refused: Value = refused.json().await.unwrap();
+        assert_eq!(refused["type"], "urn:windlass:problem:too-many-requests");
+        Self { clients, ids, limits, held, _streams: streams }
     }
 
     /// Everything, each route's beside another's.
@@ -93,11 +130,13 @@ impl Loud {
             let bodies =
                 [self.ordinary(&route), largest(&route, BODY_BYTES), largest(&route, BODY_BYTES + 1)];
             calls.extend(bodies.into_iter().map(|body| call(path.clone(), body)));
-            calls.extend(worst(route.path).iter().map(|body| call(path.clone(), text(body))));
+            calls.extend(worst(route.path, &self.limits).iter().map(|body| call(path.clone(), text(body))));
             calls.extend(
                 self.worst_of_held(route.path).into_iter().map(|(path, body)| call(path, text(&body))),
             );
         }
+        let is_asked = |path: &&str| calls.iter().any(|call| call.route == *path && !call.body.is_empty());
+        assert!(NOTHING_WORSE.iter().all(is_asked), "NOTHING_WORSE names a route that is not asked");
         // In turns, so that the routes meet; and what deletes comes last, so that there is something of everything until then.
         let turns = calls.len().div_ceil(3);
         let mut order: Vec<(usize, Call)> = calls.into_iter().enumerate().collect();
@@ -176,8 +215,8 @@ async fn hold(server: &TestServer, worker: &Client, tenant: Uuid) -> Vec<(String
     held
 }
 
-/// As many tokens, invitations and legal holds as a tenant may have but one.
-async fn almost_full(server: &TestServer, tenant: Uuid) {
+/// As many tokens, invitations, legal holds and triggers as a tenant can have but one. The triggers wait for an event that nobody emits.
+async fn almost_full(server: &TestServer, tenant: Uuid, triggers: usize) {
     let fill = "with tokens as (
           insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, created_by)
             select $1, 'filler' || n, 'api', 'filler', '\\x00', 'viewer', 'test' from generate_series(1, 999 - (
@@ -185,11 +224,16 @@ async fn almost_full(server: &TestServer, tenant: Uuid) {
         holds as (
           insert into windlass.legal_hold (tenant_id, subject_type, subject_id, reason, created_by)
             select $1, 'filler', n::text, 'filler', 'test' from generate_series(1, 999 - (
-              select count(*) from windlass.legal_hold where tenant_id = $1)) n)
+              select count(*) from windlass.legal_hold where tenant_id = $1)) n),
+        triggers as (
+          insert into windlass.job_triggers (tenant_id, label, trigger_type, event_name, definition_id)
+            select $1, 'filler', 'event', 'filler', (select id from windlass.job_definitions where key = 'loud')
+              from generate_series(1, $2::bigint - 1 - (select count(*) from windlass.job_triggers where tenant_id = $1)))
         insert into windlass.invitations (tenant_id, email, role, secret_hash, created_by, expires_at)
           select $1, n || '@filler.example', 'viewer', sha256(n::text::bytea), 'test', now() + interval '1 day'
             from generate_series(1, 999 - (select count(*) from windlass.invitations where tenant_id = $1)) n";
-    server.queue.client().await.execute(fill, &[&tenant]).await.unwrap();
+    let triggers = i64::try_from(triggers).unwrap();
+    server.queue.client().await.execute(fill, &[&tenant, &triggers]).await.unwrap();
 }
 
 /// A list can be asked for all there is, and to look for a text in it; a job's page can be asked for again and again.
@@ -213,8 +257,40 @@ fn largest(route: &Route, bytes: usize) -> Vec<u8> {
     format!("{before}{}{after}", "x".repeat(bytes - before.len() - after.len())).into_bytes()
 }
 
+/// Of these nothing is worse than the size of the body. The forms do what a route for programs does.
+const NOTHING_WORSE: [&str; 28] = [
+    "/api/v1/me/password",
+    "/api/v1/jobs/{job_id}/cancel",
+    "/api/v1/jobs/{job_id}/retry",
+    "/api/v1/jobs/triggers/{trigger_id}",
+    "/api/v1/jobs/triggers/{trigger_id}/run",
+    "/api/v1/events/{event_id}/retry",
+    "/api/v1/hooks/{hook}",
+    "/api/v1/admin/tokens/{token_id}/rotate",
+    "/api/v1/admin/members/{user_id}",
+    "/api/v1/admin/password-resets",
+    "/ui/theme",
+    "/ui/sign-in",
+    "/ui/sign-out",
+    "/ui/tenant",
+    "/ui/invitations/{secret}",
+    "/ui/password-resets/{secret}",
+    "/ui/account",
+    "/ui/jobs/act",
+    "/ui/jobs/new",
+    "/ui/dead-letters",
+    "/ui/triggers/new",
+    "/ui/triggers/act",
+    "/ui/triggers/dry-run",
+    "/ui/triggers/{trigger_id}",
+    "/ui/members",
+    "/ui/members/new",
+    "/ui/tokens",
+    "/ui/tokens/new",
+];
+
 /// What only this route can be asked for.
-fn worst(route: &str) -> Vec<Value> {
+fn worst(route: &str, limits: &Limits) -> Vec<Value> {
     let secret = |length: usize| "s3cret ".repeat(length / 7);
     let many = |count: usize, one: &dyn Fn(usize) -> Value| (0..count).map(one).collect::<Vec<_>>();
     match route {
@@ -231,13 +307,21 @@ fn worst(route: &str) -> Vec<Value> {
             jobs
         }
         "/api/v1/jobs/bulk" => {
-            // Each of another queue; and each of another priority.
-            let queues = json!({"jobs": many(1000, &|number| json!({"definition_key": "loud", "queue": format!("q{number}")}))});
-            let lanes =
-                json!({"jobs": many(1000, &|number| json!({"definition_key": "loud", "priority": number}))});
-            let plain = json!({"jobs": many(1000, &|_| json!({"definition_key": "loud"}))});
-            let too_many = json!({"jobs": many(1001, &|_| json!({"definition_key": "loud"}))});
-            vec![queues, lanes, plain.clone(), plain.clone(), plain, too_many]
+            // Each of another queue; each of another priority, in as many queues as it takes; and more than the quota.
+            let bulks = |jobs: Vec<Value>| -> Vec<Value> {
+                jobs.chunks(BULK).map(|jobs| json!({ "jobs": jobs })).collect()
+            };
+            let queues = many(
+                limits.queue_names + 1,
+                &|number| json!({"definition_key": "loud", "queue": format!("q{number}")}),
+            );
+            let lanes = many(
+                limits.lanes + 1,
+                &|number| json!({"definition_key": "loud", "priority": number % 1001, "queue": format!("q{}", number / 1001)}),
+            );
+            let plain = many(limits.quota() + 1, &|_| json!({"definition_key": "loud"}));
+            let too_many = json!({"jobs": many(BULK + 1, &|_| json!({"definition_key": "loud"}))});
+            [bulks(queues), bulks(lanes), bulks(plain), vec![too_many]].concat()
         }
         "/api/v1/events" => many(
             10,
@@ -271,7 +355,15 @@ fn worst(route: &str) -> Vec<Value> {
         "/api/v1/worker/jobs/claim" => {
             many(10, &|_| json!({"definition_keys": ["loud"], "wait_seconds": 1, "limit": 100}))
         }
+        // All instants of a long time, and a day that never comes.
+        "/api/v1/jobs/triggers/{trigger_id}/backfill" => [true, false]
+            .map(|dry_run| json!({"from": "2000-01-01T00:00:00Z", "until": "2026-01-01T00:00:00Z", "dry_run": dry_run}))
+            .to_vec(),
+        "/api/v1/jobs/triggers/preview" => many(10, &|_| json!({"cron_expr": "0 0 30 2 *"})),
         "/api/v1/worker/register" => many(10, &|number| json!({"worker_id": format!("w{number}")})),
-        _ => Vec::new(),
+        // See `worst_of_held`.
+        held if held.starts_with("/api/v1/worker/jobs/{job_id}/") => Vec::new(),
+        other if NOTHING_WORSE.contains(&other) => Vec::new(),
+        other => panic!("nobody said what is the worst of {other}; add it here, or to NOTHING_WORSE"),
     }
 }

@@ -1,5 +1,5 @@
-//! Schemathesis: a program that makes up requests from the description, valid ones and others, and looks for answers that it
-//! does not allow. Every check it has is on, everywhere. `./dev test` installs it into `target/schemathesis`.
+//! Schemathesis: a program that generates requests from the description, valid ones and others, and searches for responses that
+//! it does not allow. All its checks are enabled. `./dev test` installs it into `target/schemathesis`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use windlass_testing::times;
 
 use crate::support::TestServer;
 
-/// Operations that may refuse what their schema allows, with the status and why no schema can say it. Everything else that fits
-/// its description has to be accepted.
+/// Operations that may reject values that their schema allows, with the status and why no schema can express it. Every other
+/// value that fits its description must be accepted.
 const MAY_REFUSE: &[(&str, &[u16], &str)] = &[
     (
         "POST /api/v1/jobs",
@@ -32,7 +32,11 @@ const MAY_REFUSE: &[(&str, &[u16], &str)] = &[
         &[412, 422],
         "the same, and If-Match names the version that is there or none",
     ),
-    ("GET /api/v1/jobs/triggers/{trigger_id}/preview", &[422], "only a schedule has runs to come"),
+    (
+        "GET /api/v1/jobs/triggers/{trigger_id}/preview",
+        &[422],
+        "must be a schedule: event triggers have no next runs",
+    ),
     ("DELETE /api/v1/jobs/triggers/{trigger_id}", &[412], "If-Match names the version that is there or none"),
     (
         "POST /api/v1/jobs/triggers/preview",
@@ -49,11 +53,7 @@ const MAY_REFUSE: &[(&str, &[u16], &str)] = &[
     ),
     ("POST /api/v1/retention/rules", &[422], "the definition has to exist, and events have one rule for all"),
     ("DELETE /api/v1/retention/rules", &[422], "the rule for events is of no definition"),
-    (
-        "POST /api/v1/retention/holds",
-        &[422],
-        "a subject is a type and an id together, and stands beside no job",
-    ),
+    ("POST /api/v1/retention/holds", &[422], "a subject is a type and an id together, and excludes a job"),
     ("POST /api/v1/admin/tenants", &[422], "a zone has to be one"),
     ("PATCH /api/v1/admin/tenants/{tenant_id}", &[422], "a zone has to be one"),
     ("POST /api/v1/admin/tokens", &[422], "a scope has to be one that the role has"),
@@ -104,8 +104,8 @@ async fn schemathesis_finds_nothing() {
         .args(["--header", &format!("Authorization: Bearer {}", server.admin.token.as_deref().unwrap())])
         .args(["--header", &format!("X-Tenant-Id: {}", windlass::DEFAULT_TENANT)])
         .args(["--max-examples", &examples, "--seed", "7", "--phases", "examples,coverage,fuzzing"])
-        // Streams do not end by themselves, so a client that waits for the whole answer never has it; and a claim is answered
-        // after as long as it asks for, up to a minute each time.
+        // Streams do not end, so a client that waits for the complete response never gets it; and a claim waits as long as it
+        // requests, up to a minute.
         .args(["--exclude-path-regex", "(/stream|/logs|/worker/jobs/claim)$"])
         .args(["--request-timeout", "30"])
         .current_dir(&scratch)
@@ -125,7 +125,7 @@ fn schemathesis() -> PathBuf {
 }
 
 fn configuration() -> String {
-    // What Postgres cannot hold no schema of ours can say shortly: the NUL character. It is refused; limits.rs sends it.
+    // No schema of ours can concisely exclude what Postgres cannot store: the NUL character. It is rejected; limits.rs sends it.
     let mut text = String::from("[generation]\nallow-x00 = false\n");
     for (operation, statuses, why) in MAY_REFUSE {
         let mut allowed = ["2xx", "404", "409"].map(|status| format!("{status:?}")).to_vec();
@@ -137,7 +137,7 @@ fn configuration() -> String {
             allowed.join(", ")
         );
         if statuses.contains(&412) {
-            // Of a body and a version that are both wrong, the version may be told first.
+            // If both a body and a version are invalid, the version may be reported first.
             text.push_str("checks.negative_data_rejection.expected-statuses = [\"400\", \"404\", \"412\", \"415\", \"422\"]\n");
         }
     }

@@ -1,4 +1,4 @@
-//! The UI in a real browser: what each role does there, live, by keyboard, for a screen reader, and against hostile text.
+//! The UI in a real browser: what each role can do, live updates, keyboard, screen reader, and hostile text.
 
 mod access;
 mod axe;
@@ -19,14 +19,14 @@ use uuid::Uuid;
 
 use world::World;
 
-/// Every page, by name and address, as a super-admin who looks at Acme sees them.
+/// Every page, by name and address, as a super-admin sees them for Acme.
 async fn pages(world: &World) -> Vec<(&'static str, String)> {
     let running = world.in_state(windlass::job::State::Running).await;
     let dead = world.in_state(windlass::job::State::DeadLetter).await;
     let queued = world.in_state(windlass::job::State::Queued).await;
     let trigger = world.trigger_with_a_past().await;
     world.people().await;
-    world.fall_silent("host-7:4211:worker").await;
+    world.miss_heartbeats("host-7:4211:worker").await;
     let definition = world.definition_id("sync-dropbox").await;
     let mut pages: Vec<(&'static str, String)> = [
         ("jobs", "/ui/jobs"),
@@ -65,7 +65,7 @@ async fn pages(world: &World) -> Vec<(&'static str, String)> {
     pages
 }
 
-/// The pages of whoever has not signed in: by name and address.
+/// The pages without a session: by name and address.
 async fn open_pages(world: &World) -> Vec<(&'static str, String)> {
     world.server.member(world.acme, "forgetful@acme.example", "viewer").await;
     vec![
@@ -76,8 +76,8 @@ async fn open_pages(world: &World) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// A person's own: their account, an invitation for them and one for somebody else, and the choice of a tenant when theirs is
-/// gone. Signs them in.
+/// A person's own pages: their account, an invitation for them and one for another person, and the choice of a tenant when theirs
+/// no longer exists. Signs them in.
 async fn personal_pages(world: &World, chrome: &chrome::Chrome) -> Vec<(&'static str, String)> {
     let of_another = world.invite("somebody@else.example", "viewer").await;
     world.server.member(world.globex, "two@tenants.example", "viewer").await;
@@ -91,7 +91,7 @@ async fn personal_pages(world: &World, chrome: &chrome::Chrome) -> Vec<(&'static
     ]
 }
 
-/// What a tenant sees that has just begun.
+/// The pages of a new tenant.
 const NOTHING_THERE: [&str; 4] = ["/ui/jobs", "/ui/triggers", "/ui/dead-letters", "/ui/members"];
 
 fn job_page(id: Uuid) -> String {

@@ -1,5 +1,5 @@
-//! The table of logins in the guide on security, with the real program: each row becomes a login with exactly those roles. What the row
-//! is for works, and what it is not for is refused with the name of the role that is missing.
+//! The table of logins in the guide on security, with the real program: each row becomes a login with exactly those roles. The
+//! task of the row works, and other tasks are rejected with the name of the missing role.
 
 mod operator;
 
@@ -21,7 +21,7 @@ use crate::cli::{Ran, run, windlass};
 
 const GUIDE: &str = include_str!("../../../../../docs/guides/security.md");
 
-/// The rows of the table: who, and the roles of their login.
+/// The rows of the table: the task, and the roles of its login.
 fn rows() -> Vec<(String, String)> {
     let (_, rest) = GUIDE.split_once("<!-- checked: database-logins -->").unwrap();
     let table = rest.lines().skip_while(|line| !line.starts_with("|---")).skip(1);
@@ -31,7 +31,7 @@ fn rows() -> Vec<(String, String)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_login_of_the_guide_does_its_work_and_no_other() {
+async fn each_documented_login_can_do_its_work_and_nothing_else() {
     let place = Place::new().await;
     let rows = rows();
     assert!(rows.len() >= 11, "{rows:?}");
@@ -71,8 +71,8 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
                 let mut worker = place.worker(url, &["--no-keeper"]).await;
                 place.runs("hello").await;
                 worker.ends_in_order().await;
-                let told = place.refuses_worker(url, "windlass_keeper").await;
-                assert!(told.contains("--no-keeper"), "{told}");
+                let message = place.refuses_worker(url, "windlass_keeper").await;
+                assert!(message.contains("--no-keeper"), "{message}");
                 refused(&["keeper"], url, "windlass_keeper").await;
             }
             "`windlass keeper`" => {
@@ -115,7 +115,7 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
             }
             "operator with `--database-url`" => {
                 operator::every_command_works(&place, url).await;
-                operator::is_nobody_else(url).await;
+                operator::has_no_other_rights(url).await;
                 refused(&["serve", "--listen", "127.0.0.1:0"], url, "windlass_server").await;
                 place.outdate().await;
                 refused(&["migrate"], url, "windlass_migrator").await;
@@ -143,9 +143,9 @@ async fn each_login_of_the_guide_does_its_work_and_no_other() {
     }
 }
 
-/// A login without any role is told which one it needs, whatever it tries.
+/// A login without any role gets the name of the role that it needs, for every command.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_without_roles_is_told_which_it_needs() {
+async fn a_login_without_roles_gets_the_roles_that_it_needs() {
     let place = Place::new().await;
     let login = Login::create(&place.queue, "pg_monitor").await;
     place.refuses_worker(login.url(), "windlass_worker, windlass_keeper").await;
@@ -162,14 +162,14 @@ async fn a_login_without_roles_is_told_which_it_needs() {
     login.drop().await;
 }
 
-/// Ends with the code of a credential that may not do this, and names the role.
+/// Ends with the exit code of a missing permission, and names the role.
 async fn refused(arguments: &[&str], url: &str, roles: &str) -> String {
     let ran = Ran::of(windlass(arguments).args(["--database-url", url]).output().await.unwrap()).expect(4);
     assert!(ran.err.contains(&format!("grant the role {roles} to this login")), "{arguments:?}: {ran:#?}");
     ran.err
 }
 
-/// A database with the definitions `plain` and `hello`, and a directory with a worker's file.
+/// A database with the definitions `plain` and `hello`, and a directory with a worker file.
 struct Place {
     queue: TestQueue,
     directory: PathBuf,
@@ -232,10 +232,10 @@ impl Drop for Place {
     }
 }
 
-/// A process that runs until it is told to end.
+/// A process that runs until it is stopped.
 struct Process {
     child: Child,
-    /// What it said when it was ready: its address or its id.
+    /// Its output when it was ready: its address or its id.
     ready: String,
     words: PathBuf,
 }
@@ -256,7 +256,7 @@ impl Process {
         Self { child, ready, words }
     }
 
-    /// Without having met anything that it was denied.
+    /// Without any denied operation.
     async fn ends_in_order(&mut self) {
         let id = i32::try_from(self.child.id().unwrap()).unwrap();
         kill_process(Pid::from_raw(id).unwrap(), Signal::TERM).unwrap();

@@ -1,4 +1,4 @@
-//! `windlass serve` as a process: TLS, both versions of HTTP, and an orderly end.
+//! `windlass serve` as a process: TLS, both versions of HTTP, and an orderly shutdown.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use windlass_testing::{TestDatabase, migrated};
 
 use crate::cli::windlass;
 
-/// Made again for this test, so that no private key lies in the repository.
+/// Created for each test, so that no private key is in the repository.
 fn certificate() -> (PathBuf, PathBuf) {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let (key, chain) = (place.join("tls-key.pem"), place.join("tls-chain.pem"));
@@ -56,7 +56,7 @@ fn terminate(child: &Child) {
 }
 
 #[tokio::test]
-async fn with_a_certificate_it_speaks_tls_only_in_both_versions() {
+async fn with_a_certificate_it_serves_only_tls_in_both_versions() {
     let database = migrated().await;
     let (key, chain) = certificate();
     let variables =
@@ -71,11 +71,11 @@ async fn with_a_certificate_it_speaks_tls_only_in_both_versions() {
     let first = client().http1_only().build().unwrap().get(&live).send().await.unwrap();
     assert_eq!((first.status().as_u16(), first.version()), (200, Version::HTTP_11));
     let stranger = reqwest::Client::builder().no_proxy().build().unwrap();
-    assert!(stranger.get(&live).send().await.is_err(), "a certificate that nobody signed is not believed");
+    assert!(stranger.get(&live).send().await.is_err(), "a self-signed certificate is not trusted");
     let plain = stranger.get(live.replace("https://", "http://")).send().await;
     assert!(plain.is_err(), "no plain HTTP on the same port");
 
-    // Whoever connects and says nothing is not waited for, and does not keep others out.
+    // A connection that sends nothing is not waited for, and does not block others.
     let mut silent = tokio::net::TcpStream::connect(address.trim_start_matches("https://")).await.unwrap();
     silent.write_all(&[0x16, 0x03]).await.unwrap();
     client().build().unwrap().get(&live).send().await.unwrap();
@@ -86,7 +86,7 @@ async fn with_a_certificate_it_speaks_tls_only_in_both_versions() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_cannot_be_read_is_named_before_anything_starts() {
+async fn an_unreadable_certificate_is_reported_before_startup() {
     let database = migrated().await;
     let (key, _) = certificate();
     let ran = windlass(&["serve", "--listen", "127.0.0.1:0", "--database-url", database.url()])
@@ -97,13 +97,13 @@ async fn a_certificate_that_cannot_be_read_is_named_before_anything_starts() {
         .output()
         .await
         .unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-    assert_eq!((ran.status.code(), said.contains("tls-key.pem")), (Some(2), true), "{said}");
+    let output = String::from_utf8_lossy(&ran.stderr).into_owned();
+    assert_eq!((ran.status.code(), output.contains("tls-key.pem")), (Some(2), true), "{output}");
 }
 
-/// It runs as long as it is needed: a request that is under way when the word comes is answered.
+/// It runs as long as it is needed: a request that is in progress at the signal is completed.
 #[tokio::test]
-async fn a_request_that_is_under_way_is_answered_before_it_ends() {
+async fn a_request_in_progress_is_completed_before_shutdown() {
     let database = migrated().await;
     let (mut child, address) = serve(&database, &[]).await;
     let made =
@@ -124,12 +124,12 @@ async fn a_request_that_is_under_way_is_answered_before_it_ends() {
     })
     .await;
     terminate(&child);
-    windlass_testing::eventually("nobody new is let in", async || {
+    windlass_testing::eventually("no new connection is accepted", async || {
         tokio::net::TcpStream::connect(address.trim_start_matches("http://")).await.is_err()
     })
     .await;
     blocker.batch_execute("commit").await.unwrap();
-    let answer = asked.await.unwrap().unwrap();
-    assert_eq!(answer.status(), 200);
+    let response = asked.await.unwrap().unwrap();
+    assert_eq!(response.status(), 200);
     assert_eq!(child.wait().await.unwrap().code(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! `windlass up`, from an empty directory to finished jobs, and nothing left behind.
+//! `windlass up`, from an empty directory to finished jobs, without leftovers.
 
 use std::fs;
 use std::io::Read;
@@ -21,7 +21,7 @@ async fn up_on_an_empty_directory_runs_jobs_and_leaves_nothing_behind() {
 
     let token = scratch.0.join("data/admin-token");
     let mode = fs::metadata(&token).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "nobody else may read the token");
+    assert_eq!(mode & 0o777, 0o600, "no other user may read the token");
 
     let enqueued = ["jobs", "enqueue", "train-keyword-models", "--set", "keywords=2", "--tenant", "acme"];
     let id = up.ask(&enqueued).await.expect(0).out.trim().to_owned();
@@ -49,7 +49,7 @@ async fn up_on_an_empty_directory_runs_jobs_and_leaves_nothing_behind() {
     );
 }
 
-/// What somebody sees who starts it for the first time: things that start by themselves, and why.
+/// What a new user sees: jobs that start automatically, and why.
 #[tokio::test]
 async fn the_demo_has_the_four_events_and_a_schedule_at_work() {
     let (scratch, database) = (Scratch::new(), migrated().await);
@@ -70,7 +70,7 @@ async fn the_demo_has_the_four_events_and_a_schedule_at_work() {
         );
         eventually(event, async || number(&caused).await > 0).await;
     }
-    // A minute is long: its instant is brought nearer.
+    // A minute is long: its instant is moved closer.
     client
         .batch_execute(
             "update windlass.job_triggers set next_due_at = clock_timestamp() where cron_expr = '* * * * *'",
@@ -79,16 +79,16 @@ async fn the_demo_has_the_four_events_and_a_schedule_at_work() {
         .unwrap();
     let scheduled = "select count(*) from windlass.fire f join windlass.jobs j on j.id = f.job_id
         where j.source = 'schedule' and j.status = 'succeeded'";
-    eventually("what the schedule started has run", async || number(scheduled).await > 0).await;
+    eventually("the job of the schedule has run", async || number(scheduled).await > 0).await;
     eventually("runs leave log lines", async || number("select count(*) from windlass.job_log").await > 0)
         .await;
-    let told = up.ask(&["jobs", "list", "--tenant", "acme", "--json"]).await.expect(0).out;
-    assert!(told.contains("\"event\"") && told.contains("\"schedule\""), "{told}");
+    let output = up.ask(&["jobs", "list", "--tenant", "acme", "--json"]).await.expect(0).out;
+    assert!(output.contains("\"event\"") && output.contains("\"schedule\""), "{output}");
     up.interrupt().await;
 }
 
 #[tokio::test]
-async fn up_goes_on_where_it_was_with_the_same_token() {
+async fn up_continues_where_it_stopped_with_the_same_token() {
     let scratch = Scratch::new();
     let mut up = Up::start(&scratch, &["--no-demo"]).await;
     let token = fs::read_to_string(scratch.0.join("data/admin-token")).unwrap();
@@ -117,12 +117,12 @@ async fn up_on_a_given_database_starts_none_and_a_second_signal_ends_it_at_once(
     })
     .await;
     up.signal();
-    eventually("it says that it stops", async || up.said().contains("ctrl-C again")).await;
+    eventually("it reports that it stops", async || up.said().contains("ctrl-C again")).await;
     assert_eq!(up.interrupt().await, 130, "{}", up.said());
 }
 
 #[tokio::test]
-async fn serve_needs_a_migrated_database_and_says_so() {
+async fn serve_needs_a_migrated_database() {
     let server = windlass_testing::TestServer::shared().await;
     let ran = run(&["serve", "--database-url", &server.url(), "--listen", "127.0.0.1:0"]).await;
     assert!(ran.code != 0 && ran.err.contains("windlass migrate"), "{ran:?}");
@@ -159,7 +159,7 @@ impl Up {
         Self { child, address, token_file, words }
     }
 
-    /// Another command, against this one.
+    /// Another command, with the address of this one.
     async fn ask(&self, arguments: &[&str]) -> Ran {
         let mut command: Command = windlass(arguments);
         command.args(["--server", &self.address, "--token-file", self.token_file.to_str().unwrap()]);
@@ -171,7 +171,7 @@ impl Up {
         kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
     }
 
-    /// As ctrl-C does; answers the exit code.
+    /// As ctrl-C does; returns the exit code.
     async fn interrupt(&mut self) -> i32 {
         self.signal();
         self.child.wait().await.unwrap().code().unwrap_or(-1)

@@ -1,4 +1,4 @@
-//! `windlass worker`, as an operator meets it: its file, its signals, its words.
+//! `windlass worker`, as an operator uses it: its file, its signals, its output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::support::TestServer;
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/zoltag/worker.toml");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_four_commands_of_the_seed_run_as_the_example_says() {
+async fn the_four_commands_of_zoltag_run_as_configured() {
     let queue = TestQueue::create().await;
     let mut worker =
         Running::start(&queue, Path::new(EXAMPLE), &["--queues", "default,media", "--concurrency", "3"])
@@ -34,7 +34,7 @@ async fn the_four_commands_of_the_seed_run_as_the_example_says() {
     let said = format!("syncing provider {provider} from /2024 \"new\" for tenant {DEFAULT_TENANT}\n");
     assert_eq!((attempt.stdout_tail, attempt.exit_code), (Some(said), Some(0)));
     let client = queue.client().await;
-    eventually("the job that follows has run", async || {
+    eventually("the next job has run", async || {
         let next = "select count(*) from windlass.jobs where definition_key = 'recompute-zeroshot-tags' and status = 'succeeded' and parent_id = $1";
         client.query_one(next, &[&synced.id]).await.unwrap().get::<_, i64>(0) == 1
     })
@@ -52,7 +52,7 @@ async fn the_four_commands_of_the_seed_run_as_the_example_says() {
         )
         .await
         .unwrap();
-    eventually("it is tried again later", async || {
+    eventually("it is retried later", async || {
         queue.job(DEFAULT_TENANT, busy.id).await.unwrap().is_some_and(|job| job.status == State::Scheduled)
     })
     .await;
@@ -71,14 +71,14 @@ async fn the_four_commands_of_the_seed_run_as_the_example_says() {
     assert_eq!(row["queues"], json!(["default", "media"]));
     assert_eq!(row["metadata"]["kinds"].as_array().unwrap().len(), 4);
     assert_eq!(worker.end(Signal::TERM).await, 0);
-    // Nobody looks on at a terminal, so every line is for a machine.
+    // There is no terminal, so every line is JSON.
     for line in worker.said().lines() {
         assert!(serde_json::from_str::<Value>(line).is_ok(), "{line}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hang_up_takes_a_good_file_over_and_leaves_a_bad_one() {
+async fn a_hang_up_loads_a_valid_file_and_ignores_an_invalid_one() {
     let queue = TestQueue::create().await;
     let scratch = Scratch::new("[commands.first]\nargv = [\"/bin/echo\", \"one\"]\n");
     let mut worker = Running::start(&queue, &scratch.file, &[]).await;
@@ -87,7 +87,7 @@ async fn a_hang_up_takes_a_good_file_over_and_leaves_a_bad_one() {
     scratch.write("[commands.first]\nargv = [\"echo\"]\n");
     worker.signal(Signal::HUP);
     let file = scratch.file.display().to_string();
-    eventually("it says what is wrong", async || {
+    eventually("it reports the error", async || {
         worker.said().contains(&format!("{file}:2: commands.first.argv[0]: must be a program"))
     })
     .await;
@@ -95,16 +95,16 @@ async fn a_hang_up_takes_a_good_file_over_and_leaves_a_bad_one() {
 
     scratch.write("[commands.first]\nargv = [\"/bin/echo\", \"two\"]\n[commands.second]\nargv = [\"/bin/echo\", \"new\"]\n");
     worker.signal(Signal::HUP);
-    eventually("the new file counts", async || worker.said().contains("reloaded the worker file")).await;
+    eventually("the new file is used", async || worker.said().contains("reloaded the worker file")).await;
     assert_eq!(stdout_of(&queue, "second").await, "new\n");
-    eventually("the old worker has gone", async || queue.workers_for("first").await.unwrap().len() == 1)
+    eventually("the old worker has stopped", async || queue.workers_for("first").await.unwrap().len() == 1)
         .await;
     assert_eq!(stdout_of(&queue, "first").await, "two\n");
     assert_eq!(worker.end(Signal::TERM).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quiet_worker_finishes_and_takes_nothing_new() {
+async fn a_drained_worker_finishes_and_claims_no_more() {
     let queue = TestQueue::create().await;
     let scratch = Scratch::new(
         "[commands.wait]\nargv = [\"/bin/sh\", \"-c\", \"while ! test -e DIR/go; do sleep 0.05; done\"]\n[commands.quick]\nargv = [\"/bin/true\"]\n",
@@ -113,20 +113,21 @@ async fn a_quiet_worker_finishes_and_takes_nothing_new() {
     let running = queue.enqueue(&NewJob::new("wait")).await.unwrap().id;
     eventually("it runs", async || status(&queue, running).await == State::Running).await;
     worker.signal(Signal::USR1);
-    eventually("it says so", async || worker.said().contains("no new jobs are claimed")).await;
+    eventually("it reports it", async || worker.said().contains("no new jobs are claimed")).await;
     let waits = queue.enqueue(&NewJob::new("quick")).await.unwrap().id;
     fs::write(scratch.file.with_file_name("go"), "").unwrap();
-    eventually("what ran has ended", async || status(&queue, running).await == State::Succeeded).await;
+    eventually("the running jobs have ended", async || status(&queue, running).await == State::Succeeded)
+        .await;
     assert_eq!(status(&queue, waits).await, State::Queued);
     assert_eq!(worker.end(Signal::TERM).await, 0);
     let mut worker = Running::start(&queue, &scratch.file, &[]).await;
-    eventually("another takes it", async || status(&queue, waits).await == State::Succeeded).await;
+    eventually("another claims it", async || status(&queue, waits).await == State::Succeeded).await;
     assert_eq!(worker.end(Signal::INT).await, 0);
 }
 
-/// Over the API and by the command line, with the worker in a process of its own.
+/// Over the API and by the command line, with the worker in a separate process.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_makes_a_worker_quiet_and_lets_it_go_on() {
+async fn an_operator_drains_and_resumes_a_worker() {
     let mut server = TestServer::start().await;
     let queue = &server.queue;
     let scratch = Scratch::new(
@@ -148,31 +149,30 @@ async fn an_operator_makes_a_worker_quiet_and_lets_it_go_on() {
                 asked.expect(0);
             }
         };
-        let heard = |words: &str| worker.said().matches(words).count() == round;
-        ask("quiet").await;
-        eventually("it hears of it", async || heard("an operator asked this worker to take nothing new"))
-            .await;
+        let logged = |words: &str| worker.said().matches(words).count() == round;
+        ask("drain").await;
+        eventually("it is notified", async || logged("drained by an operator: claims no more jobs")).await;
         let waits = queue.enqueue(&NewJob::new("quick")).await.unwrap().id;
         fs::write(scratch.file.with_file_name("go"), "").unwrap();
-        eventually("what ran has ended", async || status(queue, running).await == State::Succeeded).await;
+        eventually("the running jobs have ended", async || status(queue, running).await == State::Succeeded)
+            .await;
         fs::remove_file(scratch.file.with_file_name("go")).unwrap();
-        // It goes on saying that it lives, and looks at nothing.
+        // It continues to send heartbeats, and claims nothing.
         let seen = async || {
             let listed = server.admin.get("/api/v1/admin/workers").await.expect(200);
             let workers = listed["workers"].as_array().unwrap().clone();
             workers.into_iter().find(|one| one["worker_id"] == worker.id.as_str()).unwrap()
         };
         let before = seen().await;
-        assert_eq!(before["status"], "quiet");
-        eventually("it was heard from again", async || {
+        assert_eq!(before["status"], "draining");
+        eventually("it has sent another heartbeat", async || {
             seen().await["last_seen_at"] != before["last_seen_at"]
         })
         .await;
         assert_eq!(status(queue, waits).await, State::Queued);
         ask("resume").await;
-        eventually("it hears of that", async || heard("an operator asked this worker to take jobs again"))
-            .await;
-        eventually("it takes jobs again", async || status(queue, waits).await == State::Succeeded).await;
+        eventually("it is notified of that", async || logged("resumed by an operator")).await;
+        eventually("it claims jobs again", async || status(queue, waits).await == State::Succeeded).await;
         assert_eq!(seen().await["status"], "alive");
     }
     assert_eq!(worker.end(Signal::TERM).await, 0);
@@ -181,7 +181,7 @@ async fn an_operator_makes_a_worker_quiet_and_lets_it_go_on() {
 
 /// The new worker and the one it replaces share the slots while the old jobs end.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hang_up_does_not_double_what_runs_at_once() {
+async fn a_hang_up_does_not_double_the_concurrency() {
     let queue = TestQueue::create().await;
     let wait = "[commands.wait]\nargv = [\"/bin/sh\", \"-c\", \"while ! test -e DIR/$0; do sleep 0.05; done\", \"{payload.until}\"]\n";
     let scratch = Scratch::new(&format!("[worker]\nconcurrency = 3\nlease = \"3s\"\n{wait}"));
@@ -196,16 +196,16 @@ async fn a_hang_up_does_not_double_what_runs_at_once() {
         async || client.query_one("select count(*) from windlass.live", &[]).await.unwrap().get::<_, i64>(0);
     eventually("it is full", async || running().await == 3).await;
     worker.signal(Signal::HUP);
-    eventually("the new file counts", async || worker.said().contains("reloaded the worker file")).await;
+    eventually("the new file is used", async || worker.said().contains("reloaded the worker file")).await;
     let waiting =
         "select count(*) from windlass.job_workers where stopped_at is null and last_seen_at > started_at";
-    eventually("the new worker has been at work for a while", async || {
+    eventually("the new worker has worked for a while", async || {
         assert_eq!(running().await, 3, "no more at once than before");
         client.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 2
     })
     .await;
     fs::write(scratch.file.with_file_name("first"), "").unwrap();
-    eventually("the place of the one that ended is taken by the new worker", async || {
+    eventually("the slot of the ended job is used by the new worker", async || {
         let holders = "select count(distinct worker), count(*) from windlass.live";
         let row = client.query_one(holders, &[]).await.unwrap();
         assert!(row.get::<_, i64>(1) <= 3);
@@ -219,9 +219,9 @@ async fn a_hang_up_does_not_double_what_runs_at_once() {
     assert_eq!(worker.end(Signal::TERM).await, 0);
 }
 
-/// Somebody looks on at a terminal: one line that moves, and no JSON.
+/// On a terminal: one line that is updated, and no JSON.
 #[tokio::test(flavor = "multi_thread")]
-async fn at_a_terminal_a_person_sees_how_it_goes() {
+async fn progress_is_shown_on_a_terminal() {
     let queue = TestQueue::create().await;
     let scratch = Scratch::new(
         "[commands.good]\nargv = [\"/bin/true\"]\n[commands.bad]\nargv = [\"/bin/false\"]\nmax_attempts = 1\n",
@@ -230,7 +230,7 @@ async fn at_a_terminal_a_person_sees_how_it_goes() {
     let call: Vec<String> =
         [env!("CARGO_BIN_EXE_windlass")].iter().chain(&call).map(|part| format!("'{part}'")).collect();
     let seen = scratch.file.with_file_name("seen");
-    // `script` runs it at a terminal of its own and writes down what appears there.
+    // `script` runs it on its own terminal and records the output.
     let mut terminal = tokio::process::Command::new("/usr/bin/script")
         .args(["--quiet", "--flush", "--return", "--command", &call.join(" "), seen.to_str().unwrap()])
         .env("TERM", "xterm")
@@ -253,23 +253,23 @@ async fn at_a_terminal_a_person_sees_how_it_goes() {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
     assert!(terminal.wait().await.unwrap().success(), "{}", shown());
     for line in shown().lines() {
-        assert!(serde_json::from_str::<Value>(line.trim()).is_err(), "not for a person: {line}");
+        assert!(serde_json::from_str::<Value>(line.trim()).is_err(), "not for a terminal: {line}");
     }
 }
 
 #[tokio::test]
-async fn a_bad_file_is_told_by_file_line_and_key() {
+async fn an_invalid_file_is_reported_by_line_and_key() {
     let scratch = Scratch::new(
         "[worker]\nconcurrency = 2\n\n[commands.a]\nargv = [\"/bin/true\"]\nlimits = { memroy = \"1GB\" }\n",
     );
     let file = scratch.file.to_str().unwrap();
-    let told = run(&["worker", "--config", file]).await.expect(2).err;
-    assert!(told.contains(&format!("{file}:6: commands.a.limits.memroy: is not known here")), "{told}");
+    let message = run(&["worker", "--config", file]).await.expect(2).err;
+    assert!(message.contains(&format!("{file}:6: commands.a.limits.memroy: unknown key")), "{message}");
     scratch.write("[commands.a]\nargv = [\"/bin/true\"]\n[http.b]\nurl = \"https://example.com\"\n");
     let good = run(&["worker", "--config", file, "--check"]).await.expect(0).out;
     assert_eq!(good, format!("{file}: valid; handles a, b\n"));
-    let told = run(&["worker", "--config", "/no/such/file"]).await.expect(2).err;
-    assert!(told.contains("cannot read /no/such/file"), "{told}");
+    let message = run(&["worker", "--config", "/no/such/file"]).await.expect(2).err;
+    assert!(message.contains("cannot read /no/such/file"), "{message}");
     assert!(run(&["worker"]).await.expect(2).err.contains("no worker file is given"));
 }
 
@@ -333,7 +333,7 @@ impl Drop for Running {
     }
 }
 
-/// A directory with a worker's file; `DIR` in it becomes the directory.
+/// A directory with a worker file; `DIR` in it becomes the directory.
 struct Scratch {
     file: PathBuf,
 }

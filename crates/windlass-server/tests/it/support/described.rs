@@ -1,4 +1,4 @@
-//! Holds every answer that any test gets to the OpenAPI document: its status is described, and its body fits the schema.
+//! Checks every response of every test against the OpenAPI document: its status is described, and its body fits the schema.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -15,22 +15,22 @@ static ROUTES: LazyLock<Vec<Route>> =
     LazyLock::new(|| table().into_iter().filter(|route| route.audience == Audience::Programs).collect());
 static VALIDATORS: LazyLock<Mutex<HashMap<String, Validator>>> = LazyLock::new(Mutex::default);
 
-/// Fails the test if the document does not allow this answer.
+/// Fails the test if the document does not allow this response.
 #[track_caller]
-pub(super) fn check(method: &Method, path: &str, answer: &Answer) {
+pub(super) fn check(method: &Method, path: &str, reply: &Answer) {
     let path = path.split('?').next().unwrap_or_default();
     let Some(route) = route_of(method, path) else { return };
-    let name = format!("{method} {} {}", route.path, answer.status.as_u16());
+    let name = format!("{method} {} {}", route.path, reply.status.as_u16());
     let operation = &DOCUMENT["paths"][route.path][method.as_str().to_lowercase()];
-    let response = &operation["responses"][answer.status.as_str()];
-    assert!(response.is_object(), "{name} is not described: {}", answer.text);
-    let kind = answer.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default();
-    if answer.text.is_empty() || !kind.ends_with("json") {
+    let response = &operation["responses"][reply.status.as_str()];
+    assert!(response.is_object(), "{name} is not described: {}", reply.text);
+    let kind = reply.header("content-type").unwrap_or_default().split(';').next().unwrap_or_default();
+    if reply.text.is_empty() || !kind.ends_with("json") {
         return;
     }
     let schema = &response["content"][kind]["schema"];
-    assert!(schema.is_object(), "{name} answers {kind}, which is not described");
-    let body: Value = serde_json::from_str(&answer.text).unwrap();
+    assert!(schema.is_object(), "{name} returns {kind}, which is not described");
+    let body: Value = serde_json::from_str(&reply.text).unwrap();
     let mut validators = VALIDATORS.lock().unwrap_or_else(PoisonError::into_inner);
     let validator = validators.entry(name.clone()).or_insert_with(|| {
         let mut whole = schema.clone();
@@ -42,7 +42,7 @@ pub(super) fn check(method: &Method, path: &str, answer: &Answer) {
     }
 }
 
-/// The route of a path: of those that fit, the one with the most words of its own.
+/// The route of a path: of those that match, the one with the most literal segments.
 fn route_of(method: &Method, path: &str) -> Option<&'static Route> {
     let parts: Vec<&str> = path.split('/').collect();
     let is_parameter = |part: &str| part.starts_with('{');

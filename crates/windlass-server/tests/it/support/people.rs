@@ -1,4 +1,4 @@
-//! People of a test: accounts, memberships, and browsers that are signed in.
+//! People of a test: accounts, memberships, and signed-in browsers.
 
 use tokio::sync::OnceCell;
 use uuid::Uuid;
@@ -7,13 +7,13 @@ use windlass_server::auth::{Secret, hash_password};
 
 use super::{Client, TestServer, secrets};
 
-/// Of everybody here.
+/// The password of everyone here.
 pub(crate) const PASSWORD: &str = "correct horse battery";
 
 static HASH: OnceCell<String> = OnceCell::const_new();
 
 impl TestServer {
-    /// An account that is a member of a tenant, as if it had accepted an invitation. Answers its id.
+    /// An account that is a member of a tenant, as if it had accepted an invitation. Returns its id.
     pub(crate) async fn member(&self, tenant: Uuid, email: &str, role: &str) -> Uuid {
         secrets::issued(PASSWORD);
         let hash = HASH.get_or_init(async || hash_password(Secret::new(PASSWORD)).await.unwrap()).await;
@@ -26,7 +26,7 @@ impl TestServer {
         id
     }
 
-    /// A browser in which somebody has signed in, with a page of ours open.
+    /// A browser with a session, with one of our pages open.
     pub(crate) async fn browser(&self, email: &str) -> Client {
         self.browser_with(email, PASSWORD).await
     }
@@ -37,7 +37,7 @@ impl TestServer {
         self.cookie_browser(cookie.to_str().unwrap())
     }
 
-    /// The same with the cookie that an answer sets.
+    /// The same with the cookie that a response sets.
     pub(crate) fn cookie_browser(&self, cookie: &str) -> Client {
         let cookie = cookie.split(';').next().unwrap();
         self.anonymous().with("cookie", cookie).with("sec-fetch-site", "same-origin")

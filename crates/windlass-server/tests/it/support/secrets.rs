@@ -1,5 +1,5 @@
-//! Every secret that a test issues or uses, and the search for them afterwards: in all rows of its database, and in all that it
-//! logged. Each [`super::TestServer`] is searched when it goes, so the whole suite is one test of this.
+//! Every secret that a test issues or uses, and the search for them afterwards: in all rows of its database, and in all log
+//! lines. Each [`super::TestServer`] is searched when it is dropped, so the whole suite tests this.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -13,20 +13,20 @@ use tracing_subscriber::util::SubscriberInitExt;
 static ISSUED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 static LOGGED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// Shorter ones, which tests make up to be refused, are words that stand everywhere.
-const SHORTEST: usize = 12;
+/// Shorter ones, which tests invent to be rejected, are common words.
+const MIN_LENGTH: usize = 12;
 
-/// Remembers a secret; of a token, the part that nobody may know.
+/// Records a secret; of a token, the secret part.
 pub(crate) fn issued(secret: &str) {
-    // Of a link's secret the whole: it may have that letter too.
+    // Of a link's secret the whole: it may contain that letter too.
     let hidden =
         if secret.starts_with("wl_") { secret.rsplit('_').next().unwrap_or_default() } else { secret };
-    if hidden.len() >= SHORTEST {
+    if hidden.len() >= MIN_LENGTH {
         ISSUED.lock().unwrap_or_else(PoisonError::into_inner).insert(hidden.to_owned());
     }
 }
 
-/// Remembers what is secret in a request or an answer: what its own fields say, not what a payload happens to hold.
+/// Records the secrets of a request or a response: those of its own fields, not those that a payload happens to contain.
 pub(super) fn noticed(body: &Value) {
     for name in ["token", "password", "current_password", "new_password"] {
         if let Some(secret) = body[name].as_str() {
@@ -38,15 +38,15 @@ pub(super) fn noticed(body: &Value) {
     }
 }
 
-/// Keeps all that is logged from now on.
+/// Records all log lines from now on.
 pub(super) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // Ours, not those of the hand that types tokens into a browser.
+        // Ours, not those of the browser driver that types tokens.
         let ours =
             Targets::new().with_default(LevelFilter::DEBUG).with_target("thirtyfour", LevelFilter::OFF);
         let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Logged);
-        // A test that has a subscriber of its own keeps it, and looks at its logs itself.
+        // A test with its own subscriber keeps it, and checks its logs itself.
         let _ = tracing_subscriber::registry().with(layer).with(ours).try_init();
     });
 }
@@ -63,7 +63,7 @@ impl Write for Logged {
     }
 }
 
-/// The lines logged so far that hold this text.
+/// The logged lines so far that contain this text.
 pub(crate) fn logged(text: &str) -> Vec<String> {
     let logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
     let logged = String::from_utf8_lossy(&logged);

@@ -1,5 +1,5 @@
-//! What the parts may do: rules only decide, only the store speaks SQL, the API and the pages stand apart. Which room of the library
-//! imports which is held by `rooms`.
+//! What the parts may do: rules only decide, only the store contains SQL, the API and the pages are separate. Which part of the
+//! library imports which is checked by `rooms`.
 
 use crate::rule::{Place, Rule};
 use crate::source::{starts, words};
@@ -10,7 +10,7 @@ pub(crate) const RULES: &[&Rule] = &[&PURE, &NO_SQL_ABOVE_THE_STORE, &API_AND_PA
 /// They decide; others act.
 const PURE_MODULES: &[&str] = &["model", "text", "lane/fair"];
 
-/// The store holds the statements of the product, and setup those that make the schema.
+/// The store contains the statements of the product, and setup those that create the schema.
 const SPEAK_SQL: &[&str] = &["store", "setup"];
 
 /// The same, in the crate of the server.
@@ -24,7 +24,7 @@ const PURE: Rule = Rule {
         let pure = tree.rust().filter(|(file, _)| is_in(file, LIBRARY, PURE_MODULES) && !file.is_test());
         pure.flat_map(|(file, source)| {
             effects.into_iter().flat_map(move |effect| {
-                // What begins with punctuation has a name to its left; what begins with a name must not.
+                // A pattern that starts with punctuation has a name to its left; one that starts with a name must not.
                 let named = effect.starts_with(|letter: char| letter.is_alphabetic());
                 let found: Vec<usize> = if named {
                     starts(&source.code, effect).collect()
@@ -33,7 +33,7 @@ const PURE: Rule = Rule {
                 };
                 found
                     .into_iter()
-                    // A test may time what it tests.
+                    // A test may measure time.
                     .filter(|offset| !source.is_test(*offset))
                     .map(move |offset| file.place_at(offset, format!("`{effect}` in a pure module")))
             })

@@ -1,6 +1,6 @@
 //! Only finished work is merged.
 //!
-//! The samples are put together with `concat!`, so that a plain search for these marks finds none here.
+//! The samples are assembled with `concat!`, so that a plain search for these marks finds none here.
 
 use crate::rule::Rule;
 use crate::source::starts;

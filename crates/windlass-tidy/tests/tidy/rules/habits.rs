@@ -1,4 +1,4 @@
-//! What people expect of a repository that they want to use or to join.
+//! The files and conventions that people expect of a repository.
 
 use crate::rule::{Place, Rule};
 

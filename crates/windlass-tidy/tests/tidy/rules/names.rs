@@ -1,4 +1,4 @@
-//! One name, one thing: in the library and in what is written about it.
+//! One name, one thing: in the library and in its documents.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ pub(crate) const RULES: &[&Rule] = &[&ONE_TYPE, &CODES];
 
 const ONE_TYPE: Rule = Rule {
     name: "no two types of the library have the same name",
-    fix: "say in the name what the type is; a reader must not have to look at the imports",
+    fix: "choose a name that identifies the type; a reader must not need the imports",
     find: |tree| {
         let mut seen: BTreeMap<&str, Vec<(&File, usize)>> = BTreeMap::new();
         for (file, source) in
@@ -56,7 +56,7 @@ const ONE_TYPE: Rule = Rule {
 };
 
 const CODES: Rule = Rule {
-    name: "only model/job/state.rs knows the codes of states and outcomes",
+    name: "only model/job/state.rs contains the codes of states and outcomes",
     fix: "call State::code or AttemptOutcome::code",
     find: |tree| {
         let of_library = tree.rust().filter(|(file, _)| file.path.starts_with(LIBRARY) && !file.is_test());

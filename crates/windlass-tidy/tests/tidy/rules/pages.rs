@@ -68,7 +68,7 @@ const TAGS_IN_TEMPLATES: Rule = Rule {
 
 const TEMPLATE_WIDTH: Rule = Rule {
     name: "a line of a template has at most 140 columns",
-    fix: "put each element, or each group of attributes, on a line of its own",
+    fix: "put each element, or each group of attributes, on its own line",
     find: |tree| {
         let wide = |file: &File| -> Vec<Place> {
             let lines = file.text.lines().enumerate();
@@ -93,7 +93,7 @@ const TEMPLATE_WIDTH: Rule = Rule {
 
 const NO_UNSAFE_FILTER: Rule = Rule {
     name: "no template switches escaping off",
-    fix: "print an Html, which a template or the chart renderer made",
+    fix: "print an Html, which a template or the chart renderer created",
     find: |tree| {
         let unsafe_filters = |file: &File| -> Vec<Place> {
             let filters = occurrences(&file.text, "|").filter(|&at| {

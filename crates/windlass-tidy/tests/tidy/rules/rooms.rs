@@ -1,6 +1,6 @@
-//! The rooms of the library. The table `rooms` of ARCHITECTURE.md is the map and the plan: it names every entry of
-//! `crates/windlass/src` and which others each of them imports. Here the real entries and imports are derived from the tree and
-//! compared with it, both ways.
+//! The parts of the library, called rooms. The table `rooms` of ARCHITECTURE.md lists every entry of `crates/windlass/src` and
+//! which others each of them imports. The real entries and imports are derived from the tree here and compared with it, both
+//! ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub(crate) const RULES: &[&Rule] = &[&LISTED, &FEW, &IMPORTS, &ONE_WAY];
 const MAP: &str = "ARCHITECTURE.md";
 /// It exports the names of all the others.
 const FRONT: &str = "lib";
-const MOST: usize = 20;
+const MAX: usize = 20;
 
 const LISTED: Rule = Rule {
     name: "the rooms of ARCHITECTURE.md are the entries of crates/windlass/src",
@@ -25,11 +25,11 @@ const LISTED: Rule = Rule {
         let real = rooms(tree);
         let missing = real.iter().filter(|room| !plan.0.contains_key(*room));
         let missing = missing.map(|room| at_map(1, format!("`{room}` is a room without a row")));
-        let gone = plan.0.iter().filter(|(room, _)| !real.contains(*room));
-        let gone = gone.map(|(room, row)| at_map(row.line, format!("there is no room `{room}`")));
+        let absent = plan.0.iter().filter(|(room, _)| !real.contains(*room));
+        let absent = absent.map(|(room, row)| at_map(row.line, format!("there is no room `{room}`")));
         let mute = plan.0.iter().filter(|(_, row)| row.sentence.is_empty());
-        let mute = mute.map(|(room, row)| at_map(row.line, format!("no sentence says what `{room}` holds")));
-        missing.chain(gone).chain(mute).collect()
+        let mute = mute.map(|(room, row)| at_map(row.line, format!("`{room}` has no description")));
+        missing.chain(absent).chain(mute).collect()
     },
     caught: &[
         &[("crates/windlass/src/store.rs", "")],
@@ -61,15 +61,15 @@ const FEW: Rule = Rule {
     fix: "put it into the room that it belongs to",
     find: |tree| {
         let rooms = rooms(tree);
-        let beyond = rooms.iter().skip(MOST);
+        let beyond = rooms.iter().skip(MAX);
         beyond.map(|room| at_map(1, format!("`{room}` is one of {} rooms", rooms.len()))).collect()
     },
     caught: &[TWENTY_ONE],
-    passes: &[TWENTY_ONE_FILES.split_at(MOST).0],
+    passes: &[TWENTY_ONE_FILES.split_at(MAX).0],
 };
 
 const IMPORTS: Rule = Rule {
-    name: "a room imports what its row in ARCHITECTURE.md says, and nothing else",
+    name: "a room imports only what its row in ARCHITECTURE.md lists",
     fix: "move the code to where it may be used from; change the table only if the direction itself is wrong",
     find: |tree| {
         let Some(plan) = Plan::read(tree) else { return vec![no_plan()] };
@@ -122,14 +122,14 @@ const IMPORTS: Rule = Rule {
             ("crates/windlass/src/model/job.rs", "use super::super::store::job;\n"),
         ],
         &[(MAP, STORE_AND_MODEL), ("crates/windlass/src/model.rs", "use super::store;\n"), STORE_RS],
-        // By way of the names that the crate exports.
+        // Through the names that the crate exports.
         &[
             (MAP, STORE_AND_MODEL),
             MODEL_RS,
             STORE_RS,
             ("crates/windlass/src/model/job.rs", "use crate::Queue;\n"),
         ],
-        // In the table, and not there.
+        // In the table, but not in the tree.
         &[(MAP, STORE_AND_MODEL), MODEL_RS, ("crates/windlass/src/store.rs", "fn a() {}\n")],
     ],
     passes: &[
@@ -243,11 +243,11 @@ fn imports(tree: &Tree) -> Vec<Import<'_>> {
     found
 }
 
-/// Every path that begins with as many `super` as lead out of the room.
+/// Every path that starts with as many `super` as lead out of the room.
 fn paths_of_parents(source: &Source, module: &[&str]) -> Vec<(usize, String)> {
     let out = "super::".repeat(module.len());
     occurrences(&source.code, &out)
-        // A longer row of them is found at its beginning.
+        // A longer sequence of them is found at its start.
         .filter(|offset| !source.code[..*offset].ends_with("super::"))
         .map(|offset| {
             let rest = &source.code[offset + out.len()..];

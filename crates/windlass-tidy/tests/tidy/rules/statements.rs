@@ -1,4 +1,4 @@
-//! The SQL files: each is loaded by the store, once, and explains itself.
+//! The SQL files: each is loaded by the store, once, and has a description.
 
 use crate::rule::Rule;
 use crate::source::{Source, starts};
@@ -39,7 +39,7 @@ const USED_ONCE: Rule = Rule {
 
 const EXPLAINED: Rule = Rule {
     name: "every statement opens with a comment",
-    fix: "begin the file with `--` lines: purpose, index, lock order, trap",
+    fix: "start the file with `--` lines: purpose, index, lock order, trap",
     find: |tree| {
         let statements = tree.ending(".sql").filter(|file| file.path.starts_with(STATEMENTS));
         let bare = statements.filter(|file| !file.text.starts_with("--"));

@@ -46,7 +46,7 @@ fn documents(tree: &Tree) -> impl Iterator<Item = &File> {
     tree.ending(".md").filter(|file| file.path != "CHANGELOG.md")
 }
 
-/// The value of `name = "value"` on a line of its own.
+/// The value of `name = "value"` on its own line.
 fn setting<'a>(file: &'a File, name: &str) -> Option<&'a str> {
     let values = file.text.lines().filter_map(|line| line.strip_prefix(name)?.trim_start().strip_prefix('='));
     values.map(|value| value.trim().trim_matches('"')).next()

@@ -7,7 +7,7 @@ pub(crate) const RULES: &[&Rule] = &[&NO_SLEEP];
 
 const NO_SLEEP: Rule = Rule {
     name: "a test waits for an event and never sleeps",
-    fix: "wait for what should happen with the helpers of windlass-testing, which give up after a bounded time",
+    fix: "wait for the condition with the helpers of windlass-testing, which have a timeout",
     find: |tree| {
         tree.rust()
             .flat_map(|(file, source)| {

@@ -1,5 +1,5 @@
-//! The walk of a job in ARCHITECTURE.md: every file that it names exists, and every type is defined in the library and used in one of
-//! the files of its row.
+//! The walk of a job in ARCHITECTURE.md: every file in it exists, and every type is defined in the library and used in one of the
+//! files of its row.
 
 use crate::markdown::{Row, checked_tables};
 use crate::rule::{Place, Rule};

@@ -1,4 +1,4 @@
-//! The words that the glossary retires, in everything that people read: documents, pages, statements, comments and names.
+//! The words that the glossary rejects, in everything that people read: documents, pages, statements, comments and names.
 
 use crate::markdown::checked_tables;
 use crate::rule::{Place, Rule};
@@ -8,7 +8,7 @@ pub(crate) const RULES: &[&Rule] = &[&RETIRED];
 
 const GLOSSARY: &str = "docs/glossary.md";
 
-/// They cite retired words on purpose, or are kept as they were.
+/// They quote rejected words on purpose, or are kept unchanged.
 const EXEMPT: [&str; 4] =
     [GLOSSARY, "crates/windlass/migrations/", "crates/windlass-tidy/tests/tidy/rules/words.rs", "Cargo.lock"];
 

@@ -1,21 +1,21 @@
-//! Accounts and how they come to a tenant: invitations, which the account accepts, and passwords.
+//! Accounts and their memberships: invitations, which the account accepts, and passwords.
 //!
-//! An account belongs to a person and may be a member of several tenants. No tenant sets or reads anything of it: what a
-//! tenant has is an invitation, and after it was accepted a member.
+//! An account belongs to a person and can be a member of several tenants. A tenant cannot read or change it: a tenant
+//! has an invitation, and a member after the invitation was accepted.
 
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::control::transaction::{Acting, Looking};
+use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
-use crate::model::account::{Invitation, InvitedTo, Member, NewAccount, PasswordReset, ResetOf};
+use crate::model::account::{Invitation, InvitedTo, LinkCreator, Member, NewAccount, PasswordReset, ResetOf};
 use crate::model::audit::{Act, Action};
 use crate::queue::Queue;
 use crate::store;
 
 #[doc(hidden)]
 impl Acting {
-    /// Offers an address a membership. Only the hash of the link's secret is kept.
+    /// Offers a membership to an email address. Only the hash of the link's secret is stored.
     pub async fn create_invitation(
         &self,
         tenant: Uuid,
@@ -38,8 +38,8 @@ impl Acting {
         Ok(revoked)
     }
 
-    /// Accepts as the person of a session, which then looks at the new tenant. None: the invitation is gone, the session is, or it
-    /// is another account's.
+    /// Accepts an invitation as the user of a session, and switches the session to the new tenant. Returns none if the
+    /// invitation or the session is no longer valid, or the session belongs to another account.
     pub async fn accept_invitation(
         &self,
         invited: &InvitedTo,
@@ -55,7 +55,8 @@ impl Acting {
         Ok(Some(member))
     }
 
-    /// Makes the account and accepts for it. None: the invitation is gone, or the address has an account.
+    /// Creates the account and accepts for it. Returns none if the invitation is no longer valid, or the address
+    /// already has an account.
     pub async fn accept_invitation_as_new(
         &self,
         invited: &InvitedTo,
@@ -69,13 +70,19 @@ impl Acting {
         Ok(member)
     }
 
-    /// A member, who stays as they are until this transaction ends.
+    /// Returns what the creator of a link may do now, and locks that until this transaction ends. Returns none if its
+    /// token was revoked or has expired, or the member was removed.
+    pub async fn lock_link_creator(&self, tenant: Uuid, created_by: &str) -> Result<Option<LinkCreator>> {
+        store::account::lock_link_creator(&self.session, tenant, created_by).await
+    }
+
+    /// Returns a member and locks it until this transaction ends.
     pub async fn lock_member(&self, tenant: Uuid, user: Uuid) -> Result<Member> {
         let member = store::account::lock_member(&self.session, tenant, user).await?;
         member.ok_or(Error::Unknown { what: "member" })
     }
 
-    /// Gives a member another role.
+    /// Changes the role of a member.
     pub async fn set_member_role(&self, tenant: Uuid, user: Uuid, role: &str) -> Result<Member> {
         let before = self.lock_member(tenant, user).await?;
         let member = store::account::set_member_role(&self.session, tenant, user, role).await?;
@@ -91,7 +98,8 @@ impl Acting {
         Ok(removed)
     }
 
-    /// Sets a password, if the old hash is still the account's, and ends all its sessions but this one. False: it is not.
+    /// Sets a password if `old_hash` is still current, and ends all other sessions of the account. Returns false if it
+    /// is not.
     pub async fn change_password(
         &self,
         user: Uuid,
@@ -106,8 +114,8 @@ impl Acting {
         Ok(is_set)
     }
 
-    /// Makes a link that sets a password: as a tenant's administrator, or as the installation's ([`crate::INSTALLATION`]).
-    /// None: there is no such account, or this tenant may not reset it.
+    /// Creates a link that sets a password, on behalf of a tenant's administrator or of the installation
+    /// ([`crate::INSTALLATION`]). Returns none if the account does not exist or this tenant is not allowed to reset it.
     pub async fn create_password_reset(
         &self,
         tenant: Uuid,
@@ -123,7 +131,8 @@ impl Acting {
         Ok(made)
     }
 
-    /// Uses such a link. None: it is gone, or its maker may not reset this account any more.
+    /// Uses such a link. Returns none if it is no longer valid, or its creator is no longer allowed to reset this
+    /// account.
     pub async fn reset_password(&self, hash: &[u8], new_hash: &str) -> Result<Option<Uuid>> {
         let user = store::account::reset_password(&self.session, hash, new_hash).await?;
         if let Some(user) = user {
@@ -134,7 +143,7 @@ impl Acting {
 }
 
 #[doc(hidden)]
-impl Looking {
+impl Reading {
     /// The open invitations of a tenant.
     pub async fn invitations(&self, tenant: Uuid) -> Result<Vec<Invitation>> {
         store::account::invitations(&self.session, tenant).await
@@ -143,12 +152,12 @@ impl Looking {
 
 #[doc(hidden)]
 impl Queue {
-    /// The open invitation behind a link.
+    /// The open invitation of a link.
     pub async fn find_invitation(&self, hash: &[u8]) -> Result<Option<InvitedTo>> {
         store::account::find_invitation(self.database(), hash).await
     }
 
-    /// Whose password a link sets, if it still may.
+    /// The account whose password a link sets, if the link is still valid.
     pub async fn find_password_reset(&self, hash: &[u8]) -> Result<Option<ResetOf>> {
         store::account::find_reset(self.database(), hash).await
     }

@@ -1,8 +1,8 @@
-//! API tokens: making, revoking, rotating and finding them.
+//! API tokens: creating, revoking, rotating and finding them.
 
 use uuid::Uuid;
 
-use crate::control::transaction::{Acting, Looking};
+use crate::control::transaction::{Acting, Reading};
 use crate::error::{Error, Result};
 use crate::model::audit::{Act, Action};
 use crate::model::token::{KnownToken, NewToken, Token};
@@ -11,8 +11,8 @@ use crate::store;
 
 #[doc(hidden)]
 impl Queue {
-    /// A token by the id it carries, whoever's it is. `shown` is the hash of the secret that came with the id: only its own notes
-    /// that the token was used. None: a session that was begun with it.
+    /// Finds a token of any tenant by its id. `shown` is the hash of the presented secret; the use of the token is
+    /// recorded only if the hash matches. It is none for a session that was started with the token.
     pub async fn find_token(&self, id: &str, shown: Option<&[u8]>) -> Result<Option<KnownToken>> {
         store::token::find(self.database(), id, shown).await
     }
@@ -20,7 +20,7 @@ impl Queue {
 
 #[doc(hidden)]
 impl Acting {
-    /// Makes a token for a tenant, or for the installation ([`INSTALLATION`](crate::admin::INSTALLATION)).
+    /// Creates a token for a tenant, or for the installation ([`INSTALLATION`](crate::admin::INSTALLATION)).
     pub async fn create_token(&self, tenant: Uuid, token: &NewToken, hash: &[u8]) -> Result<Token> {
         let made = store::token::create(&self.session, tenant, token, hash).await?;
         self.record(Act::new(Action::TokenCreate, &made.id).after(&made)).await?;
@@ -36,7 +36,7 @@ impl Acting {
         Ok(revoked)
     }
 
-    /// Makes the successor of a token, which goes on for the overlap and then ends. Answers the new one.
+    /// Creates the successor of a token; the old one stays valid for the overlap. Returns the new one.
     pub async fn rotate_token(
         &self,
         old: &Token,
@@ -53,7 +53,7 @@ impl Acting {
         Ok(made)
     }
 
-    /// A token that this transaction may see.
+    /// A token that is visible to this transaction.
     pub async fn token(&self, id: &str) -> Result<Token> {
         let found = store::token::list(&self.session, None, Some(id)).await?.pop();
         found.ok_or(Error::Unknown { what: "token" })
@@ -61,8 +61,8 @@ impl Acting {
 }
 
 #[doc(hidden)]
-impl Looking {
-    /// The tokens of a tenant, or everyone's for a view that sees everything.
+impl Reading {
+    /// The tokens of a tenant, or all tokens that are visible to this transaction.
     pub async fn tokens(&self, tenant: Option<Uuid>) -> Result<Vec<Token>> {
         store::token::list(&self.session, tenant, None).await
     }

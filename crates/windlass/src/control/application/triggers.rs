@@ -1,5 +1,5 @@
-//! The same for applications that embed the queue and act in their own name: each call is one transaction, and what it
-//! changed is in the audit trail under the actor's name.
+//! The same operations for applications that embed the queue and act in their own name: each call is one transaction,
+//! and its changes are in the audit trail under the name of the actor.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::APPLICATION;
-use crate::control::transaction::{Acting, Looking};
+use crate::control::transaction::{Acting, Reading};
 use crate::error::Result;
 use crate::model::actor::{Actor, Reach};
 use crate::model::cron::DueRun;
@@ -79,12 +79,12 @@ impl Queue {
         Ok(fired)
     }
 
-    /// See [`Looking::trigger`].
+    /// See [`Reading::trigger`].
     pub async fn trigger(&self, tenant: Uuid, id: Uuid) -> Result<Option<Trigger>> {
-        self.looked(tenant, async |looking: &Looking| looking.trigger(id).await).await
+        self.looked(tenant, async |looking: &Reading| looking.trigger(id).await).await
     }
 
-    /// See [`Looking::triggers`].
+    /// See [`Reading::triggers`].
     pub async fn triggers(
         &self,
         tenant: Uuid,
@@ -93,16 +93,16 @@ impl Queue {
         limit: u16,
         offset: u32,
     ) -> Result<Vec<Trigger>> {
-        self.looked(tenant, async |looking: &Looking| looking.triggers(kind, after, limit, offset).await)
+        self.looked(tenant, async |looking: &Reading| looking.triggers(kind, after, limit, offset).await)
             .await
     }
 
-    /// See [`Looking::preview`].
+    /// See [`Reading::preview`].
     pub async fn preview(&self, tenant: Uuid, id: Uuid, count: usize) -> Result<Vec<DueRun>> {
-        self.looked(tenant, async |looking: &Looking| looking.preview(id, count).await).await
+        self.looked(tenant, async |looking: &Reading| looking.preview(id, count).await).await
     }
 
-    /// See [`Looking::preview_schedule`].
+    /// See [`Reading::preview_schedule`].
     pub async fn preview_schedule(
         &self,
         tenant: Uuid,
@@ -110,13 +110,13 @@ impl Queue {
         timezone: Option<&str>,
         count: usize,
     ) -> Result<Vec<DueRun>> {
-        self.looked(tenant, async |looking: &Looking| {
+        self.looked(tenant, async |looking: &Reading| {
             looking.preview_schedule(cron_expr, timezone, count).await
         })
         .await
     }
 
-    /// See [`Looking::fires`].
+    /// See [`Reading::fires`].
     pub async fn fires(
         &self,
         tenant: Uuid,
@@ -124,22 +124,22 @@ impl Queue {
         before: Option<Timestamp>,
         limit: u16,
     ) -> Result<Vec<Fire>> {
-        self.looked(tenant, async |looking: &Looking| looking.fires(id, before, limit).await).await
+        self.looked(tenant, async |looking: &Reading| looking.fires(id, before, limit).await).await
     }
 
-    /// See [`Looking::events`].
+    /// See [`Reading::events`].
     pub async fn events(&self, tenant: Uuid, filter: &EventFilter) -> Result<Vec<Event>> {
-        self.looked(tenant, async |looking: &Looking| looking.events(filter).await.map(|page| page.0)).await
+        self.looked(tenant, async |looking: &Reading| looking.events(filter).await.map(|page| page.0)).await
     }
 
-    /// See [`Looking::event`].
+    /// See [`Reading::event`].
     pub async fn event(&self, tenant: Uuid, id: Uuid) -> Result<Option<Event>> {
-        self.looked(tenant, async |looking: &Looking| looking.event(id).await).await
+        self.looked(tenant, async |looking: &Reading| looking.event(id).await).await
     }
 
-    /// See [`Looking::dry_run`].
+    /// See [`Reading::dry_run`].
     pub async fn dry_run(&self, tenant: Uuid, event: &NewEvent) -> Result<Vec<WouldFire>> {
-        self.looked(tenant, async |looking: &Looking| looking.dry_run(event).await).await
+        self.looked(tenant, async |looking: &Reading| looking.dry_run(event).await).await
     }
 
     /// See [`Acting::retry_event`].
@@ -163,10 +163,10 @@ impl Queue {
         self.act(Reach::Tenant(tenant), &actor).await
     }
 
-    async fn looked<T>(&self, tenant: Uuid, look: impl AsyncFnOnce(&Looking) -> Result<T>) -> Result<T> {
+    async fn looked<T>(&self, tenant: Uuid, look: impl AsyncFnOnce(&Reading) -> Result<T>) -> Result<T> {
         let looking = self.look(Reach::Tenant(tenant)).await?;
-        let answer = look(&looking).await?;
+        let result = look(&looking).await?;
         looking.end().await?;
-        Ok(answer)
+        Ok(result)
     }
 }

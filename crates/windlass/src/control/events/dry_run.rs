@@ -1,5 +1,5 @@
-//! Trying out an event. It costs as much as to dispatch it, and whoever may see triggers may ask for it, so it has the dispatcher's bounds,
-//! runs where nothing else waits for it, and each tenant has one at a time.
+//! Dry run of an event. It costs as much as dispatching it, and every caller that can read triggers can start one. So
+//! it has the limits of the dispatcher, runs on a blocking thread, and each tenant can have one at a time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use uuid::Uuid;
 
 use crate::blocking::{SMALL, by_size};
 use crate::control::payload::PayloadRules;
-use crate::control::transaction::Looking;
+use crate::control::transaction::Reading;
 use crate::control::triggers::hidden;
 use crate::error::{Error, Result};
 use crate::model::event::NewEvent;
 use crate::model::event::Pending;
 use crate::model::record::WouldFire;
-use crate::model::trigger::{self, MOST_BYTES, MOST_MATCHES, Trigger, TriggerType};
+use crate::model::trigger::{self, MAX_BYTES, MAX_MATCHES, Renderer, Trigger, TriggerType};
 use crate::store;
 
-/// Triggers that are read at once.
+/// The number of triggers per query.
 const PAGE: u16 = 100;
 
-impl Looking {
-    /// Which triggers an event would fire, with which payload. Writes nothing. Beyond 500 of them, or 8 MiB of payloads, it says only
-    /// which ones.
+impl Reading {
+    /// Returns the triggers that an event would fire, with their payloads. Writes nothing. Beyond 500 triggers, or 8
+    /// MiB of payloads, it omits the payloads.
     pub async fn dry_run(&self, event: &NewEvent) -> Result<Vec<WouldFire>> {
         let tenant = self.reach.owner();
-        let under_way = Arc::new(self.dry_runs.take(tenant, 1).ok_or(Error::Busy)?);
+        let slot = Arc::new(self.dry_runs.take(tenant, 1).ok_or(Error::Busy)?);
         let (now, _) = store::trigger::now(&self.session, tenant).await?;
         let payload = event.payload_value()?;
         let (id, name) = (Uuid::nil(), event.name.clone());
@@ -43,10 +43,10 @@ impl Looking {
                     trial.rules.insert(key.clone(), PayloadRules::read(&self.session, key).await?);
                 }
             }
-            // It holds the tenant's place until it is done, also when nobody waits for its answer any more.
-            let place = Arc::clone(&under_way);
+            // It holds the slot of the tenant until it is done, even if the caller no longer waits for the result.
+            let held = Arc::clone(&slot);
             trial = by_size(SMALL, move || {
-                let _place = place;
+                let _held = held;
                 trial.with(&page)
             })
             .await?;
@@ -57,7 +57,7 @@ impl Looking {
     }
 }
 
-/// An event, and what it would do at the triggers seen so far.
+/// An event, and its outcome at the triggers that were tried so far.
 struct Trial {
     event: Pending,
     rules: HashMap<String, PayloadRules>,
@@ -86,16 +86,26 @@ impl Trial {
             payload: None,
             reason: None,
         };
-        if self.tried >= MOST_MATCHES || self.bytes >= MOST_BYTES as usize {
-            one.reason = Some("not tried: a dry run makes at most 500 payloads, and 8 MiB".to_owned());
-            return Ok(one);
-        }
+        let left = (MAX_BYTES as usize).saturating_sub(self.bytes);
+        let is_over = self.tried >= MAX_MATCHES || left == 0;
+        let rendered = if is_over {
+            Ok(None)
+        } else {
+            Renderer::of(trigger).and_then(|renderer| renderer.event(&self.event, left))
+        };
+        let rendered = match rendered {
+            Ok(Some(rendered)) => Ok(rendered),
+            Ok(None) => {
+                // The others are not tried, so that no more than the limit is ever rendered.
+                self.bytes = MAX_BYTES as usize;
+                one.reason =
+                    Some("not rendered: a dry run renders at most 500 payloads and 8 MiB".to_owned());
+                return Ok(one);
+            }
+            Err(error) => Err(error),
+        };
         self.tried += 1;
-        let rendered = trigger::render(trigger, &self.event);
-        let job = rendered
-            .as_ref()
-            .map_err(Error::clone)
-            .map(|payload| trigger::job_with(trigger, &self.event, payload));
+        let job = rendered.as_ref().map_err(Error::clone).map(|payload| trigger::job_with(trigger, payload));
         let checked = match (job, self.rules.get(key)) {
             (Ok(job), Some(rules)) => rules.check(job),
             (job, _) => job,

@@ -1,25 +1,26 @@
-//! Reading jobs, and the operator's verbs on all that a filter matches.
+//! Reading jobs, and the operations on all jobs that match a filter.
 //!
-//! A page is read in one transaction: first its ids, from whichever table knows the wanted jobs in order, then the jobs.
-//! Verbs on many go through ids alone, page by page, each page a transaction of its own with one audit row; a job is met once,
-//! because the walk only ever goes to older ids, or towards the front of the line.
+//! A page is read in one transaction: first its ids, from the table that has the matching jobs in order, then the jobs.
+//! Operations on many jobs process ids only, page by page; each page is a transaction with one audit entry. A job is
+//! processed once, because the next page has only older ids, or positions closer to the front of the queue.
 
 use uuid::Uuid;
 
 use crate::control::jobs::search;
 use crate::error::Result;
 use crate::model::actor::Reach;
-use crate::model::filter::{Filter, LARGEST_PAGE};
+use crate::model::filter::{Filter, MAX_PAGE};
 use crate::model::record::{Attempt, Counts, Job, Page};
 use crate::queue::Queue;
 use crate::store;
 use crate::store::bulk::Found;
 
-/// Jobs per statement of a verb on many, so that no transaction is long.
+/// The number of jobs per statement of a bulk operation, so that no transaction is long.
 const BATCH: u16 = 500;
 
 impl Queue {
-    /// One page of the jobs that match, newest first. It may have fewer than asked for: it ends after about 4 MiB.
+    /// One page of the matching jobs, newest first. It may have fewer jobs than the limit, because a page ends after
+    /// about 4 MiB.
     pub async fn list(&self, filter: &Filter) -> Result<Page> {
         if filter.mentions.is_some() {
             let session = store::list::begin(self.database(), Some(filter.tenant)).await?;
@@ -32,12 +33,12 @@ impl Queue {
         Ok(Page { jobs, next, searched: None })
     }
 
-    /// One job, or nothing if the tenant has none with this id.
+    /// One job; none if the tenant has no job with this id.
     pub async fn job(&self, tenant: Uuid, id: Uuid) -> Result<Option<Job>> {
         Ok(store::list::jobs(self.database(), tenant, &[id]).await?.pop())
     }
 
-    /// The attempts of a job, oldest first, the one under way included.
+    /// The attempts of a job, oldest first, including the running one.
     pub async fn attempts(&self, tenant: Uuid, id: Uuid) -> Result<Vec<Attempt>> {
         let session = store::list::begin(self.database(), Some(tenant)).await?;
         let attempts = store::attempt::all(&session, tenant, id).await?;
@@ -45,15 +46,16 @@ impl Queue {
         Ok(attempts)
     }
 
-    /// Jobs per tenant, queue, definition and status, exact. For every tenant that the connection's role may see if
-    /// none is named.
+    /// Jobs per tenant, queue, definition and status; exact. Without a tenant, for all tenants that are visible to the
+    /// role of the connection.
     pub async fn counts(&self, tenant: Option<Uuid>) -> Result<Vec<Counts>> {
         store::list::counts(self.database(), tenant).await
     }
 
-    /// How many jobs match: what a verb on many would meet. It walks them, so it costs by their number.
+    /// Returns how many jobs match: those that a bulk operation would affect. It reads all of them, so the cost depends
+    /// on their number.
     pub async fn count_matching(&self, filter: &Filter) -> Result<u64> {
-        let mut walk = Walk::new(filter, LARGEST_PAGE);
+        let mut walk = Walk::new(filter, MAX_PAGE);
         let mut count = 0;
         while let Some(ids) = walk.next(self).await? {
             count += ids.len() as u64;
@@ -61,7 +63,7 @@ impl Queue {
         Ok(count)
     }
 
-    /// Cancels what matches, as [`Queue::cancel`] does each. Answers how many are canceled or were asked to stop.
+    /// Cancels the matching jobs like [`Queue::cancel`]. Returns how many were canceled or asked to stop.
     pub async fn cancel_matching(&self, filter: &Filter) -> Result<u64> {
         let mut walk = Walk::new(filter, BATCH);
         let mut canceled = 0;
@@ -72,8 +74,8 @@ impl Queue {
         Ok(canceled)
     }
 
-    /// Runs what matches again, as [`Queue::retry`] does each; jobs that have not ended, or whose dedupe key
-    /// another job holds, are left alone. Answers how many were taken back.
+    /// Queues the matching jobs again like [`Queue::retry`]; jobs that have not ended, or whose dedupe key another job
+    /// holds, are skipped. Returns how many were queued.
     pub async fn retry_matching(&self, filter: &Filter, actor: &str) -> Result<u64> {
         let mut walk = Walk::new(filter, BATCH);
         let mut retried = 0;
@@ -84,7 +86,7 @@ impl Queue {
         Ok(retried)
     }
 
-    /// Deletes what matches, whole. Answers how many jobs went.
+    /// Deletes the matching jobs with their history. Returns the number of deleted jobs.
     pub async fn purge_matching(&self, filter: &Filter) -> Result<u64> {
         let mut walk = Walk::new(filter, BATCH);
         let mut purged = 0;
@@ -97,7 +99,7 @@ impl Queue {
     }
 }
 
-/// The ids of one page, and where the next one begins.
+/// The ids of one page, and the cursor of the next one.
 async fn ids(queue: &Queue, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)> {
     if filter.mentions.is_none() {
         return store::list::ids(queue.database(), filter).await;
@@ -108,7 +110,7 @@ async fn ids(queue: &Queue, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>)
     Ok((ids, next))
 }
 
-/// Goes through the ids that match, page by page.
+/// Iterates over the matching ids, page by page.
 struct Walk {
     filter: Filter,
     is_over: bool,
@@ -120,7 +122,7 @@ impl Walk {
     }
 
     async fn next(&mut self, queue: &Queue) -> Result<Option<Vec<Uuid>>> {
-        // A search may find nothing among the jobs that it looked at, and have more before it.
+        // A search may find nothing among the jobs that it read, and still have more to read.
         while !self.is_over {
             let (ids, next) = ids(queue, &self.filter).await?;
             self.is_over = next.is_none();

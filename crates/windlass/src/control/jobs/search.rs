@@ -1,9 +1,9 @@
-//! Looks for a text in jobs as others see them: what is hidden where a payload is shown is not found either, because a
-//! search that finds it would tell it, one letter at a time. So payloads are redacted first, here, and matched then.
+//! Searches for a text in jobs as they are shown. Redacted values are not found: otherwise a search could reveal them
+//! one letter at a time. So payloads are redacted first, and then matched.
 //!
-//! No index knows what is in a payload. A search therefore looks at the newest jobs, in slices, until it has a page or has
-//! used up its share of rows, bytes or time; it says how far it came, and the next one goes on from there. A slice is one
-//! short transaction, and the connection is free while its jobs are looked at.
+//! Payloads have no index. So a search reads the newest jobs, in slices, until it has a page or has reached its limit
+//! of rows, bytes or time; it returns where it stopped, and the next one continues there. A slice is one short
+//! transaction, and no connection is held while its jobs are matched.
 
 mod text;
 
@@ -22,16 +22,17 @@ use crate::store::database::Session;
 use crate::store::search::Candidate;
 use text::SearchText;
 
-/// What one search may use.
-const MOST_ROWS: usize = 5000;
-const MOST_BYTES: usize = 32 << 20;
-const MOST_TIME: Duration = Duration::from_secs(2);
-/// What one slice may read.
+/// The limits of one search.
+const MAX_ROWS: usize = 5000;
+const MAX_BYTES: usize = 32 << 20;
+const MAX_TIME: Duration = Duration::from_secs(2);
+/// The limits of one slice.
 const SLICE_ROWS: usize = 128;
 const SLICE_BYTES: i64 = 4 << 20;
 
 impl Queue {
-    /// One page of the jobs that mention the filter's text, as others see them. No connection is held meanwhile.
+    /// One page of the jobs that contain the filter's text, as they are shown. No connection is held between two
+    /// slices.
     pub async fn search(&self, reach: Reach, filter: &Filter) -> Result<Page> {
         let mut search = Search::new(filter);
         while !search.is_over() {
@@ -48,7 +49,7 @@ impl Queue {
     }
 }
 
-/// The ids of one page, in an open transaction. Also says how many jobs were looked at.
+/// The ids of one page, in an open transaction, and the number of jobs that were searched.
 pub(crate) async fn within(session: &Session, filter: &Filter) -> Result<(Vec<Uuid>, Option<Uuid>, usize)> {
     let mut search = Search::new(filter);
     while !search.is_over() {
@@ -59,19 +60,19 @@ pub(crate) async fn within(session: &Session, filter: &Filter) -> Result<(Vec<Uu
     Ok((ids, next, search.rows))
 }
 
-/// How far a search has come.
+/// The progress of a search.
 struct Search<'a> {
     filter: &'a Filter,
     wanted: SearchText,
     needed: usize,
     found: Vec<Uuid>,
-    /// The last job that was looked at.
+    /// The last job that was searched.
     last: Option<Uuid>,
     rows: usize,
     bytes: usize,
     slice_rows: usize,
     began: Instant,
-    /// There is no job after the last one.
+    /// Whether there are no jobs after the last one.
     is_at_end: bool,
 }
 
@@ -92,27 +93,27 @@ impl<'a> Search<'a> {
     }
 
     fn is_over(&self) -> bool {
-        let has_used_up = self.rows >= MOST_ROWS
-            || self.bytes >= MOST_BYTES
-            || self.rows > 0 && self.began.elapsed() > MOST_TIME;
+        let has_used_up = self.rows >= MAX_ROWS
+            || self.bytes >= MAX_BYTES
+            || self.rows > 0 && self.began.elapsed() > MAX_TIME;
         self.is_at_end || has_used_up || self.found.len() >= self.needed
     }
 
     async fn slice(&self, session: &Session) -> Result<Vec<Candidate>> {
         let below = self.last.unwrap_or_else(|| self.filter.highest_id());
-        let rows = i64::try_from(self.slice_rows.min(MOST_ROWS - self.rows)).unwrap_or(1);
+        let rows = i64::try_from(self.slice_rows.min(MAX_ROWS - self.rows)).unwrap_or(1);
         let from = self.filter.lowest_id();
         store::search::candidates(session, self.filter.tenant, below, from, rows, SLICE_BYTES).await
     }
 
-    /// Takes those that match. On a thread of its own: redaction costs time in proportion to the payloads.
+    /// Adds the matching jobs. On a blocking thread, because redaction takes time in proportion to the payloads.
     async fn look_through(&mut self, slice: Vec<Candidate>) {
-        let asked = self.slice_rows.min(MOST_ROWS - self.rows);
+        let asked = self.slice_rows.min(MAX_ROWS - self.rows);
         let bytes: usize = slice.iter().map(|job| job.payload.len()).sum();
         self.is_at_end = slice.is_empty();
         self.rows += slice.len();
         self.bytes += bytes;
-        // A slice that was cut for its bytes read more than it returned: the next one asks for less.
+        // A slice that reached its limit of bytes read more rows than it returned, so the next one requests fewer.
         self.slice_rows =
             if slice.len() < asked { (slice.len() * 2).clamp(4, SLICE_ROWS) } else { SLICE_ROWS };
         self.last = slice.last().map(|job| job.id).or(self.last);
@@ -122,7 +123,7 @@ impl<'a> Search<'a> {
         self.found.extend(by_size(bytes, matching).await);
     }
 
-    /// The ids behind the offset, and where to go on if there may be more.
+    /// The ids after the offset, and the cursor if there may be more.
     fn page(&self) -> (Vec<Uuid>, Option<Uuid>) {
         let ids =
             self.found.iter().take(self.needed).skip(usize::from(self.filter.offset)).copied().collect();

@@ -1,5 +1,5 @@
-//! Triggers for others to see. A template becomes a payload, so what is hidden in payloads is hidden in it; and whoever saves
-//! what was shown must not write the placeholder over the secret.
+//! Triggers as they are shown. A template becomes a payload, so the values that are redacted in payloads are redacted
+//! in it too; and saving a displayed trigger must not replace the secret with the placeholder.
 
 use serde_json::{Map, Value};
 
@@ -7,21 +7,21 @@ use crate::error::{Error, Result};
 use crate::model::trigger::{NewTrigger, Trigger};
 use crate::text::redact::{PLACEHOLDER, Rules, is_secret_key};
 
-/// Without what is hidden in its template and its conditions.
+/// The trigger with its template and its conditions redacted.
 pub(crate) fn shown(trigger: Trigger) -> Trigger {
     let payload_template = hidden(&trigger, &trigger.fields.payload_template);
     let conditions = hidden(&trigger, &trigger.fields.conditions);
     Trigger { fields: NewTrigger { payload_template, conditions, ..trigger.fields }, ..trigger }
 }
 
-/// The same for what the template becomes.
+/// The same for the rendered template.
 pub(crate) fn hidden(trigger: &Trigger, value: &Value) -> Value {
     let rules = trigger.redaction.as_ref().and_then(|redaction| Rules::of(redaction).ok());
-    // Rules that cannot be read may hide anything.
+    // Rules that cannot be parsed may redact anything.
     rules.map_or(Value::from(PLACEHOLDER), |rules| with_expressions(value, rules.payload(value)))
 }
 
-/// The changes with the secrets that they were shown without.
+/// Returns the changes, with placeholders replaced by the secrets that they represent.
 pub(super) fn restored(old: &Trigger, changes: &Map<String, Value>) -> Result<Map<String, Value>> {
     let seen = shown(old.clone()).fields;
     let mut changes = changes.clone();
@@ -37,7 +37,7 @@ pub(super) fn restored(old: &Trigger, changes: &Map<String, Value>) -> Result<Ma
     Ok(changes)
 }
 
-/// A new trigger has nothing to keep: what was copied from where it is shown is refused.
+/// A new trigger has no stored secrets: placeholders that were copied from a displayed trigger are rejected.
 pub(super) fn refuse_copied(new: &NewTrigger) -> Result<()> {
     for (field, value) in [("payload_template", &new.payload_template), ("conditions", &new.conditions)] {
         kept(value, &Value::Null, &Value::Null, false).map_err(|pointer| refused(field, pointer))?;
@@ -46,12 +46,11 @@ pub(super) fn refuse_copied(new: &NewTrigger) -> Result<()> {
 }
 
 fn refused(field: &str, pointer: String) -> Error {
-    let message =
-        format!("is {PLACEHOLDER}, which stands for a text that is not shown: write the text again");
+    let message = format!("is {PLACEHOLDER}, the placeholder of a hidden value: enter the value again");
     Error::Refused { field: field.to_owned(), pointer: Some(pointer), message }
 }
 
-/// A text that is nothing but the name of a value, such as `{{event.token}}`, is no secret itself.
+/// A text that is nothing but the name of a value, such as `{{event.token}}`, is not a secret.
 fn with_expressions(value: &Value, hidden: Value) -> Value {
     match (value, hidden) {
         (Value::String(text), _) if is_bare_expression(text) => value.clone(),
@@ -77,8 +76,8 @@ fn is_bare_expression(text: &str) -> bool {
     })
 }
 
-/// What is written, with the old texts where it still says what was shown. Otherwise the pointer to a placeholder that
-/// stands for nothing known.
+/// Returns the new value, with the old secrets where it still has the placeholders that were shown. Otherwise returns
+/// the pointer of a placeholder that represents no known value.
 fn kept(new: &Value, old: &Value, seen: &Value, is_secret: bool) -> Result<Value, String> {
     match new {
         Value::String(text) if text.contains(PLACEHOLDER) => {
@@ -116,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_shown_is_kept_and_what_stands_for_nothing_is_refused() {
+    fn a_shown_placeholder_keeps_its_value_and_others_are_rejected() {
         let old = json!({"api_key": "k-123456", "to": [{"token": "t-123456"}], "n": 1});
         let seen = json!({"api_key": PLACEHOLDER, "to": [{"token": PLACEHOLDER}], "n": 1});
         assert_eq!(kept(&seen, &old, &seen, false).unwrap(), old);
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_value_is_no_secret() {
+    fn the_name_of_a_value_is_not_a_secret() {
         let template = json!({"token": "{{ event.token }}", "password": "{{event.x}}-salt", "list": [{"secret": "{{a[0]}}"}]});
         let hidden =
             json!({"token": "{{ event.token }}", "password": PLACEHOLDER, "list": [{"secret": "{{a[0]}}"}]});

@@ -1,11 +1,11 @@
-//! Some fields over those that are there.
+//! Merges changes into the fields of a trigger.
 
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
 use crate::model::trigger::NewTrigger;
 
-/// What is wrong is refused by the field that brought it.
+/// Errors contain the name of the invalid field.
 pub(super) fn merged(old: &NewTrigger, changes: &Map<String, Value>) -> Result<NewTrigger> {
     let unreadable = |error: serde_json::Error| Error::refused("trigger", error.to_string());
     let Value::Object(mut fields) = serde_json::to_value(old).map_err(unreadable)? else {
@@ -16,7 +16,7 @@ pub(super) fn merged(old: &NewTrigger, changes: &Map<String, Value>) -> Result<N
         if !known.contains(name) {
             return Err(Error::refused(name, "is not a field of a trigger"));
         }
-        // A template may be null in itself; every other field's null means that it is left out.
+        // A template can be null itself; for every other field, null means that it is omitted.
         if value.is_null() && name != "payload_template" {
             fields.remove(name);
         } else {
@@ -27,7 +27,7 @@ pub(super) fn merged(old: &NewTrigger, changes: &Map<String, Value>) -> Result<N
     NewTrigger::deserialize_fields(&fields).map_err(unreadable)
 }
 
-/// Whether both are due at the same instants.
+/// Whether both have the same due instants.
 pub(super) fn same_times(old: &NewTrigger, new: &NewTrigger) -> bool {
     let times = |trigger: &NewTrigger| {
         let cron = (trigger.cron_expr.clone(), trigger.timezone.clone());

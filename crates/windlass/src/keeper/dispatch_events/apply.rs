@@ -1,7 +1,7 @@
-//! Writes what was decided about events. If the database refuses a batch for good, its parts are written one by one until
-//! only what is refused is left: one event at one trigger is then kept as failed, like a payload that cannot be rendered,
-//! and can be tried again; an event that cannot be written even so waits in the outbox with the reason. So does one whose job would
-//! have to wait for an open transaction of its tenant, but for a shorter time.
+//! Writes the decisions about events. If the database permanently refuses a batch, its parts are written one by one
+//! until only the refused part is left: one event for one trigger is then stored as failed, like a payload that cannot
+//! be rendered, and can be retried; an event that cannot be written even so waits in the outbox with the reason. So
+//! does an event whose job would have to wait for an open transaction of its tenant, but for a shorter time.
 
 use uuid::Uuid;
 
@@ -13,19 +13,19 @@ use crate::text;
 
 /// How long an event that cannot be dispatched waits until it is tried again.
 const HELD_BACK_SECONDS: i32 = 60;
-/// The same for one that another transaction keeps from being dispatched.
+/// The same for an event that another transaction blocks.
 const LOCKED_SECONDS: i32 = 2;
-/// After so many of them, the rest of a tenant's events is not tried in this round: each would wait for as long.
-const MOST_LOCKED: usize = 3;
+/// After this many lock timeouts, the rest of a tenant's events is not tried in this round: each would wait as long.
+const MAX_LOCKED: usize = 3;
 
-/// How many events were dispatched or came further, and how many jobs that made.
+/// Returns how many events were dispatched or advanced, and how many jobs that created.
 pub(super) async fn apply(database: &Database, decided: Vec<DecidedEvent>) -> Result<(u64, u64)> {
     if decided.is_empty() {
         return Ok((0, 0));
     }
     match store::event::dispatch(database, &decided).await {
         Err(error) if is_refusal(&error) || error.is_lock_timeout() => {}
-        answer => return answer,
+        result => return result,
     }
     let (mut dispatched, mut fired) = (0, 0);
     for of_tenant in decided.chunk_by(|one, next| one.tenant == next.tenant) {
@@ -36,16 +36,16 @@ pub(super) async fn apply(database: &Database, decided: Vec<DecidedEvent>) -> Re
     Ok((dispatched, fired))
 }
 
-/// One tenant's events: all of them, or else one after another.
+/// Writes one tenant's events: all at once, or else one after another.
 async fn apply_of_tenant(database: &Database, decided: &[DecidedEvent]) -> Result<(u64, u64)> {
     match store::event::dispatch(database, decided).await {
         Err(error) if is_refusal(&error) || error.is_lock_timeout() => {}
-        answer => return answer,
+        result => return result,
     }
     let (mut dispatched, mut fired, mut locked) = (0, 0, 0);
     for one in decided {
-        let answer = if locked < MOST_LOCKED { Some(apply_one(database, one.clone()).await) } else { None };
-        match answer {
+        let result = if locked < MAX_LOCKED { Some(apply_one(database, one.clone()).await) } else { None };
+        match result {
             Some(Ok((more_dispatched, more_fired))) => {
                 dispatched += more_dispatched;
                 fired += more_fired;
@@ -53,7 +53,7 @@ async fn apply_of_tenant(database: &Database, decided: &[DecidedEvent]) -> Resul
             Some(Err(error)) if !error.is_lock_timeout() => return Err(error),
             Some(Err(_)) | None => {
                 locked += 1;
-                let problem = "another transaction of the tenant holds what its job needs";
+                let problem = "another transaction of the tenant holds a lock that its job needs";
                 store::event::hold_back(database, one.tenant, one.event, problem, LOCKED_SECONDS).await?;
             }
         }
@@ -61,11 +61,11 @@ async fn apply_of_tenant(database: &Database, decided: &[DecidedEvent]) -> Resul
     Ok((dispatched, fired))
 }
 
-/// One event: at all of its triggers, or else at one after another.
+/// Writes one event: for all of its triggers, or else for one after another.
 async fn apply_one(database: &Database, decided: DecidedEvent) -> Result<(u64, u64)> {
     let problem = match store::event::dispatch(database, std::slice::from_ref(&decided)).await {
         Err(error) if is_refusal(&error) => error.to_string(),
-        answer => return answer,
+        result => return result,
     };
     let DecidedEvent { tenant, event, mut after, until, matches } = decided;
     let (mut dispatched, mut fired) = (0, 0);
@@ -79,7 +79,7 @@ async fn apply_one(database: &Database, decided: DecidedEvent) -> Result<(u64, u
         let alone = DecidedEvent { tenant, event, after, until, matches: vec![one] };
         after = until;
         match store::event::dispatch(database, std::slice::from_ref(&alone)).await {
-            // Stale, or done by another: what follows would be out of turn.
+            // Stale, or done by another dispatcher: the following ones would be out of order.
             Ok((0, _)) => return Ok((dispatched, fired)),
             Ok((_, more)) => fired += more,
             Err(error) if is_refusal(&error) => {
@@ -94,7 +94,7 @@ async fn apply_one(database: &Database, decided: DecidedEvent) -> Result<(u64, u
     Ok((dispatched, fired))
 }
 
-/// Keeps one event at one trigger as failed; if even that is refused, the event waits.
+/// Stores one event for one trigger as failed; if that is refused too, the event is delayed.
 async fn apply_failed(database: &Database, mut decided: DecidedEvent, error: &Error) -> Result<bool> {
     let problem = text::storable(error.to_string().as_bytes(), 500);
     for one in &mut decided.matches {
@@ -105,19 +105,19 @@ async fn apply_failed(database: &Database, mut decided: DecidedEvent, error: &Er
             hold_back(database, decided.tenant, decided.event, &error.to_string()).await?;
             Ok(false)
         }
-        answer => answer.map(|_| true),
+        result => result.map(|_| true),
     }
 }
 
-/// Sets an event aside, so that it is in nobody's way.
+/// Delays an event, so that it does not block others.
 pub(super) async fn hold_back(database: &Database, tenant: Uuid, event: Uuid, problem: &str) -> Result<()> {
-    tracing::error!(tenant_id = %tenant, event_id = %event, problem, "an event cannot be dispatched; it is tried again");
+    tracing::error!(tenant_id = %tenant, event_id = %event, problem, "cannot dispatch an event; it is retried");
     let problem = text::storable(problem.as_bytes(), 500);
     store::event::hold_back(database, tenant, event, &problem, HELD_BACK_SECONDS).await
 }
 
-/// Whether the statement itself is at fault and not the moment: so another try would end alike. One that took too long
-/// counts, because a part of it takes less.
+/// Whether the statement itself is refused, regardless of the time, so that another try would end in the same way. A
+/// timeout counts too, because a part of the statement takes less time.
 fn is_refusal(error: &Error) -> bool {
     match error {
         Error::Database(refused) if refused.code().is_none() => {
@@ -127,7 +127,7 @@ fn is_refusal(error: &Error) -> bool {
     }
 }
 
-/// A connection that broke; what cannot be sent at all has another cause.
+/// Whether the connection broke; a message that cannot be sent at all has another cause.
 fn has_io_cause(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| {
         cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() != std::io::ErrorKind::InvalidInput)

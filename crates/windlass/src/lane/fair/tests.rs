@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A queue beside the thing under test: what each lane really holds, and what a claim gets out of it.
+/// A model of the queue: the jobs of each lane, and the result of a claim.
 #[derive(Default)]
 struct Queue {
     fair: Fair,
@@ -22,10 +22,10 @@ impl Queue {
     /// One deal and its claim: (lane, jobs got).
     fn claim(&mut self, slots: usize, now: Duration) -> Vec<(i32, usize)> {
         let deal = self.fair.deal(slots, now);
-        self.answer(&deal)
+        self.serve(&deal)
     }
 
-    fn answer(&mut self, deal: &[(i32, usize)]) -> Vec<(i32, usize)> {
+    fn serve(&mut self, deal: &[(i32, usize)]) -> Vec<(i32, usize)> {
         let mut got = Vec::new();
         for &(lane, asked) in deal {
             let jobs = self.jobs.get_mut(&lane).unwrap();
@@ -48,21 +48,21 @@ fn at(seconds: u64) -> Duration {
 }
 
 #[test]
-fn a_tenant_that_may_have_no_more_is_passed_over_and_keeps_its_place() {
+fn a_tenant_at_its_limit_is_skipped_and_keeps_its_place() {
     let mut queue = Queue::default();
     queue.lane(1, 1, 0, 1, 100);
     queue.lane(2, 2, 0, 1, 2);
     let loud = Uuid::from_u128(1);
     let deal = queue.fair.deal_within(8, at(0), |tenant, wanted| if tenant == loud { 0 } else { wanted });
-    assert_eq!(queue.answer(&deal), [(2, 2)]);
+    assert_eq!(queue.serve(&deal), [(2, 2)]);
     assert!(queue.fair.holds_back() && queue.fair.is_active(1));
     let deal = queue.fair.deal_within(8, at(0), |_, wanted| wanted.min(3));
-    assert_eq!(queue.answer(&deal).iter().map(|(_, got)| got).sum::<usize>(), 8);
+    assert_eq!(queue.serve(&deal).iter().map(|(_, got)| got).sum::<usize>(), 8);
     assert!(!queue.fair.holds_back());
 }
 
 #[test]
-fn nothing_is_dealt_where_nothing_is_active() {
+fn nothing_is_dealt_without_active_lanes() {
     let mut queue = Queue::default();
     assert_eq!(queue.fair.deal(10, at(0)), []);
     queue.lane(1, 1, 0, 1, 1);
@@ -86,7 +86,7 @@ fn a_tenant_alone_gets_everything() {
 }
 
 #[test]
-fn small_tenants_beside_a_million_jobs_are_done_in_their_first_turns() {
+fn small_tenants_beside_a_million_jobs_finish_in_their_first_turns() {
     let mut queue = Queue::default();
     queue.lane(0, 0, 0, 1, 1_000_000);
     (1..=100).for_each(|small| queue.lane(small, small as usize, 0, 1, 10));
@@ -94,7 +94,7 @@ fn small_tenants_beside_a_million_jobs_are_done_in_their_first_turns() {
         queue.claim(500, at(0));
     }
     assert!(queue.dealt <= 3000, "{} dealt", queue.dealt);
-    // The last deals only find out that the small ones are empty; from then on the huge one gets whole batches.
+    // The last deals only find that the small ones are empty; from then on the huge one gets whole batches.
     while queue.claim(500, at(0)) != [(0, 500)] {
         assert!(queue.dealt <= 3000, "{} dealt", queue.dealt);
     }
@@ -114,7 +114,7 @@ fn a_newcomer_is_served_in_the_next_deal_and_gets_no_credit_for_its_idle_time() 
 }
 
 #[test]
-fn a_tenant_that_used_little_of_what_it_was_dealt_owes_nothing() {
+fn a_tenant_that_used_few_of_its_slots_owes_nothing() {
     let mut queue = Queue::default();
     queue.lane(1, 1, 0, 1, 0);
     for _ in 0..1000 {
@@ -129,7 +129,7 @@ fn a_tenant_that_used_little_of_what_it_was_dealt_owes_nothing() {
 }
 
 #[test]
-fn after_all_have_rested_everyone_starts_level() {
+fn after_an_idle_time_all_tenants_start_equal() {
     let mut queue = Queue::default();
     queue.lane(1, 1, 0, 1, 10_000);
     while queue.fair.has_active_lanes() {
@@ -146,7 +146,7 @@ fn a_tenant_of_many_shallow_lanes_gets_as_much_as_one_with_a_deep_lane() {
     queue.lane(0, 0, 0, 1, 1_000_000);
     let mut had = [0, 0];
     for _ in 0..200 {
-        // Each lane holds less than a portion, so that most of what it is dealt comes back.
+        // Each lane has less than a portion, so that most of its turns are refunded.
         (1..=50).for_each(|shallow| queue.lane(shallow, 1, 0, 1, 1));
         for (lane, got) in queue.claim(100, at(0)) {
             had[queue.tenants[&lane]] += got;
@@ -156,7 +156,7 @@ fn a_tenant_of_many_shallow_lanes_gets_as_much_as_one_with_a_deep_lane() {
 }
 
 #[test]
-fn within_a_tenant_the_lowest_priority_number_goes_first() {
+fn within_a_tenant_the_lowest_priority_number_runs_first() {
     let mut queue = Queue::default();
     queue.lane(1, 1, 10, 1, 100);
     queue.lane(2, 1, 5, 1, 100);
@@ -171,7 +171,7 @@ fn within_a_tenant_the_lowest_priority_number_goes_first() {
 }
 
 #[test]
-fn a_lane_of_low_priority_is_served_after_as_many_seconds_as_it_lies_behind() {
+fn a_lane_of_low_priority_waits_one_second_per_priority_step() {
     let mut queue = Queue::default();
     queue.lane(1, 1, 0, 1, 1_000_000);
     queue.lane(2, 1, 20, 1, 1_000_000);
@@ -185,19 +185,19 @@ fn a_lane_of_low_priority_is_served_after_as_many_seconds_as_it_lies_behind() {
 }
 
 #[test]
-fn a_lane_woken_while_its_claim_is_under_way_stays_active() {
+fn a_lane_woken_while_its_claim_is_running_stays_active() {
     let mut queue = Queue::default();
     queue.lane(1, 1, 0, 1, 0);
     let deal = queue.fair.deal(10, at(0));
     queue.fair.activate(1);
-    queue.answer(&deal);
+    queue.serve(&deal);
     assert!(queue.fair.is_active(1));
     queue.claim(10, at(0));
     assert!(!queue.fair.is_active(1));
 }
 
 #[test]
-fn a_full_answer_keeps_a_lane_active_whatever_an_older_claim_found() {
+fn a_full_claim_keeps_a_lane_active_despite_an_older_claim() {
     let mut queue = Queue::default();
     queue.lane(1, 1, 0, 1, 100);
     let older = queue.fair.deal(10, at(0));
@@ -231,13 +231,13 @@ fn ten_thousand_tenants_are_each_served_once_a_round() {
     for _ in 0..deals {
         let deal = queue.fair.deal(500, at(0));
         assert!(deal.len() <= MAX_LANES);
-        queue.answer(&deal);
+        queue.serve(&deal);
     }
     println!("{:?} per deal", start.elapsed() / deals as u32);
     assert!(queue.jobs.values().all(|left| *left < 1_000_000));
 }
 
-/// Turns had so far, by tenant, after each deal.
+/// Returns the turns so far, by tenant, after each deal.
 fn history(queue: &mut Queue, deals: usize, slots: usize, tenants: usize) -> Vec<Vec<usize>> {
     let mut had = vec![0; tenants];
     let mut history = vec![had.clone()];
@@ -324,7 +324,7 @@ proptest! {
     }
 
     #[test]
-    fn no_job_is_left_behind_and_no_claim_comes_back_empty_for_long(
+    fn no_job_is_missed_and_claims_are_not_empty_for_long(
         lanes in prop::collection::vec((0..10_usize, -5..5_i16, 1..4_u32, 0..300_usize), 1..100),
         slots in 1..300_usize,
     ) {
@@ -332,7 +332,7 @@ proptest! {
         for (id, &(tenant, priority, weight, jobs)) in (0..).zip(&lanes) {
             queue.lane(id, tenant, priority, weight, jobs);
         }
-        // A deal either fills all its slots or puts a lane to rest, and each lane is put to rest once.
+        // A deal either fills all its slots or deactivates a lane, and each lane is deactivated once.
         let mut not_full = 0;
         while queue.waiting() > 0 {
             let got: usize = queue.claim(slots, at(0)).iter().map(|lane| lane.1).sum();
@@ -357,7 +357,7 @@ proptest! {
                 last_served[lane as usize] = second;
             }
             for (lane, served) in last_served.iter().enumerate() {
-                // One more deal for each other lane that may have come due in the same second.
+                // One more deal for each other lane that may become due in the same second.
                 let behind = (priorities[lane] - most_urgent) as u64;
                 let bound = behind + priorities.len() as u64 + 1;
                 prop_assert!(second - served <= bound, "lane {lane} waited {} s", second - served);

@@ -5,7 +5,7 @@ use std::fmt;
 /// Declares the actions with their names.
 macro_rules! actions {
     ($($variant:ident => $name:literal,)*) => {
-        /// What was done, or asked for and denied. Its name is `noun.verb`.
+        /// An action that was done, or requested and denied. Its name is `noun.verb`.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[non_exhaustive]
         pub enum Action {
@@ -69,7 +69,7 @@ actions! {
     TriggerDelete => "trigger.delete",
     TriggerRun => "trigger.run",
     TriggerUpdate => "trigger.update",
-    WorkerQuiet => "worker.quiet",
+    WorkerDrain => "worker.drain",
     WorkerResume => "worker.resume",
 }
 
@@ -93,7 +93,7 @@ mod tests {
     use super::Action;
 
     #[test]
-    fn every_action_has_a_name_of_its_own() {
+    fn every_action_has_a_unique_name() {
         let names: BTreeSet<&str> = Action::ALL.iter().map(|action| action.as_str()).collect();
         assert_eq!(names.len(), Action::ALL.len());
     }

@@ -1,10 +1,10 @@
-//! A checkpoint as text, one line per chain, so that it can be printed, mailed and kept where nobody who can change the
-//! database can change it too.
+//! A checkpoint as text, one line per chain, so that it can be printed, mailed and stored where an attacker with access
+//! to the database cannot change it.
 
 use super::AuditHead;
 use crate::error::{Error, Result};
 
-/// What each line begins with.
+/// The start of each line.
 const MARK: &str = "windlass-audit-1";
 
 impl AuditHead {
@@ -13,7 +13,7 @@ impl AuditHead {
         format!("{MARK} {} {} {} {}", self.tenant_id, self.position, self.hash, self.sealed_at)
     }
 
-    /// Reads the lines of a checkpoint. Empty lines and comments (`#`) are skipped.
+    /// Parses the lines of a checkpoint. Empty lines and comments (`#`) are skipped.
     pub fn parse_lines(text: &str) -> Result<Vec<Self>> {
         let lines = text.lines().map(str::trim).enumerate();
         let heads: Vec<Self> = lines
@@ -21,12 +21,12 @@ impl AuditHead {
             .map(|(at, line)| parse_line(line).ok_or_else(|| refused(at + 1)))
             .collect::<Result<_>>()?;
         if heads.is_empty() {
-            return Err(Error::refused("checkpoint", format!("has no line that begins with {MARK}")));
+            return Err(Error::refused("checkpoint", format!("has no line that starts with {MARK}")));
         }
         Ok(heads)
     }
 
-    /// The hash as the database has it.
+    /// The hash as it is stored in the database.
     pub(crate) fn hash_bytes(&self) -> Vec<u8> {
         let digits = self.hash.as_bytes().chunks(2);
         digits.filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
@@ -56,7 +56,7 @@ mod tests {
     use super::AuditHead;
 
     #[test]
-    fn a_checkpoint_is_read_back_as_it_was_printed_and_nothing_else_is_read() {
+    fn a_checkpoint_parses_as_printed_and_nothing_else_parses() {
         let head = AuditHead {
             tenant_id: uuid::Uuid::from_u128(7),
             position: 3,

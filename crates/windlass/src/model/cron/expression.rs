@@ -7,7 +7,7 @@ use jiff::civil::{Date, date};
 use super::{RAREST_DAYS, words};
 use crate::error::{Error, Result};
 
-const LONGEST: usize = 200;
+const MAX_LENGTH: usize = 200;
 
 const FIELDS: [(&str, &str); 5] = [
     ("minute", "0 to 59"),
@@ -20,7 +20,7 @@ const FIELDS: [(&str, &str); 5] = [
     ),
 ];
 
-/// A cron expression that was read and does come.
+/// A valid cron expression.
 #[derive(Debug, Clone)]
 pub struct Cron {
     text: String,
@@ -31,12 +31,12 @@ pub struct Cron {
 }
 
 impl Cron {
-    /// Five fields, or one of the nicknames such as `@daily`.
+    /// Parses five fields, or a shorthand such as `@daily`.
     pub fn parse(text: &str) -> Result<Self> {
         let refuse = |message: String| Error::refused("cron_expr", message);
         let text = text.trim();
-        if text.is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
-            return Err(refuse(format!("must have 1 to {LONGEST} characters on one line")));
+        if text.is_empty() || text.len() > MAX_LENGTH || text.chars().any(char::is_control) {
+            return Err(refuse(format!("must have 1 to {MAX_LENGTH} characters on one line")));
         }
         let plain = if text.starts_with('@') { nickname(text)?.to_owned() } else { text.to_uppercase() };
         let parts: Vec<&str> = plain.split_whitespace().collect();
@@ -44,7 +44,7 @@ impl Cron {
             5 => {}
             6 | 7 => {
                 return Err(refuse(format!(
-                    "has {} fields; a field for seconds or years is not accepted: write minute, hour, day of the month, month, day of the week",
+                    "has {} fields; seconds and years are not supported: use minute, hour, day of the month, month, day of the week",
                     parts.len()
                 )));
             }
@@ -54,11 +54,11 @@ impl Cron {
                 )));
             }
         }
-        // croner knows 7 as Sunday, but not in this one place.
+        // croner accepts 7 for Sunday, except in this one place.
         let weekday = parts[4].replace("7L", "0L");
         let read = |parts: [&str; 5]| parser().parse(&parts.join(" "));
         let Ok(read_whole) = read([parts[0], parts[1], parts[2], parts[3], &weekday]) else {
-            // Which one it was: each by itself among stars.
+            // Finds the invalid field: parses each one with stars in place of the others.
             for (position, (name, expected)) in FIELDS.iter().enumerate() {
                 let mut alone = ["*"; 5];
                 alone[position] = if position == 4 { &weekday } else { parts[position] };
@@ -69,7 +69,7 @@ impl Cron {
                     )));
                 }
             }
-            return Err(refuse("cannot be read".to_owned()));
+            return Err(refuse("is not a cron expression".to_owned()));
         };
         let fields = read_whole.pattern;
         let values = |part: Vec<u16>| part.into_iter().map(i32::from).collect::<Vec<i32>>();
@@ -81,17 +81,17 @@ impl Cron {
             is_interval: parts[..2].iter().any(|part| part.starts_with('*')),
         };
         if cron.minutes.is_empty() || cron.hours.is_empty() || !cron.ever_comes() {
-            return Err(refuse(format!("{text:?} never comes: no month has such a day")));
+            return Err(refuse(format!("{text:?} never occurs: no month has such a day")));
         }
         Ok(cron)
     }
 
-    /// As it was written.
+    /// The expression as it was given.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// What it means, as a sentence without its full stop.
+    /// A description in English, without a full stop.
     #[must_use]
     pub fn in_words(&self) -> String {
         words::describe(&self.fields, &self.minutes, &self.hours)
@@ -113,7 +113,7 @@ impl Cron {
             && self.fields.day_match(year, month, day.day().unsigned_abs().into(), weekday).unwrap_or(false)
     }
 
-    /// The first minute of the day, counted from midnight, that matches and is not before this one.
+    /// The first matching minute of the day, counted from midnight, that is not before `earliest`.
     pub(super) fn minute_from(&self, earliest: i32) -> Option<i32> {
         let (hour, minute) = (earliest / 60, earliest % 60);
         if self.hours.contains(&hour)

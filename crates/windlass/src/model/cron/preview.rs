@@ -1,34 +1,34 @@
-//! The next runs as a person wants to see them: in the schedule's own zone, with changes of the clocks pointed out.
+//! The next runs of a schedule for display: in its own time zone, with notes at clock changes.
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Schedule;
 
-/// One run to come.
+/// A future run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct DueRun {
     /// The due instant.
     pub due_at: Timestamp,
-    /// The same in the schedule's zone, with its offset: `2026-03-29T03:00:00+02:00`.
+    /// The same in the time zone of the schedule, with its offset: `2026-03-29T03:00:00+02:00`.
     pub local: String,
-    /// What a change of the clocks does to the instant, if anything.
+    /// The effect of a clock change on the run, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_change: Option<ClockChange>,
 }
 
-/// What a change of the clocks does to a run.
+/// The effect of a clock change on a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockChange {
     /// Its time is skipped that day, so it runs at the first instant after the gap.
     MovedPastGap,
-    /// Its time comes twice; this is the first of the two.
+    /// Its time occurs twice; this is the first of the two.
     FirstOfTwo,
     /// The second time that an interval runs at this local time.
     SecondOfTwo,
-    /// The clocks changed between the run before and this one.
+    /// The clocks changed between the previous run and this one.
     ClocksChanged,
 }
 

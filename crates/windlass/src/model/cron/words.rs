@@ -18,8 +18,8 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 const NTH: [&str; 5] = ["first", "second", "third", "fourth", "fifth"];
-/// More times of the day than this are told as minutes and hours.
-const MOST_TIMES: usize = 6;
+/// If there are more times of the day than this, they are described as minutes and hours.
+const MAX_TIMES: usize = 6;
 
 pub(super) fn describe(fields: &CronPattern, minutes: &[i32], hours: &[i32]) -> String {
     let parts = fields.as_str().split_whitespace().collect::<Vec<_>>();
@@ -30,7 +30,7 @@ pub(super) fn describe(fields: &CronPattern, minutes: &[i32], hours: &[i32]) -> 
         (false, true) => format!(" on {}", month_days(day)),
         (true, false) => format!(" on {}", weekdays(weekday)),
         (false, false) => {
-            let and = if weekday.starts_with('+') { "if it is" } else { "and on" };
+            let and = if weekday.starts_with('+') { "and only if it is" } else { "and on" };
             format!(" on {} {and} {}", month_days(day), weekdays(weekday.trim_start_matches('+')))
         }
     };
@@ -54,29 +54,29 @@ fn time(minute: &str, hour: &str, minutes: &[i32], hours: &[i32]) -> String {
             None if minutes == [0] => "every hour".to_owned(),
             None => format!("every hour at minute {}", join(minutes)),
         },
-        ("*", hour) => format!("every minute of {}", hours_of(hour, hours)),
+        ("*", hour) => format!("every minute during {}", hours_of(hour, hours)),
         (minute, hour) if every(minute).is_some() => {
-            format!("every {} minutes of {}", every(minute).unwrap_or_default(), hours_of(hour, hours))
+            format!("every {} minutes during {}", every(minute).unwrap_or_default(), hours_of(hour, hours))
         }
         (_, hour) => match every(hour) {
             Some(step) if minutes == [0] => format!("every {step} hours"),
             Some(step) => format!("every {step} hours at minute {}", join(minutes)),
-            None if minutes.len() * hours.len() <= MOST_TIMES => {
+            None if minutes.len() * hours.len() <= MAX_TIMES => {
                 let times = hours
                     .iter()
                     .flat_map(|hour| minutes.iter().map(move |minute| format!("{hour:02}:{minute:02}")));
                 format!("at {}", join(&times.collect::<Vec<_>>()))
             }
-            None => format!("at minute {} of {}", join(minutes), hours_of(hour, hours)),
+            None => format!("at minute {} during {}", join(minutes), hours_of(hour, hours)),
         },
     }
 }
 
 fn hours_of(hour: &str, hours: &[i32]) -> String {
     match hour.split_once('-') {
-        Some((from, to)) if !to.contains([',', '/', '-']) => format!("the hours {from} to {to}"),
-        _ if hours.len() == 1 => format!("the hour {}", join(hours)),
-        _ => format!("the hours {}", join(hours)),
+        Some((from, to)) if !to.contains([',', '/', '-']) => format!("hours {from} to {to}"),
+        _ if hours.len() == 1 => format!("hour {}", join(hours)),
+        _ => format!("hours {}", join(hours)),
     }
 }
 
@@ -113,9 +113,21 @@ fn list(part: &str, word: &dyn Fn(&str) -> String) -> String {
             None if is_any(range) => "all".to_owned(),
             None => word(range),
         };
-        if step == "1" { words } else { format!("every {step} of {words}") }
+        if step == "1" { words } else { format!("every {} of {words}", ordinal(step)) }
     });
     join(&items.collect::<Vec<_>>())
+}
+
+/// `2` as "2nd". A step that is not a number cannot come from a parsed expression and is returned unchanged.
+fn ordinal(step: &str) -> String {
+    let ending = match step.parse::<u32>().map_or((0, 0), |step| (step % 10, step % 100)) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
+    };
+    format!("{step}{ending}")
 }
 
 fn name(names: &[&str], value: &str, first: usize) -> String {

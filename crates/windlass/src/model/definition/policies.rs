@@ -1,4 +1,4 @@
-//! What a worker needs of a definition while it runs its jobs.
+//! The policies of a definition that a worker needs while it runs its jobs.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::model::job::backoff::Backoff;
 use crate::model::job::settle::{OnLost, OnTimeout, RetryPolicy};
 use crate::text::redact::Redaction;
 
-/// What a worker needs to know of a definition while it runs its jobs.
+/// The policies of a definition that a worker needs while it runs its jobs.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Policies {
     pub(crate) timeout_seconds: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Policies {
     pub(crate) redaction: Redaction,
 }
 
-/// As the database's own defaults have it.
+/// The same as the defaults of the database.
 impl Default for Policies {
     fn default() -> Self {
         Self {
@@ -38,14 +38,15 @@ impl Default for Policies {
     }
 }
 
-/// A backoff that was stored before it was checked is the default one, so that its jobs can still end.
+/// An invalid backoff that was stored before backoffs were checked is replaced by the default, so that its jobs can
+/// still end.
 fn readable_backoff<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Backoff, D::Error> {
     let stored = Value::deserialize(from)?;
     Ok(serde_json::from_value(stored).unwrap_or_default())
 }
 
 impl Policies {
-    /// As the definition declares them, and the defaults where it does not.
+    /// The policies that the definition declares, and the defaults of the others.
     #[cfg(feature = "testing")]
     pub(crate) fn declared(definition: &super::Definition) -> Self {
         let default = Self::default();

@@ -1,22 +1,23 @@
-//! What was found, before anybody says what it means.
+//! The facts that the doctor collected, before they are judged.
 
 use crate::model::record::Trouble;
 
-/// Everything the doctor asked for.
+/// All collected facts.
 #[derive(Debug, Default)]
 pub(crate) struct DatabaseFacts {
     pub(crate) server: Server,
-    /// The database's clock minus this machine's.
+    /// The time of the database minus that of this machine.
     pub(crate) clock_off_ms: i64,
-    /// The address for statements leads to a pooler.
+    /// The URL for statements is a pooler.
     pub(crate) is_pooled: bool,
-    /// A session on the direct address hears notifications.
+    /// A session on the direct URL receives notifications.
     pub(crate) is_heard: bool,
     pub(crate) holders: Vec<Holder>,
     pub(crate) expected: Vec<Installed>,
     pub(crate) installed: Vec<Installed>,
     pub(crate) altered_functions: Vec<String>,
     pub(crate) damage: Vec<Damage>,
+    pub(crate) contents: Option<SchemaContents>,
     pub(crate) tables: Vec<TableFacts>,
     pub(crate) workers: Vec<WorkerFacts>,
     pub(crate) stuck: Vec<Stuck>,
@@ -25,7 +26,7 @@ pub(crate) struct DatabaseFacts {
 }
 
 impl DatabaseFacts {
-    /// Every migration of this release is there; it may have more.
+    /// Whether every migration of this release is installed; there may be more.
     pub(crate) fn is_our_schema(&self) -> bool {
         let is_there = |one: &Installed| self.installed.iter().any(|other| other.version == one.version);
         self.expected.iter().all(is_there)
@@ -40,16 +41,16 @@ pub(crate) struct Server {
     pub(crate) settings: Vec<(String, String)>,
     pub(crate) connections: i64,
     pub(crate) most_connections: i64,
-    /// From 0 to 1; full means that NOTIFY, and with it every commit that rings, fails.
+    /// From 0 to 1; if it is full, NOTIFY fails, and with it every commit that notifies.
     pub(crate) notification_queue: f64,
     pub(crate) transaction_age: i64,
     pub(crate) has_schema: bool,
-    /// The login is shown nothing of what other logins' sessions do.
+    /// The login cannot see the activity of other logins' sessions.
     pub(crate) is_blind: bool,
     pub(crate) clock_ms: i64,
 }
 
-/// Something that keeps dead rows from being cleaned.
+/// Something that prevents the removal of dead rows.
 #[derive(Debug)]
 pub(crate) struct Holder {
     pub(crate) kind: String,
@@ -58,12 +59,34 @@ pub(crate) struct Holder {
     pub(crate) doing: String,
 }
 
-/// A migration, or with version 0 the functions.
+/// A migration, or the functions if the version is 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Installed {
     pub(crate) version: i32,
     pub(crate) name: String,
     pub(crate) checksum: String,
+}
+
+/// What is in the schema `windlass`, by the catalog alone. Objects are written as the statements that drop them.
+#[derive(Debug, Default)]
+pub(crate) struct SchemaContents {
+    pub(crate) owner: String,
+    /// It belongs to `windlass_owner`.
+    pub(crate) is_ours: bool,
+    /// It belongs to the login that asks.
+    pub(crate) is_callers: bool,
+    /// `windlass.migration` exists and belongs to `windlass_owner`: it was installed by us.
+    pub(crate) has_books: bool,
+    /// Objects that do not belong to `windlass_owner`; the first twenty.
+    pub(crate) foreign_objects: Vec<String>,
+    /// All objects but the tables of the first step; the first twenty.
+    pub(crate) objects: Vec<String>,
+}
+
+impl SchemaContents {
+    pub(crate) fn is_installed(&self) -> bool {
+        self.is_ours && self.has_books
+    }
 }
 
 #[derive(Debug)]

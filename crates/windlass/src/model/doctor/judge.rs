@@ -1,18 +1,19 @@
-//! From facts to findings. Pure: every number that decides is here, with its reason.
+//! Turns facts into findings. Pure: every threshold is here, with its reason.
 
+mod foreign;
 mod set_aside;
 
 use super::facts::{DatabaseFacts, Stuck};
 use super::{Finding, Severity};
 use crate::model::server_version::{Standing, standing};
 
-/// A transaction this old already makes claims step over everything that ended meanwhile …
+/// Claims have to skip all rows that ended since a transaction this old started …
 const OLD_TRANSACTION_SECONDS: i64 = 300;
-/// … and after this long nobody is going to finish it.
+/// … and after this time the transaction was probably forgotten.
 const FORGOTTEN_TRANSACTION_SECONDS: i64 = 3600;
-/// The server stops taking writes at about two thousand million.
-const MOST_TRANSACTION_AGE: i64 = 1_000_000_000;
-const MOST_CLOCK_OFF_MS: i64 = 2_000;
+/// The server rejects writes at about two thousand million.
+const MAX_TRANSACTION_AGE: i64 = 1_000_000_000;
+const MAX_CLOCK_OFF_MS: i64 = 2_000;
 
 pub(crate) fn judge(facts: &DatabaseFacts) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -20,12 +21,8 @@ pub(crate) fn judge(facts: &DatabaseFacts) -> Vec<Finding> {
     settings(facts, &mut findings);
     limits(facts, &mut findings);
     holders(facts, &mut findings);
+    foreign::judge(facts, &mut findings);
     if !facts.server.has_schema {
-        findings.push(danger(
-            "schema",
-            "this database has no windlass schema",
-            "run `windlass migrate`, or check that the URL names the right database",
-        ));
         return findings;
     }
     schema(facts, &mut findings);
@@ -46,55 +43,59 @@ fn server(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     } else if server.is_replica {
         danger(
             "server",
-            format!("{version}, a replica that takes no writes"),
-            "name the primary, or all hosts in one URL so that the writable one is chosen",
+            format!("{version}, a read-only replica"),
+            "use the URL of the primary, or list all hosts in one URL so that the writable one is chosen",
         )
     } else if let Standing::Unfixed { fixed_in } = standing {
         warning(
             "server",
-            format!("{version} lacks fixes that row-level security rests on"),
+            format!("{version} lacks security fixes of row-level security"),
             format!("upgrade the server to {fixed_in} or newer"),
         )
     } else {
         fine("server", version)
     });
-    if facts.clock_off_ms.abs() > MOST_CLOCK_OFF_MS {
+    if facts.clock_off_ms.abs() > MAX_CLOCK_OFF_MS {
         findings.push(warning(
             "clock",
-            format!("this machine's clock is {} ms off the database's", -facts.clock_off_ms),
-            "set the clock (NTP); nothing in the queue relies on it, but its times on this machine will not match",
+            format!("the clock of this machine differs from the database clock by {} ms", -facts.clock_off_ms),
+            "synchronize the clock (NTP); the queue does not depend on it, but times in the logs of this machine do not match",
         ));
     }
 }
 
-/// The settings by which a committed job survives a crash, each with what is lost otherwise.
+/// The settings that a committed job needs to survive a crash, each with what is lost otherwise.
 fn settings(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let before = findings.len();
     for (name, value) in &facts.server.settings {
         let found = format!("{name} = {value}");
         let change = |to: &str| {
-            format!("`alter system set {name} = {to}` and reload, or a restart where the server asks for it")
+            format!(
+                "`alter system set {name} = {to}` and reload the configuration, or restart the server if it requires that"
+            )
         };
         let finding = match (name.as_str(), value.as_str()) {
-            ("fsync", "off") => {
-                danger("durability", format!("{found}: a power cut can destroy the database"), change("on"))
-            }
-            ("full_page_writes", "off") => {
-                danger("durability", format!("{found}: a power cut can tear pages"), change("on"))
-            }
+            ("fsync", "off") => danger(
+                "durability",
+                format!("{found}: a power failure can corrupt the database"),
+                change("on"),
+            ),
+            ("full_page_writes", "off") => danger(
+                "durability",
+                format!("{found}: a power failure can leave partially written pages"),
+                change("on"),
+            ),
             ("synchronous_commit", "off") => warning(
                 "durability",
-                format!(
-                    "{found}: jobs of the last moment before a crash are lost though their enqueue was answered"
-                ),
+                format!("{found}: acknowledged jobs can be lost in a crash"),
                 change("on"),
             ),
             ("zero_damaged_pages" | "ignore_checksum_failure", "on") => {
-                danger("durability", format!("{found}: damage is passed over in silence"), change("off"))
+                danger("durability", format!("{found}: corruption is not reported"), change("off"))
             }
             ("autovacuum" | "track_counts", "off") => danger(
                 "durability",
-                format!("{found}: dead rows stay, and every claim gets slower"),
+                format!("{found}: dead rows accumulate and slow down every claim"),
                 change("on"),
             ),
             ("default_transaction_read_only", "on") => {
@@ -114,28 +115,24 @@ fn limits(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     let server = &facts.server;
     let used = format!("{} of {} connections in use", server.connections, server.most_connections);
     findings.push(if server.connections * 10 >= server.most_connections * 9 {
-        danger(
-            "connections",
-            used,
-            "raise max_connections, put a pooler in front, or lower `database.connections`",
-        )
+        danger("connections", used, "increase max_connections, use a pooler, or lower `database.connections`")
     } else if server.connections * 4 >= server.most_connections * 3 {
-        warning("connections", used, "plan for a pooler or a higher max_connections before the next workers")
+        warning("connections", used, "add a pooler or increase max_connections before you add workers")
     } else {
         fine("connections", used)
     });
-    if server.transaction_age > MOST_TRANSACTION_AGE {
+    if server.transaction_age > MAX_TRANSACTION_AGE {
         findings.push(danger(
             "wraparound",
             format!("the oldest unfrozen transaction is {} old", server.transaction_age),
-            "run `vacuum freeze` on this database and find out what kept autovacuum from it (see transactions)",
+            "run `vacuum freeze` on this database, and find out what blocked autovacuum (see transactions)",
         ));
     }
     if server.notification_queue > 0.1 {
         findings.push(warning(
             "notifications",
             format!("the notification queue is {:.0} % full", server.notification_queue * 100.0),
-            "a session that listens has a transaction open for long: end it (see transactions)",
+            "a listening session has a long-running transaction: end it (see transactions)",
         ));
     }
 }
@@ -143,9 +140,9 @@ fn limits(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
 fn holders(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     if facts.server.is_blind {
         findings.push(warning(
-            "sight",
-            "this login is shown its own sessions only: transactions and listeners of other logins were not looked at",
-            "`grant pg_read_all_stats to` this login, or examine with one that has it",
+            "visibility",
+            "this login can see only its own sessions: transactions and listeners of other logins were not checked",
+            "grant `pg_read_all_stats` to this login, or use a login that has it",
         ));
     }
     let before = findings.len();
@@ -160,7 +157,7 @@ fn holders(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
             "prepared transaction" => "commit or roll it back by its name (`rollback prepared '…'`)",
             "replication slot" => "start its consumer, or drop the slot with `pg_drop_replication_slot`",
             _ => {
-                "end it in its program, or with `select pg_terminate_backend(PID)`; set idle_in_transaction_session_timeout"
+                "end it in the application, or with `select pg_terminate_backend(PID)`; set idle_in_transaction_session_timeout"
             }
         };
         let is_forgotten = age.is_none_or(|age| age >= FORGOTTEN_TRANSACTION_SECONDS);
@@ -184,7 +181,7 @@ fn schema(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     for expected in &facts.expected {
         let installed = facts.installed.iter().find(|one| one.version == expected.version);
         let what = if expected.version == 0 {
-            "the functions".to_owned()
+            "the set of functions".to_owned()
         } else {
             format!("migration {} ({})", expected.version, expected.name)
         };
@@ -196,12 +193,12 @@ fn schema(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
             Some(_) if expected.version == 0 => findings.push(warning(
                 "schema",
                 "the functions are those of another release",
-                "run `windlass migrate` with the newest release that uses this database",
+                "run `windlass migrate` of the newest release that uses this database",
             )),
             Some(_) => findings.push(danger(
                 "schema",
-                format!("{what} was installed with other contents"),
-                "this program and the database come from different sources: use the release that migrated it",
+                format!("{what} was installed with different contents"),
+                "this program was not built from the release that migrated the database: use that release",
             )),
         }
     }
@@ -211,26 +208,26 @@ fn schema(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
         findings.push(warning(
             "schema",
             format!("the database is {ahead} migrations ahead of this program"),
-            "upgrade this program when the roll-out is through",
+            "upgrade this program to complete the rollout",
         ));
     } else if !facts.altered_functions.is_empty() && findings.len() == before {
         findings.push(danger(
             "schema",
-            format!("changed by hand: {}", facts.altered_functions.join(", ")),
-            "put the release's functions back: `delete from windlass.installed_functions`, then `windlass migrate`",
+            format!("changed manually: {}", facts.altered_functions.join(", ")),
+            "restore the functions of the release: `delete from windlass.installed_functions`, then `windlass migrate`",
         ));
     }
     for damage in &facts.damage {
         let advice = match damage.kind.as_str() {
             "invalid index" => "drop it and create it again concurrently (`reindex index concurrently`)",
-            _ => "enable and force row level security on it: tenants can read each other's rows in it",
+            _ => "enable and force row-level security on it: tenants can read each other's rows",
         };
         findings.push(danger("schema", format!("{} {}", damage.kind, damage.name), advice));
     }
     if findings.len() == before {
         findings.push(fine(
             "schema",
-            format!("version {newest}, as this release expects, and nothing changed by hand"),
+            format!("version {newest}, as expected by this release; no manual changes"),
         ));
     }
 }
@@ -245,20 +242,20 @@ fn bloat(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
         findings.push(warning(
             "bloat",
             format!(
-                "{} has {} dead rows beside {} live ones ({} MB), vacuumed {vacuumed}",
+                "{} has {} dead rows and {} live rows ({} MB), vacuumed {vacuumed}",
                 table.name,
                 table.dead_rows,
                 table.live_rows,
                 table.bytes / (1024 * 1024)
             ),
             format!(
-                "end what holds them (see transactions), then `vacuum (verbose) windlass.{}`",
+                "end the transactions that prevent their removal (see transactions), then `vacuum (verbose) windlass.{}`",
                 table.name
             ),
         ));
     }
     if findings.len() == before {
-        findings.push(fine("bloat", "no table has more dead rows than autovacuum keeps up with"));
+        findings.push(fine("bloat", "no table has an excessive number of dead rows"));
     }
 }
 
@@ -277,12 +274,12 @@ fn workers(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
         findings.push(warning(
             "stale workers",
             format!(
-                "{} fell silent {} ago without a goodbye, with {} jobs in hand",
+                "{} has missed its heartbeats for {} and did not unregister; it held {} jobs",
                 worker.worker_id,
                 spell(worker.silent_seconds),
                 worker.running_count
             ),
-            "look at that machine (killed, out of memory, cut off?); its jobs are taken back by the reaper",
+            "check that machine (killed, out of memory, disconnected?); the reaper recovers its jobs",
         ));
     }
 }
@@ -296,55 +293,57 @@ fn stuck(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
 
 fn stuck_one(stuck: &Stuck) -> Finding {
     let (jobs, age) = (stuck.jobs, spell(stuck.age_seconds));
-    let keeper = "no keeper does this duty: run `windlass keeper`, or a worker without `--no-keeper`; its log says why it fails";
+    let keeper = "no keeper performs this duty: run `windlass keeper`, or a worker without `--no-keeper`; if one is running, its log shows the error";
     match stuck.kind.as_str() {
         "promote" => danger(
             "stuck jobs",
-            format!("{jobs} jobs are due since up to {age} and were not promoted"),
+            format!("{jobs} jobs have been due for up to {age} and were not promoted"),
             keeper,
         ),
         "expire" => danger(
             "stuck jobs",
-            format!("{jobs} deadlines passed up to {age} ago and nothing happened"),
+            format!("{jobs} deadlines passed up to {age} ago and were not enforced"),
             keeper,
         ),
-        "fold" => warning("stuck jobs", format!("{jobs} counter rows wait to be folded"), keeper),
+        "fold" => warning("stuck jobs", format!("{jobs} counter rows have not been folded"), keeper),
         "reap" => danger(
             "stuck jobs",
-            format!("{jobs} jobs of {}, dead since {age}, were not taken back", stuck.name),
+            format!("{jobs} jobs of {}, which has been lost for {age}, were not recovered", stuck.name),
             keeper,
         ),
         "unblock" => danger(
             "stuck jobs",
-            format!("{jobs} jobs ended up to {age} ago and those that wait for them were not released"),
+            format!("{jobs} jobs ended up to {age} ago and the jobs that depend on them were not unblocked"),
             keeper,
         ),
         "unknown run" => warning(
             "stuck jobs",
             format!(
-                "{} is alive and holds {jobs} jobs more than it says it runs, for up to {age}",
+                "{} is alive and holds {jobs} more jobs than it reports as running, for up to {age}",
                 stuck.name
             ),
-            "if that stays so, stop that worker: its jobs are taken back at once; please report it",
+            "if this persists, stop that worker: its jobs are recovered immediately; please report a bug",
         ),
         "tenant" => warning(
             "deleted tenants",
-            format!("the deletion of {} cannot go on", stuck.name),
-            "release what is under legal hold, or see the keeper's log for the error; other tenants are not affected",
+            format!("the deletion of {} is blocked", stuck.name),
+            "release its legal holds, or find the error in the keeper's log; other tenants are not affected",
         ),
-        "partition" => {
-            warning("partitions", format!("next week's (from {}) is not there yet", stuck.name), keeper)
-        }
+        "partition" => warning(
+            "partitions",
+            format!("the partition of next week (from {}) does not exist yet", stuck.name),
+            keeper,
+        ),
         "paused" => warning(
             "paused queues",
-            format!("queue {} is paused since {age}, with {jobs} jobs in line", stuck.name),
-            format!("`windlass queues resume {}` when it may go on", stuck.name),
+            format!("queue {} has been paused for {age}; {jobs} jobs are queued", stuck.name),
+            format!("run `windlass queues resume {}` to resume it", stuck.name),
         ),
         _ => danger(
             "stuck jobs",
-            format!("{jobs} jobs of {} are in line and no live worker knows that key", stuck.name),
+            format!("{jobs} jobs of {} are queued and no live worker has a handler for it", stuck.name),
             format!(
-                "start a worker that has `{}`, or cancel them: `windlass jobs cancel --definition {}`",
+                "start a worker with a handler for `{}`, or cancel them: `windlass jobs cancel --definition {}`",
                 stuck.name, stuck.name
             ),
         ),
@@ -356,18 +355,18 @@ fn listening(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
     findings.push(if !facts.is_heard {
         danger(
             "listen",
-            "a notification sent to ourselves did not arrive",
-            "the direct address leads to a transaction pooler: set `database.direct_url` to the server itself",
+            "a test notification did not arrive",
+            "`database.direct_url` is a transaction pooler: set it to the Postgres server",
         )
     } else if alive > 0 && facts.listeners == 0 && !facts.server.is_blind {
         warning(
             "listen",
             format!("{alive} workers are alive and no session listens"),
-            "they find work by polling only, a second late: set `database.direct_url` where they run, and see their logs",
+            "they find jobs by polling only, up to a second late: set `database.direct_url` for them, and check their logs",
         )
     } else {
-        let pooled = if facts.is_pooled { ", statements go through a pooler" } else { "" };
-        fine("listen", format!("notifications arrive; {} sessions listen{pooled}", facts.listeners))
+        let pooled = if facts.is_pooled { "; statements use a pooler" } else { "" };
+        fine("listen", format!("notifications work; {} sessions listen{pooled}", facts.listeners))
     });
 }
 

@@ -1,16 +1,18 @@
-//! How long a job waits before its next attempt.
+//! The delay before the next attempt of a job.
 //!
-//! A definition carries one of these; a handler may overrule it for a single failure. The delay is spread at random, since
-//! jobs that failed together (a dependency went down) would otherwise come back together and knock it down again.
+//! Each definition has a backoff; a handler can override it for a single failure. The delay has random jitter, because
+//! jobs that failed together (for example because a service was down) would otherwise be retried together and overload
+//! it again.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// No job is put off for longer, whoever asks: it keeps a delay inside what the database's intervals and a reader can hold.
-pub(crate) const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
+/// The maximum delay of a retry or snooze. It fits into the intervals of the database.
+pub(crate) const MAX_RETRY_DELAY: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// The rule that turns the number of failures so far into a delay. The default is `min(600, 30·2ⁿ)` seconds, ±20 %.
+/// The rule that computes the delay from the number of failures so far. The default is `min(600, 30·2ⁿ)` seconds, ±20
+/// %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -19,15 +21,15 @@ pub struct Backoff {
     pub kind: BackoffKind,
     /// The delay after the first failure, before jitter.
     pub base_seconds: f64,
-    /// What each further failure multiplies the delay by; read by `exponential` only.
+    /// The factor by which each further failure multiplies the delay; only for `exponential`.
     pub factor: f64,
-    /// No delay is longer, jitter included.
+    /// The maximum delay, including jitter.
     pub cap_seconds: f64,
     /// A fraction of the delay: 0.2 spreads it evenly over ±20 %.
     pub jitter: f64,
 }
 
-/// The shape of the curve over n, the failures before this one.
+/// The formula of the delay; n is the number of previous failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -79,24 +81,24 @@ impl Backoff {
         Self { kind: BackoffKind::Fixed, ..Self::exponential(delay, delay) }
     }
 
-    /// Sets what each failure multiplies an exponential delay by (default 2).
+    /// Sets the factor by which each failure multiplies an exponential delay (default 2).
     #[must_use]
     pub fn factor(mut self, factor: f64) -> Self {
         self.factor = factor;
         self
     }
 
-    /// Sets the fraction by which a delay is spread at random (default 0.2, which is ±20 %).
+    /// Sets the fraction of the random jitter (default 0.2, which is ±20 %).
     #[must_use]
     pub fn jitter(mut self, jitter: f64) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// The wait after a failure that `failures_before` others preceded; `random` is drawn from [0, 1).
+    /// Returns the delay after a failure that follows `failures_before` others; `random` is in [0, 1).
     ///
-    /// Total: a backoff that never passed [`Backoff::validate`] still gives a delay between zero and [`LONGEST_RETRY_DELAY`],
-    /// because a job must be able to end whatever its definition says.
+    /// Total: a backoff that was never checked by [`Backoff::validate`] still results in a delay between zero and
+    /// [`MAX_RETRY_DELAY`], because a job must be able to end with any definition.
     pub fn delay(&self, failures_before: u32, random: f64) -> Duration {
         let n = f64::from(failures_before);
         let curve = match self.kind {
@@ -104,18 +106,18 @@ impl Backoff {
             BackoffKind::Linear => self.base_seconds * (n + 1.0),
             BackoffKind::Fixed => self.base_seconds,
         };
-        let cap = within(self.cap_seconds, LONGEST_RETRY_DELAY.as_secs_f64());
-        // Capped before the spread as well as after it: a curve far above its cap would otherwise lose its jitter.
+        let cap = within(self.cap_seconds, MAX_RETRY_DELAY.as_secs_f64());
+        // Capped before the jitter as well as after it: a value far above the cap would otherwise lose its jitter.
         let middle = within(curve, cap);
         let spread = within(self.jitter, 1.0) * (2.0 * unit(random) - 1.0);
-        Duration::try_from_secs_f64(within(middle * (1.0 + spread), cap)).unwrap_or(LONGEST_RETRY_DELAY)
+        Duration::try_from_secs_f64(within(middle * (1.0 + spread), cap)).unwrap_or(MAX_RETRY_DELAY)
     }
 
     /// Checks that every field is within its bounds.
     pub fn validate(&self) -> Result<(), Invalid> {
-        let longest = LONGEST_RETRY_DELAY.as_secs_f64();
+        let longest = MAX_RETRY_DELAY.as_secs_f64();
         let refuse = |field, expected| Err(Invalid { field, expected });
-        // Written as ranges that must hold, so that NaN, which is in no range, is refused.
+        // Written as ranges, so that NaN, which is in no range, is rejected.
         if !(0.0..=longest).contains(&self.base_seconds) {
             return refuse("base_seconds", "between 0 and 31622400 (366 days)");
         }
@@ -135,7 +137,7 @@ impl Backoff {
     }
 }
 
-/// A field of a backoff that holds no usable value.
+/// A field of a backoff with an invalid value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{field} must be {expected}")]
 #[non_exhaustive]
@@ -146,12 +148,13 @@ pub struct Invalid {
     pub expected: &'static str,
 }
 
-/// What was drawn, or the middle if it was not drawn from [0, 1).
+/// Returns the random number, or the middle if it is not in [0, 1).
 pub(super) fn unit(random: f64) -> f64 {
     if (0.0..1.0).contains(&random) { random } else { 0.5 }
 }
 
-/// Between zero and `most`; what is not a number counts as the most, since waiting too long does less harm than a hot loop.
+/// Limits a value to between zero and `most`. NaN counts as `most`, because a long wait does less harm than a busy
+/// loop.
 fn within(value: f64, most: f64) -> f64 {
     if value.is_nan() { most } else { value.clamp(0.0, most) }
 }
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_may_name_only_what_it_changes_and_nothing_unknown() {
+    fn a_definition_may_set_some_fields_but_no_unknown_ones() {
         let parsed: Backoff = serde_json::from_str(r#"{"kind":"linear","base_seconds":5}"#).unwrap();
         assert_eq!(parsed, Backoff { kind: BackoffKind::Linear, base_seconds: 5.0, ..Backoff::default() });
         assert_eq!(serde_json::from_str::<Backoff>("{}").unwrap(), Backoff::default());
@@ -200,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_field() {
+    fn an_error_names_the_field() {
         let refused = |change: fn(&mut Backoff)| {
             let mut backoff = Backoff::default();
             change(&mut backoff);
@@ -221,7 +224,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_numbers_at_all_give_a_bounded_delay(
+        fn any_numbers_give_a_bounded_delay(
             kind in any_kind(),
             base_seconds in any::<f64>(),
             factor in any::<f64>(),
@@ -231,11 +234,11 @@ mod tests {
             random in any::<f64>(),
         ) {
             let backoff = Backoff { kind, base_seconds, factor, cap_seconds, jitter };
-            prop_assert!(backoff.delay(failures, random) <= LONGEST_RETRY_DELAY);
+            prop_assert!(backoff.delay(failures, random) <= MAX_RETRY_DELAY);
         }
 
         #[test]
-        fn a_valid_backoff_stays_in_its_band_and_never_shrinks(
+        fn a_valid_backoff_stays_in_range_and_never_shrinks(
             kind in any_kind(),
             base_seconds in 0.0..1e4_f64,
             factor in 1.0..1000.0_f64,

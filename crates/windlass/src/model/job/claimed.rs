@@ -1,4 +1,4 @@
-//! A job that this worker holds, and the fence under which it may speak of it.
+//! A job that this worker holds, and the fence of its attempt.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use uuid::Uuid;
 use super::settle::Budget;
 use crate::model::trace::Trace;
 
-/// Proof of holding one attempt of one job. Every write about the attempt carries it, and is refused once it is stale.
+/// Proof of holding one attempt of one job. Every write about the attempt contains it, and is rejected when it is
+/// stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fence {
     /// The tenant of the job.
@@ -23,12 +24,12 @@ pub struct Fence {
     pub token: Uuid,
 }
 
-/// Two uuids, the attempt, and the token.
+/// Two UUIDs, the attempt number, and the token.
 const FENCE_BYTES: usize = 16 + 16 + 4 + 16;
 
 impl Fence {
-    /// The fence as one opaque text, for the pull worker that runs the attempt. Nobody can make one up: the token is 128
-    /// random bits, and the statement that takes the fence compares all of it.
+    /// The fence as an opaque text, for the pull worker that runs the attempt. It cannot be guessed: the token is 128
+    /// random bits, and the statement compares the whole fence.
     #[must_use]
     pub fn encode(&self) -> String {
         let mut bytes = Vec::with_capacity(FENCE_BYTES);
@@ -39,7 +40,7 @@ impl Fence {
         URL_SAFE_NO_PAD.encode(bytes)
     }
 
-    /// The fence behind such a text. What is not one holds nothing.
+    /// Parses such a text. Returns none for anything else.
     #[must_use]
     pub fn decode(text: &str) -> Option<Self> {
         let bytes: [u8; FENCE_BYTES] = URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
@@ -62,13 +63,13 @@ pub(crate) struct Claimed {
     pub(crate) definition_key: Arc<str>,
     pub(crate) payload: String,
     pub(crate) queued_ms: i64,
-    /// `max_lost` and `max_snoozes` are the definition's and filled in when the attempt is settled.
+    /// `max_lost` and `max_snoozes` come from the definition and are set when the attempt is settled.
     pub(crate) budget: Budget,
     pub(crate) extra: Extra,
 }
 
 impl Claimed {
-    /// How long it had been due.
+    /// How long the job had been due.
     pub(crate) fn queued(&self) -> Duration {
         Duration::from_millis(u64::try_from(self.queued_ms).unwrap_or(0))
     }
@@ -78,7 +79,7 @@ impl Claimed {
     }
 }
 
-/// What most jobs leave empty.
+/// Fields that most jobs leave empty.
 #[derive(Debug, Default, serde::Deserialize)]
 pub(crate) struct Extra {
     pub(crate) source_ref: Option<String>,
@@ -97,7 +98,7 @@ mod tests {
     use uuid::Uuid;
 
     #[test]
-    fn a_fence_survives_its_text_and_no_other_text_is_the_same_fence() {
+    fn a_fence_round_trips_and_has_one_text() {
         let fence = Fence { tenant: Uuid::new_v4(), job: Uuid::new_v4(), attempt: 7, token: Uuid::new_v4() };
         let text = fence.encode();
         assert_eq!(Fence::decode(&text), Some(fence));

@@ -1,37 +1,37 @@
-//! What becomes of a job when an attempt ends. Every attempt ends here, whoever ran it and however it went.
+//! What happens to a job when an attempt ends. Every attempt ends here, regardless of who ran it and how it ended.
 //!
-//! The function is total: any counters, any delay and any random number give a settlement, because a job that cannot be
-//! settled is stuck forever. It only decides. Whether the decision still counts is for the guarded statement that applies
-//! it: that statement checks the fence, and checks again for a cancel request that came in between ([`after_cancel`]).
+//! The function is total: any counters, any delay and any random number result in a settlement, because a job that
+//! cannot be settled is stuck forever. It only decides. The guarded statement that applies the decision checks the
+//! fence, and checks again for a cancel request that arrived meanwhile ([`after_cancel`]).
 
 use std::time::Duration;
 
-use super::backoff::{Backoff, LONGEST_RETRY_DELAY, unit};
+use super::backoff::{Backoff, MAX_RETRY_DELAY, unit};
 use super::state::{AttemptOutcome, State};
 
-/// A job whose worker vanished comes back within this time, at an instant drawn at random: the jobs of a dead worker must
-/// not all start at once, and its successor, which may die of the same cause, should get a moment to be noticed.
+/// A job whose worker was lost is retried within this time, at a random instant: the jobs of a lost worker must not all
+/// start at the same time, and if they crash the next worker too, there is time to notice.
 pub const RECOVERY_SPREAD: Duration = Duration::from_secs(5);
 
-/// Decides where the job goes. `random` is drawn from [0, 1).
+/// Decides the next state of the job. `random` is in [0, 1).
 #[must_use]
 pub fn settle(budget: &Budget, policy: &RetryPolicy, outcome: Outcome, random: f64) -> Settlement {
     let settlement = match outcome {
-        Outcome::Succeeded => budget.uncharged(AttemptOutcome::Succeeded, Next::Succeeded, None),
+        Outcome::Succeeded => budget.uncounted(AttemptOutcome::Succeeded, Next::Succeeded, None),
         Outcome::Failed { retry } => failed(budget, policy, retry, random),
         Outcome::TimedOut => timed_out(budget, policy, random),
         Outcome::Canceled => {
-            budget.uncharged(AttemptOutcome::Canceled, Next::Canceled, Some(EndReason::CancelRequested))
+            budget.uncounted(AttemptOutcome::Canceled, Next::Canceled, Some(EndReason::CancelRequested))
         }
         Outcome::Snoozed { delay } => snoozed(budget, delay),
-        Outcome::Released => budget.uncharged(AttemptOutcome::Released, Next::Queued, None),
+        Outcome::Released => budget.uncounted(AttemptOutcome::Released, Next::Queued, None),
         Outcome::Lost => lost(budget, policy, random),
     };
     if budget.cancel_requested { after_cancel(settlement) } else { settlement }
 }
 
-/// The same attempt, had it ended under a cancel request: whatever it did, the job ends as canceled, also when it succeeded.
-/// What the attempt cost stays counted. An attempt that was lost stays `lost`, since nobody was there to acknowledge.
+/// The settlement of the same attempt if cancellation was requested: the job ends as canceled, even if the attempt
+/// succeeded. The counters stay as settled. A lost attempt stays `lost`, because no worker acknowledged the request.
 #[must_use]
 pub fn after_cancel(settlement: Settlement) -> Settlement {
     let attempt_outcome = match settlement.attempt_outcome {
@@ -51,22 +51,22 @@ pub fn after_cancel(settlement: Settlement) -> Settlement {
     }
 }
 
-/// What the job has used up before this attempt ended, and what it may use.
+/// The counters of the job before this attempt ended, and their limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// The attempt's number: the fence. It decides nothing here, and no budget is counted by it.
+    /// The number of the attempt, for the fence. Nothing is decided or counted by it.
     pub attempt: i32,
-    /// Counted failures, timeouts and lost leases, against `max_attempts`.
+    /// Counted failures, timeouts and lost leases; limited by `max_attempts`.
     pub failures: i16,
-    /// Lost leases alone, against `max_lost`.
+    /// Lost leases alone; limited by `max_lost`.
     pub lost: i16,
     /// Snoozes so far.
     pub snoozes: i32,
-    /// The most failures before the job is a dead letter.
+    /// The maximum number of failures; then the job is a dead letter.
     pub max_attempts: i16,
-    /// The most lost leases before the job is a dead letter.
+    /// The maximum number of lost leases; then the job is a dead letter.
     pub max_lost: i16,
-    /// The most snoozes before the job is a dead letter.
+    /// The maximum number of snoozes; then the job fails.
     pub max_snoozes: i32,
     /// Whether a cancel was requested.
     pub cancel_requested: bool,
@@ -74,7 +74,7 @@ pub struct Budget {
     pub remaining: Option<Duration>,
 }
 
-/// What the definition says about trying again.
+/// The retry policies of a definition.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RetryPolicy {
     /// The delay before a retry.
@@ -109,50 +109,50 @@ pub enum OnLost {
     Fail,
 }
 
-/// How the attempt went, as its runner or the reaper saw it.
+/// The outcome of the attempt, as seen by its worker or by the reaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It succeeded.
     Succeeded,
     /// It failed.
     Failed {
-        /// When to try again.
+        /// When to retry.
         retry: Retry,
     },
     /// It ran longer than its timeout.
     TimedOut,
     /// The handler stopped because it was asked to.
     Canceled,
-    /// The handler has nothing to do yet and asks to be run again.
+    /// The handler has nothing to do yet and requests another run.
     Snoozed {
         /// How long to wait.
         delay: Duration,
     },
-    /// The worker shuts down and gives the job back unharmed.
+    /// The worker shuts down and releases the job.
     Released,
-    /// The worker's lease ran out.
+    /// The worker's lease expired.
     Lost,
 }
 
-/// What a handler says about its failure.
+/// The handler's decision about a retry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// Never.
+    /// No retry.
     Permanent,
-    /// As the definition's backoff says.
+    /// After the backoff of the definition.
     ByPolicy,
     /// After this time.
     After(Duration),
 }
 
-/// The decision, and the counters as they stand after the attempt.
+/// The decision, and the counters after the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settlement {
     /// How the attempt ended.
     pub attempt_outcome: AttemptOutcome,
-    /// Where the job moves.
+    /// The next state of the job.
     pub next: Next,
-    /// Why, where that is not obvious.
+    /// Why, if it is not obvious.
     pub reason: Option<EndReason>,
     /// Failures counted so far.
     pub failures: i16,
@@ -162,7 +162,7 @@ pub struct Settlement {
     pub snoozes: i32,
 }
 
-/// Where a job goes from running. The delay counts from the database's clock at the moment of the write.
+/// The next state of a running job. The delay is added to the time of the database at the write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// It succeeded.
@@ -196,19 +196,19 @@ impl Next {
     }
 }
 
-/// Why a job ended other than by success. The words are stored and shown, so they stay.
+/// Why a job did not succeed. The names are stored and shown, so they do not change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     /// Its attempts are exhausted.
     BudgetSpent,
-    /// It kept losing its worker.
+    /// It lost its worker too often.
     Poison,
     /// Its snoozes are exhausted.
     SnoozeBudget,
-    /// Its next start would have come at or after its deadline.
+    /// Its next start would be at or after its deadline.
     DeadlinePassed,
-    /// The handler said that trying again is no use.
+    /// The handler reported a permanent failure.
     Permanent,
     /// It timed out, and its definition does not retry that.
     Timeout,
@@ -237,13 +237,13 @@ impl EndReason {
 fn failed(budget: &Budget, policy: &RetryPolicy, retry: Retry, random: f64) -> Settlement {
     let delay = match retry {
         Retry::Permanent => {
-            return budget.charged(AttemptOutcome::Failed, Next::Failed, Some(EndReason::Permanent));
+            return budget.counted(AttemptOutcome::Failed, Next::Failed, Some(EndReason::Permanent));
         }
         Retry::ByPolicy => budget.backoff(policy, random),
         Retry::After(delay) => delay,
     };
     let (next, reason) = budget.retry(delay);
-    budget.charged(AttemptOutcome::Failed, next, reason)
+    budget.counted(AttemptOutcome::Failed, next, reason)
 }
 
 fn timed_out(budget: &Budget, policy: &RetryPolicy, random: f64) -> Settlement {
@@ -251,7 +251,7 @@ fn timed_out(budget: &Budget, policy: &RetryPolicy, random: f64) -> Settlement {
         OnTimeout::Fail => (Next::Failed, Some(EndReason::Timeout)),
         OnTimeout::Retry => budget.retry(budget.backoff(policy, random)),
     };
-    budget.charged(AttemptOutcome::Timeout, next, reason)
+    budget.counted(AttemptOutcome::Timeout, next, reason)
 }
 
 fn lost(budget: &Budget, policy: &RetryPolicy, random: f64) -> Settlement {
@@ -260,23 +260,24 @@ fn lost(budget: &Budget, policy: &RetryPolicy, random: f64) -> Settlement {
         (Next::DeadLetter, Some(EndReason::Poison))
     } else {
         match policy.on_lost {
-            // A spent budget is the sharper reason; only a job that would have run again fails for being lost.
+            // Running out of attempts is the more precise reason; only a job that would have been retried fails because
+            // it was lost.
             OnLost::Fail if !budget.is_last_failure() => (Next::Failed, Some(EndReason::Lost)),
             OnLost::Fail | OnLost::Retry => budget.retry(RECOVERY_SPREAD.mul_f64(unit(random))),
         }
     };
-    Settlement { lost, ..budget.charged(AttemptOutcome::Lost, next, reason) }
+    Settlement { lost, ..budget.counted(AttemptOutcome::Lost, next, reason) }
 }
 
 fn snoozed(budget: &Budget, delay: Duration) -> Settlement {
     if budget.snoozes >= budget.max_snoozes {
-        return budget.uncharged(AttemptOutcome::Snoozed, Next::Failed, Some(EndReason::SnoozeBudget));
+        return budget.uncounted(AttemptOutcome::Snoozed, Next::Failed, Some(EndReason::SnoozeBudget));
     }
     let (next, reason) = match budget.scheduled(delay) {
         Some(next) => (next, None),
         None => (Next::Failed, Some(EndReason::DeadlinePassed)),
     };
-    Settlement { snoozes: budget.snoozes + 1, ..budget.uncharged(AttemptOutcome::Snoozed, next, reason) }
+    Settlement { snoozes: budget.snoozes + 1, ..budget.uncounted(AttemptOutcome::Snoozed, next, reason) }
 }
 
 impl Budget {
@@ -296,7 +297,7 @@ impl Budget {
     }
 
     fn scheduled(&self, delay: Duration) -> Option<Next> {
-        let after = delay.min(LONGEST_RETRY_DELAY);
+        let after = delay.min(MAX_RETRY_DELAY);
         let in_time = self.remaining.is_none_or(|remaining| after < remaining);
         in_time.then_some(Next::Scheduled { after })
     }
@@ -305,12 +306,12 @@ impl Budget {
         policy.backoff.delay(u32::from(self.failures.max(0).unsigned_abs()), random)
     }
 
-    fn charged(&self, attempt_outcome: AttemptOutcome, next: Next, reason: Option<EndReason>) -> Settlement {
+    fn counted(&self, attempt_outcome: AttemptOutcome, next: Next, reason: Option<EndReason>) -> Settlement {
         let failures = self.failures.saturating_add(1);
-        Settlement { failures, ..self.uncharged(attempt_outcome, next, reason) }
+        Settlement { failures, ..self.uncounted(attempt_outcome, next, reason) }
     }
 
-    fn uncharged(
+    fn uncounted(
         &self,
         attempt_outcome: AttemptOutcome,
         next: Next,

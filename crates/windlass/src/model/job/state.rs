@@ -1,20 +1,20 @@
-//! The states of a job, and the one table that says how it may move between them.
+//! The states of a job, and the table of the transitions between them.
 //!
-//! Owns the words and the small integers under which states are stored. Code that wants to move a job asks for a
-//! transition that stands in [`TRANSITIONS`]; a move that is not in the table does not exist.
+//! Defines the names and numbers under which states are stored. Code that changes the state of a job uses a transition
+//! in [`TRANSITIONS`]; all others are impossible.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a job is in its life. The last four are terminal: only an operator's retry leads out of them.
+/// The state of a job. The last four are terminal: only an operator's retry leaves them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Due later: a delay, or the backoff before a retry.
     Scheduled,
-    /// Waits for other jobs.
+    /// Waiting for other jobs to end.
     Blocked,
     /// Ready to run; waiting for a worker.
     Queued,
@@ -22,9 +22,9 @@ pub enum State {
     Running,
     /// Ended with success.
     Succeeded,
-    /// Permanent: the handler said so, the payload is invalid, or the job expired.
+    /// Ended permanently: the handler reported a permanent error, the payload is invalid, or the job expired.
     Failed,
-    /// The retry budget or the crash budget is spent.
+    /// Out of attempts, or lost its worker too often.
     DeadLetter,
     /// Ended on request.
     Canceled,
@@ -99,14 +99,14 @@ impl FromStr for State {
     }
 }
 
-/// The caller's text is not repeated: it may be of any length and hold anything.
+/// The caller's text is not repeated, because it can have any length and content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown state: expected scheduled, blocked, queued, running, succeeded, failed, dead_letter or canceled"
 )]
 pub struct UnknownState;
 
-/// How one attempt ended. An attempt gets exactly one, once.
+/// How one attempt ended. An attempt has exactly one outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -119,11 +119,11 @@ pub enum AttemptOutcome {
     Timeout,
     /// It was canceled.
     Canceled,
-    /// Its worker fell silent, and the reaper closed it.
+    /// Its worker missed its heartbeats, and the reaper ended the attempt.
     Lost,
-    /// The handler asked to be run again later.
+    /// The handler requested to run again later.
     Snoozed,
-    /// The worker gave it back at shutdown.
+    /// The worker released it at shutdown.
     Released,
 }
 
@@ -177,7 +177,7 @@ impl fmt::Display for AttemptOutcome {
     }
 }
 
-/// Who moves a job.
+/// What changes the state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MovedBy {
@@ -201,7 +201,7 @@ pub enum MovedBy {
     Operator,
 }
 
-/// One row of the table. `from` is `None` where the job is made.
+/// One row of the table. `from` is `None` for the creation of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Move {
     /// The state before; none for a new job.
@@ -212,14 +212,14 @@ pub struct Move {
     pub by: MovedBy,
 }
 
-/// Every move a job can make, and nothing else.
+/// All possible transitions of a job.
 pub const TRANSITIONS: &[Move] = &[
     made(State::Scheduled),
     made(State::Queued),
     made(State::Blocked),
     row(State::Scheduled, State::Queued, MovedBy::Promoter),
     row(State::Blocked, State::Queued, MovedBy::Dependency),
-    // Its start time is still ahead.
+    // Its start time is in the future.
     row(State::Blocked, State::Scheduled, MovedBy::Dependency),
     row(State::Blocked, State::Canceled, MovedBy::Dependency),
     row(State::Queued, State::Running, MovedBy::Claim),
@@ -232,7 +232,7 @@ pub const TRANSITIONS: &[Move] = &[
     row(State::Running, State::Scheduled, MovedBy::Reaper),
     row(State::Running, State::DeadLetter, MovedBy::Reaper),
     row(State::Running, State::Canceled, MovedBy::Reaper),
-    // Only where the definition says that a lost attempt must not be repeated.
+    // Only if the definition specifies that a lost attempt is not repeated.
     row(State::Running, State::Failed, MovedBy::Reaper),
     row(State::Scheduled, State::Canceled, MovedBy::Cancel),
     row(State::Queued, State::Canceled, MovedBy::Cancel),
@@ -244,14 +244,14 @@ pub const TRANSITIONS: &[Move] = &[
     row(State::Failed, State::Queued, MovedBy::Operator),
     row(State::DeadLetter, State::Queued, MovedBy::Operator),
     row(State::Canceled, State::Queued, MovedBy::Operator),
-    // Others with its ordering key have passed it: it goes to the end of their line.
+    // Later jobs with its ordering key may have run: it goes behind those that are still waiting.
     row(State::Succeeded, State::Blocked, MovedBy::Operator),
     row(State::Failed, State::Blocked, MovedBy::Operator),
     row(State::DeadLetter, State::Blocked, MovedBy::Operator),
     row(State::Canceled, State::Blocked, MovedBy::Operator),
 ];
 
-/// Whether anyone may move a job so.
+/// Whether this transition is possible.
 pub fn allowed(from: Option<State>, to: State) -> bool {
     TRANSITIONS.iter().any(|transition| transition.from == from && transition.to == to)
 }
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_survives_its_name_its_code_and_json() {
+    fn every_state_round_trips_as_name_code_and_json() {
         for state in State::ALL {
             assert_eq!(state.as_str().parse(), Ok(state));
             assert_eq!(State::from_code(state.code()), Some(state));
@@ -284,13 +284,13 @@ mod tests {
     }
 
     #[test]
-    fn the_refusal_of_an_unknown_state_names_every_state() {
+    fn the_error_for_an_unknown_state_lists_every_state() {
         let message = UnknownState.to_string();
         assert!(State::ALL.iter().all(|state| message.contains(state.as_str())));
     }
 
     #[test]
-    fn every_attempt_outcome_survives_its_code_and_json() {
+    fn every_attempt_outcome_round_trips_as_code_and_json() {
         for outcome in AttemptOutcome::ALL {
             assert_eq!(AttemptOutcome::from_code(outcome.code()), Some(outcome));
             let json = serde_json::to_string(&outcome).unwrap();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_operator_leads_out_of_a_terminal_state_and_only_into_a_line() {
+    fn only_an_operator_leaves_a_terminal_state_and_only_to_wait() {
         for transition in TRANSITIONS {
             let leaves_terminal = transition.from.is_some_and(State::is_terminal);
             assert_eq!(leaves_terminal, transition.by == MovedBy::Operator);

@@ -1,16 +1,16 @@
-//! For how long a job's dedupe key keeps a second job with the same key out.
+//! How long the dedupe key of a job prevents another job with the same key.
 //!
-//! The key is always the tenant's own: two tenants never meet. Uniqueness says what enqueue does with a *different* request
-//! for the same thing; a repeat of the same request is the idempotency key's business.
+//! A key belongs to a tenant: those of two tenants are independent. Uniqueness decides what happens to a *different*
+//! request for the same work; the idempotency key handles repetitions of the same request.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A longer window is `forever` under another name, and no sum of it with a timestamp may overflow.
-pub(crate) const LONGEST_WINDOW: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+/// A longer window is practically `forever`, and its sum with a timestamp could overflow.
+pub(crate) const MAX_WINDOW: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// For how long a dedupe key is held.
+/// How long a dedupe key is held.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,14 +26,14 @@ pub(crate) const LONGEST_WINDOW: Duration = Duration::from_secs(10 * 366 * 24 * 
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Unique {
-    /// While a job with the key is not yet terminal: at most one of them waits or runs. The default.
+    /// While a job with the key has not ended: at most one waits or runs. The default.
     #[default]
     Active,
-    /// For this long after a job with the key was accepted, whatever becomes of that job. Meant for floods of equal events;
-    /// a schedule does not use it, since its runs are already unique by their due instants.
+    /// For this time after a job with the key was accepted, regardless of the outcome of that job. For bursts of
+    /// identical events; a schedule does not use it, because its runs are unique by their due instants.
     #[serde(rename = "window_seconds", with = "window_seconds")]
     Window(Duration),
-    /// As long as the job is kept: the thing is done once, and doing it again takes an operator's retry or a purge.
+    /// Forever, even after the job is deleted by retention. An operator's retry or a purge of the subject releases it.
     Forever,
 }
 
@@ -43,7 +43,7 @@ mod window_seconds {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    use super::LONGEST_WINDOW;
+    use super::MAX_WINDOW;
 
     pub(super) fn serialize<S: Serializer>(window: &Duration, to: S) -> Result<S::Ok, S::Error> {
         if window.subsec_nanos() == 0 {
@@ -57,9 +57,9 @@ mod window_seconds {
         let seconds = f64::deserialize(from)?;
         Duration::try_from_secs_f64(seconds)
             .ok()
-            .filter(|window| !window.is_zero() && *window <= LONGEST_WINDOW)
+            .filter(|window| !window.is_zero() && *window <= MAX_WINDOW)
             .ok_or_else(|| {
-                D::Error::custom("window_seconds must be above 0 and at most 316224000 (10 years)")
+                D::Error::custom("window_seconds must be greater than 0 and at most 316224000 (10 years)")
             })
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_means_nothing_is_refused_by_name() {
+    fn an_invalid_window_is_rejected_by_name() {
         for seconds in ["0", "-1", "1e12", "1e300", "1e-12"] {
             let json = format!(r#"{{"window_seconds":{seconds}}}"#);
             let error = serde_json::from_str::<Unique>(&json).unwrap_err();

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::NewJob;
 
-/// The payload of one kind of job, which knows the definition that it belongs to.
+/// The payload of one kind of job, with the key of its definition.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,7 +31,8 @@ use super::NewJob;
 /// # let _ = job;
 /// ```
 ///
-/// Its JSON Schema becomes the definition's when a worker with a handler for it starts, and payloads are checked against it.
+/// When a worker with a handler for it starts, its JSON Schema is stored in the definition, and payloads are checked
+/// against it.
 pub trait JobArgs: Serialize + DeserializeOwned + JsonSchema + Send {
     /// The key of the definition.
     const KEY: &'static str;

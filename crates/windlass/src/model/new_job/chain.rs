@@ -1,4 +1,4 @@
-//! A new job as the completion of another job enqueues it.
+//! A new job that is enqueued by the completion of another job.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::{IfUnmet, NewJob};
 
 impl NewJob {
-    /// The same as named arguments of the SQL door: how a finishing job asks for its next ones.
+    /// The job as named arguments of the SQL function that enqueues the next jobs of a completed one.
     pub(crate) fn as_link(&self) -> ChainedJob<'_> {
         let options = &self.options;
         let mut named = serde_json::json!({
@@ -40,12 +40,12 @@ impl NewJob {
     }
 }
 
-/// A new job as a finishing one asks for it.
+/// A new job that is enqueued by the completion of another job.
 #[derive(Serialize)]
 pub(crate) struct ChainedJob<'a> {
     #[serde(flatten)]
     named: serde_json::Value,
-    /// As it was written: parsing it would round its large numbers.
+    /// The original text, because parsing it would round large numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
 }

@@ -1,11 +1,12 @@
-//! What is refused before the database is asked, with the field's name. The SQL door refuses the same (`refuse_options`).
+//! Checks before the database is called; errors contain the name of the field. The SQL function `refuse_options` checks
+//! the same.
 
 use super::NewJob;
 use crate::error::{Error, Result};
 
-const LONGEST_TEXT: usize = 500;
-const LONGEST_TAG: usize = 100;
-const MOST_TAGS: usize = 20;
+const MAX_TEXT_LENGTH: usize = 500;
+const MAX_TAG_LENGTH: usize = 100;
+const MAX_TAGS: usize = 20;
 
 impl NewJob {
     pub(crate) fn check(&self) -> Result<()> {
@@ -22,16 +23,20 @@ impl NewJob {
             ("source_ref", &options.source_ref),
             ("trace", &options.trace),
         ];
-        check_text("definition_key", &self.definition_key, LONGEST_TEXT)?;
+        check_text("definition_key", &self.definition_key, MAX_TEXT_LENGTH)?;
         for (field, text) in texts {
             if let Some(text) = text {
-                check_text(field, text, LONGEST_TEXT)?;
+                check_text(field, text, MAX_TEXT_LENGTH)?;
             }
         }
-        if options.tags.len() > MOST_TAGS {
-            return Err(Error::refused("tags", format!("are at most {MOST_TAGS}")));
+        if options.delay.is_some_and(|delay| delay > Self::MAX_DELAY) {
+            let seconds = Self::MAX_DELAY.as_secs();
+            return Err(Error::refused("delay", format!("must be at most {seconds} seconds (ten years)")));
         }
-        options.tags.iter().try_for_each(|tag| check_text("tags", tag, LONGEST_TAG))
+        if options.tags.len() > MAX_TAGS {
+            return Err(Error::refused("tags", format!("must have at most {MAX_TAGS} items")));
+        }
+        options.tags.iter().try_for_each(|tag| check_text("tags", tag, MAX_TAG_LENGTH))
     }
 }
 
@@ -40,7 +45,7 @@ fn check_text(field: &str, text: &str, most: usize) -> Result<()> {
         return Err(Error::refused(field, format!("must have 1 to {most} bytes")));
     }
     if text.contains('\0') {
-        return Err(Error::refused(field, "holds the NUL character, which cannot be stored"));
+        return Err(Error::refused(field, "must not contain the NUL character"));
     }
     Ok(())
 }

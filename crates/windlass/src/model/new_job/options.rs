@@ -1,4 +1,4 @@
-//! Everything optional about a new job, and the part of it that most jobs leave empty.
+//! The optional fields of a new job, and those that most jobs leave empty.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{IfUnmet, Source};
 use crate::model::job::unique::Unique;
 
-/// Everything optional about a new job.
+/// The optional fields of a new job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobOptions {
     pub(crate) id: Option<Uuid>,
@@ -62,7 +62,7 @@ impl JobOptions {
             && self.trace.is_none()
     }
 
-    /// The columns that most jobs leave empty, as one JSON object, or nothing at all.
+    /// The columns that most jobs leave empty, as one JSON object; none if all are empty.
     pub(crate) fn extra(&self) -> Option<String> {
         if self.has_no_extra() {
             return None;

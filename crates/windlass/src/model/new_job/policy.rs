@@ -1,13 +1,13 @@
-//! Where a job comes from, and what happens to it if a job that it waits for does not succeed.
+//! The source of a job, and what happens to it if a dependency does not succeed.
 
-/// Where a job comes from.
+/// The source of a job.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
     /// A program or a person enqueued it.
     #[default]
     Manual,
-    /// An event's trigger enqueued it.
+    /// The trigger of an event enqueued it.
     Event,
     /// A schedule enqueued it.
     Schedule,
@@ -37,14 +37,14 @@ impl Source {
     }
 }
 
-/// What happens to a waiting job when a job that it waits for ends without success.
+/// What happens to a waiting job if a job that it waits for ends without success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfUnmet {
     /// It is canceled. The default for `depends_on`.
     Cancel,
-    /// It runs all the same.
+    /// It runs anyway.
     Run,
-    /// It goes on waiting, for an operator's retry. The default for `ordering_key`.
+    /// It keeps waiting, until an operator retries the other job. The default for `ordering_key`.
     Wait,
 }
 

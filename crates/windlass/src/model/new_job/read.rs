@@ -1,4 +1,4 @@
-//! A new job as JSON writes it: what a finished job asks for next, over HTTP or from a command.
+//! A new job in JSON: the next job of a completed one, over HTTP or from a command.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::error::{Error, Result};
 use crate::model::job::unique::Unique;
 
 impl NewJob {
-    /// Reads `{"definition_key": …, "payload": …, …}`; an unknown field is refused by its name.
+    /// Parses `{"definition_key": …, "payload": …, …}`; an unknown field is an error that contains its name.
     pub fn from_json(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|error| Error::refused("job", error.to_string()))
     }
 }
 
-/// The fields of [`NewJob`] under their own names; times to wait are `…_seconds`.
+/// The fields of [`NewJob`] under their own names; durations are `…_seconds`.
 impl<'de> Deserialize<'de> for NewJob {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Written::deserialize(deserializer)?.read().map_err(serde::de::Error::custom)
@@ -92,22 +92,22 @@ impl Written {
     }
 }
 
-/// A time to wait, written as seconds.
+/// Converts seconds to a duration.
 pub(crate) fn duration(field: &str, seconds: f64) -> Result<Duration> {
-    Duration::try_from_secs_f64(seconds)
-        .ok()
-        .filter(|duration| *duration <= LONGEST)
-        .ok_or_else(|| Error::refused(field, "must be seconds, not negative, at most a hundred years"))
+    Duration::try_from_secs_f64(seconds).ok().filter(|duration| *duration <= NewJob::MAX_DELAY).ok_or_else(
+        || {
+            let most = NewJob::MAX_DELAY.as_secs();
+            Error::refused(field, format!("must be a number of seconds between 0 and {most} (ten years)"))
+        },
+    )
 }
-
-const LONGEST: Duration = Duration::from_secs(100 * 366 * 86_400);
 
 #[cfg(test)]
 mod tests {
     use super::NewJob;
 
     #[test]
-    fn a_job_is_read_from_json_with_its_payload_as_it_was_written() {
+    fn a_job_is_parsed_from_json_with_its_payload_unchanged() {
         let job = NewJob::from_json(
             r#"{"definition_key": "enrich", "payload": {"n": 12345678901234567890.10}, "delay_seconds": 1.5, "tags": ["a"]}"#,
         );
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_enqueued_is_refused_by_name() {
+    fn an_invalid_job_is_rejected_by_field() {
         for (text, word) in [
             ("{}", "definition_key"),
             (r#"{"definition_key": "a", "colour": 1}"#, "colour"),
@@ -127,7 +127,7 @@ mod tests {
             (r#"{"definition_key": "a", "if_unmet": "maybe"}"#, "maybe"),
             (r#"{"definition_key": "a", "payload": "\u0000"}"#, "NUL"),
         ] {
-            let Err(error) = NewJob::from_json(text) else { panic!("{text} was taken") };
+            let Err(error) = NewJob::from_json(text) else { panic!("{text} was accepted") };
             assert!(error.to_string().contains(word), "{text}: {error}");
         }
     }

@@ -1,29 +1,29 @@
-//! What is read of triggers at work: instants that fired or did not, and events with what they caused.
+//! The history of triggers: instants that fired or were skipped, and events with their outcomes.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// What a trigger did about one instant, or about one event that it matched.
+/// The outcome of a trigger for one instant, or for one matching event.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Fire {
     /// The id of the trigger.
     pub trigger_id: Uuid,
-    /// The instant of the schedule, or when it was asked for, or when the event was emitted.
+    /// The instant of the schedule, of the manual run, or of the event.
     pub due_at: Timestamp,
     /// `schedule`, `manual`, `backfill` or `event`.
     pub kind: String,
-    /// Of the schedule; an event has none.
+    /// The generation of the schedule; none for an event.
     pub generation: Option<i32>,
-    /// `fired` or `skipped`; of an event also `deduplicated` or `failed`.
+    /// `fired` or `skipped`; for an event also `deduplicated` or `failed`.
     pub outcome: String,
-    /// Why it was left out: `paused`, `misfire`, `overlap`, `edited`, `deleted`, or what was wrong with its payload.
+    /// Why it was skipped: `paused`, `misfire`, `overlap`, `edited`, `deleted`, or the error in its payload.
     pub reason: Option<String>,
     /// The job that was enqueued.
     pub job_id: Option<Uuid>,
-    /// How long after its instant the job may start.
+    /// The delay between its instant and the start of the job, in seconds.
     pub jitter_seconds: f64,
     /// The event that fired it.
     pub event_id: Option<Uuid>,
@@ -31,7 +31,7 @@ pub struct Fire {
     pub decided_at: Timestamp,
 }
 
-/// What an operator's run or backfill did about one instant.
+/// The outcome of a manual run or a backfill for one instant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FireOutcome {
@@ -45,17 +45,17 @@ pub struct FireOutcome {
     pub job_id: Option<Uuid>,
 }
 
-/// An event with what it caused.
+/// An event with its outcomes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Event {
     /// The id of the event.
     pub id: Uuid,
-    /// The tenant that it belongs to.
+    /// The tenant of the event.
     pub tenant_id: Uuid,
     /// The name of the event.
     pub name: String,
-    /// The JSON input.
+    /// The JSON payload.
     pub payload: Value,
     /// When it was emitted.
     pub emitted_at: Timestamp,
@@ -65,21 +65,21 @@ pub struct Event {
     pub correlation_id: Option<String>,
     /// The user who caused it.
     pub created_by: Option<Uuid>,
-    /// Nobody has dispatched it yet, or not at all of its triggers.
+    /// It has not been dispatched yet, or not to all of its triggers.
     pub is_pending: bool,
-    /// Why it could not be dispatched; it is tried again by itself.
+    /// Why it could not be dispatched; it is retried automatically.
     pub problem: Option<String>,
-    /// What each matching trigger did.
+    /// The outcome at each matching trigger.
     pub triggers: Vec<EventTrigger>,
 }
 
-/// What became of an event at one trigger.
+/// The outcome of an event at one trigger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct EventTrigger {
     /// The id of the trigger.
     pub trigger_id: Uuid,
-    /// `fired`, `deduplicated` (the job is the one that came before), or `failed`.
+    /// `fired`, `deduplicated` (the job is the earlier one), or `failed`.
     pub outcome: String,
     /// Why nothing was enqueued.
     pub reason: Option<String>,
@@ -97,7 +97,7 @@ pub struct WouldFire {
     pub label: String,
     /// The key of its definition.
     pub definition_key: String,
-    /// The rendered payload, unless there can be none.
+    /// The rendered payload, if it could be rendered.
     pub payload: Option<Value>,
     /// Why nothing would be enqueued.
     pub reason: Option<String>,

@@ -1,10 +1,10 @@
-//! What is read of retention: rules, how far they have come, and holds.
+//! Retention as it is read: rules, their progress, and holds.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A tenant's own rule, before its definitions'.
+/// A rule of a tenant, which takes precedence over those of the definitions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RetentionRule {
@@ -12,15 +12,15 @@ pub struct RetentionRule {
     pub definition_key: String,
     /// A terminal status, or `event`.
     pub status: String,
-    /// None is forever.
+    /// None means forever.
     pub keep_seconds: Option<i64>,
 }
 
-/// How far one rule has come.
+/// The progress of one rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RetentionProgress {
-    /// Of whom the rule is; none for a definition's own, which holds for every tenant without one.
+    /// The tenant of the rule; none for the rule of a definition, which applies to every tenant without its own.
     pub tenant_id: Option<Uuid>,
     /// The key of its definition.
     pub definition_key: String,
@@ -28,17 +28,17 @@ pub struct RetentionProgress {
     pub status: String,
     /// How long they are kept.
     pub keep_seconds: i64,
-    /// Everything that ended before this instant has been looked at.
+    /// Everything that ended before this instant has been checked.
     pub reached: Option<Timestamp>,
-    /// How much of the time that is past retention is still to be looked at.
+    /// How far deletion is behind, in seconds.
     pub behind_seconds: Option<i64>,
     /// Jobs deleted so far.
     pub purged: i64,
-    /// When the keeper last looked.
+    /// When the keeper checked last.
     pub looked_at: Option<Timestamp>,
 }
 
-/// What must not be deleted: one job, the jobs of a subject, or everything of the tenant.
+/// A legal hold: on one job, on the jobs of a subject, or on all data of the tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LegalHold {
@@ -46,9 +46,9 @@ pub struct LegalHold {
     pub id: Uuid,
     /// The held job, if it is one job.
     pub job_id: Option<Uuid>,
-    /// The type of the entity that the job is about.
+    /// The type of the subject.
     pub subject_type: Option<String>,
-    /// The id of the entity that the job is about.
+    /// The id of the subject.
     pub subject_id: Option<String>,
     /// Why the jobs are held.
     pub reason: String,
@@ -58,16 +58,16 @@ pub struct LegalHold {
     pub created_at: Timestamp,
 }
 
-/// A job past its retention that waits until its artifact is removed.
+/// An expired job that waits until its artifact is deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PurgeWait {
-    /// The job that is to be purged.
+    /// The expired job.
     pub job_id: Uuid,
-    /// The job that cleans up after it.
+    /// The job that deletes the artifact.
     pub cleanup_job_id: Uuid,
-    /// Of the job that removes it; `dead_letter` or `failed` needs somebody to look.
+    /// The status of the job that deletes the artifact; `dead_letter` and `failed` need attention.
     pub cleanup_status: Option<String>,
-    /// Since when it waits.
+    /// When it started to wait.
     pub since: Timestamp,
 }

@@ -1,21 +1,21 @@
-//! What a keeper could not deal with.
+//! Rows that the keeper could not process.
 
 use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
 
-/// A row that a keeper set aside or passes over, so that the others go on.
+/// A row that the keeper set aside or skips, so that it does not block others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Trouble {
-    /// The keeper's duty that met it, or `definition` for a definition that cannot be used as it is stored.
+    /// The duty that failed, or `definition` for a stored definition that cannot be used.
     pub duty: String,
-    /// None where it is the installation's.
+    /// None for the installation.
     pub tenant_id: Option<Uuid>,
-    /// A job's, a trigger's or a tenant's id, a definition's key, or the name of a partition.
+    /// The id of a job, a trigger or a tenant, the key of a definition, or the name of a partition.
     pub subject: String,
     /// What is wrong.
     pub reason: String,
-    /// Since when.
+    /// When it was set aside.
     pub since: Option<Timestamp>,
 }

@@ -1,10 +1,10 @@
-//! What is read of a worker process.
+//! Workers as they are read.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// A worker process as operators see it.
+/// A worker process as shown to operators.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct WorkerRecord {
@@ -14,7 +14,7 @@ pub struct WorkerRecord {
     pub hostname: String,
     /// The release that the worker runs.
     pub version: String,
-    /// The queues that the worker takes jobs from; empty for all.
+    /// The queues that the worker claims jobs from; empty for all.
     pub queues: Vec<String>,
     /// The definitions that the worker has handlers for.
     pub definition_keys: Vec<String>,
@@ -29,14 +29,15 @@ pub struct WorkerRecord {
     /// How many jobs it runs.
     pub running_count: i32,
     /// Whether the worker drains: it claims no more jobs.
-    pub is_quiet: bool,
+    pub is_draining: bool,
     /// When it stopped.
     pub stopped_at: Option<Timestamp>,
-    /// What the worker reported about itself.
+    /// The metadata that the worker reported.
     pub metadata: Value,
-    /// `alive`, `quiet`, `stale` (its lease has run out), `lost` (and others were given its jobs) or `stopped`.
+    /// `alive`, `draining`, `stale` (its lease has expired), `lost` (its jobs were given to other workers) or
+    /// `stopped`.
     pub status: String,
-    /// It fell silent without a goodbye: it is stale or lost.
+    /// It missed its heartbeats and did not unregister: it is stale or lost.
     pub is_stale: bool,
     /// How long ago it last sent a heartbeat, in seconds.
     pub seen_seconds_ago: f64,

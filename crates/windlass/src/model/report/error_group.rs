@@ -1,4 +1,4 @@
-//! Which dead letters died of the same thing: errors that differ only in numbers and ids are one.
+//! Groups dead letters by error: errors that differ only in numbers and ids are the same.
 
 use std::collections::HashMap;
 
@@ -8,18 +8,18 @@ use uuid::Uuid;
 
 use super::DeadLetter;
 
-/// How much of an error tells it from others.
+/// The number of bytes of an error that are compared.
 const TELLING: usize = 160;
 
-/// Dead letters of one definition that died of the same thing.
+/// Dead letters of one definition with the same error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ErrorGroup {
     /// The key of its definition.
     pub definition_key: String,
-    /// The error with its numbers and ids left out: what the members have in common.
+    /// The error without its numbers and ids.
     pub fingerprint: String,
-    /// The newest member's error, whole.
+    /// The complete error of the newest job.
     pub example: String,
     /// The newest end of a job in the group.
     pub newest: Timestamp,
@@ -29,12 +29,13 @@ pub struct ErrorGroup {
     pub jobs: Vec<Uuid>,
 }
 
-/// Takes letters newest first. The largest group comes first, and of two alike the one with the newer member.
+/// Expects dead letters with the newest first. The largest group comes first, and of two equal ones the one with the
+/// newer job.
 pub(crate) fn gather(letters: Vec<DeadLetter>) -> Vec<ErrorGroup> {
     let mut places: HashMap<(String, String), usize> = HashMap::new();
     let mut groups: Vec<ErrorGroup> = Vec::new();
     for letter in letters {
-        let example = letter.error_text.or(letter.reason).unwrap_or_else(|| "no error was given".to_owned());
+        let example = letter.error_text.or(letter.reason).unwrap_or_else(|| "no error message".to_owned());
         let fingerprint = fingerprint(&example);
         let key = (letter.definition_key, fingerprint);
         if let Some(group) = places.get(&key).and_then(|&place| groups.get_mut(place)) {
@@ -59,7 +60,7 @@ pub(crate) fn gather(letters: Vec<DeadLetter>) -> Vec<ErrorGroup> {
     groups
 }
 
-/// The first line, with every word that holds a digit as `#`: numbers, ids, times, paths of runs.
+/// The first line, with every word that contains a digit replaced by `#`: numbers, ids, times, paths.
 fn fingerprint(error: &str) -> String {
     let line = error.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     let mut out = String::with_capacity(TELLING + 8);
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_error_of_many_bytes_per_letter_is_cut_on_a_letter() {
+    fn a_long_multi_byte_error_is_cut_between_characters() {
         assert!(fingerprint(&"日本語".repeat(500)).len() <= 200);
     }
 

@@ -1,4 +1,5 @@
-//! Reads a template: JSON whose texts may hold `{{path}}`, `{{path | default(JSON)}}` or `{{"text"}}` for a literal.
+//! Parses a template: JSON whose strings can contain `{{path}}`, `{{path | default(JSON)}}` or `{{"text"}}` for a
+//! literal.
 
 use serde_json::Value;
 
@@ -6,11 +7,11 @@ use super::{Node, Piece, Placeholder, TemplatePath};
 use crate::error::Result;
 use crate::text::redact::is_secret_key;
 
-const DEEPEST: usize = 32;
+const MAX_DEPTH: usize = 32;
 
 pub(super) fn node(template: &Value, roots: &[&str], place: &mut TemplatePath) -> Result<Node> {
-    if place.segments.len() > DEEPEST {
-        return Err(place.refuse(format!("is nested deeper than {DEEPEST} levels")));
+    if place.segments.len() > MAX_DEPTH {
+        return Err(place.refuse(format!("is nested more than {MAX_DEPTH} levels deep")));
     }
     Ok(match template {
         Value::Null | Value::Bool(_) | Value::Number(_) => Node::Plain(template.clone()),
@@ -45,7 +46,7 @@ fn text(text: &str, roots: &[&str], place: &TemplatePath) -> Result<Node> {
     while let Some(start) = rest.find("{{") {
         push_text(&mut pieces, &rest[..start]);
         let inner = &rest[start + 2..];
-        let end = end_of(inner).ok_or_else(|| place.refuse("has a {{ without its }}".to_owned()))?;
+        let end = end_of(inner).ok_or_else(|| place.refuse("has a {{ without a matching }}".to_owned()))?;
         let written = inner[..end].trim();
         match literal(written) {
             Some(plain) => push_text(&mut pieces, &plain),
@@ -70,7 +71,7 @@ fn push_text(pieces: &mut Vec<Piece>, text: &str) {
     }
 }
 
-/// The `}}` that closes, past any in quotes or in a default.
+/// Finds the closing `}}`, skipping those in quotes or in a default.
 fn end_of(inner: &str) -> Option<usize> {
     let bytes = inner.as_bytes();
     let (mut in_quotes, mut open, mut at) = (false, 0_usize, 0);
@@ -100,9 +101,8 @@ fn slot(written: &str, roots: &[&str], place: &TemplatePath) -> Result<Placehold
     let default = filter.map(|filter| {
         let inner = filter.strip_prefix("default(").and_then(|rest| rest.strip_suffix(')'));
         let default = inner.and_then(|inner| serde_json::from_str(inner.trim()).ok());
-        default.ok_or_else(|| {
-            place.refuse(format!("after | there can only be default(JSON), not {:?}", short(filter)))
-        })
+        default
+            .ok_or_else(|| place.refuse(format!("only default(JSON) can follow |, not {:?}", short(filter))))
     });
     let path: Vec<String> = path.split('.').map(str::to_owned).collect();
     let is_segment = |segment: &String| {
@@ -110,20 +110,24 @@ fn slot(written: &str, roots: &[&str], place: &TemplatePath) -> Result<Placehold
             && segment.len() <= 200
             && !segment.contains(|c: char| c.is_whitespace() || "{}()[]|\"'".contains(c))
     };
-    if !path.iter().all(is_segment) || path.len() > DEEPEST {
+    if !path.iter().all(is_segment) || path.len() > MAX_DEPTH {
         return Err(place.refuse(format!(
-            "{:?} is not a path: write names with dots between, such as event.folder.id",
+            "{:?} is not a path: use names separated by dots, such as event.folder.id",
             short(written)
         )));
     }
     if !roots.contains(&path[0].as_str()) {
-        return Err(place.refuse(format!("{:?} begins with none of {}", short(written), roots.join(", "))));
+        return Err(place.refuse(format!(
+            "{:?} does not start with one of {}",
+            short(written),
+            roots.join(", ")
+        )));
     }
-    // What is hidden by its name must not come out under another one.
+    // A value that is redacted because of its name must not get another name.
     let secret = path[1..].iter().find(|segment| is_secret_key(segment));
     if let Some(secret) = secret.filter(|_| !place.segments.iter().any(|segment| is_secret_key(segment))) {
         return Err(place.refuse(format!(
-            "{:?} is hidden wherever it is shown, and here it would not be; put it under a name such as {secret}",
+            "{:?} is a hidden value that would be visible here; use a field name such as {secret}",
             short(written)
         )));
     }

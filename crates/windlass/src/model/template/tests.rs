@@ -9,11 +9,12 @@ const ROOTS: [&str; 2] = ["event", "meta"];
 fn render(template: Value, event: Value) -> Result<Value, String> {
     let meta = json!({"name": "list.created"});
     Template::parse(&template, &ROOTS)
-        .and_then(|template| template.render(&[("event", &event), ("meta", &meta)]))
+        .and_then(|template| template.render(&[("event", &event), ("meta", &meta)], usize::MAX))
+        .map(|rendered| rendered.expect("there is room for any payload"))
         .map_err(|error| error.to_string())
 }
 
-/// The body of seed 004.
+/// The body of document 004.
 #[test]
 fn a_template_takes_its_values_from_the_event() {
     let template = json!({"provider_id": "{{event.provider_id}}", "path_prefix": "{{event.folder_path}}"});
@@ -22,7 +23,7 @@ fn a_template_takes_its_values_from_the_event() {
 }
 
 #[test]
-fn a_text_that_is_one_place_keeps_the_type() {
+fn a_single_placeholder_keeps_the_type() {
     let event =
         json!({"size": 12, "ratio": 1.5, "ok": true, "none": null, "tags": ["a", 1], "owner": {"id": 7}});
     for (name, value) in event.as_object().unwrap() {
@@ -34,9 +35,9 @@ fn a_text_that_is_one_place_keeps_the_type() {
     assert_eq!(render(mixed, event).unwrap(), json!(["list.created: 12 of 7, true"]));
 }
 
-/// What is hidden in the event by its name stays hidden in the job.
+/// A value of the event that is redacted because of its name stays redacted in the job.
 #[test]
-fn what_is_secret_by_its_name_keeps_such_a_name() {
+fn a_value_with_a_secret_name_keeps_such_a_name() {
     let event = json!({"password": "hunter22", "auth": {"api-key": ["k3y-of-zoe"]}, "all": {"token": "t0ken-of-zoe"}});
     for text in [
         "{{event.password}}",
@@ -55,7 +56,7 @@ fn what_is_secret_by_its_name_keeps_such_a_name() {
 #[test]
 fn a_missing_field_is_an_error_with_its_path_unless_there_is_a_default() {
     let error = render(json!({"a": {"b/c": "{{event.size}}"}}), json!({})).unwrap_err();
-    assert_eq!(error, "payload_template/a/b~1c: event.size is missing, and the template gives no default");
+    assert_eq!(error, "payload_template/a/b~1c: event.size is missing and has no default");
     let defaults = json!([
         "{{event.size | default(0)}}",
         "{{event.a|default({\"x\": \"}}\"})}}",
@@ -66,13 +67,13 @@ fn a_missing_field_is_an_error_with_its_path_unless_there_is_a_default() {
 }
 
 #[test]
-fn what_is_not_a_template_is_refused_when_it_is_read() {
+fn an_invalid_template_is_rejected_when_parsed() {
     for (template, part) in [
-        ("{{event.a", "without its }}"),
+        ("{{event.a", "without a matching }}"),
         ("{{}}", "is not a path"),
         ("{{event.a + 1}}", "is not a path"),
         ("{{event.a()}}", "is not a path"),
-        ("{{secrets.key}}", "begins with none of event, meta"),
+        ("{{secrets.key}}", "does not start with one of event, meta"),
         ("{{event.a | upper}}", "default(JSON)"),
         ("{{event..a}}", "is not a path"),
     ] {
@@ -80,7 +81,7 @@ fn what_is_not_a_template_is_refused_when_it_is_read() {
         assert!(error.starts_with("payload_template/x: ") && error.contains(part), "{template}: {error}");
     }
     let error = render(json!("a {{event.list}}"), json!({"list": []})).unwrap_err();
-    assert!(error.contains("event.list is a list, which cannot stand inside a text"), "{error}");
+    assert!(error.contains("event.list is a list, which cannot be part of a longer string"), "{error}");
 }
 
 #[test]
@@ -88,9 +89,9 @@ fn braces_can_be_written_as_a_literal() {
     assert_eq!(render(json!("{{\"{{\"}}event.a}}"), json!({})).unwrap(), json!("{{event.a}}"));
 }
 
-/// X-17: a large event asked for many times does not become a larger payload.
+/// X-17: a large value that is inserted many times does not result in a larger payload.
 #[test]
-fn what_comes_out_is_bounded() {
+fn the_output_is_bounded() {
     let event = json!({"text": "x".repeat(600_000)});
     let many: Vec<&str> = vec!["{{event.text}}"; 1000];
     assert!(render(json!(many), event.clone()).unwrap_err().contains("more than 1048576 bytes"));
@@ -99,11 +100,25 @@ fn what_comes_out_is_bounded() {
     for _ in 0..40 {
         deep = json!([deep]);
     }
-    assert!(render(deep, json!({"a": 1})).unwrap_err().contains("nested deeper"));
+    assert!(render(deep, json!({"a": 1})).unwrap_err().contains("nested more than"));
+}
+
+/// A-170: what is rendered is counted as it is written, so rendering stops where the room ends and not after it.
+#[test]
+fn rendering_stops_at_exactly_the_bytes_that_there_is_room_for() {
+    let event = json!({"text": "a \"quoted\"\nline\u{1}é", "size": -12.5, "list": [1, {"b\t": null}, [], {}], "yes": true});
+    let template = json!({"fix\"ed": [1, null, "x\ty", {}, []], "text": "<{{event.text}}> {{event.size}} {{event.yes}}",
+        "{{": "{{event.list}}", "default": "{{event.none | default([\"\\\\\"])}}", "whole": "{{event.text}}"});
+    let parsed = Template::parse(&template, &ROOTS).unwrap();
+    let render = |room| parsed.render(&[("event", &event)], room).unwrap();
+    let bytes = render(usize::MAX).unwrap().to_string().len();
+    assert!(render(bytes).is_some());
+    assert_eq!(render(bytes - 1), None);
+    assert_eq!(render(0), None);
 }
 
 proptest! {
-    /// X-17: values are put in once and never read as a template, and names of members stay as they are.
+    /// X-17: values are inserted once and never parsed as a template, and field names never change.
     #[test]
     fn values_are_never_expanded_again_and_names_never_change(text in ".{0,60}", name in "[a-z{}.|]{1,12}") {
         let hostile = format!("{text}{{{{event.secret}}}}{{{{meta.name | default(1)}}}}");
@@ -117,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_read_or_refused(text in ".{0,80}", braces in "[{}|\"ev.a()]{0,30}") {
+    fn any_text_is_parsed_or_rejected(text in ".{0,80}", braces in "[{}|\"ev.a()]{0,30}") {
         let template = json!(format!("{text}{braces}"));
         let _ = render(template, json!({"a": 1}));
     }

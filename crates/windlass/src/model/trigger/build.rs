@@ -1,4 +1,4 @@
-//! What differs from the defaults of a new trigger, one call each.
+//! The builder methods of a new trigger.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -35,7 +35,7 @@ impl NewTrigger {
         self
     }
 
-    /// Sets what an event's payload must be like.
+    /// Sets the conditions on the payload of an event.
     #[must_use]
     pub fn conditions(mut self, conditions: Value) -> Self {
         self.conditions = conditions;
@@ -56,7 +56,7 @@ impl NewTrigger {
         self
     }
 
-    /// Sets for how long the same payload causes no second job; 0 switches it off.
+    /// Sets how long the same payload does not enqueue another job; 0 disables it.
     #[must_use]
     pub fn dedupe_window_seconds(mut self, seconds: u32) -> Self {
         self.dedupe_window_seconds = seconds;
@@ -70,42 +70,42 @@ impl NewTrigger {
         self
     }
 
-    /// Sets what happens to due instants that were missed.
+    /// Sets what happens to missed instants.
     #[must_use]
     pub fn misfire(mut self, misfire: Misfire) -> Self {
         self.misfire = misfire;
         self
     }
 
-    /// Sets the most missed instants that fire, with [`Misfire::FireAll`].
+    /// Sets the maximum number of missed instants that fire, with [`Misfire::FireAll`].
     #[must_use]
     pub fn misfire_max(mut self, most: u32) -> Self {
         self.misfire_max = most;
         self
     }
 
-    /// Sets how old a missed instant may be, with [`Misfire::FireAll`].
+    /// Sets the maximum age of a missed instant, with [`Misfire::FireAll`].
     #[must_use]
     pub fn misfire_window_seconds(mut self, seconds: u32) -> Self {
         self.misfire_window_seconds = seconds;
         self
     }
 
-    /// Sets how late an instant may be fired without being a misfire.
+    /// Sets how late an instant can fire without being a misfire.
     #[must_use]
     pub fn misfire_grace_seconds(mut self, seconds: u32) -> Self {
         self.misfire_grace_seconds = seconds;
         self
     }
 
-    /// Sets what happens while an earlier job of the trigger has not ended.
+    /// Sets what happens if the previous job of the trigger has not ended.
     #[must_use]
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;
         self
     }
 
-    /// Sets within which time of its instant each job starts.
+    /// Sets the maximum random delay of each job after its instant.
     #[must_use]
     pub fn jitter_seconds(mut self, seconds: u32) -> Self {
         self.jitter_seconds = seconds;

@@ -1,4 +1,4 @@
-//! What a trigger must be like. Answers everything that is made of it once, so that nothing is read twice.
+//! Validates the fields of a trigger.
 
 use serde_json::Value;
 
@@ -8,21 +8,24 @@ use crate::model::cron::Schedule;
 use crate::model::template::Template;
 use crate::text::json::{self, JsonLimits};
 
-const LONGEST_LABEL: usize = 200;
-const LONGEST_TEMPLATE: usize = 64 * 1024;
-const MOST_SECONDS: u32 = 366 * 86_400;
-const MOST_MISFIRES: u32 = 1000;
-/// The last of the year 9999.
+const MAX_LABEL_LENGTH: usize = 200;
+const MAX_TEMPLATE_LENGTH: usize = 64 * 1024;
+const MAX_SECONDS: u32 = 366 * 86_400;
+const MAX_MISFIRES: u32 = 1000;
+/// The last second of the year 9999.
 const LATEST_SECOND: i64 = 253_402_300_799;
 
 impl NewTrigger {
-    /// Refuses what cannot be, by the field's name. A schedule must have its zone by now.
+    /// Returns an error with the name of the invalid field. The time zone of a schedule must be set already.
     pub(crate) fn check(&self) -> Result<()> {
         if self.label.trim().is_empty()
-            || self.label.len() > LONGEST_LABEL
+            || self.label.len() > MAX_LABEL_LENGTH
             || self.label.contains(char::is_control)
         {
-            return Err(Error::refused("label", format!("must have 1 to {LONGEST_LABEL} bytes on one line")));
+            return Err(Error::refused(
+                "label",
+                format!("must have 1 to {MAX_LABEL_LENGTH} bytes on one line"),
+            ));
         }
         if self.definition_key.is_empty()
             || self.definition_key.len() > 200
@@ -59,19 +62,19 @@ impl NewTrigger {
             TriggerType::Schedule => "a schedule trigger",
         };
         if let Some((field, _)) = wrong.into_iter().find(|(_, is_there)| *is_there) {
-            return Err(Error::refused(field, format!("is not for {kind}")));
+            return Err(Error::refused(field, format!("is not allowed for {kind}")));
         }
         match missing.into_iter().find(|(_, is_missing)| *is_missing) {
-            Some((field, _)) => Err(Error::refused(field, format!("is needed for {kind}"))),
+            Some((field, _)) => Err(Error::refused(field, format!("is required for {kind}"))),
             None => Ok(()),
         }
     }
 
     fn check_limits(&self) -> Result<()> {
         let limits = [
-            ("dedupe_window_seconds", self.dedupe_window_seconds, 0, MOST_SECONDS),
-            ("misfire_max", self.misfire_max, 1, MOST_MISFIRES),
-            ("misfire_window_seconds", self.misfire_window_seconds, 1, MOST_SECONDS),
+            ("dedupe_window_seconds", self.dedupe_window_seconds, 0, MAX_SECONDS),
+            ("misfire_max", self.misfire_max, 1, MAX_MISFIRES),
+            ("misfire_window_seconds", self.misfire_window_seconds, 1, MAX_SECONDS),
             ("misfire_grace_seconds", self.misfire_grace_seconds, 1, 86_400),
             ("jitter_seconds", self.jitter_seconds, 0, 86_400),
         ];
@@ -82,7 +85,7 @@ impl NewTrigger {
         }
         for (field, at) in [("starts_at", self.starts_at), ("ends_at", self.ends_at)] {
             if at.is_some_and(|at| !(0..=LATEST_SECOND).contains(&at.as_second())) {
-                return Err(Error::refused(field, "must lie between the years 1970 and 9999"));
+                return Err(Error::refused(field, "must be between the years 1970 and 9999"));
             }
         }
         match (self.starts_at, self.ends_at) {
@@ -100,7 +103,7 @@ impl NewTrigger {
         }
     }
 
-    /// Of a schedule trigger that was checked.
+    /// The parsed schedule of a checked schedule trigger.
     pub(crate) fn parse_schedule(&self) -> Result<Schedule> {
         let cron_expr = self.cron_expr.as_deref().unwrap_or_default();
         Schedule::new(cron_expr, self.timezone.as_deref().unwrap_or("UTC"))
@@ -109,8 +112,8 @@ impl NewTrigger {
 
 fn check_json(field: &str, value: &Value) -> Result<()> {
     let text = value.to_string();
-    if text.len() > LONGEST_TEMPLATE {
-        return Err(Error::refused(field, format!("is larger than {LONGEST_TEMPLATE} bytes of JSON")));
+    if text.len() > MAX_TEMPLATE_LENGTH {
+        return Err(Error::refused(field, format!("is larger than {MAX_TEMPLATE_LENGTH} bytes of JSON")));
     }
     json::check(&text, &JsonLimits::default()).map_err(|refused| Error::json(field, refused))
 }
@@ -128,9 +131,9 @@ mod tests {
         }
     }
 
-    /// The bodies of seed 004, word for word.
+    /// The bodies of document 004, unchanged.
     #[test]
-    fn both_request_bodies_are_taken_as_given() {
+    fn both_request_bodies_are_accepted_unchanged() {
         let event = json!({
             "label": "Resync on folder change", "trigger_type": "event", "event_name": "provider.folder.updated",
             "definition_key": "sync-dropbox",
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_its_field() {
+    fn an_invalid_value_is_rejected_by_field() {
         let with = |extra: Value| {
             let mut body = json!({"label": "l", "trigger_type": "schedule", "cron_expr": "@daily", "timezone": "UTC",
                 "definition_key": "k"});
@@ -155,9 +158,11 @@ mod tests {
             refusal(body)
         };
         assert!(with(json!({"label": ""})).starts_with("label: "));
-        assert!(with(json!({"event_name": "a"})).contains("event_name: is not for a schedule trigger"));
-        assert!(with(json!({"cron_expr": null})).contains("cron_expr: is needed"));
-        assert!(with(json!({"cron_expr": "0 0 31 2 *"})).contains("never comes"));
+        assert!(
+            with(json!({"event_name": "a"})).contains("event_name: is not allowed for a schedule trigger")
+        );
+        assert!(with(json!({"cron_expr": null})).contains("cron_expr: is required"));
+        assert!(with(json!({"cron_expr": "0 0 31 2 *"})).contains("never occurs"));
         assert!(with(json!({"timezone": "Mars/Base"})).starts_with("timezone: "));
         assert!(with(json!({"jitter_seconds": 90_000})).starts_with("jitter_seconds: must be between"));
         assert!(with(json!({"misfire": "sometimes"})).contains("fire_once"));
@@ -169,7 +174,7 @@ mod tests {
         );
         assert!(
             with(json!({"trigger_type": "event", "cron_expr": null, "timezone": null}))
-                .contains("event_name: is needed")
+                .contains("event_name: is required")
         );
     }
 }

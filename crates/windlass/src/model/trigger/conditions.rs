@@ -1,5 +1,5 @@
-//! What an event's payload must be like for a trigger to fire: an object of paths, each with the value it must have or
-//! with comparisons. All of them must hold. A path that leads nowhere holds only for `{"exists": false}` and `ne`.
+//! Conditions on the payload of an event: an object of paths, each with the expected value or with comparisons. All
+//! must match. A path without a value matches only `{"exists": false}` and `ne`.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 
-const MOST: usize = 50;
+const MAX: usize = 50;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Conditions(Vec<Condition>);
@@ -67,14 +67,14 @@ impl Conditions {
             message,
         };
         let Some(members) = conditions.as_object() else {
-            return Err(refuse("", "must be an object of paths and what they must be".to_owned()));
+            return Err(refuse("", "must be an object of paths and conditions".to_owned()));
         };
         let mut parsed = Vec::new();
         for (path, wanted) in members {
             let pointer = format!("/{path}");
             let segments: Vec<String> = path.split('.').map(str::to_owned).collect();
             if segments.iter().any(String::is_empty) || segments.len() > 32 {
-                return Err(refuse(&pointer, "is not a path: write names with dots between".to_owned()));
+                return Err(refuse(&pointer, "is not a path: use names separated by dots".to_owned()));
             }
             let tests: Vec<(&str, &Value)> = match wanted.as_object() {
                 Some(tests) => tests.iter().map(|(name, value)| (name.as_str(), value)).collect(),
@@ -83,13 +83,13 @@ impl Conditions {
             for (name, value) in tests {
                 let test = Test::parse(name).filter(|test| test.accepts(value)).ok_or_else(|| {
                     let known = "eq, ne, gt, gte, lt, lte (a number or text), in (a list), prefix (a text), exists (true or false)";
-                    refuse(&pointer, format!("{name:?} with this value is none of {known}"))
+                    refuse(&pointer, format!("{name:?} with this value is not a condition; expected one of {known}"))
                 })?;
                 parsed.push(Condition { path: segments.clone(), test, value: value.clone() });
             }
         }
-        if parsed.len() > MOST {
-            return Err(refuse("", format!("are at most {MOST}")));
+        if parsed.len() > MAX {
+            return Err(refuse("", format!("must have at most {MAX} items")));
         }
         Ok(Self(parsed))
     }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_condition_is_refused() {
+    fn an_invalid_condition_is_rejected() {
         for conditions in [
             json!([]),
             json!({"a..b": 1}),

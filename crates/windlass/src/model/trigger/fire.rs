@@ -1,22 +1,25 @@
-//! What a trigger makes of an event or an instant: whether it is meant, the payload, and the job to be. Shared by the keeper,
-//! which fires, and by the operator's verbs, which fire by hand or only try.
+//! What a trigger does for an event or an instant: whether it matches, the payload, and the new job. Used by the
+//! keeper, and by manual runs and dry runs.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::{Conditions, Trigger, matches_name};
+use super::{Conditions, Trigger, TriggerType, matches_name};
 use crate::error::Result;
+use crate::model::cron::Schedule;
 use crate::model::event::Pending;
 use crate::model::new_job::NewJob;
+use crate::model::template::Template;
 use crate::text;
 
-/// What one round of dispatching, or one dry run, may make: jobs, and bytes of payloads.
-pub(crate) const MOST_MATCHES: usize = 500;
-pub(crate) const MOST_BYTES: u32 = 8 << 20;
+/// The limits of one dispatch round, or of one dry run: jobs, and bytes of payloads. A backfill has the same limit of
+/// bytes.
+pub(crate) const MAX_MATCHES: usize = 500;
+pub(crate) const MAX_BYTES: u32 = 8 << 20;
 
-/// One event at one trigger that it matches: a job to be, or why there can be none.
+/// One event at one matching trigger: a new job, or why there is none.
 #[derive(Clone)]
 pub(crate) struct Match {
     pub(crate) trigger: Uuid,
@@ -26,7 +29,7 @@ pub(crate) struct Match {
     pub(crate) made: Result<Made, String>,
 }
 
-/// A rendered payload, and what makes it the same as another within the trigger's window.
+/// A rendered payload, and the key that identifies equal payloads within the trigger's window.
 #[derive(Clone)]
 pub(crate) struct Made {
     pub(crate) job: Uuid,
@@ -34,26 +37,21 @@ pub(crate) struct Made {
     pub(crate) dedupe_key: String,
 }
 
-/// Whether an event of this name and payload is for the trigger.
+/// Whether an event with this name and payload matches the trigger.
 pub(crate) fn fits(trigger: &Trigger, name: &str, payload: &Value) -> bool {
     let fields = &trigger.fields;
     fields.event_name.as_deref().is_some_and(|pattern| matches_name(pattern, name))
-        // Conditions were checked when they were written; what cannot be read holds for nothing.
+        // Conditions were checked when they were stored; those that cannot be parsed match nothing.
         && Conditions::parse(&fields.conditions).is_ok_and(|conditions| conditions.hold(payload))
 }
 
-/// The job of an event, before it is checked against its definition.
-pub(crate) fn job_of(trigger: &Trigger, event: &Pending) -> Result<NewJob> {
-    Ok(job_with(trigger, event, &render(trigger, event)?))
+/// The job of a trigger with a rendered payload, before it is checked against its definition.
+pub(crate) fn job_with(trigger: &Trigger, payload: &Value) -> NewJob {
+    NewJob::new(&trigger.fields.definition_key).tenant(trigger.tenant_id).payload(payload)
 }
 
-/// The same with a payload that was rendered already.
-pub(crate) fn job_with(trigger: &Trigger, event: &Pending, payload: &Value) -> NewJob {
-    NewJob::new(&trigger.fields.definition_key).tenant(event.tenant).payload(payload)
-}
-
-/// What became of an event at a trigger: the job that was checked, under this id, or the reason why there is none. An error that
-/// may pass is no reason.
+/// The outcome of an event at a trigger: the checked job, with this id, or the reason why there is none. A transient
+/// error is not a reason and is returned.
 pub(crate) fn matched(id: Uuid, trigger: &Trigger, checked: Result<NewJob>) -> Result<Match> {
     let made = checked.and_then(|job| {
         let payload = job.payload_text()?.to_owned();
@@ -74,23 +72,50 @@ pub(crate) fn matched(id: Uuid, trigger: &Trigger, checked: Result<NewJob>) -> R
     })
 }
 
-/// The payload that a trigger makes of an event.
-pub(crate) fn render(trigger: &Trigger, event: &Pending) -> Result<Value> {
-    let meta = json!({"id": event.id, "name": event.name, "emitted_at": event.emitted_at});
-    let about = json!({"id": trigger.id, "label": trigger.fields.label});
-    let tenant = json!(event.tenant);
-    let values = [("event", &event.payload), ("meta", &meta), ("trigger", &about), ("tenant_id", &tenant)];
-    trigger.fields.template()?.render(&values)
+/// Renders the payloads of a trigger. The template and the schedule are parsed once, however many payloads follow.
+///
+/// A payload of more than `room` bytes is not rendered: the result is `None`.
+pub(crate) struct Renderer {
+    template: Template,
+    schedule: Option<Schedule>,
+    timezone: String,
+    trigger: Value,
+    tenant: Value,
 }
 
-/// The payload of one instant.
-pub(crate) fn rendered(trigger: &Trigger, due: Timestamp) -> Result<Value> {
-    let fields = &trigger.fields;
-    let schedule = fields.parse_schedule()?;
-    let zone = fields.timezone.as_deref().unwrap_or("UTC");
-    let local = due.display_with_offset(schedule.zone().to_offset(due)).to_string();
-    let schedule = json!({"due_at": due, "local": local, "timezone": zone});
-    let about = json!({"id": trigger.id, "label": fields.label});
-    let tenant = json!(trigger.tenant_id);
-    fields.template()?.render(&[("schedule", &schedule), ("trigger", &about), ("tenant_id", &tenant)])
+impl Renderer {
+    pub(crate) fn of(trigger: &Trigger) -> Result<Self> {
+        let fields = &trigger.fields;
+        let schedule = match fields.trigger_type {
+            TriggerType::Schedule => Some(fields.parse_schedule()?),
+            TriggerType::Event => None,
+        };
+        Ok(Self {
+            template: fields.template()?,
+            schedule,
+            timezone: fields.timezone.clone().unwrap_or_else(|| "UTC".to_owned()),
+            trigger: json!({"id": trigger.id, "label": fields.label}),
+            tenant: json!(trigger.tenant_id),
+        })
+    }
+
+    /// Renders the payload for an event.
+    pub(crate) fn event(&self, event: &Pending, room: usize) -> Result<Option<Value>> {
+        let meta = json!({"id": event.id, "name": event.name, "emitted_at": event.emitted_at});
+        let Self { trigger, tenant, .. } = self;
+        let values =
+            [("event", &event.payload), ("meta", &meta), ("trigger", trigger), ("tenant_id", tenant)];
+        self.template.render(&values, room)
+    }
+
+    /// Renders the payload for one instant.
+    pub(crate) fn instant(&self, due: Timestamp, room: usize) -> Result<Option<Value>> {
+        let local = self
+            .schedule
+            .as_ref()
+            .map(|schedule| due.display_with_offset(schedule.zone().to_offset(due)).to_string());
+        let schedule = json!({"due_at": due, "local": local, "timezone": self.timezone});
+        let Self { trigger, tenant, .. } = self;
+        self.template.render(&[("schedule", &schedule), ("trigger", trigger), ("tenant_id", tenant)], room)
+    }
 }

@@ -2,14 +2,14 @@
 
 use crate::error::{Error, Result};
 
-const LONGEST: usize = 200;
+const MAX_LENGTH: usize = 200;
 
-/// Words with dots between: `provider.folder.updated`.
+/// Words separated by dots: `provider.folder.updated`.
 pub(crate) fn check_name(field: &str, name: &str) -> Result<()> {
     check(field, name, false)
 }
 
-/// A name in which a word may be `*`.
+/// A name in which words can be `*`.
 pub(crate) fn check_pattern(field: &str, pattern: &str) -> Result<()> {
     check(field, pattern, true)
 }
@@ -19,19 +19,19 @@ fn check(field: &str, name: &str, may_be_pattern: bool) -> Result<()> {
         (may_be_pattern && word == "*")
             || (!word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)))
     };
-    if name.len() <= LONGEST && name.split('.').all(is_word) {
+    if name.len() <= MAX_LENGTH && name.split('.').all(is_word) {
         return Ok(());
     }
     let pattern = if may_be_pattern { ", and * for any word" } else { "" };
     Err(Error::refused(
         field,
         format!(
-            "must be words of letters, digits, _ and - with dots between{pattern}, up to {LONGEST} characters"
+            "must be words of letters, digits, _ and -, separated by dots{pattern}, with at most {MAX_LENGTH} characters"
         ),
     ))
 }
 
-/// `*` stands for one word, and as the last word for one or more.
+/// `*` matches one word, and as the last word one or more.
 pub(crate) fn matches_name(pattern: &str, name: &str) -> bool {
     let mut words = name.split('.');
     let mut parts = pattern.split('.').peekable();

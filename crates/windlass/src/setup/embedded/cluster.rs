@@ -1,7 +1,7 @@
-//! The data directory: which ones are accepted, and how a new one comes to be.
+//! The data directory: which ones are accepted, and how a new one is created.
 //!
-//! A new one is made beside its place and renamed into it, so a process killed in the middle leaves no half-made
-//! data directory. Everything here runs under the directory's lock.
+//! A new one is created next to its final path and then renamed, so that a killed process leaves no partial data
+//! directory. Everything here runs under the lock of the directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -17,12 +17,12 @@ use super::leases::{Exclusive, beside};
 use super::server_user::{ServerUser, run};
 use super::settings;
 
-/// The one role of a new cluster.
+/// The only role of a new cluster.
 pub(super) const SUPERUSER: &str = "windlass";
 
 const INITDB_LIMIT: Duration = Duration::from_secs(120);
 
-/// Makes `data_dir` a data directory of this version, or says why it cannot be one.
+/// Ensures that `data_dir` is a data directory of this version, or returns why it cannot be one.
 pub(super) async fn prepare(
     data_dir: &Path,
     binaries: &Binaries,
@@ -47,8 +47,8 @@ pub(super) async fn prepare(
     }
 }
 
-/// The place of a data directory as an absolute path without symlinks, with its parent made and open to the
-/// server's user. Two spellings of one place must come to the same lock file.
+/// The absolute path of a data directory without symlinks, with its parent created and accessible to the server's user.
+/// Two spellings of the same path must result in the same lock file.
 pub(super) fn resolve(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, EmbeddedError> {
     let absolute = std::path::absolute(data_dir).map_err(EmbeddedError::io("find", data_dir))?;
     let resolved = match absolute.canonicalize() {
@@ -99,7 +99,7 @@ fn check_owner(data_dir: &Path, user: &ServerUser) -> Result<(), EmbeddedError> 
     Ok(())
 }
 
-/// We replace the rules of who may connect, so somebody else's data must not be served.
+/// We replace the access rules, so a data directory that we did not create must not be served.
 fn check_made_by_us(data_dir: &Path) -> Result<(), EmbeddedError> {
     let main_file = data_dir.join(MAIN_FILE);
     let text = fs::read_to_string(&main_file).map_err(EmbeddedError::io("read", &main_file))?;
@@ -118,11 +118,11 @@ fn include_line() -> String {
 const PARTIAL: &str = ".initdb-";
 
 async fn create(data_dir: &Path, binaries: &Binaries, user: &ServerUser) -> Result<(), EmbeddedError> {
-    // The name is new each time: an initdb whose parent was killed may still be writing to an older one.
+    // A new name each time: an initdb whose parent was killed may still write to an older one.
     let partial = beside(data_dir, &format!("{PARTIAL}{}", Uuid::new_v4().simple()));
     let made = initdb(&partial, binaries, user).await.and_then(|()| put_in_place(&partial, data_dir));
     if made.is_err() {
-        // The first error is the one to report; what stays is removed by the next start.
+        // Only the first error is reported; the next start removes the rest.
         let _ = fs::remove_dir_all(&partial);
     }
     made
@@ -156,7 +156,7 @@ fn put_in_place(partial: &Path, data_dir: &Path) -> Result<(), EmbeddedError> {
     File::open(parent).and_then(|directory| directory.sync_all()).map_err(EmbeddedError::io("sync", parent))
 }
 
-/// What killed starts left beside the data directory. Best effort: it is in nobody's way.
+/// Removes what killed starts left next to the data directory. Best effort: it does no harm.
 fn remove_abandoned(data_dir: &Path) {
     let (Some(parent), Some(name)) = (data_dir.parent(), data_dir.file_name()) else { return };
     let mut prefix = name.to_owned();

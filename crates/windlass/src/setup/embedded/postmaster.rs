@@ -1,4 +1,5 @@
-//! What is known of the server on a data directory from outside: its `postmaster.pid`, its process, its answer.
+//! The state of the server on a data directory, seen from outside: its `postmaster.pid`, its process, and whether it
+//! accepts connections.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use super::EmbeddedError;
 use super::cluster::SUPERUSER;
 use super::server_user::ServerUser;
 
-/// Linux gives out process ids up to 2^22, so this one is never alive.
+/// The maximum process id of Linux is 2^22, so no process has this one.
 const NOBODYS_PID: &str = "4194305";
 
-const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+const RESPONSE_LIMIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug)]
 pub(super) struct Postmaster {
@@ -35,7 +36,7 @@ pub(super) async fn state(data_dir: &Path, user: &ServerUser) -> Result<Postmast
     let Ok(text) = fs::read_to_string(&file) else { return Ok(PostmasterState::Absent) };
     let Some(pid) = first_line_pid(&text) else { return Ok(PostmasterState::Absent) };
     if let Some(postmaster) = parse(&text)
-        && answers(&postmaster).await
+        && responds(&postmaster).await
     {
         return Ok(PostmasterState::Answering(postmaster));
     }
@@ -49,13 +50,13 @@ pub(super) async fn state(data_dir: &Path, user: &ServerUser) -> Result<Postmast
     }
 }
 
-/// Whether the server's process is there, answering or not.
+/// Whether the process of the server exists, responding or not.
 pub(super) fn is_alive(data_dir: &Path) -> bool {
     let pid = fs::read_to_string(pid_file(data_dir)).ok().and_then(|text| first_line_pid(&text));
     pid.is_some_and(|pid| matches!(process(pid), PidOwner::Postgres))
 }
 
-/// The file is written in steps while the server starts, and is of use once it has named its socket directory.
+/// The file is written in steps while the server starts, and can be used when it contains the socket directory.
 fn parse(text: &str) -> Option<Postmaster> {
     let lines: Vec<&str> = text.lines().collect();
     let [_pid, _data_dir, _started, port, socket_dir, ..] = lines[..] else { return None };
@@ -73,16 +74,16 @@ fn pid_file(data_dir: &Path) -> PathBuf {
     data_dir.join("postmaster.pid")
 }
 
-async fn answers(postmaster: &Postmaster) -> bool {
+async fn responds(postmaster: &Postmaster) -> bool {
     let mut config = Config::new();
     config
         .user(SUPERUSER)
         .dbname("postgres")
         .host_path(&postmaster.socket_dir)
         .port(postmaster.port)
-        .connect_timeout(ANSWER_LIMIT);
-    // A connection that is made and dropped is the answer; nothing is sent on it. A full server is up, too.
-    match tokio::time::timeout(ANSWER_LIMIT, config.connect(NoTls)).await {
+        .connect_timeout(RESPONSE_LIMIT);
+    // A successful connection is enough; nothing is sent on it. A server without free connections is running, too.
+    match tokio::time::timeout(RESPONSE_LIMIT, config.connect(NoTls)).await {
         Ok(Ok(_)) => true,
         Ok(Err(error)) => error.code() == Some(&SqlState::TOO_MANY_CONNECTIONS),
         Err(_) => false,
@@ -92,7 +93,7 @@ async fn answers(postmaster: &Postmaster) -> bool {
 enum PidOwner {
     Gone,
     Postgres,
-    /// The number is in use, but not by a running Postgres: reused, or dead and never reaped.
+    /// The process id is in use, but not by a running Postgres: reused, or dead and never reaped.
     Impostor,
 }
 
@@ -101,12 +102,12 @@ fn process(pid: Pid) -> PidOwner {
     if let Err(rustix::io::Errno::SRCH) = test_kill_process(pid) {
         return PidOwner::Gone;
     }
-    // Where /proc shows nothing of others, believe the number, as Postgres itself does.
+    // If /proc does not show processes of other users, trust the process id, as Postgres does.
     let Ok(command_line) = command_line else { return PidOwner::Postgres };
     let program = command_line.split(|byte| *byte == 0).next().unwrap_or_default();
     let name = program.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    // Between fork and exec, the server is still pg_ctl or the shell that pg_ctl starts it with, but then it has
-    // not written its number yet. A zombie has no command line at all.
+    // Between fork and exec, the server is still pg_ctl or the shell in which pg_ctl starts it, but then it has not
+    // written its process id yet. A zombie has no command line.
     if name.starts_with(b"postgres") || name.starts_with(b"postmaster") {
         PidOwner::Postgres
     } else {
@@ -114,9 +115,9 @@ fn process(pid: Pid) -> PidOwner {
     }
 }
 
-/// Postgres refuses to start while the number in its file belongs to any live process of its user, and a container
-/// whose first process does not reap keeps a killed server's number forever. Only the number is replaced: the rest
-/// of the file lets Postgres see whether old backends still use the shared memory, which protects the data.
+/// Postgres refuses to start while the process id in its file belongs to any live process of its user, and a container
+/// whose first process does not reap children keeps the id of a killed server forever. Only the id is replaced: with
+/// the rest of the file Postgres detects whether old backends still use the shared memory, which protects the data.
 fn disown(file: &Path, text: &str, user: &ServerUser) -> Result<(), EmbeddedError> {
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
     let replacement = file.with_extension("pid.new");
@@ -130,7 +131,7 @@ fn disown(file: &Path, text: &str, user: &ServerUser) -> Result<(), EmbeddedErro
     }
 }
 
-/// The socket has a lock file with the same number in it, which guards no more than the name.
+/// The socket has a lock file with the same process id, which protects only the name of the socket.
 fn remove_socket_lock(postmaster: &Postmaster, text: &str) -> Result<(), EmbeddedError> {
     let lock = postmaster.socket_dir.join(format!(".s.PGSQL.{}.lock", postmaster.port));
     let holder = fs::read_to_string(&lock).ok().and_then(|text| first_line_pid(&text));
@@ -145,7 +146,7 @@ mod tests {
     use super::{PathBuf, parse};
 
     #[test]
-    fn a_pid_file_is_of_use_once_it_names_the_socket_directory() {
+    fn a_pid_file_is_valid_once_it_names_the_socket_directory() {
         let whole = "4711\n/data\n1700000000\n5433\n/data\n127.0.0.1\n  5433001   0\nready   \n";
         let postmaster = parse(whole).unwrap();
         assert_eq!(postmaster.port, 5433);

@@ -1,4 +1,4 @@
-//! Starts the server, shares the one that runs, and stops it after its last user.
+//! Starts the server, shares a running one, and stops it after its last user.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -16,14 +16,15 @@ use super::{EmbeddedError, Options, access, settings};
 
 const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(60);
-const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
-const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+const MIN_PAUSE: Duration = Duration::from_millis(5);
+const MAX_PAUSE: Duration = Duration::from_millis(200);
 const LOG_NAME: &str = "server.log";
 const LOG_LINES_IN_ERRORS: usize = 20;
 
 /// A running server, and this process's lease on it.
 ///
-/// Dropped without [`stop`](Postgres::stop), it leaves the server running for the next to start on its directory.
+/// If it is dropped without [`stop`](Postgres::stop), the server keeps running for the next process that uses its
+/// directory.
 #[derive(Debug)]
 pub struct Postgres {
     data_dir: PathBuf,
@@ -55,12 +56,12 @@ impl Postgres {
         Ok(Postgres { data_dir, binaries, user, postmaster, lease })
     }
 
-    /// The database `postgres` on this server, over its Unix socket.
+    /// The URL of the database `postgres` on this server, over its Unix socket.
     pub fn url(&self) -> String {
         self.database_url("postgres")
     }
 
-    /// Another database on this server, over its Unix socket.
+    /// The URL of another database on this server, over its Unix socket.
     pub fn database_url(&self, name: &str) -> String {
         let database = percent_encode(name.as_bytes());
         let socket_dir = percent_encode(self.postmaster.socket_dir.as_os_str().as_bytes());
@@ -82,7 +83,7 @@ impl Postgres {
         &self.data_dir
     }
 
-    /// Gives up the lease, and shuts the server down where it was the last one. Open connections are cut.
+    /// Releases the lease, and shuts the server down if it was the last one. Open connections are closed.
     pub async fn stop(self) -> Result<(), EmbeddedError> {
         let lock = leases::lock(&self.data_dir).await?;
         if !self.lease.was_the_last(&lock)? || !postmaster::is_alive(&self.data_dir) {
@@ -103,11 +104,11 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Looks again after every step instead of trusting it: a server left by a killed process may come up, go down
-    /// or be in the way at any moment.
+    /// Checks the state again after every step: a server that a killed process left behind may start, stop or be in the
+    /// way at any time.
     async fn share_or_launch(&self) -> Result<Postmaster, EmbeddedError> {
         let deadline = Instant::now() + START_LIMIT;
-        let mut pause = SHORTEST_PAUSE;
+        let mut pause = MIN_PAUSE;
         loop {
             let state = postmaster::state(self.data_dir, self.user).await?;
             if let PostmasterState::Answering(postmaster) = state {
@@ -124,16 +125,17 @@ impl Start<'_> {
                 self.launch(deadline).await?;
             } else {
                 sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
         }
     }
 
-    /// `pg_ctl` gives the server a session of its own and no parent, so it outlives us and is not our child to reap.
+    /// `pg_ctl` starts the server in its own session and without a parent, so that it outlives us and is not our child.
     async fn launch(&self, deadline: Instant) -> Result<(), EmbeddedError> {
         settings::write(self.data_dir, self.settings, self.user)?;
         let log = self.data_dir.join(LOG_NAME);
-        // One start, one log: an error then quotes this start, and the log of a long-lived directory stays bounded.
+        // One log per start: an error then contains the log of this start, and the log of a long-lived directory stays
+        // small.
         let _ = fs::rename(&log, self.data_dir.join("server.log.old"));
 
         let remaining = deadline.saturating_duration_since(Instant::now()).as_secs().max(1);
@@ -155,15 +157,15 @@ impl Start<'_> {
         }
     }
 
-    /// Makes a server that ran before us read who may connect.
+    /// Makes a server that was already running reload the access rules.
     async fn reload(&self) -> Result<(), EmbeddedError> {
         let mut command = self.user.command(&self.binaries.program("pg_ctl"));
         command.args(["reload", "--silent"]).arg("--pgdata").arg(self.data_dir);
         run(command, START_LIMIT).await.map(drop)
     }
 
-    /// The failures that another look or another try can mend: a long recovery, another process's server that came
-    /// first, a killed server's last backends not gone yet.
+    /// The failures that another check or another attempt can resolve: a long recovery, a server of another process
+    /// that was faster, or the last backends of a killed server.
     fn may_come_up_yet(&self) -> bool {
         let log = log_end(self.data_dir);
         postmaster::is_alive(self.data_dir) || log.contains("pre-existing shared memory block")
@@ -198,7 +200,7 @@ mod tests {
     use super::percent_encode;
 
     #[test]
-    fn an_odd_socket_directory_survives_the_way_through_a_url() {
+    fn an_unusual_socket_directory_round_trips_through_a_url() {
         let odd = "/tmp/a b&c?d=e%41/ü@:";
         let url =
             format!("postgresql://windlass@/postgres?host={}&port=5433", percent_encode(odd.as_bytes()));

@@ -1,6 +1,6 @@
-//! Who runs the server: ourselves, or, because Postgres refuses root, a user without rights.
+//! The user that runs the server: the current one, or an unprivileged one, because Postgres does not run as root.
 //!
-//! An unknown uid is never used: Postgres looks its own user up and fails without an entry.
+//! A uid without an account is never used: Postgres looks up its own user and fails without an entry.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -45,8 +45,8 @@ impl ServerUser {
         }
     }
 
-    /// A program of Postgres, run as this user with nothing of our environment: a stray `PGDATA`, `PGOPTIONS` or
-    /// `LC_ALL` would change what it does.
+    /// A program of Postgres, run as this user without our environment: a stray `PGDATA`, `PGOPTIONS` or `LC_ALL` would
+    /// change its behavior.
     pub(super) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         let mut path = program.parent().map(|bin| bin.as_os_str().to_owned()).unwrap_or_default();
@@ -73,7 +73,7 @@ impl ServerUser {
         }
     }
 
-    /// Names the directory at fault, where Postgres would only say "permission denied" on the whole path.
+    /// Reports the directory that is not accessible; Postgres would only report "permission denied" for the whole path.
     pub(super) fn check_can_enter(&self, path: &Path) -> Result<(), EmbeddedError> {
         match self.first_closed_directory(path) {
             Some(directory) => Err(EmbeddedError::NotTraversable { directory, user: self.name() }),
@@ -93,7 +93,7 @@ impl ServerUser {
     }
 }
 
-/// Runs a command to its end and gives its standard output. A command that is no longer waited for is killed.
+/// Runs a command to its end and returns its standard output. If it is canceled, the command is killed.
 pub(super) async fn run(mut command: Command, limit: Duration) -> Result<String, EmbeddedError> {
     let program = PathBuf::from(command.as_std().get_program());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

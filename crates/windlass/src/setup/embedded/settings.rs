@@ -1,4 +1,4 @@
-//! The server's settings: a file of ours that `postgresql.conf` includes, written again before each start.
+//! The settings of the server: a file that `postgresql.conf` includes, written again before each start.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -14,13 +14,13 @@ use crate::text;
 
 pub(super) const FILE_NAME: &str = "windlass.conf";
 
-/// No port is opened: the number is part of the socket's name, and a URL has to give it. A data directory that has one
-/// keeps it, so that a URL somebody wrote down goes on working.
+/// No TCP port is opened: the number is part of the name of the socket, and a URL has to contain it. A data directory
+/// keeps its port, so that stored URLs stay valid.
 const FIRST_PORT: u16 = 5432;
 
-/// A socket's path must fit `sockaddr_un.sun_path`, with its closing zero.
-const LONGEST_SOCKET_PATH: usize = 107;
-const LONGEST_SOCKET_NAME: &str = "/.s.PGSQL.65535.lock";
+/// The path of a socket must fit into `sockaddr_un.sun_path`, with the terminating zero.
+const MAX_SOCKET_PATH_LENGTH: usize = 107;
+const MAX_SOCKET_NAME: &str = "/.s.PGSQL.65535.lock";
 const MEGABYTE: u64 = 1024 * 1024;
 
 pub(super) fn write(
@@ -79,7 +79,7 @@ fn quote_directory(directory: &Path) -> String {
 
 /// The data directory itself, which is private to the server's user, unless its path is too long for a socket.
 fn socket_dir(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, EmbeddedError> {
-    if data_dir.as_os_str().len() + LONGEST_SOCKET_NAME.len() <= LONGEST_SOCKET_PATH {
+    if data_dir.as_os_str().len() + MAX_SOCKET_NAME.len() <= MAX_SOCKET_PATH_LENGTH {
         return Ok(data_dir.to_owned());
     }
     let hash = text::hex(&Sha256::digest(data_dir.as_os_str().as_bytes()));
@@ -91,7 +91,7 @@ fn socket_dir(data_dir: &Path, user: &ServerUser) -> Result<PathBuf, EmbeddedErr
             .map_err(EmbeddedError::io("create", &directory))?;
         user.take_ownership_of(&directory)?;
     }
-    // Anyone may make names in /tmp, and whoever owns the directory can stand in for the server.
+    // Everyone can create names in /tmp, and the owner of the directory could impersonate the server.
     let metadata = fs::symlink_metadata(&directory).map_err(EmbeddedError::io("inspect", &directory))?;
     let is_private = metadata.permissions().mode() & 0o077 == 0;
     if !metadata.is_dir() || metadata.uid() != user.uid() || !is_private {
@@ -110,7 +110,7 @@ fn shared_buffers_megabytes(memory_bytes: Option<u64>) -> u64 {
     memory_bytes.map_or(128, |bytes| (bytes / 8 / MEGABYTE).clamp(16, 1024))
 }
 
-/// What this machine or its container may use, whichever is less.
+/// The memory of this machine or its container, whichever is less.
 fn memory_bytes() -> Option<u64> {
     let machine = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

@@ -1,4 +1,4 @@
-//! Sends a statement and takes its answer, whole or up to so many bytes.
+//! Sends a statement and reads its result, completely or up to a number of bytes.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -13,16 +13,16 @@ use crate::error::{Error, Result};
 use crate::store::isolation;
 use crate::telemetry;
 
-/// The rows of an answer, as far as they were taken.
+/// The rows of a result that were read.
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
-    /// There were more, which were not kept.
+    /// There were more, which were discarded.
     pub(crate) is_cut: bool,
 }
 
 impl Session {
-    /// One statement, in the transaction that is open or in one of its own. In its own it is sent again when a pooler
-    /// lost its name, and a few times when it met another in a deadlock: the server has undone all of it then.
+    /// Runs one statement, in the open transaction or in a separate one. In a separate one it is sent again if a pooler
+    /// lost its name, and a few times after a deadlock: the server has rolled it back completely then.
     pub(crate) async fn query(
         &self,
         statement: &Statement,
@@ -31,8 +31,8 @@ impl Session {
         Ok(self.query_up_to(usize::MAX, statement, params).await?.rows)
     }
 
-    /// The same, but rows are taken only until they have so many bytes: at least one, and at most one more than fits. The others
-    /// pass by and are not kept. Who asks for few rows at a time leaves few to pass by.
+    /// The same, but keeps rows only up to a number of bytes: at least one, and at most one more than fits. The others
+    /// are received and discarded. A caller that requests few rows at a time discards few.
     pub(crate) async fn query_up_to(
         &self,
         bytes: usize,
@@ -41,16 +41,16 @@ impl Session {
     ) -> Result<Rows> {
         let mut tries = 0;
         loop {
-            let answer = self.query_patiently(bytes, statement, params).await;
-            let Err(error) = &answer else { return answer };
+            let result = self.query_patiently(bytes, statement, params).await;
+            let Err(error) = &result else { return result };
             if error.is_lost_statement() {
                 self.prepared.store(false, Ordering::Relaxed);
             } else if !error.is_conflict() {
-                return answer;
+                return result;
             }
             tries += 1;
             if self.is_open || tries > CONFLICT_TRIES {
-                return answer;
+                return result;
             }
             conflict_pause().await;
         }
@@ -64,15 +64,15 @@ impl Session {
     ) -> Result<Rows> {
         let Some(patience) = self.patience else {
             self.is_asking.store(true, Ordering::Relaxed);
-            let answer = self.query_once(bytes, statement, params).await;
+            let result = self.query_once(bytes, statement, params).await;
             self.is_asking.store(false, Ordering::Relaxed);
-            return answer;
+            return result;
         };
-        let answer = tokio::time::timeout(patience, self.query_once(bytes, statement, params)).await;
-        if answer.is_err() {
+        let result = tokio::time::timeout(patience, self.query_once(bytes, statement, params)).await;
+        if result.is_err() {
             self.give_up().await;
         }
-        answer.unwrap_or_else(|_| Err(Error::unanswered()))
+        result.unwrap_or_else(|_| Err(Error::unanswered()))
     }
 
     async fn query_once(
@@ -82,9 +82,9 @@ impl Session {
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Rows> {
         let started = Instant::now();
-        let answer = self.send(bytes, statement, params).await;
+        let result = self.send(bytes, statement, params).await;
         telemetry::database_time(statement.text, started.elapsed());
-        answer
+        result
     }
 
     async fn send(
@@ -98,22 +98,22 @@ impl Session {
             let begin = limit.map_or_else(|| isolation::BEGIN.to_owned(), begin_within);
             return self.exchange(&begin, bytes, statement, params).await;
         }
-        let answer = if self.prepared.load(Ordering::Relaxed) {
+        let result = if self.prepared.load(Ordering::Relaxed) {
             let prepared = self.object().prepare_typed_cached(statement.text, statement.types).await?;
             self.object().query_raw(&prepared, params.iter().copied()).await?
         } else {
             let typed = params.iter().copied().zip(statement.types.iter().cloned());
             self.client().query_typed_raw(statement.text, typed).await?
         };
-        take(answer, bytes).await
+        take(result, bytes).await
     }
 }
 
-/// The rows of an answer until they have so many bytes.
-pub(super) async fn take(answer: RowStream, most: usize) -> Result<Rows> {
-    let mut answer = std::pin::pin!(answer);
+/// Reads the rows of a result up to a number of bytes.
+pub(super) async fn take(result: RowStream, most: usize) -> Result<Rows> {
+    let mut result = std::pin::pin!(result);
     let (mut rows, mut bytes) = (Vec::new(), 0_usize);
-    while let Some(row) = answer.next().await {
+    while let Some(row) = result.next().await {
         let row = row?;
         if bytes >= most {
             return Ok(Rows { rows, is_cut: true });

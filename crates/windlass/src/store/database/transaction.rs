@@ -1,5 +1,6 @@
-//! Transactions of one statement, and how long a statement of the engine's own may take. A backend goes on with a statement whose
-//! client has gone, so giving up on our side is not enough: the server is told beforehand, or asked to stop.
+//! Transactions of one statement, and the time limits of the engine's own statements. A backend continues with a
+//! statement whose client has disconnected, so abandoning it on the client is not enough: the server gets a limit in
+//! advance, or a cancel request.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -13,16 +14,16 @@ use crate::error::{Error, Result};
 use crate::store::isolation;
 use crate::telemetry;
 
-/// How long we wait beyond the server's own limit, and for a request to stop to arrive.
+/// How long to wait beyond the server's own limit, and for a cancel request to arrive.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Begins a transaction whose statements the server gives up after this time.
+/// Returns the text that starts a transaction whose statements the server cancels after this time.
 pub(super) fn begin_within(limit: Duration) -> String {
     format!("{}; set local statement_timeout = {}", isolation::BEGIN, limit.as_millis())
 }
 
 impl Session {
-    /// A transaction of one statement.
+    /// Runs a transaction of one statement.
     pub(crate) async fn transact(
         &self,
         begin: &str,
@@ -32,7 +33,8 @@ impl Session {
         Ok(self.exchange(begin, usize::MAX, statement, params).await?.rows)
     }
 
-    /// The same; rows are taken only until they have so many bytes. If it is dropped half-way, so is the connection.
+    /// The same, but keeps rows only up to a number of bytes. If the future is dropped before it completes, so is the
+    /// connection.
     pub(super) async fn exchange(
         &self,
         begin: &str,
@@ -42,16 +44,17 @@ impl Session {
     ) -> Result<Rows> {
         let begin = &isolation::completed(begin, self.has_unusual_defaults);
         self.is_asking.store(true, Ordering::Relaxed);
-        let answer = if self.is_direct() {
+        let result = if self.is_direct() {
             self.exchange_named(begin, bytes, statement, params).await
         } else {
             self.exchange_unnamed(begin, bytes, statement, params).await
         };
         self.is_asking.store(false, Ordering::Relaxed);
-        answer
+        result
     }
 
-    /// Sent whole before its first answer is waited for: what follows a refused statement is refused too, and its commit is a rollback.
+    /// Sends everything before it awaits the first response: statements after a failed one fail too, and the commit is
+    /// a rollback.
     async fn exchange_named(
         &self,
         begin: &str,
@@ -59,21 +62,21 @@ impl Session {
         statement: &Statement,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Rows> {
-        // Named first: otherwise the commit could overtake a statement that is still being named.
+        // Prepared first: otherwise the commit could overtake a statement that is still being prepared.
         let named = self.object().prepare_typed_cached(statement.text, statement.types).await?;
         let client = self.client();
-        let (begun, answer, committed) = tokio::join!(
+        let (begun, result, committed) = tokio::join!(
             client.batch_execute(begin),
             async { take(client.query_raw(&named, params.iter().copied()).await?, bytes).await },
             client.batch_execute("commit"),
         );
         begun?;
-        let rows = answer?;
+        let rows = result?;
         committed?;
         Ok(rows)
     }
 
-    /// The same without a name, which a pooler would lose.
+    /// The same without a prepared statement, which a pooler would lose.
     async fn exchange_unnamed(
         &self,
         begin: &str,
@@ -83,21 +86,22 @@ impl Session {
     ) -> Result<Rows> {
         let client = self.client();
         let typed: Vec<_> = params.iter().copied().zip(statement.types.iter().cloned()).collect();
-        let (begun, answer, committed) = tokio::join!(
+        let (begun, result, committed) = tokio::join!(
             client.batch_execute(begin),
             async { take(client.query_typed_raw(statement.text, typed).await?, bytes).await },
             client.batch_execute("commit"),
         );
         begun?;
-        let rows = answer?;
+        let rows = result?;
         committed?;
         Ok(rows)
     }
 
-    /// One statement in a transaction of its own, which the server gives up after this time. The limit is set for that transaction
-    /// alone, so it also holds behind a pooler and is not left on the connection. (As a function's own setting it would do nothing:
-    /// the server starts the clock before the function begins.) It costs two short statements, sent together with this one. For claims,
-    /// heartbeats and endings that is too much: their limit is one of the connection (see `Database::for_engine`).
+    /// Runs one statement in a separate transaction, which the server cancels after this time. The limit is set only
+    /// for that transaction, so it also works behind a pooler and is not left on the connection. (As a setting of a
+    /// function it would have no effect: the server starts the clock before the function.) It costs two short
+    /// statements, sent together with this one. For claims, heartbeats and settlements that is too much: their limit is
+    /// an option of the connection (see `Database::for_engine`).
     pub(crate) async fn query_within(
         &mut self,
         limit: Duration,
@@ -108,37 +112,37 @@ impl Session {
         let mut tries = 0;
         loop {
             let started = Instant::now();
-            let answer = tokio::time::timeout(limit + GRACE, self.transact(&begin, statement, params)).await;
+            let result = tokio::time::timeout(limit + GRACE, self.transact(&begin, statement, params)).await;
             telemetry::database_time(statement.text, started.elapsed());
-            let Ok(answer) = answer else {
+            let Ok(result) = result else {
                 self.give_up().await;
                 return Err(Error::unanswered());
             };
-            match &answer {
+            match &result {
                 Err(error) if error.is_lost_statement() => self.prepared.store(false, Ordering::Relaxed),
                 Err(error) if error.is_conflict() => {}
-                _ => return answer,
+                _ => return result,
             }
             tries += 1;
             if tries > CONFLICT_TRIES {
-                return answer;
+                return result;
             }
             conflict_pause().await;
         }
     }
 
-    /// Asks the server to stop what this connection has under way, and never uses the connection again. Whether it came in time is not
-    /// known: the statement may have taken effect.
+    /// Sends a cancel request for the running statement of this connection, and never uses the connection again. It is
+    /// not known whether the request arrived in time: the statement may have taken effect.
     pub(super) async fn give_up(&self) {
         self.is_silent.store(true, Ordering::Relaxed);
         let token = self.client().cancel_token();
-        let asked = async {
+        let request = async {
             match tls() {
                 Ok(tls) if !self.is_plain => token.cancel_query(tls).await,
                 _ => token.cancel_query(NoTls).await,
             }
         };
-        // If even this is not answered, the server's own limit is what is left.
-        let _ = tokio::time::timeout(GRACE, asked).await;
+        // If this gets no response either, only the server's own limit remains.
+        let _ = tokio::time::timeout(GRACE, request).await;
     }
 }

@@ -1,17 +1,17 @@
-//! Names that stand more than once in an object. The last one counts.
+//! Duplicate names in an object. The last one counts.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-/// The names of one object, as written with their quotes. One with an escape may be any other, so that telling would take
-/// more than looking.
+/// Whether the names of one object, as written with their quotes, may contain duplicates. A name with an escape may be
+/// equal to any other, because it is not decoded here.
 pub(super) fn may_repeat(names: &mut [&str]) -> bool {
     names.sort_unstable();
     names.windows(2).any(|two| two[0] == two[1]) || names.iter().any(|name| name.contains('\\'))
 }
 
-/// The document with every name once in its object. Numbers and strings stay as they were written. Recurses as deep as the limits let a document be.
+/// The document without duplicate names. Numbers and strings do not change. Recurses as deep as the limits allow.
 pub(super) fn last_of_each(text: &str) -> String {
     let rewritten = |raw: &RawValue| last_of_each(raw.get());
     if let Ok(members) = serde_json::from_str::<BTreeMap<String, &RawValue>>(text) {

@@ -1,20 +1,21 @@
-//! What is wrong with a JSON text, and where.
+//! Faults in JSON text, with their location.
 
 use std::fmt;
 
-use super::LONGEST_NUMBER;
+use super::MAX_NUMBER_LENGTH;
 
-/// A refusal, with the place as an RFC 6901 pointer: empty for the document itself. A fault in an object's member name
-/// points to the object. Long names in the pointer are cut and control characters replaced, so that it can be shown.
+/// A fault with its location as an RFC 6901 pointer: empty for the document itself. For a fault in a name of an object,
+/// the pointer is that of the object. Long names in the pointer are truncated and control characters replaced, so that
+/// it can be shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonRefused {
-    /// The place, as a JSON pointer.
+    /// The location, as a JSON pointer.
     pub pointer: String,
-    /// What is wrong there.
+    /// The fault.
     pub problem: JsonProblem,
 }
 
-/// What is wrong; never repeats the text, which may be secret.
+/// The fault; it never contains the text, which may be secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum JsonProblem {
     /// It has too many bytes.
@@ -26,25 +27,25 @@ pub enum JsonProblem {
         limit: usize,
     },
     /// It is nested too deeply.
-    #[error("JSON is nested deeper than {limit} levels")]
+    #[error("JSON is nested more than {limit} levels")]
     TooDeep {
         /// The limit.
         limit: usize,
     },
     /// It has too many values.
-    #[error("JSON holds more than {limit} values")]
+    #[error("JSON has more than {limit} values")]
     TooManyValues {
         /// The limit.
         limit: usize,
     },
     /// It has a NUL character.
-    #[error("text holds the NUL character, which cannot be stored")]
+    #[error("text must not contain the NUL character")]
     Nul,
     /// It has half of a surrogate pair.
-    #[error("text holds half of a surrogate pair")]
+    #[error("string contains an unpaired surrogate")]
     LoneSurrogate,
     /// It has a number that Postgres cannot store.
-    #[error("number is longer than {LONGEST_NUMBER} characters or outside the range of a 64-bit float")]
+    #[error("number is longer than {MAX_NUMBER_LENGTH} characters or outside the range of a 64-bit float")]
     Number,
     /// It is not JSON.
     #[error("not valid JSON: expected {expected} at byte {at}")]

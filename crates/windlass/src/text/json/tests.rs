@@ -38,7 +38,7 @@ fn ordinary_documents_pass() {
 }
 
 #[test]
-fn of_a_name_that_repeats_the_last_one_stays() {
+fn of_a_repeated_name_the_last_one_is_kept() {
     let kept = |text: &str| checked(text.to_owned(), &JsonLimits::default()).unwrap();
     for as_written in ["[1, 1]", r#"{"b" : 1.10, "a": {"b": {"a": "\u0061"}}}"#, r#"[{"a":1},{"a":2}]"#] {
         assert_eq!(kept(as_written), as_written);
@@ -54,7 +54,7 @@ fn of_a_name_that_repeats_the_last_one_stays() {
 }
 
 #[test]
-fn what_is_not_json_is_refused_as_the_parser_refuses_it() {
+fn invalid_json_is_rejected_as_by_the_parser() {
     for text in [
         "",
         " ",
@@ -108,7 +108,7 @@ fn what_is_not_json_is_refused_as_the_parser_refuses_it() {
 }
 
 #[test]
-fn a_refusal_points_to_its_place() {
+fn an_error_points_to_its_place() {
     let nul = JsonProblem::Nul;
     assert_eq!(refused(r#"{"a":[1,{"b/c":"x\u0000"}]}"#), ("/a/1/b~1c".into(), nul));
     assert_eq!(refused(r#"{"m~n":{"\u0000":1}}"#), ("/m~0n".into(), nul));
@@ -124,7 +124,7 @@ fn a_refusal_points_to_its_place() {
 }
 
 #[test]
-fn half_a_surrogate_pair_is_refused() {
+fn half_a_surrogate_pair_is_rejected() {
     for text in [
         r#""\ud800""#,
         r#""\udc00""#,
@@ -139,7 +139,7 @@ fn half_a_surrogate_pair_is_refused() {
 }
 
 #[test]
-fn a_number_that_postgres_would_blow_up_is_refused() {
+fn a_number_that_postgres_would_expand_is_rejected() {
     let digits = |count| "9".repeat(count);
     assert!(accepts(&digits(64)));
     for number in
@@ -177,7 +177,8 @@ fn size_and_number_of_values_are_limited() {
     assert_eq!(check(&" ".repeat(21), &limits), Err(JsonRefused { pointer: String::new(), problem }));
 }
 
-/// Prints what the module's head claims; `cargo test --release -p windlass --lib quickly -- --nocapture` measures it again.
+/// Prints the time that the module comment states; to measure it:
+/// `cargo test --release -p windlass --lib quickly -- --nocapture`.
 #[test]
 fn a_small_payload_is_checked_quickly() {
     let payload = r#"{"user":{"id":8812,"email":"someone@example.com","roles":["admin","editor"]},"order":{"total":129.95,"currency":"EUR","lines":[{"sku":"A-1","n":2},{"sku":"B-77","n":1}]},"note":"leave at the door"}"#;
@@ -209,13 +210,13 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_the_serializer_writes_passes(value in any_json()) {
+    fn all_output_of_the_serializer_passes(value in any_json()) {
         prop_assert!(accepts(&value.to_string()));
         prop_assert!(accepts(&serde_json::to_string_pretty(&value).unwrap()));
     }
 
     #[test]
-    fn damaged_documents_are_judged_as_the_parser_judges_them(
+    fn damaged_documents_get_the_same_verdict_as_by_the_parser(
         value in any_json(),
         cut in any::<prop::sample::Index>(),
         junk in "[\\[\\]{}:,\"0-9a-z\\\\ .+-]{0,3}",
@@ -235,7 +236,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_answered(text in ".{0,200}") {
+    fn any_text_has_a_result(text in ".{0,200}") {
         let accepted = accepts(&text);
         prop_assert!(!accepted || serde_json::from_str::<Value>(&text).is_ok());
     }

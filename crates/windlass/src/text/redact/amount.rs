@@ -1,25 +1,25 @@
-//! How many secret texts one job may have, and how long they may be. Each is searched for in more than twenty forms, in
-//! everything that the job's runs say, so the amount decides what a job costs. Payloads come from tenants.
+//! Limits the number and length of the secrets of one job. Each is searched for in more than twenty forms, in all
+//! output of its runs, so the amount determines the cost of a job. Payloads come from tenants.
 
 use serde_json::Value;
 
 use super::keys;
 use crate::error::{Error, Result};
 
-/// The most secret texts of one payload. One that occurs twice counts once; one that is too short to be found does not
-/// count.
-pub const MOST_SECRETS: usize = 256;
+/// The maximum number of secrets of one payload. Duplicates count once; values that are too short to be searched for do
+/// not count.
+pub const MAX_SECRETS: usize = 256;
 
-/// The most bytes of one secret text: enough for a private key in PEM.
-pub const LONGEST_SECRET: usize = 4 * 1024;
+/// The maximum length of one secret, in bytes: enough for a private key in PEM.
+pub const MAX_SECRET_LENGTH: usize = 4 * 1024;
 
-/// The most bytes of all of them together.
-pub const MOST_SECRET_BYTES: usize = 16 * 1024;
+/// The maximum total length of all of them, in bytes.
+pub const MAX_SECRET_BYTES: usize = 16 * 1024;
 
-/// A shorter payload cannot hold too much: this many bytes hold neither 256 texts of six bytes nor a text of 4 KiB.
-const HARMLESS: usize = MOST_SECRETS * (super::SHORTEST_SECRET + 3);
+/// A shorter payload cannot exceed the limits: it has no room for 256 strings of six bytes, nor for a string of 4 KiB.
+const HARMLESS: usize = MAX_SECRETS * (super::MIN_SECRET_LENGTH + 3);
 
-/// Refuses a payload with more secret texts than can be searched for, by the names that are secret in every payload.
+/// Rejects a payload with more secrets than can be searched for, by the names that are secret in every payload.
 pub(crate) fn check(payload: &str) -> Result<()> {
     if payload.len() < HARMLESS {
         return Ok(());
@@ -29,19 +29,22 @@ pub(crate) fn check(payload: &str) -> Result<()> {
     exceeded(keys::secrets_in(&value, &[])).map_or(Ok(()), |problem| Err(refused(problem)))
 }
 
-/// What is too much about these texts, if anything is.
+/// The exceeded limit, if any.
 pub(super) fn exceeded<T: AsRef<[u8]> + Ord>(mut secrets: Vec<T>) -> Option<String> {
     secrets.sort_unstable();
     secrets.dedup();
     let under = "under names such as `password` or `token`";
-    if secrets.len() > MOST_SECRETS {
-        return Some(format!("has {} texts {under}; at most {MOST_SECRETS} are allowed", secrets.len()));
+    if secrets.len() > MAX_SECRETS {
+        return Some(format!("has {} values {under}; at most {MAX_SECRETS} are allowed", secrets.len()));
     }
     let lengths = || secrets.iter().map(|secret| secret.as_ref().len());
-    if let Some(length) = lengths().find(|length| *length > LONGEST_SECRET) {
-        return Some(format!("has a text of {length} bytes {under}; at most {LONGEST_SECRET} are allowed"));
+    if let Some(length) = lengths().find(|length| *length > MAX_SECRET_LENGTH) {
+        return Some(format!(
+            "has a value of {length} bytes {under}; at most {MAX_SECRET_LENGTH} are allowed"
+        ));
     }
     let total: usize = lengths().sum();
-    (total > MOST_SECRET_BYTES)
-        .then(|| format!("has texts of {total} bytes {under}; at most {MOST_SECRET_BYTES} are allowed"))
+    (total > MAX_SECRET_BYTES).then(|| {
+        format!("has values of {total} bytes in total {under}; at most {MAX_SECRET_BYTES} are allowed")
+    })
 }

@@ -1,11 +1,12 @@
-//! Finds every text of a set in a stream, in one pass (the automaton of Aho and Corasick).
+//! Finds every text of a set in a stream, in one pass (an Aho-Corasick automaton).
 //!
-//! A redactor needs two answers at every byte: how long the longest text is that ends here, and how many of the last bytes
-//! may be the start of a longer one. Both are stored per node, so a byte costs amortised constant time however the texts
-//! overlap. Building takes one node per byte of the texts at most, and time linear in their total length. A table of
-//! transitions per node would search faster, but it costs a kilobyte per node, and secrets come from tenants.
+//! A redactor needs two values at every byte: the length of the longest text that ends here, and how many of the last
+//! bytes may be the start of a longer one. Both are stored per node, so a byte costs amortized constant time for any
+//! overlap of the texts. Building takes at most one node per byte of the texts, and time linear in their total length.
+//! A table of transitions per node would search faster, but would cost a kilobyte per node, and secrets come from
+//! tenants.
 
-/// A node stands for a prefix of a text; node 0 is the empty prefix. Nodes are numbered level by level.
+/// A node represents a prefix of a text; node 0 is the empty prefix. Nodes are numbered level by level.
 pub(super) struct Automaton {
     /// The children of node `n` are the nodes `children[n]..children[n + 1]`, ordered by byte.
     children: Vec<u32>,
@@ -54,7 +55,7 @@ impl Automaton {
         automaton
     }
 
-    /// What it costs to build and to keep this.
+    /// The cost of building and storing it.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
         self.bytes.len()
@@ -100,7 +101,7 @@ impl Automaton {
         Some(from + u32::try_from(position).ok()?)
     }
 
-    /// Adds the children of a node: one for each byte with which its texts go on.
+    /// Adds the children of a node: one for each byte with which its texts continue.
     fn split(&mut self, texts: &[Vec<u8>], depth: usize, branch: &Branch, next: &mut Vec<Branch>) {
         // The texts are sorted, so the one that ends at this node is the first.
         let mut from =

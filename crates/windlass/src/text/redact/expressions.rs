@@ -1,5 +1,6 @@
-//! Applies expressions to a stream, one line at a time. A line is held until it is whole: an expression may match more
-//! again is there. A line without an end is cut into windows, at places that do not depend on how the stream came.
+//! Applies expressions to a stream, one line at a time. A line is held back until it is complete, because an expression
+//! may match more of it then. A line that is too long is divided into windows, independent of how the stream was
+//! divided.
 
 use std::sync::Arc;
 
@@ -7,9 +8,9 @@ use regex::bytes::{Regex, RegexBuilder};
 
 use super::PLACEHOLDER;
 
-/// The most of one line that is looked at in one go.
+/// The maximum length of a line that is matched as a whole.
 const WINDOW: usize = 16 * 1024;
-/// A match across the end of a window is found whole if it is not longer than this.
+/// A match across the end of a window is found completely if it is not longer than this.
 const OVERLAP: usize = 4 * 1024;
 
 #[derive(Default)]
@@ -23,7 +24,7 @@ impl Expressions {
             let regex = RegexBuilder::new(expression.as_ref()).size_limit(1 << 20).build();
             let regex = regex.map_err(|error| error.to_string())?;
             if regex.is_match(b"") {
-                return Err(format!("`{}` matches the empty text", expression.as_ref()));
+                return Err(format!("`{}` matches the empty string", expression.as_ref()));
             }
             Ok(regex)
         };
@@ -47,7 +48,7 @@ impl Expressions {
         self.all.is_empty()
     }
 
-    /// What they match, as ranges that neither overlap nor touch out of order.
+    /// The matches, as ordered ranges that do not overlap.
     fn find(&self, line: &[u8]) -> Vec<(usize, usize)> {
         let hits = self.all.iter().flat_map(|regex| regex.find_iter(line));
         let mut found: Vec<(usize, usize)> =
@@ -101,7 +102,8 @@ impl LineStream {
         self.write(&rest, rest.len(), to);
     }
 
-    /// Writes the text up to `until`, or up to the end of a match that goes beyond it; answers how much that was.
+    /// Writes the text up to `until`, or up to the end of a match that extends beyond it; returns how many bytes it
+    /// wrote.
     fn write(&self, text: &[u8], until: usize, to: &mut Vec<u8>) -> usize {
         let mut done = 0;
         for (start, end) in self.expressions.find(text) {

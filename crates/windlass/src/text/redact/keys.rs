@@ -1,10 +1,10 @@
-//! Secrets in payloads, known by the names of their keys.
+//! Secrets in payloads, recognized by their field names.
 
 use serde_json::{Map, Value};
 
-use super::{PLACEHOLDER, SHORTEST_SECRET};
+use super::{MIN_SECRET_LENGTH, PLACEHOLDER};
 
-/// Parts of names, in lower case and without separators, whose text is not for others to see.
+/// Parts of names whose values are redacted, in lower case and without separators.
 const MARKS: &[&str] = &[
     "password",
     "passwd",
@@ -19,18 +19,19 @@ const MARKS: &[&str] = &[
     "cookie",
 ];
 
-/// A name as it is compared: `API-Key`, `apiKey` and `api_key` are one.
+/// A name in the form that is compared: `API-Key`, `apiKey` and `api_key` are the same.
 pub(super) fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Whether a member of this name is taken for a secret; `more` are marks of a definition's own.
+/// Whether a field with this name is a secret; `more` are the marks of a definition.
 pub(super) fn is_secret_by(name: &str, more: &[String]) -> bool {
     let name = plain(name);
     MARKS.iter().any(|mark| name.contains(mark)) || more.iter().any(|mark| name.contains(mark))
 }
 
-/// A payload for others to see: the texts under such keys are replaced. Numbers stay: `max_tokens` is no secret.
+/// A payload as it is shown: the strings under secret names are replaced. Numbers are not: `max_tokens` is not a
+/// secret.
 pub(super) fn payload(value: &Value, more: &[String]) -> Value {
     shown(value, more, false)
 }
@@ -49,7 +50,7 @@ fn shown(value: &Value, more: &[String], is_secret: bool) -> Value {
     }
 }
 
-/// A pointer to the placeholder under such a key.
+/// The pointer of a placeholder under a secret name.
 pub(super) fn placeholder_in(value: &Value, is_secret: bool) -> Option<String> {
     match value {
         Value::String(text) if is_secret && text == PLACEHOLDER => Some(String::new()),
@@ -64,7 +65,7 @@ pub(super) fn placeholder_in(value: &Value, is_secret: bool) -> Option<String> {
     }
 }
 
-/// The texts under such keys that are long enough to be found elsewhere: a run of the job must not print them.
+/// The strings under secret names that are long enough to be searched for: the output of the job must not contain them.
 pub(super) fn secrets_in(value: &Value, more: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     gather(value, more, false, &mut found);
@@ -73,7 +74,7 @@ pub(super) fn secrets_in(value: &Value, more: &[String]) -> Vec<String> {
 
 fn gather(value: &Value, more: &[String], is_secret: bool, found: &mut Vec<String>) {
     match value {
-        Value::String(text) if is_secret && text.len() >= SHORTEST_SECRET => found.push(text.clone()),
+        Value::String(text) if is_secret && text.len() >= MIN_SECRET_LENGTH => found.push(text.clone()),
         Value::Array(items) => items.iter().for_each(|item| gather(item, more, is_secret, found)),
         Value::Object(members) => {
             for (name, value) in members {

@@ -1,4 +1,4 @@
-//! What a definition says of its own secrets: expressions for its texts, and names of payload members.
+//! The redaction rules of a definition: expressions, and names of payload fields.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,28 +9,28 @@ use serde_json::Value;
 use super::{Redactor, keys};
 use crate::error::{Error, Result};
 
-/// A definition's own rules, beside those that hold for every job.
+/// The redaction rules of a definition, in addition to the defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct Redaction {
-    /// In the syntax of the `regex` crate, each applied to one line at a time: what they match is replaced in output,
+    /// Regular expressions in the syntax of the `regex` crate, applied to each line: matches are replaced in output,
     /// errors, results, progress and logs, and in the payload where it is shown.
     pub expressions: Vec<String>,
-    /// Parts of names of payload members, beside the usual ones such as `password`: the texts below them are hidden
-    /// where the payload is shown, and replaced wherever a run says them.
+    /// Parts of names of payload fields, in addition to the defaults such as `password`: their strings are redacted
+    /// where the payload is shown, and in the output of the job.
     pub keys: Vec<String>,
 }
 
 impl Redaction {
-    /// The most of each.
-    pub const MOST: usize = 32;
-    /// The most bytes of one expression.
-    pub const LONGEST_EXPRESSION: usize = 1000;
-    /// The most bytes of one key.
-    pub const LONGEST_KEY: usize = 100;
+    /// The maximum number of expressions, and of keys.
+    pub const MAX: usize = 32;
+    /// The maximum length of one expression, in bytes.
+    pub const MAX_EXPRESSION_LENGTH: usize = 1000;
+    /// The maximum length of one key, in bytes.
+    pub const MAX_KEY_LENGTH: usize = 100;
 
-    /// Rules that hide nothing yet.
+    /// Creates empty rules.
     pub fn new() -> Self {
         Self::default()
     }
@@ -42,37 +42,37 @@ impl Redaction {
         self
     }
 
-    /// Adds a part of names of payload members.
+    /// Adds a part of names of payload fields.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.keys.push(key.into());
         self
     }
 
-    /// Returns whether nothing is hidden by these rules.
+    /// Returns whether there are no rules.
     pub fn is_empty(&self) -> bool {
         self.expressions.is_empty() && self.keys.is_empty()
     }
 
-    /// Refuses what is too much or makes no sense, naming it.
+    /// Returns an error for a rule that is invalid or exceeds a limit, with its location.
     pub fn check(&self) -> Result<()> {
         Rules::new(self).map(drop)
     }
 }
 
-/// The same, ready to be used.
+/// Compiled rules.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     marks: Vec<String>,
     expressions: Redactor,
 }
 
-/// Rules that were compiled lately. Compiling takes milliseconds, and a definition's rules rarely change.
+/// Recently compiled rules. Compiling takes milliseconds, and the rules of a definition rarely change.
 static COMPILED: Mutex<Option<HashMap<Redaction, Arc<Rules>>>> = Mutex::new(None);
-const MOST_COMPILED: usize = 64;
+const MAX_COMPILED: usize = 64;
 
 impl Rules {
-    /// The same as [`Rules::new`], compiled once for many uses.
+    /// The same as [`Rules::new`], with a cache.
     pub(crate) fn of(redaction: &Redaction) -> Result<Arc<Self>> {
         let known = || COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rules) = known().get_or_insert_default().get(redaction) {
@@ -81,7 +81,7 @@ impl Rules {
         let rules = Arc::new(Self::new(redaction)?);
         let mut known = known();
         let known = known.get_or_insert_default();
-        if known.len() >= MOST_COMPILED {
+        if known.len() >= MAX_COMPILED {
             known.clear();
         }
         known.insert(redaction.clone(), rules.clone());
@@ -90,27 +90,32 @@ impl Rules {
 
     pub(crate) fn new(redaction: &Redaction) -> Result<Self> {
         let too_many = |field: &str| {
-            Error::refused(format!("redaction/{field}"), format!("are at most {}", Redaction::MOST))
+            Error::refused(
+                format!("redaction/{field}"),
+                format!("must have at most {} items", Redaction::MAX),
+            )
         };
-        if redaction.expressions.len() > Redaction::MOST {
+        if redaction.expressions.len() > Redaction::MAX {
             return Err(too_many("expressions"));
         }
-        if redaction.keys.len() > Redaction::MOST {
+        if redaction.keys.len() > Redaction::MAX {
             return Err(too_many("keys"));
         }
         let mut marks = Vec::with_capacity(redaction.keys.len());
         for (position, key) in redaction.keys.iter().enumerate() {
             let mark = keys::plain(key);
-            if mark.is_empty() || key.len() > Redaction::LONGEST_KEY {
-                let message =
-                    format!("must have a letter or a digit and at most {} bytes", Redaction::LONGEST_KEY);
+            if mark.is_empty() || key.len() > Redaction::MAX_KEY_LENGTH {
+                let message = format!(
+                    "must contain a letter or a digit and have at most {} bytes",
+                    Redaction::MAX_KEY_LENGTH
+                );
                 return Err(Error::refused(format!("redaction/keys/{position}"), message));
             }
             marks.push(mark);
         }
         for (position, expression) in redaction.expressions.iter().enumerate() {
-            let problem = if expression.len() > Redaction::LONGEST_EXPRESSION {
-                Some(format!("must have at most {} bytes", Redaction::LONGEST_EXPRESSION))
+            let problem = if expression.len() > Redaction::MAX_EXPRESSION_LENGTH {
+                Some(format!("must have at most {} bytes", Redaction::MAX_EXPRESSION_LENGTH))
             } else {
                 super::Expressions::new([expression]).err()
             };
@@ -121,16 +126,16 @@ impl Rules {
         Ok(Self { marks, expressions: Redactor::new([""; 0], &redaction.expressions)? })
     }
 
-    /// What one job of the definition must not say: what everybody knows, the definition's expressions, and the texts
-    /// under telling keys of its own payload.
+    /// The redactor of one job of the definition: the base, the expressions of the definition, and the secrets of the
+    /// payload.
     pub(crate) fn redactor(&self, base: &Redactor, payload: &str) -> Redactor {
         let payload = serde_json::from_str(payload).unwrap_or_default();
         base.and(&self.expressions).with_values(keys::secrets_in(&payload, &self.marks))
     }
 
-    /// The payload for others to see.
+    /// The payload as it is shown.
     pub(crate) fn payload(&self, payload: &Value) -> Value {
-        // What cannot be read as JSON is shown as its text, in which names cannot be told from what stands under them.
+        // Text that is not valid JSON is shown as text, in which names and values cannot be distinguished.
         if let Value::String(text) = payload
             && text.trim_start().starts_with(['{', '['])
             && keys::is_secret_by(text, &self.marks)

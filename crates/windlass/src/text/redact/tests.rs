@@ -1,4 +1,4 @@
-//! A redactor is tried with every place at which a stream can be cut.
+//! Tests a redactor with every position at which a stream can be divided.
 
 mod cost;
 
@@ -17,7 +17,7 @@ fn redactor() -> Redactor {
     Redactor::new(SECRETS, [r"AKIA[A-Z0-9]{16}", r"(?i)bearer \S+"]).unwrap()
 }
 
-/// The whole stream, in these pieces.
+/// The redacted stream, given in these pieces.
 fn run<'a>(redactor: &Redactor, pieces: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut text = String::new();
     let mut stream = redactor.stream();
@@ -59,14 +59,14 @@ fn a_secret_is_found_at_every_offset_of_what_encodes_it() {
 fn secrets_that_overlap_are_covered_whole_and_once() {
     let redactor = redactor();
     assert_eq!(run(&redactor, [b"<correct horse battery>".as_slice()]), "<[redacted]>");
-    // One that overlaps itself without end needs no memory, and gives one mark.
+    // A secret that overlaps itself repeatedly needs no memory, and becomes one placeholder.
     let long = "a".repeat(100_000);
     assert_eq!(run(&redactor, long.as_bytes().chunks(7)), PLACEHOLDER);
     assert_eq!(run(&redactor, [b"aaaaa".as_slice()]), "aaaaa");
 }
 
 #[test]
-fn what_cannot_be_a_secret_is_not_held_back() {
+fn text_that_cannot_be_a_secret_is_not_held_back() {
     let redactor = Redactor::new(["a-very-long-secret-of-some-kind"], [""; 0]).unwrap();
     let (mut stream, mut text) = (redactor.stream(), String::new());
     stream.push(b"a line without an end", &mut text);
@@ -78,7 +78,7 @@ fn what_cannot_be_a_secret_is_not_held_back() {
 }
 
 #[test]
-fn expressions_see_whole_lines_however_long() {
+fn expressions_see_whole_lines_of_any_length() {
     let redactor = redactor();
     assert_eq!(
         run(&redactor, [b"key AKIAABCDEFGHIJKLMNOP\nBearer abc.def\n".as_slice()]),
@@ -100,7 +100,7 @@ fn control_characters_are_replaced_and_never_removed() {
 }
 
 #[test]
-fn a_tail_that_is_cut_after_redaction_holds_no_half_secret() {
+fn a_tail_cut_after_redaction_contains_no_partial_secret() {
     let redactor = Redactor::new(["0123456789abcdef"], [""; 0]).unwrap();
     let output = "x".repeat(50) + "0123456789abcdef" + &"y".repeat(50);
     let clean = run(&redactor, [output.as_bytes()]);
@@ -123,7 +123,7 @@ fn json_keeps_its_shape_and_loses_its_secrets() {
 }
 
 #[test]
-fn payloads_hide_the_texts_under_telling_keys() {
+fn payloads_hide_the_strings_under_sensitive_keys() {
     let value = json!({"user": "zoe", "api_key": "k-123456", "max_tokens": 5, "Auth": {"X-Secret": ["one-two", {"a": "short"}]}});
     let expected = json!({"user": "zoe", "api_key": "[redacted]", "max_tokens": 5, "Auth": {"X-Secret": ["[redacted]", {"a": "[redacted]"}]}});
     assert_eq!(payload(&value), expected);
@@ -133,8 +133,8 @@ fn payloads_hide_the_texts_under_telling_keys() {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
-    assert!(Redactor::new(["short"], [""; 0]).unwrap_err().to_string().contains("too short"));
+fn invalid_secrets_and_expressions_are_rejected() {
+    assert!(Redactor::new(["short"], [""; 0]).unwrap_err().to_string().contains("must have at least"));
     assert!(Redactor::new([""; 0], ["("]).is_err());
     assert!(Redactor::new([""; 0], ["a*"]).unwrap_err().to_string().contains("empty"));
     assert!(!format!("{:?}", redactor()).contains("horse"));
@@ -153,27 +153,27 @@ fn a_definition_adds_its_own_rules() {
     assert_eq!(rules.payload(&shown), hidden);
     let base = Redactor::new(["known-to-all"], [""; 0]).unwrap();
     let redactor = rules.redactor(&base, &shown.to_string());
-    let said = "998877 hunter22 known-to-all DE12345678901234567890 fine";
-    assert_eq!(redactor.text(said), "[redacted] [redacted] [redacted] [redacted] fine");
+    let input = "998877 hunter22 known-to-all DE12345678901234567890 fine";
+    assert_eq!(redactor.text(input), "[redacted] [redacted] [redacted] [redacted] fine");
     assert_eq!(
-        Rules::default().redactor(&base, "{}").text(said),
+        Rules::default().redactor(&base, "{}").text(input),
         "998877 hunter22 [redacted] DE12345678901234567890 fine"
     );
 }
 
 #[test]
-fn rules_that_cannot_work_are_refused_by_name() {
+fn invalid_rules_are_rejected_by_name() {
     let expressions = |all: Vec<String>| Redaction { expressions: all, ..Redaction::default() };
     let keys = |all: Vec<String>| Redaction { keys: all, ..Redaction::default() };
     let cases = [
         (expressions(vec!["fine".to_owned(), "(".to_owned()]), "redaction/expressions/1: regex parse error"),
-        (expressions(vec!["x*".to_owned()]), "redaction/expressions/0: `x*` matches the empty text"),
+        (expressions(vec!["x*".to_owned()]), "redaction/expressions/0: `x*` matches the empty string"),
         (expressions(vec!["x".repeat(1001)]), "redaction/expressions/0: must have at most 1000 bytes"),
         (expressions(vec![r"\w{500}{500}".to_owned()]), "redaction/expressions/0: "),
-        (expressions(vec!["x".to_owned(); 33]), "redaction/expressions: are at most 32"),
-        (keys(vec!["x".to_owned(); 33]), "redaction/keys: are at most 32"),
-        (keys(vec!["--".to_owned()]), "redaction/keys/0: must have a letter"),
-        (keys(vec!["x".repeat(101)]), "redaction/keys/0: must have a letter"),
+        (expressions(vec!["x".to_owned(); 33]), "redaction/expressions: must have at most 32 items"),
+        (keys(vec!["x".to_owned(); 33]), "redaction/keys: must have at most 32 items"),
+        (keys(vec!["--".to_owned()]), "redaction/keys/0: must contain a letter"),
+        (keys(vec!["x".repeat(101)]), "redaction/keys/0: must contain a letter"),
     ];
     for (redaction, expected) in cases {
         let refused = redaction.check().unwrap_err().to_string();
@@ -188,7 +188,7 @@ fn redaction_is_default(value: &Value) -> bool {
 }
 
 #[test]
-fn a_placeholder_that_was_copied_is_found_under_telling_keys_only() {
+fn a_copied_placeholder_is_found_under_sensitive_keys_only() {
     assert_eq!(
         copied_placeholder(&json!({"a": [{"api/key": "[redacted]"}]})).as_deref(),
         Some("/a/0/api~1key")
@@ -198,7 +198,7 @@ fn a_placeholder_that_was_copied_is_found_under_telling_keys_only() {
 
 proptest! {
     #[test]
-    fn every_way_of_cutting_gives_the_same(
+    fn every_way_of_splitting_gives_the_same_output(
         words in prop::collection::vec(prop_oneof![
             prop::sample::select(&SECRETS[..]).prop_map(|s| s.as_bytes().to_vec()),
             prop::sample::select(&SECRETS[..]).prop_flat_map(|s| (0..s.len()).prop_map(move |n| s.as_bytes()[..n].to_vec())),
@@ -223,7 +223,7 @@ proptest! {
         pieces.push(&whole[from..]);
         prop_assert_eq!(&run(&redactor, pieces), &expected);
         for secret in SECRETS {
-            prop_assert!(!expected.contains(secret), "{:?} holds {:?}", expected, secret);
+            prop_assert!(!expected.contains(secret), "{:?} contains {:?}", expected, secret);
         }
     }
 }

@@ -6,8 +6,8 @@ use super::PLACEHOLDER;
 use super::automaton::Automaton;
 use super::variants::variants;
 
-/// Secret values and how to find them in any of their forms. Values that are added later form a set of their own, so what
-/// a worker knows from its start is built once and not again for every job.
+/// Secret values, and an automaton that finds them in all their forms. Values that are added later form a separate set,
+/// so that the automaton of a worker is built once and not again for every job.
 #[derive(Clone, Default)]
 pub(super) struct Values {
     sets: Vec<Arc<Set>>,
@@ -32,7 +32,7 @@ impl Values {
         Self { sets: vec![Arc::new(set)] }
     }
 
-    /// What both know.
+    /// The values of both.
     pub(super) fn and(&self, other: &Self) -> Self {
         let mut both = self.clone();
         for set in &other.sets {
@@ -51,22 +51,22 @@ impl Values {
         self.sets.iter().map(|set| set.count).sum()
     }
 
-    /// What it costs to build and to keep this.
+    /// The cost of building and storing it.
     #[cfg(test)]
     pub(super) fn nodes(&self) -> usize {
         self.sets.iter().map(|set| set.finder.nodes()).sum()
     }
 }
 
-/// One stream on its way past them. Holds back no more than may still become a value.
+/// The search in one stream. Holds back only bytes that may become part of a value.
 pub(super) struct ValueStream {
     values: Values,
-    /// Where each set's automaton stands.
+    /// The current node of each set's automaton.
     nodes: Vec<u32>,
     held: Vec<u8>,
-    /// The values found in what is held, as ranges that do not overlap, in their order.
+    /// The values found in the held bytes, as ordered ranges that do not overlap.
     found: Vec<(usize, usize)>,
-    /// How much of what is held belongs to a value whose placeholder was written already.
+    /// How many of the held bytes belong to a value whose placeholder was already written.
     covered: usize,
 }
 
@@ -111,13 +111,13 @@ impl ValueStream {
         self.write(self.held.len(), to);
     }
 
-    /// How many bytes pass before one with which a value could start.
+    /// The number of bytes before the first one with which a value could start.
     fn harmless(&self, bytes: &[u8]) -> usize {
         let starts = |byte: &u8| self.values.sets.iter().any(|set| set.finder.starts_with(*byte));
         bytes.iter().position(starts).unwrap_or(bytes.len())
     }
 
-    /// Takes in a value that ends later than every one before it, and may start earlier.
+    /// Adds a value that ends after all previous ones, but may start before some.
     fn cover(&mut self, start: usize, end: usize) {
         while self.found.last().is_some_and(|last| last.0 >= start) {
             self.found.pop();
@@ -129,7 +129,8 @@ impl ValueStream {
         }
     }
 
-    /// Writes what begins before `decided`. Every value that begins there is whole, else its beginning would be open.
+    /// Writes everything that starts before `decided`. Every value that starts there is complete; otherwise its start
+    /// would still be undecided.
     fn write(&mut self, decided: usize, to: &mut Vec<u8>) {
         let whole = self.found.partition_point(|(start, _)| *start < decided);
         let mut done = self.covered;

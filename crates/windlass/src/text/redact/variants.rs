@@ -1,11 +1,11 @@
-//! The forms in which programs print a secret: as it is, inside JSON, inside a URL, in base64 and in hexadecimal digits.
+//! The forms in which programs print a secret: unchanged, in JSON, in a URL, in base64 and in hexadecimal.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 use crate::text;
 
-/// Every form of the secret, itself first.
+/// Every form of the secret, starting with the unchanged one.
 pub(super) fn variants(secret: &[u8]) -> Vec<Vec<u8>> {
     let mut all = vec![secret.to_vec()];
     all.extend(in_json(secret));
@@ -17,7 +17,7 @@ pub(super) fn variants(secret: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-/// As serializers write it: plain, and with everything outside of ASCII escaped, as Python's does by default.
+/// In JSON: plain, and with all non-ASCII characters escaped, as Python does by default.
 fn in_json(secret: &[u8]) -> Vec<Vec<u8>> {
     let Ok(text) = std::str::from_utf8(secret) else { return Vec::new() };
     let quoted = serde_json::Value::from(text).to_string();
@@ -37,7 +37,7 @@ fn in_json(secret: &[u8]) -> Vec<Vec<u8>> {
     vec![plain.into_bytes(), ascii.into_bytes(), slashes.into_bytes()]
 }
 
-/// Encoders differ in what they leave alone and in the case of their digits.
+/// Encoders differ in the characters that they escape and in the case of their digits.
 fn in_url(secret: &[u8]) -> Vec<Vec<u8>> {
     let left_alone = ["", "/", "!'()*", "/:@!$&'()*+,;=?"];
     let mut all = Vec::new();
@@ -64,8 +64,8 @@ fn percent_encoded(secret: &[u8], left_alone: &str, is_upper: bool, plus_for_spa
     encoded
 }
 
-/// The digits that the secret alone decides, where it begins `offset` bytes into a group of three. The digits at its
-/// edges also hold bits of its neighbours, so they differ from place to place; they hold less than one byte of it.
+/// The base64 digits that depend only on the secret, if it starts `offset` bytes into a group of three. The digits at
+/// its edges also contain bits of adjacent bytes, so they vary; they contain less than one byte of the secret.
 fn in_base64(secret: &[u8], offset: usize) -> [Vec<u8>; 2] {
     let mut padded = vec![0; offset];
     padded.extend_from_slice(secret);

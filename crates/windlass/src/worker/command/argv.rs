@@ -1,8 +1,8 @@
-//! From a command's template and one job to the exact argv. Pure, and no shell anywhere near it.
+//! Builds the exact argv from a command's template and one job. Pure, and without a shell.
 //!
-//! One placeholder fills one element, or what follows `--option=` in one. What a payload holds can therefore never become
-//! two elements, another option or another program. A value that begins with `-` would be read as an option by the
-//! program, so it is refused unless the template allows it or a literal `--` comes before it.
+//! One placeholder fills one element, or the part after `--option=` of one. A payload can therefore never become two
+//! elements, another option or another program. The program would read a value that starts with `-` as an option, so it
+//! is refused unless the template allows it or a literal `--` precedes it.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use regex::Regex;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// The longest element; Linux takes 128 KiB.
+/// The maximum length of an element; Linux allows 128 KiB.
 const ELEMENT_BYTES: usize = 100 * 1024;
-/// All elements together.
+/// The maximum length of all elements together.
 const ALL_BYTES: usize = 1024 * 1024;
-const MOST_ELEMENTS: usize = 4096;
+const MAX_ELEMENTS: usize = 4096;
 
-/// What placeholders may name.
+/// The values of placeholders.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PlaceholderValues<'a> {
     pub(crate) tenant: Uuid,
@@ -25,7 +25,7 @@ pub(crate) struct PlaceholderValues<'a> {
     pub(crate) payload: &'a str,
 }
 
-/// One element as it is written in the configuration: constant, `{placeholder}` or `--option={placeholder}`.
+/// One element of the configuration: a constant, `{placeholder}` or `--option={placeholder}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Element {
     text: String,
@@ -51,11 +51,11 @@ impl Element {
         let before = &written[..open];
         let Some(name) = written[open + 1..].strip_suffix('}') else {
             return Err(
-                "a placeholder must be the last thing in its element; write {{ for a brace".to_owned()
+                "a placeholder must be at the end of its element; write {{ for a literal brace".to_owned()
             );
         };
         if !(before.is_empty() || before.ends_with('=')) {
-            return Err("a placeholder fills a whole element, or all that follows `--option=`".to_owned());
+            return Err("a placeholder must be a whole element, or everything after `--option=`".to_owned());
         }
         let source = match name {
             "tenant.id" => Name::Tenant,
@@ -67,7 +67,7 @@ impl Element {
                 }
                 _ => {
                     return Err(format!(
-                        "`{{{name}}}` is not known; use {{tenant.id}}, {{job.id}}, {{attempt}} or {{payload.field}}"
+                        "unknown placeholder `{{{name}}}`; use {{tenant.id}}, {{job.id}}, {{attempt}} or {{payload.field}}"
                     ));
                 }
             },
@@ -95,7 +95,7 @@ impl Element {
         self.source.is_some() && self.text.is_empty()
     }
 
-    /// The element with its value, for an environment variable.
+    /// Returns the element with its value, for an environment variable.
     pub(crate) fn fill(&self, facts: &PlaceholderValues<'_>) -> Result<Option<String>, String> {
         match self.value(facts)? {
             Value::Absent => Ok(None),
@@ -128,7 +128,7 @@ impl Element {
     }
 }
 
-/// One or more elements that belong together, and when they are there.
+/// One or more elements that belong together, and when they are included.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) elements: Vec<Element>,
@@ -140,13 +140,13 @@ pub(crate) struct Part {
 pub(crate) enum When {
     /// A missing field is an error.
     Always,
-    /// Left out whole when its field is absent or null.
+    /// Omitted if its field is absent or null.
     Present,
     /// Once for each item of a list.
     Each,
 }
 
-/// What a value may be.
+/// Restrictions on a value.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rule {
     pub(crate) may_begin_with_dash: bool,
@@ -155,7 +155,7 @@ pub(crate) struct Rule {
 }
 
 impl Part {
-    /// What a template must keep to beyond what its elements do.
+    /// Checks the rules of a template beyond those of its elements.
     pub(crate) fn check(&self) -> Result<(), String> {
         let fields = self.elements.iter().filter(|element| element.names_payload()).count();
         match self.when {
@@ -166,7 +166,7 @@ impl Part {
     }
 }
 
-/// The argv of one job: every element exact, or why there is none.
+/// Builds the argv of one job; returns an error if that is not possible.
 pub(crate) fn build(parts: &[Part], facts: &PlaceholderValues<'_>) -> Result<Vec<String>, String> {
     let mut argv: Vec<String> = Vec::with_capacity(parts.len());
     let mut after_dashes = false;
@@ -179,17 +179,17 @@ pub(crate) fn build(parts: &[Part], facts: &PlaceholderValues<'_>) -> Result<Vec
             }
         }
     }
-    if argv.len() > MOST_ELEMENTS {
-        return Err(format!("the command would have {} arguments; {MOST_ELEMENTS} are allowed", argv.len()));
+    if argv.len() > MAX_ELEMENTS {
+        return Err(format!("the command has {} arguments; at most {MAX_ELEMENTS} are allowed", argv.len()));
     }
     let bytes: usize = argv.iter().map(String::len).sum();
     if bytes > ALL_BYTES {
-        return Err(format!("the command would have {bytes} bytes of arguments; {ALL_BYTES} are allowed"));
+        return Err(format!("the command has {bytes} bytes of arguments; at most {ALL_BYTES} are allowed"));
     }
     Ok(argv)
 }
 
-/// The values of the part's elements, for each time it appears.
+/// Returns the values of the part's elements, for each time that it is included.
 fn rounds(part: &Part, facts: &PlaceholderValues<'_>) -> Result<Vec<Vec<String>>, String> {
     let values = part.elements.iter().map(|element| element.value(facts)).collect::<Result<Vec<_>, _>>()?;
     let absent = part.elements.iter().zip(&values).find(|(_, value)| matches!(value, Value::Absent));
@@ -230,22 +230,26 @@ impl Rule {
             return Err(format!("{} contains NUL", element.what()));
         }
         if value.len() > ELEMENT_BYTES {
-            return Err(format!("{} has {} bytes; {ELEMENT_BYTES} are allowed", element.what(), value.len()));
+            return Err(format!(
+                "{} has {} bytes; at most {ELEMENT_BYTES} are allowed",
+                element.what(),
+                value.len()
+            ));
         }
         if !element.names_payload() {
             return Ok(());
         }
         if value.starts_with('-') && element.fills_whole() && !self.may_begin_with_dash && !after_dashes {
             return Err(format!(
-                "{} begins with `-`, and the command would take it for an option",
+                "{} starts with `-`, which the command would read as an option",
                 element.what()
             ));
         }
         if self.one_of.as_ref().is_some_and(|allowed| allowed.iter().all(|one| one != value)) {
-            return Err(format!("{} is none of the values that the command allows", element.what()));
+            return Err(format!("{} is not one of the allowed values", element.what()));
         }
         if self.pattern.as_ref().is_some_and(|pattern| !pattern.is_match(value)) {
-            return Err(format!("{} does not have the form that the command asks for", element.what()));
+            return Err(format!("{} does not match the pattern of the command", element.what()));
         }
         Ok(())
     }
@@ -257,7 +261,7 @@ enum Value {
     Many(Vec<String>),
 }
 
-/// The text of a scalar, exactly: a number keeps its digits as they are stored.
+/// Returns the exact text of a scalar: a number keeps its digits as stored.
 fn read(found: &RawValue) -> Result<Value, String> {
     let text = found.get();
     match text.as_bytes().first() {
@@ -267,8 +271,8 @@ fn read(found: &RawValue) -> Result<Value, String> {
             let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| error.to_string())?;
             let one = |item: &RawValue| match read(item)? {
                 Value::One(value) => Ok(value),
-                Value::Absent => Err("holds null".to_owned()),
-                Value::Many(_) => Err("holds a list".to_owned()),
+                Value::Absent => Err("is null".to_owned()),
+                Value::Many(_) => Err("is a list".to_owned()),
             };
             Ok(Value::Many(items.into_iter().map(one).collect::<Result<_, _>>()?))
         }
@@ -290,7 +294,7 @@ fn is_name(part: &str) -> bool {
     !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-')
 }
 
-/// The first brace that is not doubled.
+/// Returns the position of the first brace that is not doubled.
 fn placeholder_start(written: &str) -> Option<usize> {
     let bytes = written.as_bytes();
     let mut at = 0;

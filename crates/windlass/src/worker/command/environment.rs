@@ -1,11 +1,11 @@
-//! The environment of a command: exactly what its configuration lists, and nothing of the worker's own.
+//! The environment of a command: exactly the variables of its configuration, and none of the worker's own.
 
 use super::argv::{Element, PlaceholderValues};
 use crate::error::Result;
 use crate::worker::file::Table;
 
-/// Variables with which one program can make another do something else. They are never taken over from the worker and
-/// never hold a value of a job; a constant in the file is the operator's own word.
+/// Variables with which one program can control another. They are never inherited from the worker and never contain a
+/// value of a job; a constant in the file is set by the operator.
 const DANGEROUS: &[&str] =
     &["PATH", "BASH_ENV", "ENV", "IFS", "SHELLOPTS", "PYTHONPATH", "PYTHONSTARTUP", "PERL5LIB", "RUBYLIB"];
 const DANGEROUS_STARTS: &[&str] = &["LD_", "GIT_", "DYLD_", "WINDLASS_"];
@@ -13,7 +13,7 @@ const DANGEROUS_ENDS: &[&str] = &["_OPTIONS", "_PROXY", "DATABASE_URL"];
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Environment {
-    /// Taken over from the worker, if it has them.
+    /// Inherited from the worker, if it has them.
     inherited: Vec<String>,
     set: Vec<(String, Element)>,
     secrets: Vec<(String, Secret)>,
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Secret {
 }
 
 impl Environment {
-    /// Reads `env`, `set` and `secrets`; answers also every secret value, to be redacted.
+    /// Reads `env`, `set` and `secrets`; also returns every secret value, to be redacted.
     pub(crate) fn read(table: &mut Table<'_>) -> Result<(Self, Vec<String>)> {
         let mut read = Self::default();
         if let Some(items) = table.list("env")? {
@@ -39,7 +39,7 @@ impl Environment {
                 check_name(&name).map_err(|why| table.wrong("env", item, &why))?;
                 if is_dangerous(&name) {
                     let why = format!(
-                        "{name} is never taken over from the worker; give it a constant value with `set`"
+                        "{name} cannot be inherited from the worker; set a constant value with `set`"
                     );
                     return Err(table.wrong("env", item, &why));
                 }
@@ -55,7 +55,7 @@ impl Environment {
                     return Err(set.wrong(
                         &name,
                         item,
-                        "must be constant: this variable steers other programs",
+                        "must be constant, because this variable controls other programs",
                     ));
                 }
                 read.set.push((name, value));
@@ -66,17 +66,18 @@ impl Environment {
             check_name(&name).map_err(|why| secret.missing("", &why))?;
             let (from_env, from_file) = (secret.text("env")?, secret.text("file")?);
             let value = match (&from_env, &from_file) {
-                (Some(variable), None) => std::env::var(variable)
-                    .map_err(|_| secret.missing("env", &format!("the worker has no variable {variable}")))?,
+                (Some(variable), None) => std::env::var(variable).map_err(|_| {
+                    secret.missing("env", &format!("environment variable {variable} is not set"))
+                })?,
                 (None, Some(path)) => std::fs::read_to_string(path)
                     .map(|text| text.strip_suffix('\n').unwrap_or(&text).to_owned())
-                    .map_err(|error| secret.missing("file", &format!("{path} cannot be read: {error}")))?,
+                    .map_err(|error| secret.missing("file", &format!("cannot read {path}: {error}")))?,
                 _ => return Err(secret.missing("", "must have exactly one of env and file")),
             };
-            if value.len() < crate::text::redact::SHORTEST_SECRET || value.contains('\0') {
+            if value.len() < crate::text::redact::MIN_SECRET_LENGTH || value.contains('\0') {
                 let why = format!(
-                    "must have at least {} bytes and no NUL, else it cannot be redacted",
-                    crate::text::redact::SHORTEST_SECRET
+                    "must have at least {} bytes and no NUL, because it could not be redacted",
+                    crate::text::redact::MIN_SECRET_LENGTH
                 );
                 return Err(secret.missing("", &why));
             }
@@ -89,7 +90,7 @@ impl Environment {
         Ok((read, values))
     }
 
-    /// Name and value of every variable for one job.
+    /// Returns the name and value of every variable for one job.
     pub(crate) fn build(&self, facts: &PlaceholderValues<'_>) -> Result<Vec<(String, String)>, String> {
         let mut all: Vec<(String, String)> = Vec::new();
         for name in &self.inherited {
@@ -114,7 +115,7 @@ fn check_name(name: &str) -> Result<(), String> {
     let is_good = !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
         && !name.as_bytes()[0].is_ascii_digit();
-    if is_good { Ok(()) } else { Err(format!("{name:?} is not the name of a variable")) }
+    if is_good { Ok(()) } else { Err(format!("{name:?} is not a valid variable name")) }
 }
 
 fn is_dangerous(name: &str) -> bool {
@@ -129,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_steers_other_programs_is_never_taken_over() {
+    fn variables_of_other_programs_are_never_inherited() {
         for name in [
             "PATH",
             "LD_PRELOAD",

@@ -1,4 +1,4 @@
-//! What a command's exit code means for its job.
+//! The meaning of a command's exit code for its job.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(crate) enum Meaning {
     Snooze(Duration),
 }
 
-/// The table of the configuration. A single code goes before a range; what is not listed is worth a retry.
+/// The table of the configuration. A single code takes precedence over a range; codes that are not listed are retried.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ExitCodes {
     listed: Vec<(u8, u8, Meaning)>,
@@ -25,9 +25,9 @@ impl ExitCodes {
         if code == 0 {
             return Meaning::Success;
         }
-        let holds =
+        let matching =
             self.listed.iter().filter(|(from, to, _)| (i32::from(*from)..=i32::from(*to)).contains(&code));
-        holds.min_by_key(|(from, to, _)| to - from).map_or(Meaning::Retry, |(_, _, meaning)| *meaning)
+        matching.min_by_key(|(from, to, _)| to - from).map_or(Meaning::Retry, |(_, _, meaning)| *meaning)
     }
 
     pub(crate) fn read(table: &mut Table<'_>) -> Result<Self> {

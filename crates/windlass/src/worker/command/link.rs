@@ -1,4 +1,4 @@
-//! The shim's end of the connection.
+//! The shim's end of the connection to the worker.
 
 use std::io::{self, IoSliceMut, Write};
 use std::mem::MaybeUninit;
@@ -9,8 +9,8 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 use super::message::{self, FromShim, ToShim};
 
-/// The most descriptors that one order brings.
-pub(crate) const MOST_DESCRIPTORS: usize = 4;
+/// The maximum number of descriptors of one order.
+pub(crate) const MAX_DESCRIPTORS: usize = 4;
 
 pub(crate) struct Link {
     socket: UnixStream,
@@ -31,7 +31,7 @@ impl Link {
         std::mem::take(&mut self.descriptors)
     }
 
-    /// Waits for the next message; none once the worker has closed.
+    /// Waits for the next message; `None` once the worker has closed the connection.
     pub(crate) fn wait(&mut self) -> io::Result<Option<ToShim>> {
         loop {
             if let Some(message) = message::take(&mut self.bytes)? {
@@ -43,7 +43,7 @@ impl Link {
         }
     }
 
-    /// The next message if one is there; an error once the worker has closed.
+    /// Returns the next message if there is one; an error once the worker has closed the connection.
     pub(crate) fn poll(&mut self) -> io::Result<Option<ToShim>> {
         loop {
             if let Some(message) = message::take(&mut self.bytes)? {
@@ -58,8 +58,8 @@ impl Link {
         }
     }
 
-    /// A worker that is gone hears nothing; that it is gone is seen by reading. One that is frozen must not keep the shim
-    /// from its duties: its messages are few and small, and fit the socket's buffer.
+    /// Sends a message. That the worker has exited is detected by reading. A suspended worker must not block the shim:
+    /// its messages are few and small, and fit the socket's buffer.
     pub(crate) fn say(&mut self, message: &FromShim) {
         if let Ok(frame) = message::frame(message) {
             let _ = self.socket.write_all(&frame);
@@ -68,7 +68,7 @@ impl Link {
 
     fn receive(&mut self, flags: RecvFlags) -> io::Result<usize> {
         let mut piece = [0_u8; 16 * 1024];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = loop {
             let into = &mut [IoSliceMut::new(&mut piece)];

@@ -1,6 +1,6 @@
-//! What worker and shim say to each other: JSON, each message led by its length. Descriptors travel beside the first byte
-//! of an order. Instants are nanoseconds of the machine's monotonic clock, which both read, so that a message that was
-//! long on its way does not lengthen a lease.
+//! The messages between worker and shim: JSON, each preceded by its length. Descriptors are sent with the first byte of
+//! an order. Instants are nanoseconds of the machine's monotonic clock, which both read, so that a delayed message does
+//! not extend a lease.
 
 use std::io;
 
@@ -8,32 +8,33 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// An argv may have a megabyte, and JSON may escape every byte of it.
-const LONGEST: usize = 16 * 1024 * 1024;
+const MAX_LENGTH: usize = 16 * 1024 * 1024;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ToShim {
     Run(Box<Order>),
     Lease(LeaseEnd),
-    /// End it: by SIGTERM, and by SIGKILL after the grace.
+    /// Stops the run: by SIGTERM, and by SIGKILL after the grace time.
     Stop,
-    /// End it at once, for this reason.
+    /// Kills the run immediately, for this reason.
     Kill(StopCause),
 }
 
-/// Until when a run may go on without hearing of another renewal.
+/// How long a run may continue without another renewal.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct LeaseEnd {
     pub(crate) stop_at: u64,
-    /// Whatever still runs then is killed.
+    /// A run that has not ended by then is killed.
     pub(crate) kill_at: u64,
 }
 
-/// What to run. Its descriptors are, in this order: stdin if it gets one, stdout, stderr, the report if it has one.
+/// The command to run. Its descriptors are, in this order: stdin if it has one, stdout, stderr, the report if it has
+/// one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) argv: Vec<String>,
     pub(crate) env: Vec<(String, String)>,
-    /// Without one it gets an empty directory of its own under `scratch`, which goes with it.
+    /// Without one it gets an empty directory under `scratch`, which is deleted afterwards.
     pub(crate) cwd: Option<String>,
     pub(crate) scratch: String,
     pub(crate) user: Option<(u32, u32)>,
@@ -63,7 +64,7 @@ pub(crate) enum FromShim {
     Refused {
         error: String,
     },
-    /// A renewal arrived: the shim is awake.
+    /// A renewal was received: the shim is responsive.
     Heard,
     Exited(Exited),
 }
@@ -96,11 +97,11 @@ pub(crate) fn frame(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Takes the first whole message off the bytes that have come.
+/// Takes the first complete message from the received bytes.
 pub(crate) fn take<M: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Option<M>> {
     let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
     let end = 4 + u32::from_le_bytes(*length) as usize;
-    if end > LONGEST {
+    if end > MAX_LENGTH {
         return Err(io::ErrorKind::InvalidData.into());
     }
     if bytes.len() < end {
@@ -111,13 +112,13 @@ pub(crate) fn take<M: DeserializeOwned>(bytes: &mut Vec<u8>) -> io::Result<Optio
     Ok(Some(message))
 }
 
-/// This machine's monotonic clock.
+/// Returns the time of this machine's monotonic clock.
 pub(crate) fn now_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 
-/// The same clock at another instant.
+/// Returns the time of the same clock at another instant.
 pub(crate) fn ns_at(instant: std::time::Instant) -> u64 {
     let now = std::time::Instant::now();
     let ahead = instant.saturating_duration_since(now).as_nanos();

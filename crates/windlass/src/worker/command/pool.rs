@@ -1,4 +1,4 @@
-//! The supervising processes of one worker: started when needed, kept and used again, gone with the worker.
+//! The supervising processes of one worker: started when needed, reused, and stopped with the worker.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::UnixStream;
 use tokio::process::{Child, Command};
 
-use super::link::MOST_DESCRIPTORS;
+use super::link::MAX_DESCRIPTORS;
 use super::message::{self, FromShim, Order, ToShim};
 use super::{shim, sweep};
 
@@ -21,12 +21,12 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A supervisor with nothing to do.
+    /// Returns an idle supervisor.
     pub(crate) fn take(&self) -> io::Result<Shim> {
         loop {
             let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let Some(mut shim) = idle else { return Shim::start() };
-            // Somebody may have killed it while it was idle.
+            // It may have been killed while it was idle.
             if matches!(shim.child.try_wait(), Ok(None)) {
                 return Ok(shim);
             }
@@ -38,7 +38,7 @@ impl Pool {
     }
 }
 
-/// One supervisor. Dropping it closes the connection, and it ends what it runs and itself.
+/// One supervisor. Dropping it closes the connection; it then ends its command and exits.
 #[derive(Debug)]
 pub(crate) struct Shim {
     child: Child,
@@ -51,7 +51,7 @@ impl Shim {
     fn start() -> io::Result<Self> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
-        // By this name it is the program that runs, also when its file was replaced meanwhile.
+        // This path refers to the running program, even if its file was replaced meanwhile.
         let child = Command::new("/proc/self/exe")
             .arg(shim::ARGUMENT)
             .env_clear()
@@ -70,7 +70,7 @@ impl Shim {
         let stream = &self.stream;
         let sent = stream
             .async_io(Interest::WRITABLE, || {
-                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+                let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
                 let mut control = SendAncillaryBuffer::new(&mut space);
                 if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
                     return Err(io::Error::other("too many descriptors"));
@@ -85,7 +85,7 @@ impl Shim {
         self.stream.write_all(&message::frame(message)?).await
     }
 
-    /// The next word; an error once it is gone. May be dropped while it waits.
+    /// Receives the next message; returns an error once the shim has exited. Cancel-safe.
     pub(crate) async fn hear(&mut self) -> io::Result<FromShim> {
         loop {
             if let Some(message) = message::take(&mut self.received)? {
@@ -102,10 +102,10 @@ impl Shim {
         }
     }
 
-    /// For one that is gone or does not answer: ends it and everything below it.
+    /// Kills a supervisor that has exited or does not respond, and all of its descendants.
     pub(crate) async fn destroy(mut self, command: Option<i32>) {
         let pid = self.pid;
-        // Only a panic could make it fail, and the sweep has none.
+        // Fails only after a panic, and the sweep does not panic.
         let _ = tokio::task::spawn_blocking(move || sweep::kill_session(pid, command)).await;
         let _ = self.child.start_kill();
         let _ = self.child.wait().await;

@@ -1,9 +1,9 @@
-//! What a command reports of itself: JSON lines on a descriptor of their own.
+//! The reports of a command: JSON lines on a separate descriptor.
 //!
 //! `{"progress": {"percent": 50, "message": "half"}}`, `{"result": …}`, `{"artifact": …}`, `{"snooze_seconds": 60}`,
-//! `{"next": [{"definition_key": "…", "payload": {…}}]}`. A line may hold several of them; the last word counts, and
-//! every `next` adds. Progress that makes no sense is noted in the log. Anything else that makes no sense fails the
-//! attempt: a result or a next job that was lost without a word is worse.
+//! `{"next": [{"definition_key": "…", "payload": {…}}]}`. A line may contain several of them; the last value counts,
+//! and every `next` adds jobs. Invalid progress is noted in the log. Any other invalid report fails the attempt: a
+//! result or a next job that is silently lost is worse.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::attempt::done::Done;
-use crate::attempt::done::MOST_NEXT;
+use crate::attempt::done::MAX_NEXT;
 use crate::model::new_job::NewJob;
 use crate::text::json::{self, JsonLimits};
 
-/// The longest line.
+/// The maximum length of a line.
 const LINE_BYTES: usize = 1024 * 1024 + 4096;
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Reports {
     problem: Option<String>,
 }
 
-/// What a line said that is told at once.
+/// The part of a line that is processed immediately.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Heard {
     Progress { percent: f32, message: String },
@@ -125,8 +125,8 @@ impl Reports {
         }
         for next in line.next {
             match read_job(next.get()) {
-                Ok(job) if self.next.len() < MOST_NEXT => self.next.push(job),
-                Ok(_) => self.fail(&format!("asks for more than {MOST_NEXT} next jobs")),
+                Ok(job) if self.next.len() < MAX_NEXT => self.next.push(job),
+                Ok(_) => self.fail(&format!("has more than {MAX_NEXT} next jobs")),
                 Err(error) => self.fail(&error),
             }
         }
@@ -153,8 +153,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_heard_however_they_are_cut() {
-        let text = b"{\"progress\":{\"percent\":50,\"message\":\"half\"}}\n\n{\"result\":{\"n\":1},\"artifact\":\"s3://x\"}\n{\"snooze_seconds\":1.5}\n{\"next\":[{\"definition_key\":\"b\",\"payload\":{}}]}";
+    fn lines_are_parsed_however_they_are_split() {
+        let text = b"{\"progress\":{\"percent\":50,\"message\":\"half\"}}\n\n{\"result\":{\"n\":1},\"artifact\":\"s3://x\"}\n\
+            {\"snooze_seconds\":1.5}\n{\"next\":[{\"definition_key\":\"b\",\"payload\":{}}]}";
         for size in 1..text.len() {
             let mut reports = Reports::default();
             let mut heard: Vec<Heard> = text.chunks(size).flat_map(|piece| reports.push(piece)).collect();
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_never_lost_without_a_word() {
+    fn invalid_lines_are_always_reported() {
         for bad in [
             "nonsense",
             "{\"reslut\":1}",

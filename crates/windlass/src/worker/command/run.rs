@@ -1,4 +1,4 @@
-//! One run of one command: from the job to what became of it.
+//! One run of one command.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -23,25 +23,23 @@ use crate::text::redact::{self, Redactor};
 use crate::worker::context::Context;
 use crate::worker::running::Stop;
 
-/// How long what is left in the pipes is read after everything that could write to them was ended.
+/// How long the pipes are read after every process that could write to them has ended.
 const DRAIN: Duration = Duration::from_secs(1);
-/// A supervisor that says nothing for this long after it should have is taken for frozen.
+/// A supervisor that sends nothing for this long after it should have is considered suspended.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs the command for the job and answers how it went. It ends by itself, in time: the timeout, the lease and the
-/// switch are looked after by the supervisor, and the supervisor is looked after here.
+/// Runs the command for the job and returns its result. It ends by itself, in time: the supervisor enforces the
+/// timeout, the lease and the stop switch, and this function monitors the supervisor.
 pub(crate) async fn run(spec: &CommandSpec, pool: &Pool, job: &Context) -> RunResult {
     let redactor = job.redactor().and(&spec.redactor);
     let mut facts = ProcessFacts::default();
     let finish = match prepare(spec, job) {
         Err(problem) => RunResult::failed(
             Retry::Permanent,
-            format!("the command cannot be made from the payload: {problem}"),
+            format!("cannot build the command from the payload: {problem}"),
         ),
         Ok(order) => match start(spec, pool, job, order).await {
-            Err(error) => {
-                RunResult::failed(Retry::ByPolicy, format!("the command cannot be started: {error}"))
-            }
+            Err(error) => RunResult::failed(Retry::ByPolicy, format!("cannot start the command: {error}")),
             Ok((shim, pipes)) => {
                 let mut course = Course::new(spec, job, redactor.clone());
                 let (end, shim) = course.follow(shim, pipes).await;
@@ -112,7 +110,7 @@ async fn start(spec: &CommandSpec, pool: &Pool, _: &Context, order: Order) -> io
     let (stdout, stderr) = (output()?, output()?);
     let report = if spec.reports { Some(output()?) } else { None };
     if let Some((uid, gid)) = spec.user {
-        // It opens the report by its name, which asks for its rights.
+        // The command opens the report by its path, which checks the permissions.
         for fd in &theirs {
             std::os::unix::fs::fchown(fd, Some(uid), Some(gid))?;
         }
@@ -126,11 +124,11 @@ async fn start(spec: &CommandSpec, pool: &Pool, _: &Context, order: Order) -> io
 enum End {
     Exited(Exited),
     Refused(String),
-    /// The supervisor was killed or froze.
+    /// The supervisor was killed or suspended.
     Unsupervised,
 }
 
-/// What a run has said so far.
+/// The output of a run so far.
 struct Course<'a> {
     spec: &'a CommandSpec,
     job: &'a Context,
@@ -156,7 +154,8 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Until the supervisor says that everything has ended. Gives it back if it can be used again.
+    /// Follows the run until the supervisor reports that everything has ended. Returns the supervisor if it can be
+    /// reused.
     async fn follow(&mut self, mut shim: Shim, pipes: Pipes) -> (End, Option<Shim>) {
         let Pipes { stdin, stdout, stderr, report } = pipes;
         let (mut stdout, mut stderr, mut report) = (Some(stdout), Some(stderr), report);
@@ -165,7 +164,7 @@ impl<'a> Course<'a> {
         tokio::pin!(feed);
         let mut is_fed = false;
         let mut renewals = self.job.lease.granted();
-        let mut silent_since: Option<Instant> = None;
+        let mut unanswered_since: Option<Instant> = None;
         let mut is_asked = false;
         let mut ended = None;
         let mut drained_by = Instant::now();
@@ -174,14 +173,14 @@ impl<'a> Course<'a> {
             if ended.is_some() && stdout.is_none() && stderr.is_none() && report.is_none() {
                 break;
             }
-            let patience = silent_since.map(|since| since + PATIENCE + self.spec.grace);
+            let patience = unanswered_since.map(|since| since + PATIENCE + self.spec.grace);
             let backstop = self.job.deadline() + self.spec.grace + PATIENCE;
             let give_up =
                 if ended.is_some() { drained_by } else { patience.unwrap_or(backstop).min(backstop) };
             tokio::select! {
-                word = shim.hear(), if ended.is_none() => match word {
+                message = shim.hear(), if ended.is_none() => match message {
                     Ok(FromShim::Started { pid }) => self.pid = Some(pid),
-                    Ok(FromShim::Heard) => silent_since = None,
+                    Ok(FromShim::Heard) => unanswered_since = None,
                     Ok(FromShim::Refused { error }) => return (End::Refused(error), Some(shim)),
                     Ok(FromShim::Exited(end)) => {
                         ended = Some(end);
@@ -192,18 +191,18 @@ impl<'a> Course<'a> {
                         return (End::Unsupervised, None);
                     }
                 },
-                count = read(&mut stdout, out), if stdout.is_some() => self.hear(LogStream::Stdout, &out[..count]),
-                count = read(&mut stderr, err), if stderr.is_some() => self.hear(LogStream::Stderr, &err[..count]),
-                count = read(&mut report, rep), if report.is_some() => self.hear_report(&rep[..count]),
+                count = read(&mut stdout, out), if stdout.is_some() => self.receive(LogStream::Stdout, &out[..count]),
+                count = read(&mut stderr, err), if stderr.is_some() => self.receive(LogStream::Stderr, &err[..count]),
+                count = read(&mut report, rep), if report.is_some() => self.receive_report(&rep[..count]),
                 () = &mut feed, if !is_fed => is_fed = true,
                 _ = renewals.changed(), if ended.is_none() => {
-                    silent_since.get_or_insert_with(Instant::now);
-                    // One that is gone is seen by hearing.
+                    unanswered_since.get_or_insert_with(Instant::now);
+                    // A supervisor that has exited is detected by reading.
                     let _ = shim.say(&ToShim::Lease(lease_of(self.job))).await;
                 }
                 _ = self.job.switch.stopped(), if !is_asked && ended.is_none() => {
                     is_asked = true;
-                    silent_since.get_or_insert_with(Instant::now);
+                    unanswered_since.get_or_insert_with(Instant::now);
                     let _ = shim.say(&ToShim::Stop).await;
                 }
                 () = tokio::time::sleep_until(give_up.into()) => {
@@ -223,7 +222,7 @@ impl<'a> Course<'a> {
         (ended.map_or(End::Unsupervised, End::Exited), Some(shim))
     }
 
-    fn hear(&mut self, stream: LogStream, bytes: &[u8]) {
+    fn receive(&mut self, stream: LogStream, bytes: &[u8]) {
         let which = usize::from(stream == LogStream::Stderr);
         self.streams[which].push(bytes, &mut self.text);
         self.keep(which, stream);
@@ -235,13 +234,13 @@ impl<'a> Course<'a> {
         self.text.clear();
     }
 
-    fn hear_report(&mut self, bytes: &[u8]) {
+    fn receive_report(&mut self, bytes: &[u8]) {
         for heard in self.reports.push(bytes) {
-            self.tell(&heard);
+            self.forward(&heard);
         }
     }
 
-    fn tell(&self, heard: &Heard) {
+    fn forward(&self, heard: &Heard) {
         match heard {
             Heard::Progress { percent, message } => self.job.progress(*percent, &self.redactor.text(message)),
             Heard::Nonsense(problem) => {
@@ -251,7 +250,7 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// What it all means. Everything that was held back is written first.
+    /// Computes the result of the run. All buffered output is written first.
     fn conclude(mut self, end: End, facts: &mut ProcessFacts) -> RunResult {
         for (which, stream) in [LogStream::Stdout, LogStream::Stderr].into_iter().enumerate() {
             let held = std::mem::replace(&mut self.streams[which], Redactor::default().stream());
@@ -259,13 +258,13 @@ impl<'a> Course<'a> {
             self.keep(which, stream);
         }
         let (heard, reported) = std::mem::take(&mut self.reports).finish();
-        heard.iter().for_each(|heard| self.tell(heard));
+        heard.iter().for_each(|heard| self.forward(heard));
         facts.pid = self.pid;
         let last_words =
             self.tails[1].last_line().or_else(|| self.tails[0].last_line()).map(ToOwned::to_owned);
         let finish = match end {
             End::Refused(error) => {
-                RunResult::failed(Retry::ByPolicy, format!("the command cannot be started: {error}"))
+                RunResult::failed(Retry::ByPolicy, format!("cannot start the command: {error}"))
             }
             End::Unsupervised => self.unsupervised(),
             End::Exited(ended) => {
@@ -295,21 +294,21 @@ impl<'a> Course<'a> {
                 let most = limits.processes.unwrap_or_default();
                 return RunResult::failed(
                     Retry::ByPolicy,
-                    format!("the command had more than {most} processes and was killed"),
+                    format!("the command exceeded its limit of {most} processes and was killed"),
                 );
             }
             Some(StopCause::Memory) => {
                 let most = limits.memory.unwrap_or_default();
                 return RunResult::failed(
                     Retry::ByPolicy,
-                    format!("the command held more than {most} bytes of memory and was killed"),
+                    format!("the command exceeded its memory limit of {most} bytes and was killed"),
                 );
             }
             Some(StopCause::Output) => {
                 let most = self.spec.output_limit.unwrap_or_default();
                 return RunResult::failed(
                     Retry::ByPolicy,
-                    format!("the command printed more than {most} bytes and was killed"),
+                    format!("the command exceeded its output limit of {most} bytes and was killed"),
                 );
             }
             None => {}
@@ -335,15 +334,16 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// Secrets never enter a job's row, and a payload without a part of it would run wrong.
+    /// Secrets are never stored in a job, and a payload without a part of it would run incorrectly.
     fn succeeded(&self, done: Done) -> RunResult {
-        let holds_secret = |job: &crate::model::new_job::NewJob| {
+        let contains_secret = |job: &crate::model::new_job::NewJob| {
             job.payload_text().is_ok_and(|payload| self.redactor.finds_in(payload))
         };
-        match done.next.iter().position(holds_secret) {
+        match done.next.iter().position(contains_secret) {
             Some(position) => {
-                let error =
-                    format!("the payload of next[{position}] holds a secret, and secrets never enter a job");
+                let error = format!(
+                    "the payload of next[{position}] contains a secret; secrets are not allowed in jobs"
+                );
                 RunResult::failed(Retry::Permanent, error)
             }
             None => Ok(done).into(),
@@ -367,12 +367,12 @@ impl<'a> Course<'a> {
         }
         RunResult::failed(
             Retry::ByPolicy,
-            "the command's supervisor was killed or froze, so the command was ended",
+            "the supervisor of the command was killed or stopped responding, so the command was stopped",
         )
     }
 }
 
-/// Reads what is there; at its end, or when it breaks, the pipe goes.
+/// Reads the available bytes; at the end, or on an error, the pipe is closed.
 async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut [u8]) -> usize {
     let Some(open) = pipe else { return 0 };
     let count = open.read(into).await.unwrap_or(0);
@@ -382,7 +382,7 @@ async fn read(pipe: &mut Option<pipe::Receiver>, into: &mut [u8]) -> usize {
     count
 }
 
-/// Writes the payload to the command's standard input. One that does not read it all is no error.
+/// Writes the payload to the command's standard input. A command that does not read all of it is not an error.
 async fn feed(stdin: Option<pipe::Sender>, payload: &str) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(payload.as_bytes()).await;

@@ -1,7 +1,7 @@
-//! The directory in which a command runs that is given none: empty, and nobody else's.
+//! The working directory of a command that specifies none: empty and private.
 //!
-//! Making and removing one was a quarter of what a supervisor does for a short command. Most commands leave nothing in it, so the
-//! next command of the same user gets the same one if it is as it was.
+//! Creating and removing one took a quarter of a supervisor's work for a short command. Most commands leave nothing in
+//! it, so the next command of the same user gets the same one if it is unchanged.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::message::Order;
 
-/// Nobody but its owner; with its kind, as the file system says it.
+/// Accessible only to its owner; includes the file type, as the file system returns it.
 const MODE: u32 = 0o040_700;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ struct MadeDirectory {
 }
 
 impl Scratch {
-    /// An empty directory for the order's user.
+    /// Returns an empty directory for the order's user.
     pub(crate) fn ready(&mut self, order: &Order) -> io::Result<&Path> {
         if self.made.as_ref().is_some_and(|made| made.user != order.user) {
             self.remove();
@@ -37,7 +37,7 @@ impl Scratch {
         self.made.as_ref().map(|made| made.path.as_path()).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// After a command: what is not as it was goes.
+    /// After a command: removes the directory if it has changed.
     pub(crate) fn clear(&mut self) {
         if self.made.as_ref().is_some_and(|made| !made.is_untouched()) {
             self.remove();
@@ -46,7 +46,7 @@ impl Scratch {
 
     fn remove(&mut self) {
         if let Some(made) = self.made.take() {
-            // What cannot be removed is left to the machine's own cleaning of temporary files.
+            // A directory that cannot be removed is left to the machine's cleaning of temporary files.
             let _ = fs::remove_dir(&made.path).or_else(|_| fs::remove_dir_all(&made.path));
         }
     }
@@ -97,9 +97,9 @@ mod tests {
         .unwrap()
     }
 
-    /// What one command leaves behind is never what the next one finds.
+    /// The next command never finds files of the previous one.
     #[test]
-    fn a_directory_is_given_again_only_if_it_is_as_it_was() {
+    fn a_directory_is_reused_only_if_it_is_unchanged() {
         let mut scratch = Scratch::default();
         let first = scratch.ready(&order()).unwrap().to_owned();
         scratch.clear();
@@ -119,7 +119,7 @@ mod tests {
         fs::remove_dir(&third).unwrap();
         std::os::unix::fs::symlink("/", &third).unwrap();
         scratch.clear();
-        assert!(fs::symlink_metadata(&third).is_err(), "the link went, and not what it led to");
+        assert!(fs::symlink_metadata(&third).is_err(), "the link was removed, and not its target");
         let fourth = scratch.ready(&order()).unwrap().to_owned();
         drop(scratch);
         assert!(!fourth.exists());

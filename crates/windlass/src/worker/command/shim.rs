@@ -1,12 +1,13 @@
 //! The supervising process between a worker and its commands. It is the same program, started again; it runs one
-//! command after another and sees to it that nothing of a command outlives it.
+//! command after another and ensures that no process of a command outlives it.
 //!
-//! It ends a command when it is asked to, when the timeout passes, when the worker is gone (the connection closes) and
-//! when the worker is frozen or cut off (no renewal in time, by the machine's monotonic clock). SIGTERM to the group, a
-//! grace, SIGKILL. After every command it kills what is left: it adopts orphans, so even a process that left its session
-//! is found. The worker keeps a few shims and uses them again: starting one costs as much as starting a command.
+//! It ends a command on request, when the timeout passes, when the worker has exited (the connection closes), and when
+//! the worker is suspended or disconnected (no renewal in time, by the machine's monotonic clock): SIGTERM to the
+//! group, a grace time, SIGKILL. After every command it kills the remaining processes: it adopts orphans, so it also
+//! finds a process that left its session. The worker keeps a few shims and reuses them: starting one costs as much as
+//! starting a command.
 //!
-//! How it stops: when the connection closes, after what runs has been ended.
+//! It stops when the connection closes, after the running command has been ended.
 
 use std::fs::File;
 use std::io;
@@ -27,13 +28,13 @@ use super::message::{Exited, FromShim, Order, StopCause, ToShim, now_ns};
 use super::scratch::Scratch;
 use super::{spawn, sweep, sys};
 
-/// The first argument by which a process of ours knows that it is a shim.
+/// The first argument that marks a process as a shim.
 pub(crate) const ARGUMENT: &str = "windlass-shim";
 
 static IS_READY: AtomicBool = AtomicBool::new(false);
 
-/// Call this first thing in `main`, before any runtime, in every program whose workers run commands. In a process that was
-/// started as a shim it supervises commands and does not return; in any other it returns at once.
+/// Call this at the start of `main`, before any runtime, in every program whose workers run commands. In a process that
+/// was started as a shim it supervises commands and does not return; in any other it returns immediately.
 pub fn run_shim_if_asked() {
     IS_READY.store(true, Ordering::Release);
     let mut arguments = std::env::args_os().skip(1);
@@ -43,14 +44,14 @@ pub fn run_shim_if_asked() {
     }
 }
 
-/// Whether this program can be its own shim. One that cannot would start itself again and again.
+/// Whether this program can be its own shim. A program that cannot would start itself again and again.
 pub(crate) fn is_ready() -> bool {
     IS_READY.load(Ordering::Acquire)
 }
 
 fn serve() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // Fails only for the leader of a group, and then there is a session of its own already.
+    // Fails only for the leader of a group, which already has its own session.
     let _ = setsid();
     set_child_subreaper(Some(getpid()))?;
     rustix::thread::set_no_new_privs(true)?;
@@ -72,14 +73,15 @@ fn serve() -> io::Result<()> {
                 }
                 scratch.clear();
             }
-            // They were meant for a command that has ended meanwhile.
+            // Sent for a command that has ended meanwhile.
             Some(ToShim::Lease(_) | ToShim::Stop | ToShim::Kill(_)) => {}
             None => return Ok(()),
         }
     }
 }
 
-/// Keeps the number of the report's descriptor out of use here, so that giving it to a child replaces nothing else.
+/// Occupies the number of the report's descriptor in this process, so that passing it to a child replaces no other
+/// descriptor.
 fn reserve_report_fd() -> io::Result<Vec<File>> {
     use std::os::fd::AsRawFd;
     let mut taken = Vec::new();
@@ -89,7 +91,7 @@ fn reserve_report_fd() -> io::Result<Vec<File>> {
     Ok(taken)
 }
 
-/// A command under way.
+/// A running command.
 struct RunningCommand<'a> {
     order: &'a Order,
     pid: Pid,
@@ -118,7 +120,7 @@ impl<'a> RunningCommand<'a> {
             None => scratch.ready(order)?,
         };
         let pid = spawn::spawn(order, cwd, &stdio, report.as_ref())?;
-        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("a process without a number"))?;
+        let pid = Pid::from_raw(pid).ok_or_else(|| io::Error::other("the process has no id"))?;
         let pidfd = pidfd_open(pid, PidfdFlags::empty())?;
         Ok(Self {
             order,
@@ -131,11 +133,11 @@ impl<'a> RunningCommand<'a> {
         })
     }
 
-    /// Until the command has ended and nothing of it is left.
+    /// Runs until the command has ended and no process of it is left.
     fn supervise(mut self, link: &mut Link) -> Exited {
         let mut watch = Watch::new(self.order);
         loop {
-            self.look_at_the_clock();
+            self.check_clock();
             let timeout =
                 Duration::from_nanos(self.next_instant().saturating_sub(now_ns())).min(watch.pause());
             let timeout =
@@ -143,11 +145,11 @@ impl<'a> RunningCommand<'a> {
             let mut fds =
                 [PollFd::new(&self.pidfd, PollFlags::IN), PollFd::new(link.socket(), PollFlags::IN)];
             let watched = if self.is_alone { &mut fds[..1] } else { &mut fds[..] };
-            // An interrupted wait is a wait that was short.
+            // An interrupted wait only ends early.
             let _ = poll(watched, Some(&timeout));
             let (has_ended, has_news) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
             if has_news && !self.is_alone {
-                self.hear(link);
+                self.receive(link);
             }
             if has_ended {
                 break;
@@ -156,7 +158,7 @@ impl<'a> RunningCommand<'a> {
                 self.count(&mut watch);
             }
         }
-        // The leader's number is taken as long as it is not reaped, so the group can be no other's.
+        // The leader's process id stays in use until it is reaped, so the group cannot be another one.
         let _ = kill_process_group(self.pid, Signal::KILL);
         let reaped = self.reap();
         sweep_the_rest();
@@ -168,7 +170,7 @@ impl<'a> RunningCommand<'a> {
         }
     }
 
-    fn hear(&mut self, link: &mut Link) {
+    fn receive(&mut self, link: &mut Link) {
         loop {
             match link.poll() {
                 Ok(Some(ToShim::Lease(lease))) => {
@@ -188,8 +190,8 @@ impl<'a> RunningCommand<'a> {
         }
     }
 
-    /// Counts while the group stands still: what multiplies would win against a count that takes a while, and leave no
-    /// time for anything on the machine.
+    /// Counts while the group is suspended: a process that multiplies would be faster than a slow count, and leave no
+    /// time for anything else on the machine.
     fn count(&mut self, watch: &mut Watch) {
         let is_killed = self.stopping.as_ref().is_some_and(|stopping| stopping.is_killed);
         if is_killed {
@@ -204,7 +206,7 @@ impl<'a> RunningCommand<'a> {
         }
     }
 
-    fn look_at_the_clock(&mut self) {
+    fn check_clock(&mut self) {
         let now = now_ns();
         if now >= self.stop_at {
             self.stop(StopCause::LeaseOver);
@@ -228,7 +230,7 @@ impl<'a> RunningCommand<'a> {
         }
     }
 
-    /// Asks it to end. The first reason stays.
+    /// Requests it to end. The first reason is kept.
     fn stop(&mut self, why: StopCause) {
         if self.stopping.is_some() {
             return;
@@ -236,7 +238,7 @@ impl<'a> RunningCommand<'a> {
         let kill_at = now_ns().saturating_add(self.order.grace_ms.saturating_mul(1_000_000));
         self.stopping = Some(Stopping { why, kill_at, is_killed: false });
         let _ = kill_process_group(self.pid, Signal::TERM);
-        // One that is stopped would hear it only when it goes on.
+        // A suspended process would receive it only when it continues.
         let _ = kill_process_group(self.pid, Signal::CONT);
     }
 
@@ -280,12 +282,12 @@ fn sweep_the_rest() {
     }
 }
 
-/// Watches over a command's processes and their memory. A count reads a file per process of the machine, so it is made only
-/// when the machine has so many tasks more that the limit may be passed, and for memory every other second.
+/// Monitors a command's processes and their memory. A count reads a file per process of the machine, so it runs only if
+/// the machine has so many more tasks that the limit may be exceeded, and for memory every two seconds.
 struct Watch {
     processes: Option<u64>,
     memory: Option<u64>,
-    /// The tasks that were there without the command's, at most.
+    /// The number of tasks without those of the command, at most.
     others: u64,
     last: Instant,
 }

@@ -1,11 +1,13 @@
-//! Starts a program in a child that shares this process's memory until it becomes the program (`CLONE_VM | CLONE_VFORK`).
+//! Starts a program in a child that shares this process's memory until it executes the program (`CLONE_VM |
+//! CLONE_VFORK`).
 //!
-//! The standard library does the same where nothing has to be done in the child by hand; limits and death with the supervisor
-//! are, and then it copies the whole address space, which with the page faults that follow was a quarter of what a short
-//! command costs. Hence by hand: what is needed is prepared here, and the child makes system calls only.
+//! The standard library does the same if the child needs no extra steps. Limits and termination with the supervisor are
+//! such steps, and then it copies the whole address space, which with the following page faults was a quarter of the
+//! cost of a short command. Hence this implementation: everything is prepared here, and the child only makes system
+//! calls.
 #![expect(
     unsafe_code,
-    reason = "a child that shares our memory has no safe form; each call says why it is sound"
+    reason = "a child that shares our memory has no safe interface; each call documents why it is sound"
 )]
 
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -18,16 +20,16 @@ use std::ptr;
 use super::message::Order;
 use super::sys::REPORT_FD;
 
-/// The C libraries do not agree.
+/// The C libraries differ.
 #[cfg(target_env = "gnu")]
 type Resource = libc::__rlimit_resource_t;
 #[cfg(not(target_env = "gnu"))]
 type Resource = c_int;
 
-/// The child runs a few frames of ours and of the C library's on it.
+/// The child runs a few frames of ours and of the C library on it.
 const STACK: usize = 64 * 1024;
 
-/// What the child needs, in a form that it can use without allocating. It writes `errno` only.
+/// The data of the child, in a form that it can use without allocating. It writes only `errno`.
 struct SpawnPlan {
     program: *const c_char,
     argv: *const *const c_char,
@@ -42,7 +44,7 @@ struct SpawnPlan {
     errno: c_int,
 }
 
-/// Starts the order's program as the leader of a group of its own and answers its process id.
+/// Starts the order's program as the leader of a new group and returns its process id.
 pub(crate) fn spawn(
     order: &Order,
     cwd: &Path,
@@ -75,16 +77,16 @@ pub(crate) fn spawn(
         errno: 0,
     };
     let mut stack = vec![0_u8; STACK];
-    // SAFETY: sigset_t is plain bits, and both calls only write to locals. No signal may find a handler of ours in the child,
-    // which shares our memory; it gives itself an empty mask before it becomes the program.
+    // SAFETY: sigset_t is plain bits, and both calls only write to locals. No signal may run a handler of ours in the
+    // child, which shares our memory; the child sets an empty mask before it executes the program.
     let pid = unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) =
             (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&raw mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const all, &raw mut before);
-        // SAFETY: the stack grows downwards from its aligned end and outlives the call, because CLONE_VFORK keeps this thread
-        // waiting until the child has become the program or has ended. `begin` makes system calls, copies integers and
-        // allocates nothing. Descriptors, signal dispositions and limits are the child's own: only memory is shared.
+        // SAFETY: the stack grows downwards from its aligned end and outlives the call, because CLONE_VFORK blocks this
+        // thread until the child has executed the program or has ended. `begin` makes system calls, copies integers and
+        // allocates nothing. Descriptors, signal dispositions and limits belong to the child: only memory is shared.
         let top = stack.as_mut_ptr().add(STACK & !15).cast::<c_void>();
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
         let pid = libc::clone(begin, top, flags, (&raw mut plan).cast());
@@ -92,12 +94,12 @@ pub(crate) fn spawn(
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, ptr::null_mut());
         if pid < 0 { Err(failed) } else { Ok(pid) }
     }?;
-    // SAFETY: the child wrote it before it ended; the compiler does not know of that.
+    // SAFETY: the child wrote it before it ended; the compiler cannot see that.
     let errno = unsafe { ptr::read_volatile(&raw const plan.errno) };
     if errno == 0 {
         return Ok(pid);
     }
-    // SAFETY: it has ended and is ours to reap; a null pointer asks for no status.
+    // SAFETY: the child has ended and is ours to reap; a null pointer requests no status.
     unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
     Err(io::Error::from_raw_os_error(errno))
 }
@@ -110,12 +112,12 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// A limit that is not given stays as it is, which is what it is set to then.
+/// A limit that is not given is set to its current value.
 fn limits(order: &Order) -> [(Resource, libc::rlimit); 5] {
     let limits = order.limits;
     [
         (libc::RLIMIT_DATA, limits.memory, 0),
-        // The first second over the limit brings SIGXCPU, which a program may handle; the next one kills.
+        // The first second over the limit causes SIGXCPU, which a program may handle; the next one kills.
         (libc::RLIMIT_CPU, limits.cpu_seconds, 1),
         (libc::RLIMIT_NOFILE, limits.open_files, 0),
         (libc::RLIMIT_FSIZE, limits.file_size, 0),
@@ -135,7 +137,7 @@ fn limits(order: &Order) -> [(Resource, libc::rlimit); 5] {
 }
 
 extern "C" fn begin(plan: *mut c_void) -> c_int {
-    // SAFETY: `spawn` passes its plan, which nobody else touches while this runs.
+    // SAFETY: `spawn` passes its plan, which no other code accesses during this call.
     unsafe {
         let plan = plan.cast::<SpawnPlan>();
         become_program(&*plan);
@@ -144,14 +146,15 @@ extern "C" fn begin(plan: *mut c_void) -> c_int {
     }
 }
 
-/// Returns only if a call failed; which error is in errno. In the order in which each may take the right to the one before: the
-/// user before the directory, which must be his to enter, and death with the supervisor last, because a change of user undoes it.
+/// Returns only if a call failed; the error is in errno. Each step may remove the privilege for the previous ones,
+/// hence the order: the user before the directory, which the user must be able to enter, and termination with the
+/// supervisor last, because a change of user resets it.
 ///
-/// SAFETY: for the child only, before it becomes the program. The calls are made bare where the C library's own would look
-/// after threads, of which the child has none.
+/// SAFETY: for the child only, before it executes the program. Raw system calls are used where the C library's wrappers
+/// would handle threads, of which the child has none.
 unsafe fn become_program(plan: &SpawnPlan) {
-    // SAFETY: descriptors and pointers are the plan's, which outlives this; the shim keeps REPORT_FD occupied, so every
-    // descriptor that is given lies above it and none is lost by another's taking its place.
+    // SAFETY: descriptors and pointers belong to the plan, which outlives this; the shim keeps REPORT_FD occupied, so
+    // every passed descriptor is above it and none is replaced by another.
     unsafe {
         for (target, fd) in [0, 1, 2].into_iter().zip(plan.stdio).chain(plan.report.map(|fd| (REPORT_FD, fd)))
         {
@@ -177,11 +180,11 @@ unsafe fn become_program(plan: &SpawnPlan) {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
             return;
         }
-        // It may have died before it was asked for.
+        // The supervisor may have died before the call above.
         if libc::getppid() != plan.parent {
             libc::_exit(127);
         }
-        // Rust programs ignore SIGPIPE, and what is ignored stays so.
+        // Rust programs ignore SIGPIPE, and an ignored signal stays ignored.
         libc::signal(libc::SIGPIPE, libc::SIG_DFL);
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);

@@ -1,4 +1,4 @@
-//! One command as the worker's configuration file describes it.
+//! One command of the worker's configuration file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::model::job::settle::OnTimeout;
 use crate::text::redact::Redactor;
 use crate::worker::file::{Item, Table};
 
-/// A command that a worker can run: its key is what jobs name, everything else stays in this file.
+/// A command that a worker can run: jobs specify its key, everything else stays in the file.
 #[derive(Debug, Clone)]
 pub struct CommandSpec {
     pub(crate) key: String,
@@ -26,7 +26,7 @@ pub struct CommandSpec {
     pub(crate) redactor: Redactor,
     pub(crate) user: Option<(u32, u32)>,
     pub(crate) limits: Limits,
-    /// Bytes of output after which it is ended.
+    /// The size of the output after which it is killed.
     pub(crate) output_limit: Option<u64>,
     pub(crate) exit_codes: ExitCodes,
     pub(crate) grace: Duration,
@@ -45,7 +45,7 @@ impl CommandSpec {
         &self.key
     }
 
-    /// What would run for a job: for checking a configuration before it is used.
+    /// Returns the argv of a job, to check a configuration before it is used.
     pub fn argv_for(&self, tenant: Uuid, job: Uuid, attempt: i32, payload: &str) -> Result<Vec<String>> {
         let facts = PlaceholderValues { tenant, job, attempt, payload };
         argv::build(&self.argv, &facts).map_err(|why| Error::refused("payload", why))
@@ -97,7 +97,7 @@ impl CommandSpec {
 
 fn read_argv(table: &mut Table<'_>) -> Result<Vec<Part>> {
     let Some(items) = table.list("argv")? else {
-        return Err(table.missing("argv", "is missing: the program and its arguments, as a list"));
+        return Err(table.missing("argv", "is required: the program and its arguments, as a list"));
     };
     let mut argv = Vec::with_capacity(items.len());
     for (position, item) in items.into_iter().enumerate() {
@@ -113,15 +113,14 @@ fn read_argv(table: &mut Table<'_>) -> Result<Vec<Part>> {
         part.check().map_err(|why| table.wrong(&key, item, &why))?;
         if position == 0 {
             part = program(table, part).ok_or_else(|| {
-                let why = "must be a program without placeholders: an absolute path, or one that begins with ./ and is \
-                           beside this file";
+                let why = "must be a program without placeholders: an absolute path, or a path that starts with ./ relative to this file";
                 table.wrong(&key, item, why)
             })?;
         }
         argv.push(part);
     }
     if argv.is_empty() {
-        return Err(table.missing("argv", "must name a program"));
+        return Err(table.missing("argv", "must contain a program"));
     }
     Ok(argv)
 }
@@ -135,12 +134,12 @@ fn program(table: &Table<'_>, part: Part) -> Option<Part> {
     if path.starts_with('/') {
         return Some(part);
     }
-    let beside = table.directory().join(path.strip_prefix("./")?);
-    let element = Element::constant_of(std::path::absolute(beside).ok()?.to_str()?);
+    let path = table.directory().join(path.strip_prefix("./")?);
+    let element = Element::constant_of(std::path::absolute(path).ok()?.to_str()?);
     Some(Part { elements: vec![element], ..part })
 }
 
-/// `{ value = … }`, `{ optional = […] }` or `{ each = […] }`, with what its value may be.
+/// `{ value = … }`, `{ optional = […] }` or `{ each = […] }`, with the restrictions on its value.
 fn read_part(outer: &Table<'_>, key: &str, item: Item<'_>) -> Result<Part> {
     let wrong = |why: &str| outer.wrong(key, item, why);
     let Some(mut table) = item.table(key) else { return Err(wrong("must be text or a table")) };
@@ -187,7 +186,7 @@ fn read_limits(table: &mut Table<'_>) -> Result<(Limits, Option<u64>)> {
     Ok((read, output))
 }
 
-/// What the file says of the definition; the rest stays as it is in the database.
+/// Reads the fields of the definition in the file; the others are unchanged in the database.
 fn read_definition(key: &str, table: &mut Table<'_>) -> Result<Definition> {
     let mut definition = Definition::new(key);
     if let Some(description) = table.text("description")? {
@@ -228,5 +227,5 @@ fn user_of(user: &str) -> Result<(u32, u32), String> {
         let listed = known.values().find(|(known, _)| *known == uid);
         return Ok(listed.copied().unwrap_or((uid, uid)));
     }
-    known.get(user).copied().ok_or_else(|| format!("there is no user {user}"))
+    known.get(user).copied().ok_or_else(|| format!("user {user} not found"))
 }

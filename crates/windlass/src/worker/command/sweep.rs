@@ -1,4 +1,4 @@
-//! Finds the processes that descend from one, or that share its session, and ends them.
+//! Finds and kills the descendants of a process and the processes of its session.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -16,7 +16,7 @@ struct Process {
     is_dead: bool,
 }
 
-/// How many processes descend from this one, and how much memory they hold together.
+/// Returns how many processes descend from this one, and their total memory.
 pub(crate) fn census(ancestor: i32) -> (u64, u64) {
     let processes = living();
     let found = descendants(&processes, ancestor);
@@ -26,16 +26,16 @@ pub(crate) fn census(ancestor: i32) -> (u64, u64) {
     (found.len() as u64, memory)
 }
 
-/// Kills every process that descends from this one.
+/// Kills every descendant of this process.
 pub(crate) fn kill_descendants(ancestor: i32) {
     for pid in descendants(&living(), ancestor) {
         kill(pid);
     }
 }
 
-/// For a supervisor that is gone or does not answer: kills it, what descends from it, and what is in its session or in the
-/// group of its command, until nothing of them is left. What left the session before it died is nobody's child any more
-/// and cannot be told from other processes.
+/// Kills a supervisor that has exited or does not respond, its descendants, and the processes of its session or of the
+/// group of its command, until none are left. A process that left the session before the supervisor died has no parent
+/// any more and cannot be distinguished from others.
 pub(crate) fn kill_session(leader: i32, group: Option<i32>) {
     let give_up = Instant::now() + Duration::from_secs(5);
     loop {
@@ -77,7 +77,7 @@ fn descendants(processes: &[Process], ancestor: i32) -> HashSet<i32> {
     found
 }
 
-/// Every process but those that have ended and wait to be reaped.
+/// Returns every process except those that have ended and wait to be reaped.
 fn living() -> Vec<Process> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -85,7 +85,7 @@ fn living() -> Vec<Process> {
     pids.filter_map(read).filter(|process| !process.is_dead).collect()
 }
 
-/// The name may hold anything, so the fields are counted from the last bracket.
+/// The name may contain any character, so the fields are counted from the last parenthesis.
 fn parse(pid: i32, stat: &str) -> Option<Process> {
     let fields: Vec<&str> = stat[stat.rfind(')')? + 1..].split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<i32>().ok();
@@ -99,7 +99,7 @@ fn parse(pid: i32, stat: &str) -> Option<Process> {
     })
 }
 
-/// How many tasks the machine has: far cheaper to read than a census.
+/// Returns how many tasks the machine has: far cheaper to read than a census.
 pub(crate) fn tasks() -> u64 {
     let read = || fs::read_to_string("/proc/loadavg").ok()?.split(['/', ' ']).nth(4)?.parse().ok();
     read().unwrap_or(u64::MAX)
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_and_spaces_is_read_past() {
+    fn a_name_with_brackets_and_spaces_is_skipped() {
         let line =
             "12 (a) b (c)) S 1 12 10 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 100 5000 42 18446744073709551615";
         let process = parse(12, line).unwrap();

@@ -1,14 +1,14 @@
-//! Two things that no safe interface offers: the resources that an ended child used, and marking every inherited descriptor.
-//! Beside starting a program (`spawn.rs`) nothing else in the library is unsafe.
-#![expect(unsafe_code, reason = "the calls below have no safe form; each says why it is sound")]
+//! Two operations without a safe interface: the resource usage of an ended child, and marking every inherited
+//! descriptor. Apart from starting a program (`spawn.rs`), no other code of the library is unsafe.
+#![expect(unsafe_code, reason = "the calls below have no safe interface; each documents why it is sound")]
 
 use std::io;
 use std::os::fd::RawFd;
 
-/// Where a command finds its report pipe.
+/// The descriptor of a command's report pipe.
 pub(crate) const REPORT_FD: RawFd = 3;
 
-/// What an ended child left behind.
+/// The exit status and resource usage of an ended child.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reaped {
     pub(crate) code: Option<i32>,
@@ -16,11 +16,11 @@ pub(crate) struct Reaped {
     pub(crate) max_rss_kb: i64,
 }
 
-/// Takes an ended child off the process table: this one, or any with -1. None while there are only living ones; an error
-/// once there is none at all.
+/// Reaps an ended child: this one, or any with -1. Returns `None` while all are running; an error if there are no
+/// children.
 pub(crate) fn reap(pid: i32) -> io::Result<Option<Reaped>> {
     let mut status = 0;
-    // SAFETY: rusage is plain numbers, for which all zeros is a value.
+    // SAFETY: rusage contains only numbers, for which all zeros is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to locals that outlive the call.
     let reaped = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
@@ -35,9 +35,9 @@ pub(crate) fn reap(pid: i32) -> io::Result<Option<Reaped>> {
     }
 }
 
-/// Lets no descriptor above stderr live on in a program that this process starts, wherever it was inherited from.
+/// Ensures that no program that this process starts inherits a descriptor above stderr.
 pub(crate) fn close_on_exec_above_stderr() -> io::Result<()> {
-    // SAFETY: close_range with CLOEXEC changes flags only, and closes nothing in this process.
+    // SAFETY: close_range with CLOEXEC only changes flags, and closes nothing in this process.
     let done = unsafe { libc::syscall(libc::SYS_close_range, 3_u32, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -14,7 +14,7 @@ impl Tail {
         Self { limit, total: 0, kept: String::new() }
     }
 
-    /// Takes text that is clean already.
+    /// Appends text that is already clean.
     pub(crate) fn push(&mut self, text: &str) {
         self.total += text.len();
         self.kept.push_str(text);
@@ -34,7 +34,7 @@ impl Tail {
         text::tail_of(&self.kept, self.total, self.limit)
     }
 
-    /// The last line that says anything.
+    /// Returns the last line that is not empty.
     pub(crate) fn last_line(&self) -> Option<&str> {
         self.kept.lines().rev().map(str::trim).find(|line| !line.is_empty())
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_long_stream_is_the_same_as_that_of_the_whole() {
+    fn the_tail_of_a_long_stream_equals_that_of_the_whole() {
         let whole: String = (0..5000).map(|n| format!("line {n} é\n")).collect();
         for limit in [0, 10, 100, 1000, 100_000] {
             let mut tail = Tail::new(limit);

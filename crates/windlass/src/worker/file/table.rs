@@ -1,4 +1,4 @@
-//! Reads tables of a TOML document by what is expected in them, and says where something else stands.
+//! Reads tables of a TOML document with an expected structure, and reports the line of every error.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{Error, Result};
 
-/// A file's name and text.
+/// The name and text of a file.
 pub(crate) struct ConfigText<'a> {
     pub(crate) name: &'a str,
     pub(crate) text: &'a str,
@@ -30,14 +30,14 @@ impl<'a> ConfigText<'a> {
     }
 }
 
-/// One value and where it stands.
+/// One value and its position.
 #[derive(Clone, Copy)]
 pub(crate) struct Item<'a> {
     source: &'a ConfigText<'a>,
     value: &'a Spanned<DeValue<'a>>,
 }
 
-/// A table that is being read: what was not asked for in the end is unknown.
+/// A table that is being read: keys that were never requested are unknown.
 pub(crate) struct Table<'a> {
     source: &'a ConfigText<'a>,
     path: String,
@@ -51,7 +51,7 @@ impl<'a> Table<'a> {
         Self { source, path: String::new(), table, at: 0, known: BTreeSet::new() }
     }
 
-    /// Where the file is.
+    /// Returns the directory of the file.
     pub(crate) fn directory(&self) -> &Path {
         Path::new(self.source.name).parent().unwrap_or(Path::new(""))
     }
@@ -94,7 +94,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Seconds as a number, or text such as `500ms`, `5s`, `2m`, `1h`.
+    /// Reads seconds as a number, or text such as `500ms`, `5s`, `2m`, `1h`.
     pub(crate) fn duration(&mut self, key: &'static str) -> Result<Option<Duration>> {
         let Some(item) = self.item(key) else { return Ok(None) };
         let read = match item.value.get_ref() {
@@ -107,7 +107,7 @@ impl<'a> Table<'a> {
         read.map(Some).ok_or_else(|| self.wrong(key, item, expected))
     }
 
-    /// A number of bytes, or text such as `64KiB`, `512MB`.
+    /// Reads a number of bytes, or text such as `64KiB`, `512MB`.
     pub(crate) fn bytes(&mut self, key: &'static str) -> Result<Option<u64>> {
         let Some(item) = self.item(key) else { return Ok(None) };
         let read = match item.value.get_ref() {
@@ -124,7 +124,7 @@ impl<'a> Table<'a> {
         item.table(&join(&self.path, key)).map(Some).ok_or_else(|| self.wrong(key, item, "must be a table"))
     }
 
-    /// The tables of a table, each under a name of the user's.
+    /// Returns the tables of a table, each with a name chosen by the user.
     pub(crate) fn tables(&mut self, key: &'static str) -> Result<Vec<(String, Table<'a>)>> {
         let Some(parent) = self.table(key)? else { return Ok(Vec::new()) };
         let read = |(name, item): (String, Item<'a>)| match item.table(&join(&parent.path, &name)) {
@@ -134,13 +134,13 @@ impl<'a> Table<'a> {
         parent.items().map(read).collect()
     }
 
-    /// Every member, under whatever name.
+    /// Returns every member, regardless of its name.
     pub(crate) fn items(&self) -> impl Iterator<Item = (String, Item<'a>)> + use<'a> {
         let source = self.source;
         self.table.iter().map(move |(name, value)| (name.get_ref().to_string(), Item { source, value }))
     }
 
-    /// The whole table as JSON.
+    /// Returns the whole table as JSON.
     pub(crate) fn as_json(&self) -> serde_json::Value {
         table_json(self.table)
     }
@@ -149,12 +149,12 @@ impl<'a> Table<'a> {
         item.text().map(ToOwned::to_owned).ok_or_else(|| self.wrong(key, item, "must be text"))
     }
 
-    /// Says that something stands here that cannot be.
+    /// Returns an error about an invalid value.
     pub(crate) fn wrong(&self, key: &str, item: Item<'_>, message: &str) -> Error {
         self.source.error(item.span().start, join(&self.path, key), message.to_owned())
     }
 
-    /// Says that something is missing here.
+    /// Returns an error about a missing value.
     pub(crate) fn missing(&self, key: &str, message: &str) -> Error {
         self.source.error(self.at, join(&self.path, key), message.to_owned())
     }
@@ -165,7 +165,7 @@ impl<'a> Table<'a> {
             None => Ok(()),
             Some((name, _)) => {
                 let known: Vec<&str> = self.known.iter().copied().collect();
-                let message = format!("is not known here; known are {}", known.join(", "));
+                let message = format!("unknown key; expected one of {}", known.join(", "));
                 Err(self.source.error(name.span().start, join(&self.path, name.get_ref()), message))
             }
         }

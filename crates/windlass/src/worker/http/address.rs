@@ -1,5 +1,5 @@
-//! Which addresses are the public internet's. Everything else is somebody's own network, this machine, or no place at all,
-//! and a call goes there only if the worker's configuration says so.
+//! Distinguishes public internet addresses. All others belong to a private network or this machine, or are reserved,
+//! and are called only if the worker's configuration allows it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ pub(super) fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Blocks that no public host has, as the first address and the length of the prefix.
+/// Reserved blocks without public hosts, as the first address and the prefix length.
 const RESERVED_V4: [([u8; 4], u32); 15] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
@@ -34,8 +34,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !RESERVED_V4.iter().any(|(block, length)| (bits ^ u32::from_be_bytes(*block)) >> (32 - length) == 0)
 }
 
-/// Only global unicast (2000::/3) is public, less the blocks in it that are not hosts or that carry an address of the
-/// other kind; and an IPv4 address written as IPv6, or reached through NAT64, is judged as what it is.
+/// Only global unicast (2000::/3) is public, without its blocks that are not hosts or that embed an IPv4 address. An
+/// IPv4-mapped address, or one reached through NAT64, is judged by its IPv4 address.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     if let Some(inner) = address.to_ipv4_mapped() {
         return is_public_v4(inner);

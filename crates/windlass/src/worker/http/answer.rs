@@ -1,7 +1,8 @@
-//! What an endpoint's answer means for the job. Takes what was heard and decides nothing beyond the outcome: whether and
-//! when to try again is the definition's, as for every other kind of job.
+//! The meaning of an endpoint's response for the job. Decides only the outcome: the definition's policy determines
+//! whether and when to retry, as for every other handler.
 //!
-//! The status speaks first. A JSON body may say more in one reserved member, `windlass`; the rest of the body is the result.
+//! The status takes precedence. A JSON body may contain more in one reserved member, `windlass`; the rest of the body
+//! is the result.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::attempt::run_result::RunResult;
 use crate::model::job::settle::{Outcome, Retry};
 use crate::model::new_job::NewJob;
 
-/// What came back from a call.
+/// The result of a call.
 pub(super) enum CallResult {
     Answer(Answer),
     Fault(CallFault),
@@ -27,7 +28,7 @@ pub(super) struct Answer {
     pub(super) body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 pub(super) enum CallFault {
     /// The address may not be called.
     Refused(String),
@@ -38,7 +39,7 @@ pub(super) enum CallFault {
 }
 
 impl CallResult {
-    /// Whether the endpoint itself seems to be in trouble.
+    /// Whether the endpoint itself seems to be failing.
     pub(super) fn is_fault(&self) -> bool {
         match self {
             Self::Answer(answer) => answer.status >= 500 && answer.retry_after.is_none(),
@@ -48,7 +49,7 @@ impl CallResult {
     }
 }
 
-/// How far the job is, as the endpoint says.
+/// The progress of the job, as reported by the endpoint.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Progress {
@@ -56,7 +57,7 @@ pub(super) struct Progress {
     pub(super) message: Option<String>,
 }
 
-/// What an endpoint may say beside its result.
+/// The fields of a response in addition to its result.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct AnswerBody {
@@ -69,46 +70,46 @@ struct AnswerBody {
     error: Option<String>,
     retryable: Option<bool>,
     retry_after_seconds: Option<f64>,
-    /// Not done: it goes on, and is ended through the worker protocol.
+    /// Not done: the job continues, and is ended through the worker protocol.
     #[serde(default)]
     accepted: bool,
     lease_seconds: Option<f64>,
-    /// In a batch: whose outcome this is.
+    /// In a batch: the job of this outcome.
     id: Option<Uuid>,
 }
 
 pub(super) type Read = (RunResult, Option<Progress>);
 
-const MOST_EXCERPT: usize = 1000;
-/// No endpoint may put a job off for longer by a header.
-const LONGEST_PAUSE: Duration = Duration::from_secs(24 * 3600);
+const MAX_EXCERPT: usize = 1000;
+/// The maximum delay of a job by a header.
+const MAX_PAUSE: Duration = Duration::from_secs(24 * 3600);
 
-/// The answer to a call with one job.
-pub(super) fn read(heard: &CallResult, lease: Duration) -> Read {
-    match success(heard) {
+/// Reads the response to a call with one job.
+pub(super) fn read(call: &CallResult, lease: Duration) -> Read {
+    match success(call) {
         Err(finish) => (*finish, None),
-        Ok(answer) => match word_of(&answer.body) {
-            Ok((mut word, rest)) => {
-                word.accepted |= answer.status == 202;
-                if word.result.is_none() {
-                    word.result = rest;
+        Ok(answer) => match parse_body(&answer.body) {
+            Ok((mut parsed, rest)) => {
+                parsed.accepted |= answer.status == 202;
+                if parsed.result.is_none() {
+                    parsed.result = rest;
                 }
-                word.read(lease)
+                parsed.read(lease)
             }
             Err(error) => (not_understood(&error), None),
         },
     }
 }
 
-/// The answer to a call with several: `{"outcomes": [{"id": …, …}, …]}`, or one status for all that is no success.
-pub(super) fn read_batch(heard: &CallResult, jobs: &[Uuid], lease: Duration) -> Vec<Read> {
+/// Reads the response to a call with several jobs: `{"outcomes": [{"id": …, …}, …]}`, or one error status for all.
+pub(super) fn read_batch(call: &CallResult, jobs: &[Uuid], lease: Duration) -> Vec<Read> {
     #[derive(Deserialize)]
     struct Outcomes {
         outcomes: Vec<AnswerBody>,
     }
-    let answer = match success(heard) {
+    let answer = match success(call) {
         Ok(answer) => answer,
-        Err(_) => return jobs.iter().map(|_| read(heard, lease)).collect(),
+        Err(_) => return jobs.iter().map(|_| read(call, lease)).collect(),
     };
     if answer.status == 202 {
         let accepted = || AnswerBody { accepted: true, ..AnswerBody::default() }.read(lease);
@@ -119,19 +120,16 @@ pub(super) fn read_batch(heard: &CallResult, jobs: &[Uuid], lease: Duration) -> 
         Err(error) => return jobs.iter().map(|_| (not_understood(&error.to_string()), None)).collect(),
     };
     jobs.iter()
-        .map(|job| match outcomes.iter().position(|word| word.id == Some(*job)) {
+        .map(|job| match outcomes.iter().position(|parsed| parsed.id == Some(*job)) {
             Some(position) => outcomes.swap_remove(position).read(lease),
-            None => (
-                RunResult::failed(Retry::ByPolicy, "the endpoint's answer has no outcome for this job"),
-                None,
-            ),
+            None => (RunResult::failed(Retry::ByPolicy, "the response has no outcome for this job"), None),
         })
         .collect()
 }
 
-/// The answer if its status is one of success, and what else it means if not.
-fn success(heard: &CallResult) -> Result<&Answer, Box<RunResult>> {
-    let answer = match heard {
+/// Returns the response if its status is a success, and otherwise the result of the attempt.
+fn success(call: &CallResult) -> Result<&Answer, Box<RunResult>> {
+    let answer = match call {
         CallResult::Answer(answer) => answer,
         CallResult::Fault(fault) => return Err(Box::new(fault.finish())),
     };
@@ -139,13 +137,11 @@ fn success(heard: &CallResult) -> Result<&Answer, Box<RunResult>> {
         return Ok(answer);
     }
     let Answer { status, reason, .. } = answer;
-    let excerpt = crate::text::storable(&answer.body, MOST_EXCERPT);
-    let error = format!("the endpoint answered {status} {reason}: {excerpt}");
+    let excerpt = crate::text::storable(&answer.body, MAX_EXCERPT);
+    let error = format!("the endpoint returned {status} {reason}: {excerpt}");
     let error = error.trim_end_matches([' ', ':']).to_owned();
     Err(Box::new(match (status, answer.retry_after) {
-        (429 | 503, Some(delay)) => {
-            RunResult::of(Outcome::Snoozed { delay: delay.min(LONGEST_PAUSE) }, error)
-        }
+        (429 | 503, Some(delay)) => RunResult::of(Outcome::Snoozed { delay: delay.min(MAX_PAUSE) }, error),
         (429 | 500.., _) => RunResult::failed(Retry::ByPolicy, error),
         _ => RunResult::failed(Retry::Permanent, error),
     }))
@@ -156,13 +152,13 @@ impl CallFault {
         match self {
             Self::Refused(why) => RunResult::failed(Retry::ByPolicy, format!("not called: {why}")),
             Self::Redirect(where_to) => {
-                RunResult::failed(Retry::Permanent, format!("the endpoint redirects: {where_to}"))
+                RunResult::failed(Retry::Permanent, format!("the redirect was not followed: {where_to}"))
             }
             Self::TooLarge(most) => {
-                RunResult::failed(Retry::Permanent, format!("the answer is larger than {most} bytes"))
+                RunResult::failed(Retry::Permanent, format!("the response is larger than {most} bytes"))
             }
             Self::Late(within) => {
-                let error = format!("no answer within {} s", within.as_secs_f64());
+                let error = format!("no response within {} s", within.as_secs_f64());
                 RunResult::failed(Retry::ByPolicy, error)
             }
             Self::Transport(error) => RunResult::failed(Retry::ByPolicy, error.as_str()),
@@ -170,28 +166,28 @@ impl CallFault {
     }
 }
 
-/// What the body says to us, and the rest of it, which is the result.
-fn word_of(body: &[u8]) -> Result<(AnswerBody, Option<Box<RawValue>>), String> {
+/// Returns the reserved member of the body, and the rest of it, which is the result.
+fn parse_body(body: &[u8]) -> Result<(AnswerBody, Option<Box<RawValue>>), String> {
     let Ok(text) = std::str::from_utf8(body) else {
-        return Ok((AnswerBody::default(), as_json(&crate::text::storable(body, MOST_EXCERPT))));
+        return Ok((AnswerBody::default(), as_json(&crate::text::storable(body, MAX_EXCERPT))));
     };
     if text.trim().is_empty() {
         return Ok((AnswerBody::default(), None));
     }
     let Ok(whole) = serde_json::from_str::<&RawValue>(text) else {
-        // Not JSON: kept as text.
-        return Ok((AnswerBody::default(), as_json(&crate::text::storable(body, MOST_EXCERPT))));
+        // Not JSON: stored as text.
+        return Ok((AnswerBody::default(), as_json(&crate::text::storable(body, MAX_EXCERPT))));
     };
     let mut members: serde_json::Map<String, serde_json::Value> =
         match text.trim_start().starts_with('{') && text.contains("\"windlass\"") {
             true => serde_json::from_str(text).unwrap_or_default(),
             false => serde_json::Map::new(),
         };
-    let Some(said) = members.remove("windlass") else {
+    let Some(member) = members.remove("windlass") else {
         return Ok((AnswerBody::default(), Some(whole.to_owned())));
     };
-    let word = serde_json::from_value(said).map_err(|error| error.to_string())?;
-    Ok((word, if members.is_empty() { None } else { as_json(&members) }))
+    let parsed = serde_json::from_value(member).map_err(|error| error.to_string())?;
+    Ok((parsed, if members.is_empty() { None } else { as_json(&members) }))
 }
 
 fn as_json(value: &impl serde::Serialize) -> Option<Box<RawValue>> {
@@ -249,7 +245,7 @@ impl AnswerBody {
 }
 
 fn not_understood(error: &str) -> RunResult {
-    RunResult::failed(Retry::ByPolicy, format!("the endpoint's answer is not understood: {error}"))
+    RunResult::failed(Retry::ByPolicy, format!("invalid response: {error}"))
 }
 
 #[cfg(test)]

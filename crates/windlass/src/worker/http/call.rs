@@ -1,9 +1,9 @@
-//! Makes a call: to an address that is allowed, within its time, and reading no more than is allowed.
+//! Sends a request: only to an allowed address, within its timeout, and with a bounded response.
 //!
-//! The address that was checked is the one that is connected to, because the check is in the resolver that the connection
-//! uses; a name that resolves to another address a moment later gains nothing. A redirect is a new call with the same checks,
-//! and it is followed only within the endpoint's own origin: payload, signature and credentials go nowhere else.
-//! Proxies of the environment are not used: they would connect in our place.
+//! The connection uses exactly the address that was checked, because the check is in the resolver of the connection; a
+//! name that resolves to another address a moment later has no effect. A redirect is a new call with the same checks,
+//! and it is followed only within the endpoint's own origin: payload, signature and credentials are sent nowhere else.
+//! Proxies of the environment are not used: they would make the connection themselves.
 
 use std::error::Error as _;
 use std::fmt;
@@ -24,12 +24,12 @@ use crate::error::{Error, Result};
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Calls one endpoint, over connections that are kept.
+/// Calls one endpoint, with a pool of connections.
 pub(super) struct Caller {
     settings: Checked,
-    /// Connects to public addresses only.
+    /// Connects only to public addresses.
     guarded: Client,
-    /// Connects anywhere; used for what the configuration allows by host and port.
+    /// Connects to any address; used for hosts and ports that the configuration allows.
     open: Client,
 }
 
@@ -45,7 +45,9 @@ impl Caller {
                 .pool_idle_timeout(Duration::from_secs(60))
                 .dns_resolver(Arc::new(Resolver { lookup: settings.lookup.clone(), is_open }))
                 .build()
-                .map_err(|error| Error::Settings { message: format!("no HTTP client can be made: {error}") })
+                .map_err(|error| Error::Settings {
+                    message: format!("cannot create an HTTP client: {error}"),
+                })
         };
         Ok(Self { guarded: client(false)?, open: client(true)?, settings })
     }
@@ -54,11 +56,11 @@ impl Caller {
         &self.settings.secrets
     }
 
-    /// Calls, within the endpoint's time and the attempt's.
+    /// Sends a request, within the timeouts of the endpoint and the attempt.
     pub(super) async fn call(&self, body: &str, id: &str, trace: &str, remaining: Duration) -> CallResult {
         let within = self.settings.timeout.min(remaining);
         match tokio::time::timeout(within, self.follow(body, id, trace)).await {
-            Ok(heard) => heard,
+            Ok(result) => result,
             Err(_) => CallResult::Fault(CallFault::Late(within)),
         }
     }
@@ -89,7 +91,7 @@ impl Caller {
         CallResult::Fault(CallFault::Redirect(format!("more than {} redirects", self.settings.redirects)))
     }
 
-    /// A host that is an address is resolved by nobody, so it is checked here.
+    /// A host that is an IP address is not resolved, so it is checked here.
     fn client_for(&self, url: &Url) -> Result<&Client, CallFault> {
         if self.settings.allow.contains(&place(url)) {
             return Ok(&self.open);
@@ -130,7 +132,7 @@ impl Caller {
         loop {
             match response.chunk().await {
                 Ok(Some(chunk)) if body.len() + chunk.len() > most => {
-                    // What is wrong may still be read from the beginning of a failure's page.
+                    // The start of an error page may still show the problem.
                     if status.is_success() {
                         return CallResult::Fault(CallFault::TooLarge(most));
                     }
@@ -147,28 +149,27 @@ impl Caller {
     }
 }
 
-/// Where a redirect leads, if the same request may be made there: scheme, host and port must stay the same.
+/// Returns the target of a redirect, if the same request may be sent there: scheme, host and port must be the same.
 fn redirected(from: &Url, response: &Response) -> Result<Url, CallFault> {
     let status = response.status();
     if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
-        return Err(CallFault::Redirect(format!("{status}, which would lose the request's body")));
+        return Err(CallFault::Redirect(format!("{status} would drop the request body")));
     }
     let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let next = location
         .and_then(|location| from.join(location).ok())
-        .ok_or_else(|| CallFault::Redirect("no address to go to".to_owned()))?;
+        .ok_or_else(|| CallFault::Redirect("no Location header".to_owned()))?;
     if next.origin() != from.origin() || next.username() != "" || next.password().is_some() {
-        // Only the origin is told: the rest of an address may hold a secret.
+        // Only the origin is reported: the rest of an address may contain a secret.
         let to = next.origin().ascii_serialization();
         return Err(CallFault::Redirect(format!(
-            "{status} to another origin ({to}), which gets neither payload nor credentials; \
-             configure the address that the endpoint has now"
+            "{status} to another origin ({to}), which must not receive the payload and credentials; configure the new address"
         )));
     }
     Ok(next)
 }
 
-/// Seconds, or an instant, which is compared with the endpoint's own clock where it tells that.
+/// Seconds, or an instant, which is compared with the endpoint's own clock if it sends that.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let given = text("retry-after")?.trim();
@@ -195,16 +196,16 @@ fn fault_of(error: &reqwest::Error) -> CallFault {
         cause = inner.source();
     }
     let kind = if error.is_connect() {
-        "no connection"
+        "cannot connect"
     } else if error.is_body() || error.is_decode() {
-        "the answer broke off"
+        "the response was interrupted"
     } else {
-        "the call failed"
+        "the request failed"
     };
     CallFault::Transport(if message.is_empty() { kind.to_owned() } else { format!("{kind}: {message}") })
 }
 
-/// The addresses of a name; the system's own look-up unless a test brings another.
+/// The addresses of a name; the system's resolver unless a test provides another.
 #[derive(Clone, Default)]
 pub struct Lookup(Option<Arc<Find>>);
 
@@ -257,7 +258,7 @@ struct NotPublic(String);
 
 impl fmt::Display for NotPublic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not a public address; name it in `allow` as host:port if it is meant", self.0)
+        write!(f, "{} is not a public address; add it to `allow` as host:port to permit it", self.0)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is sent: the job, or several, and the headers that name the attempt.
+//! The request: the job, or several, and the headers that identify the attempt.
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -19,7 +19,7 @@ struct JobBody<'a> {
     /// Opaque to the endpoint; it completes or fails the attempt with it after a 202.
     fence: String,
     payload: &'a RawValue,
-    /// When the attempt is timed out, by this machine's clock; the seconds until then are by no clock at all.
+    /// When the attempt times out, by this machine's clock; the seconds until then do not depend on a clock.
     deadline: Option<Timestamp>,
     deadline_seconds: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,8 +68,8 @@ fn job(context: &Context) -> JobBody<'_> {
     }
 }
 
-/// Names the call, and is the same for nothing else: a job's attempt, or the attempts of a batch. With the tenant, because two tenants may
-/// give their jobs the same id.
+/// Returns a unique id of the call: an attempt of a job, or the attempts of a batch. Includes the tenant, because two
+/// tenants may give their jobs the same id.
 pub(super) fn id(jobs: &[Context]) -> String {
     let name = |job: &Context| format!("{}:{}:{}", job.tenant_id(), job.job_id(), job.attempt());
     match jobs {

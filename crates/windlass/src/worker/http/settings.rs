@@ -1,4 +1,4 @@
-//! `[http.KEY]` of a worker's configuration, and what is wrong with it before the worker starts.
+//! `[http.KEY]` of a worker's configuration, validated before the worker starts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::call::Lookup;
 use crate::error::{Error, Result};
 use crate::webhook::Key;
 
-/// Where jobs of one definition are sent, and how. Times are in seconds.
+/// The endpoint for jobs of one definition. Times are in seconds.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -27,25 +27,25 @@ pub struct HttpEndpoint {
     /// Headers of every request.
     #[serde(default)]
     pub headers: BTreeMap<String, SecretText>,
-    /// Signs every request; `whsec_…` is base64 as in Standard Webhooks, anything else is taken as it is.
+    /// Signs every request; `whsec_…` is base64 as in Standard Webhooks, any other text is used unchanged.
     #[serde(default)]
     pub secret: Option<SecretText>,
-    /// How long one call may take, from the first byte sent to the last received.
+    /// The timeout of one call, from the first byte sent to the last received.
     #[serde(default = "thirty")]
     pub timeout: f64,
-    /// How long an endpoint that answered 202 may be silent before the job is taken for lost.
+    /// How long an endpoint that returned 202 may send no heartbeat before the job counts as lost.
     #[serde(default = "five_minutes")]
     pub lease: f64,
-    /// `host:port` of private addresses that may be called all the same.
+    /// `host:port` of private addresses that may be called anyway.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// The most jobs of one call.
+    /// The maximum number of jobs per call.
     #[serde(default = "one")]
     pub batch: usize,
-    /// The most redirects followed.
+    /// The maximum number of redirects.
     #[serde(default = "three")]
     pub redirects: usize,
-    /// The most bytes of a response that are read.
+    /// The maximum size of a response.
     #[serde(default = "mebibyte")]
     pub max_response_bytes: usize,
     /// How host names are resolved.
@@ -76,14 +76,14 @@ impl HttpEndpoint {
         self
     }
 
-    /// Sets how long one call may take.
+    /// Sets the timeout of one call.
     #[must_use]
     pub fn timeout(mut self, seconds: f64) -> Self {
         self.timeout = seconds;
         self
     }
 
-    /// Sets the lease of an endpoint that answered 202.
+    /// Sets the lease of an endpoint that returned 202.
     #[must_use]
     pub fn lease(mut self, seconds: f64) -> Self {
         self.lease = seconds;
@@ -97,21 +97,21 @@ impl HttpEndpoint {
         self
     }
 
-    /// Sets the most jobs of one call.
+    /// Sets the maximum number of jobs per call.
     #[must_use]
     pub fn batch(mut self, most: usize) -> Self {
         self.batch = most;
         self
     }
 
-    /// Sets the most redirects followed.
+    /// Sets the maximum number of redirects.
     #[must_use]
     pub fn redirects(mut self, most: usize) -> Self {
         self.redirects = most;
         self
     }
 
-    /// Sets the most bytes of a response that are read.
+    /// Sets the maximum size of a response.
     #[must_use]
     pub fn max_response_bytes(mut self, most: usize) -> Self {
         self.max_response_bytes = most;
@@ -145,7 +145,7 @@ fn mebibyte() -> usize {
     1024 * 1024
 }
 
-/// A text that is never printed: as it is, or where to find it.
+/// A text that is never printed: the text itself, or where to find it.
 #[derive(Clone, Deserialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -159,7 +159,7 @@ pub enum SecretText {
     },
     /// A file.
     File {
-        /// The path of a file; white space at its end is left out.
+        /// The path of a file; white space at its end is ignored.
         file: String,
     },
 }
@@ -176,7 +176,7 @@ impl SecretText {
                 .map_err(|_| Error::refused(setting, format!("the environment variable {env} is not set"))),
             Self::File { file } => std::fs::read_to_string(file)
                 .map(|text| text.trim_end().to_owned())
-                .map_err(|error| Error::refused(setting, format!("{file} cannot be read: {error}"))),
+                .map_err(|error| Error::refused(setting, format!("cannot read {file}: {error}"))),
         }
     }
 }
@@ -193,7 +193,7 @@ impl fmt::Debug for SecretText {
     }
 }
 
-/// Settings that can work.
+/// Validated settings.
 pub(super) struct Checked {
     pub(super) url: Url,
     pub(super) method: Method,
@@ -209,8 +209,8 @@ pub(super) struct Checked {
     pub(super) lookup: Lookup,
 }
 
-const MOST_BATCH: usize = 500;
-/// Ours to set.
+const MAX_BATCH: usize = 500;
+/// Headers that windlass sets.
 const RESERVED: [&str; 8] = [
     "host",
     "content-length",
@@ -223,7 +223,7 @@ const RESERVED: [&str; 8] = [
 ];
 
 impl HttpEndpoint {
-    /// The defaults with this address.
+    /// Returns the defaults with this address.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -245,10 +245,10 @@ impl HttpEndpoint {
         let refused = |setting: &str, message: &str| Error::refused(named(setting), message);
         let url = Url::parse(&self.url).map_err(|error| refused("url", &error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") || url.host_str().is_none() {
-            return Err(refused("url", "must be an http or https address"));
+            return Err(refused("url", "must be an http or https URL"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused("url", "must not hold a user or a password; use a header"));
+            return Err(refused("url", "must not contain a user or password; use a header"));
         }
         let method = match self.method.to_ascii_uppercase().as_str() {
             "POST" => Method::POST,
@@ -269,7 +269,7 @@ impl HttpEndpoint {
             && !allow.contains(&place(&url))
         {
             let message =
-                format!("{ip} is not a public address; name it in `allow` as host:port if it is meant");
+                format!("{ip} is not a public address; add it to `allow` as host:port to permit it");
             return Err(refused("url", &message));
         }
         let seconds = |setting: &str, value: f64, most: f64| {
@@ -277,8 +277,8 @@ impl HttpEndpoint {
             fits.then(|| Duration::from_secs_f64(value))
                 .ok_or_else(|| refused(setting, &format!("must be seconds between 0.001 and {most}")))
         };
-        if self.batch == 0 || self.batch > MOST_BATCH {
-            return Err(refused("batch", &format!("must be between 1 and {MOST_BATCH}")));
+        if self.batch == 0 || self.batch > MAX_BATCH {
+            return Err(refused("batch", &format!("must be between 1 and {MAX_BATCH}")));
         }
         if self.redirects > 10 {
             return Err(refused("redirects", "must be between 0 and 10"));
@@ -288,16 +288,16 @@ impl HttpEndpoint {
         for (name, value) in &self.headers {
             let setting = format!("headers.{name}");
             let parsed =
-                HeaderName::try_from(name.as_str()).map_err(|_| refused(&setting, "is no header name"))?;
+                HeaderName::try_from(name.as_str()).map_err(|_| refused(&setting, "is not a header name"))?;
             if RESERVED.contains(&parsed.as_str()) {
                 return Err(refused(&setting, "is set by windlass"));
             }
             let text = value.read(&named(&setting))?;
             let mut header = HeaderValue::from_str(&text)
-                .map_err(|_| refused(&setting, "holds a character that no header may"))?;
+                .map_err(|_| refused(&setting, "contains a character that is not allowed in a header"))?;
             if !value.is_given() || crate::text::redact::is_secret_key(name) {
                 header.set_sensitive(true);
-                // The scheme before a credential is no secret, and the credential may appear without it.
+                // The scheme before a credential is not secret, and the credential may appear without it.
                 secrets.extend(text.split_whitespace().last().map(str::to_owned));
                 secrets.push(text);
             }
@@ -307,7 +307,7 @@ impl HttpEndpoint {
             None => None,
             Some(secret) => {
                 let text = secret.read(&named("secret"))?;
-                let key = Key::new(&text).map_err(|message| refused("secret", message))?;
+                let key = Key::new(&text).map_err(|error| refused("secret", &error.to_string()))?;
                 secrets.push(text);
                 Some(key)
             }
@@ -329,12 +329,12 @@ impl HttpEndpoint {
     }
 }
 
-/// The address itself, where the URL names no host but an address, in whatever notation.
+/// Returns the IP address, if the host of the URL is one, in any notation.
 pub(super) fn literal(url: &Url) -> Option<IpAddr> {
     url.host_str()?.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
-/// The host and port that a connection for this URL is made to.
+/// Returns the host and port of the connection for this URL.
 pub(super) fn place(url: &Url) -> (String, u16) {
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     (host.to_ascii_lowercase(), url.port_or_known_default().unwrap_or_default())
@@ -343,7 +343,7 @@ pub(super) fn place(url: &Url) -> (String, u16) {
 fn read_allowed(entry: &str) -> Option<(String, u16)> {
     let (host, port) = entry.rsplit_once(':')?;
     let port = port.parse().ok().filter(|port| *port > 0)?;
-    // Read as a URL would be, so that the two compare equal.
+    // Parsed like a URL, so that the two compare equal.
     let url = Url::parse(&format!("http://{host}:{port}/")).ok()?;
     (url.path() == "/" && url.username().is_empty()).then(|| (place(&url).0, port))
 }

@@ -1,7 +1,7 @@
-//! Endings that wait for an open transaction of an application: one that cancels the job, or that holds a key, the quota or the first use
-//! of a lane that a chained job needs. They are tried again beside the others, until that transaction ends. The worker keeps its
-//! lease of them, but not their slots, or a tenant could occupy the worker with them. This has a bound, or a tenant could fill its memory:
-//! an ending beyond that keeps its slot until it is written.
+//! Ends that wait for an open transaction of an application: one that cancels the job, or that holds a key, the quota
+//! or the first use of a lane that a chained job needs. They are retried concurrently with the others, until that
+//! transaction ends. The worker keeps their lease, but not their slots, or a tenant could occupy the worker with them.
+//! Their number is bounded, or a tenant could fill its memory: an end beyond that keeps its slot until it is written.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,36 +11,36 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-use super::{MOST, MOST_WAITS, Settler, UnsettledAttempt, fitting};
+use super::{MAX, MAX_WAITS, Settler, UnsettledAttempt, fitting};
 use crate::model::job::claimed::Fence;
 use crate::store::database::Session;
 use crate::store::job::SettleEntry;
 use crate::worker::running::Slot;
 
-/// Rest between two rounds.
+/// The pause between two rounds.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Endings without a slot, and bytes of them with their jobs, that one worker has aside.
-const MOST_ASIDE: usize = 1000;
-const MOST_BYTES_ASIDE: usize = 64 << 20;
+/// The maximum number of delayed ends without a slot, and their size, per worker.
+const MAX_ASIDE: usize = 1000;
+const MAX_BYTES_ASIDE: usize = 64 << 20;
 
-/// Where the settler puts what it sets aside.
+/// The sending side: the settler adds delayed ends here.
 pub(super) struct Aside {
     to_retry: mpsc::UnboundedSender<UnsettledAttempt>,
     tenants: Arc<Mutex<HashSet<Uuid>>>,
     room: Arc<AsideSpace>,
-    /// The slots of what was put aside since the last look and keeps them.
+    /// The slots of ends that were added since the last call and keep them.
     kept: Mutex<Vec<Slot>>,
 }
 
-/// Where it arrives.
+/// The receiving side.
 pub(super) struct SetAside {
     arriving: mpsc::UnboundedReceiver<UnsettledAttempt>,
-    /// Whose chained jobs have to wait.
+    /// The tenants whose chained jobs have to wait.
     tenants: Arc<Mutex<HashSet<Uuid>>>,
     room: Arc<AsideSpace>,
 }
 
-/// What the endings aside take that have given up their slots.
+/// The space of delayed ends that have released their slots.
 #[derive(Debug, Default)]
 struct AsideSpace {
     endings: AtomicUsize,
@@ -48,10 +48,10 @@ struct AsideSpace {
 }
 
 impl AsideSpace {
-    /// Takes room for this many bytes; false if there is none left.
+    /// Takes space for this many bytes; returns false if there is none left.
     fn take(&self, bytes: usize) -> bool {
-        let is_free = self.endings.load(Ordering::Relaxed) < MOST_ASIDE
-            && self.bytes.load(Ordering::Relaxed).saturating_add(bytes) <= MOST_BYTES_ASIDE;
+        let is_free = self.endings.load(Ordering::Relaxed) < MAX_ASIDE
+            && self.bytes.load(Ordering::Relaxed).saturating_add(bytes) <= MAX_BYTES_ASIDE;
         if is_free {
             self.endings.fetch_add(1, Ordering::Relaxed);
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -59,7 +59,7 @@ impl AsideSpace {
         is_free
     }
 
-    fn give_back(&self, bytes: usize) {
+    fn release(&self, bytes: usize) {
         self.endings.fetch_sub(1, Ordering::Relaxed);
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -77,7 +77,7 @@ impl Aside {
         for mut one in ended {
             tracing::debug!(
                 job_id = %one.claimed.fence.job, tenant_id = %one.claimed.fence.tenant,
-                "another transaction holds the job, or what follows it; its end is written later");
+                "another transaction holds the job or its next jobs; the settlement is written later");
             if one.has_chain() {
                 self.tenants.lock().unwrap_or_else(PoisonError::into_inner).insert(one.claimed.fence.tenant);
             }
@@ -85,17 +85,17 @@ impl Aside {
             if one.keeps_slot {
                 self.kept.lock().unwrap_or_else(PoisonError::into_inner).push(one.slot);
             }
-            // Received until this sender is gone.
+            // Received until this sender is dropped.
             let _ = self.to_retry.send(one);
         }
     }
 
-    /// The slots that are not free though their runs have ended.
+    /// Takes the slots that are not free although their runs have ended.
     pub(super) fn take_kept(&self) -> Vec<Slot> {
         std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Endings with chained jobs of a tenant that has some aside already would wait as well, and the whole batch with them.
+    /// An end with chained jobs of a tenant that already has delayed ones would wait too, and the whole batch with it.
     pub(super) fn take_with_its_tenant(&self, batch: &mut Vec<UnsettledAttempt>) {
         let tenants = self.tenants.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if !tenants.is_empty() {
@@ -107,8 +107,8 @@ impl Aside {
 }
 
 impl Settler {
-    /// Tries again what is set aside, until all of it is written and no more can come. A worker that stops tries for as long as its
-    /// lease; then the reaper ends these attempts.
+    /// Retries delayed ends until all of them are written and no more can arrive. A worker that stops retries for the
+    /// length of its lease; then the reaper ends these attempts.
     pub(super) async fn write_aside(&self, mut set_aside: SetAside) {
         let mut waiting: Vec<UnsettledAttempt> = Vec::new();
         let mut stops_at = None;
@@ -124,7 +124,7 @@ impl Settler {
                 if now >= *stops_at.get_or_insert(now + self.patience) {
                     tracing::warn!(
                         endings = waiting.len(),
-                        "endings wait for open transactions; they are left to the reaper"
+                        "settlements still wait for open transactions; the reaper recovers their jobs"
                     );
                     return;
                 }
@@ -143,8 +143,8 @@ impl Settler {
         }
     }
 
-    /// One round; answers what still waits. Those with chained jobs are tried tenant by tenant, so that one does not wait for another's
-    /// transaction.
+    /// Runs one round; returns the ends that still wait. Those with chained jobs are tried per tenant, so that none
+    /// waits for another tenant's transaction.
     async fn write_again(&self, waiting: Vec<UnsettledAttempt>, room: &AsideSpace) -> Vec<UnsettledAttempt> {
         let mut session = None;
         let mut left: Vec<UnsettledAttempt> = Vec::new();
@@ -159,7 +159,7 @@ impl Settler {
         for group in std::iter::once(&plain[..]).chain(groups) {
             let mut rest = group;
             while !rest.is_empty() {
-                let (now, later) = rest.split_at(fitting(rest).min(MOST));
+                let (now, later) = rest.split_at(fitting(rest).min(MAX));
                 self.write_group(&mut session, now, &mut left).await;
                 rest = later;
             }
@@ -169,7 +169,7 @@ impl Settler {
         for (_, bytes, slot) in before.into_iter().filter(|(fence, ..)| !still.contains(fence)) {
             match slot {
                 Some(slot) => freed.push(slot),
-                None => room.give_back(bytes),
+                None => room.release(bytes),
             }
         }
         self.running.finish(freed.into_iter());
@@ -194,13 +194,13 @@ impl Settler {
             Some(Err(_)) if group.len() > 1 => {
                 let mut waits = Vec::new();
                 for (position, one) in group.iter().enumerate() {
-                    if waits.len() >= MOST_WAITS {
+                    if waits.len() >= MAX_WAITS {
                         left.extend_from_slice(&group[position..]);
                         break;
                     }
                     Box::pin(self.write_group(session, std::slice::from_ref(one), &mut waits)).await;
                 }
-                left.append(&mut waits); // behind those that were not tried
+                left.append(&mut waits); // after those that were not tried
             }
             Some(Err(_)) | None => left.extend_from_slice(group),
         }

@@ -1,4 +1,4 @@
-//! The way in of callers from outside.
+//! The entry point of external callers.
 
 use std::time::Duration;
 
@@ -6,10 +6,9 @@ use windlass::admin::Actor;
 use windlass::{Definition, Error, NewJob, Queue};
 use windlass_testing::{TestQueue, settings};
 
-/// A request's whole transaction at once: as the server's role, for its tenant alone, with its audit row, and without waiting for a lock
-/// forever.
+/// A request's whole transaction at once: as the server's role, for its tenant alone, with its audit row, and with a lock timeout.
 #[tokio::test]
-async fn the_way_in_of_callers_holds_them_to_their_role_tenant_and_time() {
+async fn callers_are_restricted_to_their_role_tenant_and_time() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("a")).await.unwrap();
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
@@ -35,9 +34,9 @@ async fn the_way_in_of_callers_holds_them_to_their_role_tenant_and_time() {
     client.batch_execute("begin; lock table windlass.audit").await.unwrap();
     assert!(hurried.enqueue_as(a, &actor, &own).await.unwrap_err().is_timeout());
     client.batch_execute("rollback").await.unwrap();
-    assert_eq!(counted().await, (1, 1), "given up whole");
+    assert_eq!(counted().await, (1, 1), "abandoned completely");
 
-    // Whatever the server's role may not do, this way in may not do either.
+    // This entry point may do no more than the server's role.
     client
         .batch_execute("revoke execute on function windlass.record_audit from windlass_server")
         .await

@@ -2,25 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use uuid::Uuid;
 use windlass::admin::INSTALLATION;
 use windlass_testing::{Login, TestQueue};
 
 use super::GROUPS;
-use super::calls::{About, Function, functions};
-use super::matrix::outcome;
+use super::calls::{Function, answer, functions};
+use super::stock::About;
 
-/// These answer by decision: the keeper goes over all tenants; `state_of` runs as its caller, to whom row-level security shows the rows of
-/// the tenant in force; and our own processes are trusted to have routed the job that they give to `enqueue_routed`.
-const ANSWER: [&str; 3] = ["enqueue_routed", "pending_events", "state_of"];
+/// These answer by decision: `state_of` runs as its caller, to whom row-level security shows the rows of the current tenant; and our own
+/// processes are trusted to have routed the job that they give to `enqueue_routed`.
+const ANSWER: [&str; 2] = ["enqueue_routed", "state_of"];
 
 /// C1: with the nil tenant in force, `create_token` made a super-admin.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_function_acts_for_the_installation_while_a_tenant_is_in_force() {
+async fn no_function_acts_for_the_installation_with_a_current_tenant() {
     let queue = TestQueue::create().await;
     let admin = queue.client().await;
     let own = queue.tenant("own").await;
-    let installation = About { tenant: INSTALLATION, job: Uuid::new_v4(), lane: 1 };
+    let installation = About::nothing(INSTALLATION);
     let mut answered = BTreeSet::new();
     for group in GROUPS {
         let role = Login::create(&queue, group).await;
@@ -29,8 +28,10 @@ async fn no_function_acts_for_the_installation_while_a_tenant_is_in_force() {
             |function: &Function| function.takes_a_tenant() && !ANSWER.contains(&function.name.as_str());
         for function in functions(&admin).await.into_iter().filter(is_held) {
             for in_force in [own, INSTALLATION] {
-                let call = function.call(&installation);
-                let (said, _) = outcome(&client, &in_force.to_string(), &call, "rollback").await;
+                let begin = format!("begin; set local windlass.tenant_id = '{in_force}'");
+                client.batch_execute(&begin).await.unwrap();
+                let (said, _) = answer(&client, &function.call(&installation)).await;
+                client.batch_execute("rollback").await.unwrap();
                 if said != "WL003" && said != "42501" {
                     answered.insert(format!("{} as {group} for {in_force}: {said}", function.name));
                 }
@@ -57,11 +58,16 @@ async fn a_transaction_of_a_tenant_drains_only_the_tenants_own_pull_workers() {
         let client = role.client().await;
         for (worker, said) in [("ours", "WL003"), (&theirs, "WL003"), ("nobody", "WL003"), (&mine, "answers")]
         {
-            let call = format!("windlass.set_quiet('{worker}', true)");
-            let (found, _) = outcome(&client, &own.to_string(), &call, "rollback").await;
-            assert_eq!(found, said, "{group} for {worker}");
-            let (found, _) = outcome(&client, "", &call, "rollback").await;
-            assert_eq!(found, "answers", "{group} for {worker} with no tenant in force");
+            let call = format!("windlass.set_draining('{worker}', true)");
+            for (tenant, expected) in [(own.to_string(), said), (String::new(), "answers")] {
+                client
+                    .batch_execute(&format!("begin; set local windlass.tenant_id = '{tenant}'"))
+                    .await
+                    .unwrap();
+                let (found, _) = answer(&client, &call).await;
+                client.batch_execute("rollback").await.unwrap();
+                assert_eq!(found, expected, "{group} for {worker} with the current tenant {tenant:?}");
+            }
         }
         drop(client);
         role.drop().await;

@@ -1,4 +1,4 @@
-//! The table of logins in the guide on security, held to: each row becomes a login with exactly those roles.
+//! Checks the table of logins in the guide on security: each row becomes a login with exactly those roles.
 
 use windlass::events::{EventFilter, NewEvent};
 use windlass::job::{Filter, State};
@@ -38,8 +38,8 @@ async fn an_application_enqueues_emits_and_reads_for_the_tenant_it_names() {
         app.retry(tenant, job, "the application").await.unwrap();
         assert_eq!(queue.events(tenant, &EventFilter::default()).await.unwrap().len(), 1);
     }
-    let nobody = app.enqueue(&NewJob::new("plain")).await;
-    assert!(matches!(nobody, Err(Error::TenantRefused { .. })), "{nobody:?}");
+    let rejected = app.enqueue(&NewJob::new("plain")).await;
+    assert!(matches!(rejected, Err(Error::TenantRefused { .. })), "{rejected:?}");
     let mixed = app.enqueue_many(&[NewJob::new("plain").tenant(a), NewJob::new("plain").tenant(b)]).await;
     assert!(matches!(mixed, Err(Error::TenantRefused { .. })), "{mixed:?}");
     for refused in [
@@ -49,8 +49,8 @@ async fn an_application_enqueues_emits_and_reads_for_the_tenant_it_names() {
         "ensure_tenant('c', 'c', 1)",
         "tokens_of(null, null)",
     ] {
-        let answer = role.client().await.query(&format!("select windlass.{refused}"), &[]).await;
-        assert_eq!(refusal(answer), "42501", "{refused}");
+        let result = role.client().await.query(&format!("select windlass.{refused}"), &[]).await;
+        assert_eq!(refusal(result), "42501", "{refused}");
     }
     drop(app);
     role.drop().await;
@@ -58,7 +58,7 @@ async fn an_application_enqueues_emits_and_reads_for_the_tenant_it_names() {
 
 /// No other tenant, so none has to be named.
 #[tokio::test]
-async fn an_application_of_the_only_tenant_names_none() {
+async fn an_application_need_not_name_the_only_tenant() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("plain")).await.unwrap();
     let role = Login::create(&queue, &roles_of("application that enqueues")).await;
@@ -75,7 +75,7 @@ async fn an_application_of_the_only_tenant_names_none() {
     role.drop().await;
 }
 
-/// A job in another tenant's lane would take that tenant's turn.
+/// A job in another tenant's lane would use that tenant's turn.
 #[tokio::test]
 async fn an_application_cannot_use_another_tenants_lane() {
     let queue = TestQueue::create().await;
@@ -91,7 +91,7 @@ async fn an_application_cannot_use_another_tenants_lane() {
     role.drop().await;
 }
 
-/// The installation's workers run everybody's jobs, and `/why` names them; those that pull with a tenant's credential are its own.
+/// The installation's workers run the jobs of all tenants, and `/why` names them; pull workers with a tenant's credential belong to it.
 #[tokio::test]
 async fn an_application_sees_the_workers_of_the_installation_and_of_its_own_tenant() {
     let queue = TestQueue::create().await;
@@ -121,9 +121,9 @@ async fn an_application_sees_the_workers_of_the_installation_and_of_its_own_tena
     }
 }
 
-/// What every claim has to read, or count, is checked where an application hands it in without the library.
+/// Values that every claim must read or count are checked if an application passes them without the library.
 #[tokio::test]
-async fn what_an_application_passes_to_the_routed_functions_is_checked() {
+async fn the_arguments_of_the_routed_functions_are_checked() {
     let queue = TestQueue::create().await;
     queue.define(&Definition::new("plain")).await.unwrap();
     let a = queue.tenant("a").await;
@@ -180,13 +180,13 @@ async fn what_an_application_passes_to_the_routed_functions_is_checked() {
         (format!("select windlass.retry('{a}', gen_random_uuid(), repeat('x', 501))"), Some("WL007")),
     ];
     for (call, code) in calls.into_iter().chain(shapes.iter().map(|call| (call.clone(), Some("WL007")))) {
-        let answer = client.execute(&call, &[]).await;
+        let result = client.execute(&call, &[]).await;
         match code {
-            None => assert!(answer.is_ok(), "{call}: {answer:?}"),
-            Some(code) => assert_eq!(refusal(answer), code, "{call}"),
+            None => assert!(result.is_ok(), "{call}: {result:?}"),
+            Some(code) => assert_eq!(refusal(result), code, "{call}"),
         }
     }
-    // Our own processes are held to the shapes too, and to the times of ids.
+    // Our own processes are restricted to the shapes too, and to the times of ids.
     for call in &shapes {
         assert_eq!(refusal(ours.execute(call, &[]).await), "WL007", "{call}");
     }
@@ -198,7 +198,7 @@ async fn what_an_application_passes_to_the_routed_functions_is_checked() {
     role.drop().await;
 }
 
-/// Whoever calls a verb leaves a row in the audit trail, whatever is set in the session: one row each, with the login.
+/// Every call of a verb leaves a row in the audit trail, regardless of the session's settings: one row each, with the login.
 #[tokio::test]
 async fn no_session_variable_suppresses_an_audit_row() {
     let queue = TestQueue::create().await;
@@ -226,19 +226,19 @@ async fn no_session_variable_suppresses_an_audit_row() {
             row("job.cancel", &login),
             row("job.retry", &login),
             row("job.cancel_many", &login),
-            row("job.retry_many", "somebody"),
+            row("job.retry_many", &format!("{login} as somebody")),
         ]
     );
-    // What records nothing is nobody's to call.
+    // Functions that record nothing may not be called.
     for function in ["cancel_unaudited($1, $2)", "retry_unaudited($1, $2)"] {
-        let answer = client.query(&format!("select windlass.{function}"), &[&tenant, &job]).await;
-        assert_eq!(refusal(answer), "42501", "{function}");
+        let result = client.query(&format!("select windlass.{function}"), &[&tenant, &job]).await;
+        assert_eq!(refusal(result), "42501", "{function}");
     }
     role.drop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_and_keepers_do_their_work_with_their_own_roles() {
+async fn workers_and_keepers_work_with_their_own_roles() {
     let queue = TestQueue::create().await;
     let tenant = queue.tenant("a").await;
     for who in ["application that embeds a worker", "`windlass worker`"] {

@@ -1,4 +1,4 @@
-//! The core of what the library does, on one database: enqueue, claim, settle, retry, cancel, reap, schedules, retention, lists.
+//! The core of the library, on one database: enqueue, claim, settle, retry, cancel, reap, schedules, retention, lists.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) async fn run(defaults: &[(&str, &str)]) {
 }
 
 pub(super) async fn run_on(queue: &TestQueue) {
-    // What the test itself asks must not depend on the defaults either.
+    // The queries of the test itself must not depend on the defaults either.
     let client = queue.client().await;
     client
         .batch_execute("set search_path = pg_catalog; set default_transaction_isolation = 'read committed'")
@@ -54,7 +54,7 @@ pub(super) async fn run_on(queue: &TestQueue) {
     create(queue, &NewTrigger::event("on order", "order.*", "acting")).await;
     queue.emit(&NewEvent::new("order.made").payload(&json!({}))).await.unwrap();
     let made = "select count(distinct source) from windlass.jobs where status = 'succeeded' and source in ('event', 'schedule')";
-    eventually("the schedule and the event made their jobs", async || {
+    eventually("the schedule and the event created their jobs", async || {
         keeper(queue).run_once(Duty::Schedule).await.unwrap();
         keeper(queue).run_once(Duty::Dispatch).await.unwrap();
         count(&client, made).await == 2
@@ -75,8 +75,7 @@ pub(super) async fn run_on(queue: &TestQueue) {
     queue.retry(DEFAULT_TENANT, enqueued[2].id, "tester").await.unwrap();
     let failed =
         format!("select count(*) from windlass.jobs where id = '{}' and status = 'failed'", enqueued[2].id);
-    eventually("the job that was retried has failed again", async || count(&client, &failed).await == 1)
-        .await;
+    eventually("the retried job has failed again", async || count(&client, &failed).await == 1).await;
     two.abort();
     one.stop().await.unwrap();
 
@@ -84,7 +83,7 @@ pub(super) async fn run_on(queue: &TestQueue) {
         keeper(queue).run_once(duty).await.unwrap_or_else(|error| panic!("{}: {error}", duty.as_str()));
     }
     let kept = "select count(*) from windlass.jobs where status = 'succeeded'";
-    eventually("what succeeded is pruned", async || {
+    eventually("succeeded jobs are pruned", async || {
         keeper(queue).run_once(Duty::Prune).await.unwrap();
         count(&client, kept).await == 0
     })

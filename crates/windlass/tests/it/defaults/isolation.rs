@@ -9,7 +9,7 @@ use crate::support::{Acting, Hand, Held, count, keeper, status, until, worker};
 
 const REPEATABLE: [(&str, &str); 1] = [("default_transaction_isolation", "'repeatable read'")];
 
-/// Three lanes, three allowed to run, and workers that claim at the same time.
+/// Three lanes, a limit of three, and workers that claim at the same time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_limit_holds_where_transactions_are_repeatable_read_by_default() {
     let queue = TestQueue::create_under(&REPEATABLE).await;
@@ -43,9 +43,9 @@ async fn a_running_limit_holds_where_transactions_are_repeatable_read_by_default
     }
 }
 
-/// Whoever calls the functions by themselves hears it, instead of running more than is allowed.
+/// A caller that uses the functions directly gets an error, instead of exceeding the limit.
 #[tokio::test]
-async fn a_function_that_locks_and_then_looks_refuses_an_old_snapshot() {
+async fn a_function_that_locks_then_reads_rejects_an_old_snapshot() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -84,7 +84,7 @@ async fn a_function_that_locks_and_then_looks_refuses_an_old_snapshot() {
     assert_eq!(status(&hand.client, job).await, "queued");
 }
 
-/// The application's own transaction is its own business.
+/// The application's own transaction is not changed.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_is_part_of_a_transaction_of_any_level() {
     let queue = TestQueue::create().await;
@@ -104,9 +104,9 @@ async fn an_enqueue_is_part_of_a_transaction_of_any_level() {
     served.stop().await.unwrap();
 }
 
-/// A pooler hands out any session, so what is needed is said in each transaction.
+/// A pooler may use any session, so the settings are part of each transaction.
 #[tokio::test(flavor = "multi_thread")]
-async fn statements_without_names_begin_their_own_transactions_too() {
+async fn unnamed_statements_start_their_own_transactions_too() {
     let queue = TestQueue::create_under(&REPEATABLE).await;
     let pooled: Settings = settings(queue.url()).pooled();
     let pooled = windlass::Queue::connect(pooled).await.unwrap();

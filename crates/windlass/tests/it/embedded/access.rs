@@ -1,4 +1,4 @@
-//! Who can connect to the embedded Postgres, where everybody who can is a superuser.
+//! Who can connect to the embedded Postgres, where every connection is a superuser.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,9 +10,9 @@ use windlass_testing::eventually;
 
 use super::scratch::{NOBODY, Scratch, is_root, single};
 
-/// Whoever is somebody else comes neither to the socket nor to the files, and there is no other way in.
+/// Another user reaches neither the socket nor the files, and there is no other entry point.
 #[tokio::test]
-async fn the_socket_and_the_files_are_their_owners_and_nothing_else_listens() {
+async fn socket_and_files_belong_to_the_owner_and_no_port_listens() {
     let scratch = Scratch::new();
     let postgres = Postgres::start(&scratch.options()).await.unwrap();
     let setting =
@@ -25,9 +25,9 @@ async fn the_socket_and_the_files_are_their_owners_and_nothing_else_listens() {
     postgres.stop().await.unwrap();
 }
 
-/// Tried as somebody else, which only root can. Everywhere else the test above has to do.
+/// Tested as another user, which only root can. Otherwise only the test above applies.
 #[tokio::test]
-async fn as_root_another_local_user_is_seen_not_to_connect() {
+async fn another_local_user_cannot_connect() {
     if !is_root() {
         return;
     }
@@ -41,9 +41,9 @@ async fn as_root_another_local_user_is_seen_not_to_connect() {
     postgres.stop().await.unwrap();
 }
 
-/// Even one that somebody made listen lets nobody in without the socket.
+/// Even a server that was configured to listen accepts connections only through the socket.
 #[tokio::test]
-async fn a_server_that_listens_refuses_everybody_who_comes_by_tcp() {
+async fn a_listening_server_rejects_every_tcp_connection() {
     let scratch = Scratch::new();
     let (mut options, tcp) = (scratch.options(), listening());
     options.settings = tcp.settings.clone();
@@ -54,7 +54,7 @@ async fn a_server_that_listens_refuses_everybody_who_comes_by_tcp() {
 }
 
 #[tokio::test]
-async fn a_server_that_an_older_version_left_open_is_closed() {
+async fn a_server_left_open_by_an_older_version_is_secured() {
     let scratch = Scratch::new();
     let (mut options, tcp) = (scratch.options(), listening());
     options.settings = tcp.settings.clone();
@@ -86,7 +86,7 @@ fn listening() -> Listening {
 }
 
 impl Listening {
-    /// Why nobody gets in, if nobody does.
+    /// The error of a rejected connection, if it is rejected.
     async fn refusal(&self) -> Option<String> {
         let refused = tokio_postgres::connect(&self.url, NoTls).await.err()?;
         Some(refused.as_db_error().map_or_else(|| refused.to_string(), |error| error.message().to_owned()))

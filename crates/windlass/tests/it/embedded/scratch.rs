@@ -1,4 +1,4 @@
-//! A place for one test's server, and processes that hold it.
+//! A directory for one test's server, and processes that hold it.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -14,7 +14,7 @@ use windlass::setup::embedded::{Options, SOURCE_VARIABLE};
 
 pub(crate) const NOBODY: u32 = 65534;
 
-/// Removed when dropped, after killing what still runs on it.
+/// Removed when dropped, after killing the processes that still run on it.
 pub(crate) struct Scratch {
     pub(crate) path: PathBuf,
 }
@@ -38,7 +38,7 @@ impl Scratch {
         self.data_dir().join("postmaster.pid").exists()
     }
 
-    /// What unfinished starts have left beside the data directory.
+    /// The leftovers of unfinished starts next to the data directory.
     pub(crate) fn abandoned(&self) -> Vec<String> {
         let names = fs::read_dir(&self.path).unwrap().map(|entry| entry.unwrap().file_name());
         let names = names.map(|name| name.into_string().unwrap());
@@ -99,7 +99,7 @@ impl Holder {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         let mut child = command.spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let url = stdout.lines().next_line().await.unwrap().expect("the holder ends without a URL");
+        let url = stdout.lines().next_line().await.unwrap().expect("the holder ended without a URL");
         Holder { child, url }
     }
 

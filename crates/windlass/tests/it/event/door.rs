@@ -1,4 +1,4 @@
-//! The ways in: SQL, Rust in the caller's transaction, and a row trigger of the application's.
+//! The entry points: SQL, Rust in the caller's transaction, and a row trigger of the application.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -12,7 +12,7 @@ use crate::schedule::create;
 use crate::support::count;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_there_if_and_only_if_its_transaction_commits() {
+async fn an_event_exists_if_and_only_if_its_transaction_commits() {
     let queue = TestQueue::create().await;
     let mut client = queue.client().await;
     sync_dropbox(&queue).await;
@@ -40,12 +40,12 @@ async fn the_same_dedupe_id_is_the_same_event() {
     let again = queue.emit(&new).await.unwrap();
     assert_eq!((first.is_duplicate, again.is_duplicate, again.id), (false, true, first.id));
     let other = queue.tenant("other").await;
-    assert!(!queue.emit(&new.tenant(other)).await.unwrap().is_duplicate, "another tenant's id is its own");
+    assert!(!queue.emit(&new.tenant(other)).await.unwrap().is_duplicate, "another tenant's id is separate");
     assert_eq!(queue.events(DEFAULT_TENANT, &EventFilter::default()).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_an_event_is_refused_by_name_at_both_doors() {
+async fn an_invalid_event_is_rejected_in_sql_and_rust() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let field = |error: Error| match error {
@@ -58,8 +58,8 @@ async fn what_is_not_an_event_is_refused_by_name_at_both_doors() {
     assert_eq!(field(queue.emit(&NewEvent::new("a").dedupe_id(&long)).await.unwrap_err()), "dedupe_id");
     assert_eq!(field(queue.emit(&NewEvent::new("a").payload(&deep)).await.unwrap_err()), "payload");
     assert_eq!(field(queue.emit(&NewEvent::new("a").payload(&"\u{0}")).await.unwrap_err()), "payload");
-    let nobody = queue.emit(&NewEvent::new("a").tenant(Uuid::nil())).await.unwrap_err();
-    assert!(matches!(nobody, Error::TenantRefused { .. }));
+    let rejected = queue.emit(&NewEvent::new("a").tenant(Uuid::nil())).await.unwrap_err();
+    assert!(matches!(rejected, Error::TenantRefused { .. }));
     for (call, code, column) in [
         ("windlass.emit('a b')".to_owned(), "WL007", "name"),
         ("windlass.emit(null)".to_owned(), "WL007", "name"),
@@ -73,7 +73,7 @@ async fn what_is_not_an_event_is_refused_by_name_at_both_doors() {
     }
 }
 
-/// Seed 002's webhook without its at-most-once hop: the row and its event are one transaction. From `docs/events.md`.
+/// Document 002's webhook without its at-most-once step: the row and its event are one transaction. From `docs/events.md`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_trigger_emits_with_the_row_or_not_at_all() {
     let queue = TestQueue::create().await;
@@ -109,5 +109,5 @@ async fn a_row_trigger_emits_with_the_row_or_not_at_all() {
         .collect();
     let urls: Vec<&str> = payloads.iter().map(|payload| payload["url"].as_str().unwrap()).collect();
     assert_eq!(urls, ["https://v.example/1", "https://v.example/2"]);
-    assert!(payloads[0]["video"].is_number(), "the type of the column survives");
+    assert!(payloads[0]["video"].is_number(), "the type of the column is kept");
 }

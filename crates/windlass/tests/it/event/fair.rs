@@ -1,4 +1,4 @@
-//! No tenant's events wait for another's, and no event stops the rest: turns, bounds, and what is set aside.
+//! No tenant's events wait for another's, and no event blocks the rest: turns, bounds, and skipped events.
 
 use serde_json::json;
 use tokio_postgres::Client;
@@ -11,9 +11,10 @@ use windlass_testing::TestQueue;
 
 use super::{event, outcomes};
 use crate::schedule::create;
+use crate::schedule::large::{expanding, long_label};
 use crate::support::{count, keeper};
 
-/// A trigger for everything, without a window, and as many copies of it as asked.
+/// A trigger for all events, without a window, and the given number of copies of it.
 async fn triggers(queue: &TestQueue, client: &Client, template: serde_json::Value, copies: i32) {
     queue.define(&Definition::new("held")).await.unwrap();
     let new =
@@ -24,7 +25,7 @@ async fn triggers(queue: &TestQueue, client: &Client, template: serde_json::Valu
     client.execute(copy, &[&copies]).await.unwrap();
 }
 
-/// As if so many had been emitted.
+/// As if this many had been emitted.
 async fn emit_many(client: &Client, tenant: Uuid, events: i32) {
     let emit = "with made as (insert into windlass.event (tenant_id, id, name, payload, emitted_at)
           select $1, gen_random_uuid(), 'load.tick', '{}', clock_timestamp() - interval '1 minute' from generate_series(1, $2)
@@ -78,7 +79,7 @@ async fn an_event_for_a_thousand_triggers_takes_several_rounds_and_starts_each_j
         keeper.run_once(Duty::Dispatch).await.unwrap();
         rounds += 1;
         let made = count(&client, "select count(*) from windlass.job").await;
-        assert!(made > before && made - before <= 500, "round {rounds} made {}", made - before);
+        assert!(made > before && made - before <= 500, "round {rounds} created {}", made - before);
         before = made;
     }
     assert_eq!(before, 2400);
@@ -112,12 +113,39 @@ async fn the_bytes_of_one_round_are_bounded() {
     assert_eq!(count(&client, "select count(*) from windlass.job").await, 120);
 }
 
+/// A-171: 120 triggers whose templates expand to 720 KB each, six events, and another tenant's only event.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_database_refuses_is_set_aside_and_the_rest_goes_on() {
+async fn templates_that_expand_are_rendered_up_to_a_tenants_share_and_no_further() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("held")).await.unwrap();
+    let large = NewTrigger::event(long_label(), "load.*", "held").payload_template(expanding());
+    create(&queue, &large.dedupe_window_seconds(0)).await;
+    let copy = "insert into windlass.job_triggers select (jsonb_populate_record(t, jsonb_build_object('id', gen_random_uuid()))).*
+        from windlass.job_triggers t, generate_series(1, 119)";
+    client.execute(copy, &[]).await.unwrap();
+    for _ in 0..6 {
+        queue.emit(&NewEvent::new("load.tick")).await.unwrap();
+    }
+    let quiet = queue.tenant("quiet").await;
+    queue.create_trigger(quiet, &NewTrigger::event("own", "load.*", "held"), "tester").await.unwrap();
+    emit_many(&client, quiet, 1).await;
+
+    keeper(&queue).run_once(Duty::Dispatch).await.unwrap();
+    let of = |tenant: Uuid| format!("select count(*) from windlass.job where tenant_id = '{tenant}'");
+    assert_eq!(count(&client, &of(quiet)).await, 1, "it is dispatched in the first round");
+    let heavy = count(&client, &of(DEFAULT_TENANT)).await;
+    assert!((1..=3).contains(&heavy), "{heavy} payloads of 720 KB in one round");
+    let pending = format!("select count(*) from windlass.event_pending where tenant_id = '{DEFAULT_TENANT}'");
+    assert_eq!(count(&client, &pending).await, 6, "the outbox contains their progress");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejected_event_is_skipped_and_the_rest_continues() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     triggers(&queue, &client, json!({"n": "{{event.n}}"}), 2).await;
-    // What no dispatcher foresees: an error of the server's own, for one trigger, one event and its removal.
+    // Unforeseen errors of the server, for one trigger, one event and its removal.
     let refuse = "create function refuse() returns trigger language plpgsql as $$
         begin
           if tg_op = 'INSERT' then
@@ -158,7 +186,7 @@ async fn what_the_database_refuses_is_set_aside_and_the_rest_goes_on() {
     listed.sort_unstable();
     assert_eq!(listed, [ids[1], ids[3]]);
 
-    // Once the cause is gone, the one is tried again by hand and the other by itself.
+    // Once the cause is fixed, one is retried by hand and the other automatically.
     client.batch_execute("drop function refuse() cascade").await.unwrap();
     keeper.run_once(Duty::Dispatch).await.unwrap();
     assert!(event(&queue, ids[3]).await.is_pending, "it waits a while");
@@ -172,9 +200,9 @@ async fn what_the_database_refuses_is_set_aside_and_the_rest_goes_on() {
     }
 }
 
-/// Written past our checks, as a restore or a hand may do it.
+/// Written past our checks, as by a restore or by hand.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_cannot_be_read_is_set_aside() {
+async fn an_unreadable_event_is_skipped() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     triggers(&queue, &client, json!({}), 0).await;

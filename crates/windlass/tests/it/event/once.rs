@@ -1,4 +1,4 @@
-//! Exactly once per (event, trigger), whoever dispatches and however often; and the dedupe window of a trigger.
+//! Exactly once per (event, trigger), with any number of dispatchers and dispatches; and the dedupe window of a trigger.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::schedule::{changes, create};
 use crate::support::count;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_dispatchers_make_one_job_per_event_and_trigger() {
+async fn many_dispatchers_create_one_job_per_event_and_trigger() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -52,9 +52,9 @@ async fn many_dispatchers_make_one_job_per_event_and_trigger() {
     assert_eq!(count(&client, pairs).await, 600);
 }
 
-/// A dispatcher that decided and then froze comes back after another has done it, or after an edit.
+/// A dispatcher that decided and then froze continues after another has dispatched it, or after an edit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dispatcher_that_comes_late_does_nothing() {
+async fn a_late_dispatcher_does_nothing() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let trigger = sync_dropbox(&queue).await;
@@ -76,7 +76,7 @@ async fn a_dispatcher_that_comes_late_does_nothing() {
 
 /// Invariant 23.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_payload_within_the_window_makes_no_second_job() {
+async fn the_same_payload_within_the_window_creates_no_job() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let trigger = sync_dropbox(&queue).await;
@@ -88,10 +88,10 @@ async fn the_same_payload_within_the_window_makes_no_second_job() {
     let (first, other, again) =
         (event(&queue, ids[0]).await, event(&queue, ids[1]).await, event(&queue, ids[2]).await);
     assert_eq!(outcomes(&first), [("fired", None)]);
-    assert_eq!(outcomes(&other), [("fired", None)], "another payload is another matter");
+    assert_eq!(outcomes(&other), [("fired", None)], "another payload is not a duplicate");
     assert_eq!(outcomes(&again), [("deduplicated", None)]);
-    assert_eq!(again.triggers[0].job_id, first.triggers[0].job_id, "it names the job that came before");
-    // The window is counted from the job that was accepted, whatever became of it.
+    assert_eq!(again.triggers[0].job_id, first.triggers[0].job_id, "it names the previous job");
+    // The window starts at the accepted job, whatever happened to it.
     queue.cancel(DEFAULT_TENANT, first.triggers[0].job_id.unwrap()).await.unwrap();
     let id = queue.emit(&folder_updated("/a")).await.unwrap().id;
     dispatch(&queue).await;
@@ -107,7 +107,7 @@ async fn the_same_payload_within_the_window_makes_no_second_job() {
     assert_eq!(outcomes(&event(&queue, id).await), [("fired", None)]);
 }
 
-/// Invariant 23 under a race: the window is a row with a primary key, so it does not matter who looks first.
+/// Invariant 23 under a race: the window is a row with a primary key, so the order does not matter.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_window_is_held_by_one_job_however_many_dispatchers_race_for_it() {
     let queue = TestQueue::create().await;
@@ -120,7 +120,7 @@ async fn a_window_is_held_by_one_job_however_many_dispatchers_race_for_it() {
     for _ in 0..60 {
         ids.push(queue.emit(&NewEvent::new("load.tick")).await.unwrap().id);
     }
-    // Each event by itself and all at once, as if as many dispatchers had taken one each.
+    // Each event alone and all at once, as if as many dispatchers had taken one each.
     let dispatch = "select fired from windlass.dispatch_events(array[$1::uuid], array[$2::uuid], array[1], array[$3::uuid], array[1],
         array[null::text], array[gen_random_uuid()], array['held'], array['{}'::jsonb], array['trigger ' || $3::text || ' same'], array[120])";
     let mut racing = tokio::task::JoinSet::new();
@@ -141,9 +141,9 @@ async fn a_window_is_held_by_one_job_however_many_dispatchers_race_for_it() {
     assert_eq!(count(&client, key).await, 1);
 }
 
-/// The dispatcher is dropped at any point of its work, again and again; nothing is lost and nothing comes twice.
+/// The dispatcher is dropped at any point of its work, repeatedly; nothing is lost and nothing is duplicated.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dispatcher_that_is_cut_off_loses_and_doubles_nothing() {
+async fn an_interrupted_dispatcher_loses_and_duplicates_nothing() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_dispatcher_that_is_cut_off_loses_and_doubles_nothing() {
         client.execute(end, &[]).await.unwrap();
     }
     eventually("all are dispatched", async || {
-        // A connection that was ended may still be in the pool; the next one works.
+        // A closed connection may still be in the pool; the next one works.
         let _ = keeper.run_once(Duty::Dispatch).await;
         count(&client, "select count(*) from windlass.event_pending").await == 0
     })

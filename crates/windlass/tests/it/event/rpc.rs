@@ -1,6 +1,6 @@
-//! What PostgREST does for `POST /rpc/emit`, step by step: it logs in as a role without rights, verifies the JWT, takes the role
-//! that it names (the anonymous one without a token), sets its claims, and calls the function with the members of the body as
-//! named arguments. The program itself cannot be had here: see `docs/events.md`.
+//! What PostgREST does for `POST /rpc/emit`, step by step: it logs in as a role without rights, verifies the JWT, assumes the
+//! role that it names (the anonymous one without a token), sets its claims, and calls the function with the members of the body
+//! as named arguments. The program itself is not available here: see `docs/events.md`.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,9 +14,9 @@ use windlass_testing::TestQueue;
 use super::{dispatch, sync_dropbox};
 use crate::support::count;
 
-const SECRET: &[u8] = b"the secret that PostgREST shares with whoever signs its tokens";
+const SECRET: &[u8] = b"the secret that PostgREST shares with the issuer of its tokens";
 
-/// HS256 as RFC 7515 has it.
+/// HS256 as specified in RFC 7515.
 fn signature(text: &str, secret: &[u8]) -> String {
     let pad = |byte: u8| -> Vec<u8> {
         (0..64).map(|position| secret.get(position).copied().unwrap_or(0) ^ byte).collect()
@@ -31,9 +31,9 @@ fn token(claims: &Value, secret: &[u8]) -> String {
     format!("{text}.{}", signature(&text, secret))
 }
 
-/// What became of a call.
+/// The result of a call.
 enum Answer {
-    /// 401: the database was not asked.
+    /// 401: the database was not called.
     Unverified,
     Done(Row),
     Refused(Error),
@@ -55,7 +55,7 @@ impl PostgRest {
         let tx = self.client.transaction().await.unwrap();
         tx.batch_execute(&format!("set local role {role}")).await.unwrap();
         tx.query("select set_config('request.jwt.claims', $1, true)", &[&claims.to_string()]).await.unwrap();
-        // The function of `db-pre-request`: the tenant of the verified claims is put in force.
+        // The function of `db-pre-request`: the tenant of the verified claims becomes the current one.
         let before = "select set_config('windlass.tenant_id', coalesce(current_setting('request.jwt.claims')::jsonb ->> 'tenant_id', ''), true)";
         tx.query(before, &[]).await.unwrap();
         let named: Vec<String> = body
@@ -112,8 +112,8 @@ async fn rpc_under_a_jwt_role_may_emit_and_enqueue_and_an_anonymous_one_may_not(
     let member = token(&json!({"role": user, "tenant_id": tenant}), SECRET);
     let calls = [("emit", &emit), ("enqueue", &enqueue)];
     for (function, body) in calls {
-        let answer = postgrest.rpc(Some(&member), function, body).await;
-        let Answer::Done(row) = answer else { panic!("{function} is refused to a member") };
+        let result = postgrest.rpc(Some(&member), function, body).await;
+        let Answer::Done(row) = result else { panic!("{function} is denied to a member") };
         assert!(row.get::<_, Uuid>("id").get_version_num() == 7);
         for token in [None, Some(token(&json!({"role": anon, "tenant_id": tenant}), SECRET))] {
             match postgrest.rpc(token.as_deref(), function, body).await {
@@ -123,7 +123,7 @@ async fn rpc_under_a_jwt_role_may_emit_and_enqueue_and_an_anonymous_one_may_not(
         }
         let forged = token(&json!({"role": user, "tenant_id": other}), b"another secret");
         assert!(matches!(postgrest.rpc(Some(&forged), function, body).await, Answer::Unverified));
-        // A member who names another tenant than the one of the claims.
+        // A member that names another tenant than that of the claims.
         let mut foreign = body.clone();
         foreign["tenant_id"] = json!(other);
         assert!(matches!(postgrest.rpc(Some(&member), function, &foreign).await, Answer::Refused(_)));

@@ -1,4 +1,4 @@
-//! What an endpoint can make us do is bounded: how much we read, how long we wait, where we are sent.
+//! The cost that an endpoint can cause is bounded: how much is read, how long the worker waits, where it is redirected.
 
 use std::sync::Arc;
 
@@ -12,33 +12,33 @@ use super::{endpoint, start};
 use crate::support::{attempts, until, worker};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_without_an_end_is_not_read_to_it() {
+async fn an_endless_response_is_not_read_fully() {
     let server = Server::start(|_| Reply::endless()).await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let worker = start(&queue, "flood", &endpoint(&server, "/").max_response_bytes(100_000)).await;
     let id = queue.enqueue(&NewJob::new("flood")).await.unwrap().id;
     let row = until(&client, id, "failed").await;
-    assert_eq!(row["last_error"], json!("the answer is larger than 100000 bytes"));
+    assert_eq!(row["last_error"], json!("the response is larger than 100000 bytes"));
     worker.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_without_an_answer_ends_with_its_time() {
+async fn a_call_without_a_response_times_out() {
     let server = Server::start(|_| Reply::never()).await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let worker = start(&queue, "mute", &endpoint(&server, "/").timeout(0.2)).await;
     let id = queue.enqueue(&NewJob::new("mute").max_attempts(2)).await.unwrap().id;
     let row = until(&client, id, "dead_letter").await;
-    assert_eq!(row["last_error"], json!("no answer within 0.2 s"));
+    assert_eq!(row["last_error"], json!("no response within 0.2 s"));
     assert_eq!(attempts(&client, id).await, ["failed", "failed"]);
     worker.stop().await.unwrap();
 }
 
 /// Followed while request and origin stay the same: another host, port or scheme gets nothing at all.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_redirect_is_followed_a_few_times_and_never_to_another_origin() {
+async fn redirects_are_limited_and_never_lead_to_another_origin() {
     let other = Server::start(|_| Reply::json(200, &json!("there"))).await;
     let there = other.url("/there?token=hush-hush");
     let server = Server::start(move |request: &Request| match request.path.as_str() {
@@ -75,17 +75,17 @@ async fn a_redirect_is_followed_a_few_times_and_never_to_another_origin() {
         let error = row["last_error"].as_str().unwrap();
         assert!(error.contains("to another origin (http") && !error.contains("hush-hush"), "{error}");
     }
-    assert_eq!(other.requests().len(), 0, "nothing arrives at another origin");
+    assert_eq!(other.requests().len(), 0, "nothing is sent to another origin");
     let row = until(&client, ids[1].id, "failed").await;
-    assert_eq!(row["last_error"], json!("the endpoint redirects: more than 3 redirects"));
+    assert_eq!(row["last_error"], json!("the redirect was not followed: more than 3 redirects"));
     let row = until(&client, ids[2].id, "failed").await;
-    assert!(row["last_error"].as_str().unwrap().contains("lose the request's body"), "{row}");
+    assert!(row["last_error"].as_str().unwrap().contains("would drop the request body"), "{row}");
     worker.stop().await.unwrap();
 }
 
 /// F-29: many jobs whose endpoint is down do not all call it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_endpoint_that_keeps_failing_is_left_alone() {
+async fn a_failing_endpoint_is_not_called_for_a_while() {
     let server = Server::start(|_| Reply::text(500, "down")).await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
@@ -93,7 +93,7 @@ async fn an_endpoint_that_keeps_failing_is_left_alone() {
     let jobs: Vec<_> = (0..200).map(|_| NewJob::new("down").max_attempts(100)).collect();
     queue.enqueue_many(&jobs).await.unwrap();
     let snoozed = "select count(*) from windlass.job_attempts where status = 'snoozed'";
-    windlass_testing::eventually("jobs are put off uncharged", async || {
+    windlass_testing::eventually("jobs are delayed without a counted failure", async || {
         crate::support::count(&client, snoozed).await > 0
     })
     .await;
@@ -102,7 +102,7 @@ async fn an_endpoint_that_keeps_failing_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_that_cannot_work_are_refused_by_their_name() {
+async fn invalid_settings_are_rejected_by_name() {
     let queue = TestQueue::create().await;
     let good = || HttpEndpoint::new("https://example.org/jobs");
     let header = |name: &str, value: SecretText| [(name.to_owned(), value)].into();

@@ -1,5 +1,5 @@
-//! nothing that an endpoint's name, notation or redirect says makes a call arrive where it must not. A canary listens
-//! on both loopback addresses and counts.
+//! no name, notation or redirect of an endpoint makes a call reach a forbidden address. A canary listens on both loopback
+//! addresses and counts.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Canary {
     }
 }
 
-/// Hosts that are addresses, in every notation that some parser takes.
+/// Hosts that are addresses, in every notation that some parser accepts.
 const LITERALS: [&str; 64] = [
     "127.0.0.1",
     "127.1",
@@ -104,7 +104,7 @@ const LITERALS: [&str; 64] = [
     "%31%32%37.0.0.1",
 ];
 
-/// Hosts that are names, of which the look-up says where they are.
+/// Hosts that are names, whose lookup gives the address.
 const NAMES: [(&str, &[&str]); 22] = [
     ("localhost", &["127.0.0.1", "::1"]),
     ("LOCALHOST", &["127.0.0.1"]),
@@ -158,7 +158,7 @@ async fn a_private_address_is_never_called_however_it_is_written() {
     let mut keys = Vec::new();
     for (n, (host, _)) in NAMES.iter().enumerate() {
         let key = format!("name-{n}");
-        // A place that is allowed says nothing of the same host at another port.
+        // An allowed address does not allow another port of the same host.
         let other_port = format!("{host}:{}", port.wrapping_add(1).max(1));
         let endpoint = HttpEndpoint::new(format!("http://{host}:{port}/"))
             .lookup(lookup())
@@ -178,7 +178,7 @@ async fn a_private_address_is_never_called_however_it_is_written() {
     assert_eq!((refused, canary.connections()), (2 * LITERALS.len() + NAMES.len(), 0));
 }
 
-/// As the target of a redirect, from an endpoint that is allowed.
+/// As the target of a redirect, from an allowed endpoint.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_leads_to_no_private_address() {
     let canary = Canary::start().await;
@@ -212,9 +212,9 @@ async fn a_redirect_leads_to_no_private_address() {
     assert_eq!((server.requests().len(), canary.connections()), (targets.len(), 0));
 }
 
-/// A name that is public when it is looked at and private when it is used: there is only one look.
+/// A name that is public when it is checked and private when it is used: there is only one lookup.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_that_changes_its_address_gains_nothing() {
+async fn dns_rebinding_does_not_reach_a_private_address() {
     let canary = Canary::start().await;
     let queue = TestQueue::create().await;
     let client = queue.client().await;

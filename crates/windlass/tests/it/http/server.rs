@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server small enough to misbehave exactly as a test asks: it answers one request per connection.
+//! A minimal HTTP/1.1 server that misbehaves exactly as a test requests: one request per connection.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -40,9 +40,9 @@ pub(crate) struct Reply {
 #[derive(Debug)]
 enum Body {
     Whole(Vec<u8>),
-    /// Zeros without an end.
+    /// Endless zeros.
     Endless,
-    /// No answer at all.
+    /// No response at all.
     Never,
 }
 
@@ -112,7 +112,7 @@ impl Server {
                     open.fetch_add(1, Ordering::SeqCst);
                     let (seen, open, answer) = (seen.clone(), open.clone(), answer.clone());
                     tokio::spawn(async move {
-                        // A caller that hangs up is part of what is tested.
+                        // A caller that closes the connection is part of the test.
                         let _ = one(stream, &seen, &answer).await;
                         open.fetch_sub(1, Ordering::SeqCst);
                     });
@@ -200,7 +200,7 @@ async fn one(mut stream: TcpStream, seen: &Mutex<Vec<Request>>, answer: &Answer)
         }
         Body::Never => {
             let mut rest = [0; 64];
-            // Until the caller hangs up.
+            // Until the caller closes the connection.
             while stream.read(&mut rest).await? > 0 {}
             Ok(())
         }

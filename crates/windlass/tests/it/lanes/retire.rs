@@ -1,4 +1,5 @@
-//! Lanes that nobody uses any more: they do not count for the limits, and are deleted in the end. No job is lost that comes into one late.
+//! Lanes that are no longer used: they do not count for the limits, and are deleted in the end. A job that is added to one late
+//! is not lost.
 
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -31,7 +32,7 @@ impl World {
         let world = Self { queue, client, tenant };
         world.queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap();
         for date in ["2026-01-01", "2026-01-02"] {
-            world.come_and_go(date).await;
+            world.enqueue_and_purge_one(date).await;
         }
         world
     }
@@ -40,8 +41,8 @@ impl World {
         NewJob::new("a").tenant(self.tenant).queue(queue)
     }
 
-    /// A job that comes and is purged.
-    async fn come_and_go(&self, queue: &str) {
+    /// A job that is enqueued and purged.
+    async fn enqueue_and_purge_one(&self, queue: &str) {
         let id = self.queue.enqueue(&self.job(queue)).await.unwrap().id;
         self.queue.purge(self.tenant, &[id]).await.unwrap();
     }
@@ -60,7 +61,7 @@ impl World {
         self.visit().await;
     }
 
-    /// As far as no transaction is open that may have used them.
+    /// Unless an open transaction may have used them.
     async fn delete(&self) {
         self.client.batch_execute(WEEK).await.unwrap();
         self.visit().await;
@@ -78,7 +79,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queue_names_that_nobody_uses_any_more_make_room_for_others() {
+async fn unused_queue_names_are_retired_to_make_room() {
     let world = World::create().await;
     refused_for(world.queue.enqueue(&world.job("2026-01-03")).await);
     world.visit().await;
@@ -89,7 +90,7 @@ async fn queue_names_that_nobody_uses_any_more_make_room_for_others() {
     for date in ["2026-01-03", "2026-01-04"] {
         world.queue.enqueue(&world.job(date)).await.unwrap();
     }
-    // Another process, which has no route of it: one that is used again counts as new.
+    // Another process, without a cached route: a lane that is used again counts as new.
     let call =
         format!("select windlass.enqueue('a', tenant_id => '{}', queue => '2026-01-01')", world.tenant);
     let refused = world.client.batch_execute(&call).await.unwrap_err();
@@ -97,13 +98,13 @@ async fn queue_names_that_nobody_uses_any_more_make_room_for_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lane_that_is_used_or_has_history_is_not_retired() {
+async fn a_lane_in_use_or_with_history_is_not_retired() {
     let world = World::create().await;
     world.queue.enqueue(&world.job("2026-01-02")).await.unwrap();
     world.visit().await;
     world.client.batch_execute(DAY).await.unwrap();
     // Empty at both visits, and used in between.
-    world.come_and_go("2026-01-01").await;
+    world.enqueue_and_purge_one("2026-01-01").await;
     world.visit().await;
     assert_eq!(world.count(RETIRED).await, 0);
 }
@@ -133,7 +134,7 @@ async fn a_retired_lane_is_deleted_after_a_week_and_its_jobs_stay_counted() {
     world.client.batch_execute(&call).await.unwrap();
 }
 
-/// Nobody sees the jobs of a transaction that is open, and they are in the lane once it commits.
+/// The jobs of an open transaction are invisible, and they are in the lane once it commits.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_of_an_open_transaction_is_found_in_its_lane() {
     let world = World::create().await;
@@ -156,9 +157,9 @@ async fn a_job_of_an_open_transaction_is_found_in_its_lane() {
     assert_eq!(world.count(IN_USE).await, 1);
 }
 
-/// A process keeps a route for a few seconds, and the lane may be retired meanwhile.
+/// A process caches a route for a few seconds, and the lane may be retired meanwhile.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_comes_by_an_old_route_is_found_in_its_lane() {
+async fn a_job_enqueued_by_a_cached_route_is_found_in_its_lane() {
     let world = World::create().await;
     world.retire().await;
     let (job, lane) = (Uuid::now_v7(), world.lane("2026-01-01").await);
@@ -170,9 +171,9 @@ async fn a_job_that_comes_by_an_old_route_is_found_in_its_lane() {
     assert_eq!(world.count(IN_USE).await, 1);
 }
 
-/// Whoever keeps the numbers of lanes has no more of them than the limit allows.
+/// A caller that keeps the numbers of lanes has no more of them than the limit allows.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_application_gets_past_no_limit_by_the_numbers_of_retired_lanes() {
+async fn retired_lane_numbers_do_not_bypass_a_limit() {
     let world = World::create().await;
     world.retire().await;
     for date in ["2026-01-03", "2026-01-04"] {

@@ -8,11 +8,11 @@ use super::definition::DEFINITIONS;
 use super::operation::TICK;
 use super::reference::{LANES, Place, Reference, TENANTS, WORKERS, tenant_of};
 
-/// Every row that says something about a job, in words. Jobs are named as the reference numbers them, instants by the
-/// ticks until them. Takes the tenants, the workers and the lanes, each in the reference's order.
+/// Every row about a job, as text. Jobs are named by their number in the reference, instants by the ticks until them. Takes the
+/// tenants, the workers and the lanes, each in the reference's order.
 pub(super) const LOOK: &str = include_str!("look.sql");
 
-/// What no sequence of operations may ever lead to.
+/// States that no sequence of operations may reach.
 pub(super) const SOUND: &str = include_str!("sound.sql");
 
 pub(super) fn expected(reference: &Reference) -> Vec<String> {
@@ -58,7 +58,7 @@ fn job_line(reference: &Reference, job: usize) -> String {
             format!("{state} by {by_attempt} reason={}", reason.unwrap_or("none"))
         }
     };
-    // The counters of a job that ended, or waits for others, are not kept.
+    // The counters of a job that ended, or is blocked, are not kept.
     let counters = match it.place {
         Place::Queued(_) | Place::Running { .. } | Place::Scheduled(_) => {
             format!("{}/{}/{}", it.failures, it.lost, it.snoozes)
@@ -84,4 +84,4 @@ fn count_lines(reference: &Reference) -> impl Iterator<Item = String> {
     })
 }
 
-const _: () = assert!(TENANTS == 2 && TICK.as_secs() == 3600, "look.sql knows these");
+const _: () = assert!(TENANTS == 2 && TICK.as_secs() == 3600, "look.sql supports these");

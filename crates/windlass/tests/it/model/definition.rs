@@ -1,4 +1,4 @@
-//! The kinds of job that the model's jobs are of, and what is decided about their attempts.
+//! The definitions of the model's jobs, and the decisions about their attempts.
 
 use windlass::internals::settle::{Budget, Outcome, RetryPolicy, Settlement, settle};
 use windlass::job::Backoff;
@@ -6,7 +6,7 @@ use windlass::job::{OnLost, OnTimeout};
 
 use super::operation::TICK;
 
-/// A kind of job. Delays do not vary, so that the model knows them.
+/// A definition. Delays do not vary, so that the model can predict them.
 #[derive(Debug)]
 pub(super) struct Definition {
     pub(super) key: &'static str,
@@ -40,7 +40,7 @@ pub(super) const DEFINITIONS: [Definition; 2] = [
 ];
 
 impl Definition {
-    /// What the engine decides, with the least random number: a lost job is due at once.
+    /// The engine's decision, with the smallest random number: a lost job is due at once.
     pub(super) fn decide(&self, budget: &Budget, outcome: Outcome) -> Settlement {
         let backoff = self.backoff();
         let policy = RetryPolicy { backoff, on_timeout: self.on_timeout, on_lost: self.on_lost };

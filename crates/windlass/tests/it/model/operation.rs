@@ -1,5 +1,5 @@
-//! What is done to the queue, and how likely each is. Jobs, runs and workers are numbers in the reference's lists, so a
-//! shrunk case still means something. Time is counted in ticks.
+//! The operations on the queue, and how likely each is. Jobs, runs and workers are numbers in the reference's lists, so a shrunk
+//! case is still valid. Time is counted in ticks.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use windlass::job::{IfUnmet, Unique};
 
 use super::reference::{LANES, Reference, WORKERS};
 
-/// Long beside the time a case takes, so that only [`Operation::Pass`] makes anything due.
+/// Longer than a case takes, so that only [`Operation::Pass`] makes anything due.
 pub(super) const TICK: Duration = Duration::from_secs(3600);
 
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub(super) enum Operation {
         is_forged: bool,
         ending: Ending,
     },
-    /// The worker got no answer to a claim, which took nothing.
+    /// The worker got no response to a claim, which took nothing.
     GiveUp {
         worker: usize,
     },
@@ -35,7 +35,7 @@ pub(super) enum Operation {
     Heartbeat {
         worker: usize,
     },
-    /// The worker's lease runs out.
+    /// The worker's lease expires.
     Silence {
         worker: usize,
     },
@@ -54,7 +54,7 @@ pub(super) enum Operation {
     Retry {
         job: usize,
     },
-    /// As retention does it, which keeps the promises of dedupe keys, or as an operator does.
+    /// By retention, which keeps dedupe keys, or by an operator.
     Purge {
         job: usize,
         keeps_promises: bool,
@@ -71,7 +71,7 @@ pub(super) struct Request {
     pub(super) idempotency: Option<u8>,
     pub(super) ordering: Option<u8>,
     pub(super) needs: Vec<usize>,
-    /// Names a need that was never there, so it is refused unless another job answers it.
+    /// Names a dependency that never existed, so it is rejected unless it is a duplicate.
     pub(super) needs_nobody: bool,
     pub(super) if_unmet: Option<IfUnmet>,
     pub(super) deadline: Option<i64>,
@@ -81,7 +81,7 @@ pub(super) struct Request {
 #[derive(Debug, Clone)]
 pub(super) enum Ending {
     Plain(Outcome),
-    /// Succeeds and asks for another job.
+    /// Succeeds and enqueues another job.
     Chain(Request),
 }
 

@@ -1,7 +1,7 @@
-//! The queue as it should be, in memory and without haste: every rule of a job's life in the plainest form we know.
+//! The specification of the queue, in memory: every rule of a job's life in its simplest form.
 //!
-//! It shares with the engine only the pure decision about an ended attempt and the table of transitions. Each operation
-//! answers with a line of text; the real queue must give the same line, and look the same afterwards (`check`).
+//! It shares with the engine only the pure decision about an ended attempt and the table of transitions. Each operation returns a
+//! line of text; the real queue must return the same line, and have the same state afterwards (`check`).
 
 mod moves;
 mod upkeep;
@@ -19,7 +19,7 @@ pub(super) const WORKERS: usize = 3;
 pub(super) const TENANTS: usize = 2;
 pub(super) const LANES: usize = TENANTS * DEFINITIONS.len();
 
-/// Nowhere is a job that another one answered, that was refused, or that is purged.
+/// Nowhere is a job that was a duplicate, was rejected, or is purged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Place {
     #[default]
@@ -68,7 +68,7 @@ pub(super) struct Job {
     pub(super) outcomes: Vec<AttemptOutcome>,
 }
 
-/// Everything that was ever claimed, so that stale fences can be tried.
+/// All claims so far, so that stale fences can be tested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     pub(super) job: usize,
@@ -104,15 +104,15 @@ pub(super) struct Reference {
     pub(super) claims: u128,
     /// Per worker: how often it was started, and its lease.
     pub(super) workers: [(u32, Lease); WORKERS],
-    /// How often each gave up a claim.
+    /// The number of abandoned claims of each.
     pub(super) epochs: [i32; WORKERS],
     pub(super) dedupe: BTreeMap<Key, Slot>,
     pub(super) expiry: BTreeMap<(usize, bool), i64>,
-    /// (needed, waiting). Those of a job that ended while it waited stay, as long as what it waited for holds its
-    /// ordering key: whoever comes next waits for that instead.
+    /// (needed, waiting). Those of a job that ended while it waited are kept while its dependency holds its ordering key: the
+    /// successor waits for that instead.
     needs: BTreeMap<(usize, usize), IfUnmet>,
     ordering: BTreeMap<Key, usize>,
-    /// The job that a key leads to, and all that was asked for under it.
+    /// The job of a key, and the whole request under it.
     idempotency: BTreeMap<Key, (usize, Request)>,
     instants: u64,
     pub(super) answer: String,
@@ -122,7 +122,7 @@ pub(super) const fn tenant_of(job: usize) -> usize {
     job % TENANTS
 }
 
-/// The number of a job that `parent` chains while there are so many: the next one of its tenant.
+/// The number of a job that `parent` chains while there are this many: the next one of its tenant.
 pub(super) const fn chained(parent: usize, jobs: usize) -> usize {
     jobs + (jobs + parent) % TENANTS
 }
@@ -140,7 +140,7 @@ impl Reference {
         (0..self.runs.len()).filter(|&run| self.is_current(&self.runs[run]))
     }
 
-    /// The ids of a claim's runs, in the order of lanes and of each lane's line.
+    /// The ids of a claim's runs, in the order of lanes and of each lane's queue.
     pub(super) fn in_line(&self, lane: usize) -> Vec<usize> {
         let seq = |job: usize| match self.jobs[job].place {
             Place::Queued(seq) => Some((seq, job)),
@@ -191,7 +191,7 @@ impl Reference {
     }
 
     fn enqueue(&mut self, id: usize, request: &Request) -> String {
-        // A chained job stands in its parent's tenant, so numbers may be left out.
+        // A chained job belongs to its parent's tenant, so numbers may be skipped.
         self.jobs.resize_with(id + 1, || Job { request: request.clone(), ..Job::default() });
         let tenant = tenant_of(id);
         let at = self.instant();
@@ -200,7 +200,7 @@ impl Reference {
         let asked =
             Request { needs: request.needs.iter().copied().filter(mine).collect(), ..request.clone() };
         match idempotency.and_then(|key| self.idempotency.get(&key)) {
-            // A deadline is an instant, and the system reckons it again for each request.
+            // A deadline is an instant, and the system computes it again for each request.
             Some((_, other)) if *other != asked || asked.deadline.is_some() => {
                 return "refused WL006".to_owned();
             }
@@ -223,7 +223,7 @@ impl Reference {
                 Unique::Active => (None, true),
                 Unique::Forever => (None, false),
                 Unique::Window(window) => (Some(self.now + ticks(window)), false),
-                _ => panic!("the model does not know {unique:?}"),
+                _ => panic!("the model does not support {unique:?}"),
             };
             self.dedupe.insert((tenant, key), Slot { job: id, until, released_at_end });
             self.jobs[id].holds_dedupe = released_at_end;
@@ -231,7 +231,7 @@ impl Reference {
         let previous = request.ordering.and_then(|key| self.ordering.insert((tenant, key), id));
         let waits = |previous| request.if_unmet != Some(IfUnmet::Run) || self.holds_key(previous);
         let before = match previous {
-            // One that was purged leaves us what it waited for.
+            // A purged one passes on its dependencies.
             Some(previous) if self.jobs[previous].place == Place::Nowhere => self.needs_of(previous),
             Some(previous) if waits(previous) => BTreeSet::from([previous]),
             _ => BTreeSet::new(),
@@ -257,7 +257,7 @@ impl Reference {
         self.named("enqueued", id)
     }
 
-    /// A late one was sent before its worker gave it up, if it ever gave one up.
+    /// A late claim was sent before its worker abandoned it, if it ever abandoned one.
     fn claim(&mut self, worker: usize, is_late: bool, most: &[usize; LANES]) -> String {
         self.claims += 1;
         let mut answer = "claimed".to_owned();
@@ -325,7 +325,7 @@ impl Reference {
 
     fn heartbeat(&mut self, worker: usize) -> String {
         if self.workers[worker].1 == Lease::Closed {
-            return "declared dead".to_owned();
+            return "lease expired".to_owned();
         }
         self.workers[worker].1 = Lease::Valid;
         let asked = self.made().filter(
@@ -334,7 +334,7 @@ impl Reference {
         format!("stop {:?}", asked.collect::<Vec<_>>())
     }
 
-    /// As the keeper does it: takes the jobs of overdue workers, or else closes the workers.
+    /// Like the keeper: recovers the jobs of overdue workers, or else closes the workers.
     fn reap(&mut self) -> String {
         let is_lost = |job: &usize| matches!(self.jobs[*job].place, Place::Running { worker, .. } if self.workers[worker].1 == Lease::Overdue);
         let lost: BTreeSet<usize> = self.made().filter(is_lost).collect();

@@ -1,5 +1,5 @@
-//! The real queue, driven through the functions the engine calls, on a connection for each worker and one for everybody
-//! else. Gives each operation's answer in the reference's words.
+//! The real queue, driven through the functions that the engine calls, on a connection for each worker and one for everything
+//! else. Returns each operation's result in the format of the reference.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ pub(super) struct System {
     _queue: TestQueue,
 }
 
-/// What one case knows of its workers and what they hold.
+/// The workers of one case and the jobs that they hold.
 pub(super) struct Case {
     workers: Vec<i32>,
     generations: [u32; WORKERS],
@@ -91,7 +91,7 @@ impl System {
         self.ask(worker, query, &[&name]).unwrap()[0].get(0)
     }
 
-    /// Everything there is, in the words of `check`.
+    /// The complete state, in the format of `check`.
     pub(super) fn look(&self, case: &Case) -> Vec<String> {
         let rows = self.ask(EVERYBODY, LOOK, &[&self.tenants, &case.workers, &self.lanes]).unwrap();
         let wrong = self.ask(EVERYBODY, SOUND, &[]).unwrap();
@@ -107,13 +107,13 @@ impl System {
         };
         assert!(
             seen == expected,
-            "the queue is not as it should be\nseen: {:#?}\nexpected: {:#?}",
+            "the queue differs from the model\nfound: {:#?}\nexpected: {:#?}",
             only(&seen, &expected),
             only(&expected, &seen)
         );
     }
 
-    /// Does it, and compares the answer with the one the reference gave.
+    /// Executes it, and compares the result with that of the reference.
     pub(super) fn apply(&self, case: &mut Case, reference: &Reference, operation: &Operation) {
         let answer = match operation {
             Operation::Enqueue(request) => self.enqueue(case.jobs, request),
@@ -164,7 +164,7 @@ impl System {
             Some(code) if code.code().starts_with("WL") => format!("refused {}", code.code()),
             _ => panic!("{operation:?}: {error:?}"),
         });
-        assert_eq!(answer, reference.answer, "the answer to {operation:?}");
+        assert_eq!(answer, reference.answer, "the result of {operation:?}");
     }
     fn enqueue(&self, job: usize, request: &Request) -> Result<String, Error> {
         let query = "select id, status, is_duplicate from windlass.enqueue($1, tenant_id => $2, delay => $3 * interval '1 hour', \
@@ -273,7 +273,7 @@ impl System {
                      unnest(h.canceled_tenants, h.canceled_jobs) c (t, j) on true";
         let rows = self.ask(worker, query, &[&case.workers[worker]])?;
         if rows.is_empty() {
-            return Ok("declared dead".to_owned());
+            return Ok("lease expired".to_owned());
         }
         let asked = rows.iter().filter(|row| row.get::<_, Option<Uuid>>(0).is_some());
         let mut asked: Vec<usize> = asked.map(|row| self.number(row)).collect();

@@ -1,4 +1,4 @@
-//! The reference's numbers and decisions in the words of the SQL functions.
+//! The reference's numbers and decisions in the format of the SQL functions.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use windlass::job::IfUnmet;
 use super::operation::{Request, TICK};
 use super::reference::{TENANTS, tenant_of};
 
-/// Neighbours of the two tenants have the same id, which must not confuse them.
+/// Jobs of the two tenants have the same id, which must not confuse them.
 pub(super) fn id_of(job: usize) -> Uuid {
     Uuid::from_u128(u128::try_from(job / TENANTS).unwrap() + 1)
 }
@@ -26,7 +26,7 @@ pub(super) fn needs_of(job: usize, request: &Request) -> Vec<Uuid> {
     mine.chain(request.needs_nobody.then_some(Uuid::max())).collect()
 }
 
-/// From the columns attempt, failures, lost, snoozes, max_attempts and deadline_ms, which begin at `first`.
+/// From the columns attempt, failures, lost, snoozes, max_attempts and deadline_ms, which start at `first`.
 pub(super) fn budget(row: &Row, first: usize, cancel_requested: bool) -> Budget {
     let remaining: Option<i64> = row.get(first + 5);
     Budget {

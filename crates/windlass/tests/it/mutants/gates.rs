@@ -1,10 +1,10 @@
-//! The guards that hold while several transactions look and write at once, whatever their isolation level.
+//! The guards for concurrent reads and writes, at every isolation level.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 use windlass::DEFAULT_TENANT;
-use windlass_testing::{TestQueue, until_somebody_waits};
+use windlass_testing::{TestQueue, until_a_session_waits};
 
 use super::{Told, catches, commit_beside, holds};
 use crate::support::{Hand, count, ending};
@@ -16,7 +16,7 @@ async fn failed(hand: &Hand, key: &str) -> Uuid {
     id
 }
 
-/// The last of the key waits for this job, through another one.
+/// The last job of the key depends on this job, through another one.
 async fn last_waits_for(hand: &Hand, key: &str, need: Uuid) {
     let between =
         hand.enqueue(&format!("'held', depends_on => array['{need}']::uuid[], if_unmet => 'wait'")).await;
@@ -42,12 +42,12 @@ async fn run_all(hand: &Hand) -> Told {
 
 async fn retry(client: &Client, job: Uuid) -> Result<String, SqlState> {
     let retry = "select answer from windlass.retry($1, $2, 'tester')";
-    let answer = client.query_one(retry, &[&DEFAULT_TENANT, &job]).await;
-    answer.map(|row| row.get(0)).map_err(|error| error.code().unwrap().clone())
+    let result = client.query_one(retry, &[&DEFAULT_TENANT, &job]).await;
+    result.map(|row| row.get(0)).map_err(|error| error.code().unwrap().clone())
 }
 
-/// When the first of two retries looks, nobody waits for its job; that begins before the second one looks.
-async fn a_retry_that_nobody_waits_for_yet(queue: &TestQueue, hand: &Hand) -> Told {
+/// When the first of two retries reads, nothing depends on its job; that starts before the second one reads.
+async fn a_retry_without_dependents_yet(queue: &TestQueue, hand: &Hand) -> Told {
     let (one, two) = (failed(hand, "a").await, failed(hand, "b").await);
     last_waits_for(hand, "b", one).await;
     let open = queue.client().await;
@@ -60,24 +60,24 @@ async fn a_retry_that_nobody_waits_for_yet(queue: &TestQueue, hand: &Hand) -> To
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_that_looks_before_it_has_its_turn_is_noticed() {
+async fn a_retry_that_reads_before_it_locks_is_detected() {
     let guard = "perform windlass.take_turn(tenant, 'circle');";
     let early = format!(
         "if exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = job) then {guard} end if;"
     );
     let expected = "they wait for each other";
-    catches("waiting_behind", guard, &early, expected, a_retry_that_nobody_waits_for_yet).await;
-    catches("waiting_behind", guard, "", expected, a_retry_that_nobody_waits_for_yet).await;
+    catches("retry_unaudited", guard, &early, expected, a_retry_without_dependents_yet).await;
+    catches("retry_unaudited", guard, "", expected, a_retry_without_dependents_yet).await;
 }
 
-/// The second of two retries has taken its snapshot before the first began.
+/// The second of two retries has taken its snapshot before the first started.
 async fn a_retry_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Told {
     for level in ["repeatable read", "serializable"] {
         let (one, two) =
             (failed(hand, &format!("a {level}")).await, failed(hand, &format!("b {level}")).await);
         last_waits_for(hand, &format!("b {level}"), one).await;
         last_waits_for(hand, &format!("a {level}"), two).await;
-        // A tenant's first turn makes the row, which an old snapshot cannot pass either.
+        // A tenant's first turn creates the row, which an old snapshot cannot pass either.
         let before = failed(hand, "c").await;
         hand.retry(before).await;
         let old = queue.client().await;
@@ -97,9 +97,10 @@ async fn a_retry_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_that_only_locks_is_noticed_under_an_old_snapshot() {
+async fn a_retry_that_only_locks_is_detected_under_an_old_snapshot() {
     let (guard, instead) = ("windlass.take_turn(tenant, 'circle')", "windlass.lock_gate(tenant, 'circle')");
-    catches("waiting_behind", guard, instead, "they wait for each other", a_retry_with_an_old_snapshot).await;
+    catches("retry_unaudited", guard, instead, "they wait for each other", a_retry_with_an_old_snapshot)
+        .await;
 }
 
 /// The limit was reached after the snapshot was taken.
@@ -126,13 +127,13 @@ async fn a_lane_with_an_old_snapshot(queue: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_limit_on_lanes_that_only_locks_is_noticed_under_an_old_snapshot() {
+async fn a_lane_limit_that_only_locks_is_detected_under_an_old_snapshot() {
     let (guard, instead) = ("windlass.take_turn(tenant, 'lanes')", "windlass.lock_gate(tenant, 'lanes')");
     let expected = "the tenant has more lanes than it may have";
     catches("hold_to_lanes", guard, instead, expected, a_lane_with_an_old_snapshot).await;
 }
 
-/// Two invitations at once, where one more is allowed.
+/// Two concurrent invitations, when one more is allowed.
 async fn two_invitations_for_one_place(queue: &TestQueue, hand: &Hand) -> Told {
     let fill = "insert into windlass.invitations (tenant_id, email, role, secret_hash, created_by, expires_at)
         select $1, 'p' || n || '@example.org', 'viewer', sha256(n::text::bytea), 'x', now() + interval '1 day' from generate_series(1, 999) n";
@@ -154,33 +155,33 @@ async fn two_invitations_for_one_place(queue: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn invitations_that_do_not_take_turns_are_noticed() {
+async fn invitations_that_are_not_serialized_are_detected() {
     let guard = "perform windlass.take_turn(of_tenant, 'invitations');";
     let expected = "there are more invitations than allowed";
     catches("create_invitation", guard, "", expected, two_invitations_for_one_place).await;
 }
 
-/// The event waits for another one with its dedupe id, after it has looked at the tenant; meanwhile the tenant is marked.
-async fn an_event_of_a_tenant_that_is_marked_meanwhile(queue: &TestQueue, hand: &Hand) -> Told {
+/// The event waits for another one with its dedupe id, after it has read the tenant; meanwhile the tenant is marked.
+async fn an_event_of_a_concurrently_marked_tenant(queue: &TestQueue, hand: &Hand) -> Told {
     let tenant = queue.tenant("leaving").await;
     let emit = format!("select windlass.emit('it.happened', '{{}}', '{tenant}', 'd')");
     let open = queue.client().await;
     open.batch_execute(&format!("begin; {emit}")).await.unwrap();
     let late = queue.client().await;
     let emitting = tokio::spawn(async move { late.batch_execute(&emit).await });
-    until_somebody_waits(&hand.client).await;
+    until_a_session_waits(&hand.client).await;
     hand.client.execute("select windlass.mark_tenant_deleting($1)", &[&tenant]).await.unwrap();
     open.batch_execute("rollback").await.unwrap();
     if let Err(error) = emitting.await.unwrap() {
         assert_eq!(error.code().map(SqlState::code), Some("WL003"), "{error}");
     }
     let events = count(&hand.client, "select count(*) from windlass.event").await;
-    holds(events == 0, "an event came into a tenant that is being deleted")
+    holds(events == 0, "an event was added to a tenant that is being deleted")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_that_does_not_look_at_its_tenant_again_is_noticed() {
+async fn an_event_that_does_not_recheck_its_tenant_is_detected() {
     let guard = "perform windlass.refuse_tenant(array[tenant]);";
-    let expected = "an event came into a tenant that is being deleted";
-    catches("emit", guard, "", expected, an_event_of_a_tenant_that_is_marked_meanwhile).await;
+    let expected = "an event was added to a tenant that is being deleted";
+    catches("emit", guard, "", expected, an_event_of_a_concurrently_marked_tenant).await;
 }

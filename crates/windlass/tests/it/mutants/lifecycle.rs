@@ -1,4 +1,4 @@
-//! The guards against what arrives late and what was decided earlier.
+//! The guards against late messages and earlier decisions.
 
 use serde_json::json;
 use tokio_postgres::Client;
@@ -10,42 +10,41 @@ use windlass_testing::{TestQueue, until_waits_or_ends};
 use super::{Told, catches, holds};
 use crate::support::{Hand, count, ending, keeper, status};
 
-async fn a_claim_that_was_given_up(_: &TestQueue, hand: &Hand) -> Told {
+async fn an_abandoned_claim(_: &TestQueue, hand: &Hand) -> Told {
     hand.enqueue("'held'").await;
     let give_up = "select windlass.unclaim($1, $2, array(select id from windlass.lane), 0)";
     hand.client.execute(give_up, &[&hand.worker, &Uuid::new_v4()]).await.unwrap();
-    holds(hand.claim_all().await.is_empty(), "a claim that was given up takes a job")
+    holds(hand.claim_all().await.is_empty(), "an abandoned claim takes a job")
 }
 
 #[tokio::test]
-async fn a_claim_that_does_not_look_at_its_epoch_is_noticed() {
-    let expected = "a claim that was given up takes a job";
-    catches("claim", "and w.epoch <= in_epoch", "", expected, a_claim_that_was_given_up).await;
+async fn a_claim_that_does_not_check_its_epoch_is_detected() {
+    let expected = "an abandoned claim takes a job";
+    catches("claim", "and w.epoch <= in_epoch", "", expected, an_abandoned_claim).await;
 }
 
 #[tokio::test]
-async fn giving_a_claim_up_without_ending_its_epoch_is_noticed() {
+async fn abandoning_a_claim_without_ending_its_epoch_is_detected() {
     let (guard, instead) = ("set epoch = of_epoch + 1", "set epoch = epoch");
-    catches("end_epoch", guard, instead, "a claim that was given up takes a job", a_claim_that_was_given_up)
-        .await;
+    catches("end_epoch", guard, instead, "an abandoned claim takes a job", an_abandoned_claim).await;
 }
 
-async fn a_dead_worker_that_says_it_waits(queue: &TestQueue, hand: &Hand) -> Told {
-    hand.fall_silent().await;
+async fn an_expired_worker_that_waits(queue: &TestQueue, hand: &Hand) -> Told {
+    hand.miss_heartbeats().await;
     keeper(queue).run_once(Duty::Reap).await.unwrap();
     hand.client.execute("select windlass.set_waiting($1, true)", &[&hand.worker]).await.unwrap();
     let rows = count(&hand.client, "select count(*) from windlass.waiting").await;
-    holds(rows == 0, "a row is left that makes everybody ring")
+    holds(rows == 0, "a row is left that makes every enqueue notify")
 }
 
 #[tokio::test]
-async fn a_wait_that_does_not_look_at_the_lease_is_noticed() {
+async fn a_wait_that_does_not_check_the_lease_is_detected() {
     let guard = "and w.stopped_at is null and w.lease_expires_at > clock_timestamp()";
-    let expected = "a row is left that makes everybody ring";
-    catches("set_waiting", guard, "", expected, a_dead_worker_that_says_it_waits).await;
+    let expected = "a row is left that makes every enqueue notify";
+    catches("set_waiting", guard, "", expected, an_expired_worker_that_waits).await;
 }
 
-async fn a_circle_by_retry(_: &TestQueue, hand: &Hand) -> Told {
+async fn a_cycle_by_retry(_: &TestQueue, hand: &Hand) -> Told {
     let first = hand.enqueue("'held', ordering_key => 'k'").await;
     let fence = hand.claim_one().await;
     hand.settle(&fence, Some(ending::failed())).await;
@@ -59,9 +58,9 @@ async fn a_circle_by_retry(_: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test]
-async fn a_retry_that_does_not_look_who_waits_for_it_is_noticed() {
+async fn a_retry_that_does_not_check_dependents_is_detected() {
     let (guard, instead) = ("behind := windlass.waiting_behind(tenant, job)", "behind := '{}'");
-    catches("retry_unaudited", guard, instead, "they wait for each other", a_circle_by_retry).await;
+    catches("retry_unaudited", guard, instead, "they wait for each other", a_cycle_by_retry).await;
 }
 
 /// A failed job that is past its retention.
@@ -77,7 +76,7 @@ async fn old_failure(hand: &Hand) -> Uuid {
     id
 }
 
-async fn a_need_past_its_retention(queue: &TestQueue, hand: &Hand) -> Told {
+async fn a_dependency_past_its_retention(queue: &TestQueue, hand: &Hand) -> Told {
     let need = old_failure(hand).await;
     let waits =
         hand.enqueue(&format!("'held', depends_on => array['{need}']::uuid[], if_unmet => 'wait'")).await;
@@ -86,13 +85,13 @@ async fn a_need_past_its_retention(queue: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test]
-async fn a_purge_by_retention_that_does_not_look_who_waits_is_noticed() {
+async fn a_retention_purge_that_does_not_check_dependents_is_detected() {
     catches(
         "needed_jobs",
         "and d.needs_job_id = any (jobs)",
         "and false",
         "a failed need counts as met",
-        a_need_past_its_retention,
+        a_dependency_past_its_retention,
     )
     .await;
 }
@@ -109,7 +108,7 @@ async fn a_wait_for_a_job_that_is_being_pruned(queue: &TestQueue, hand: &Hand) -
     hand.client.batch_execute("commit").await.unwrap();
     pruning.await.unwrap();
     unblock(&hand.client).await;
-    holds(status(&hand.client, need).await == "failed", "a job goes that somebody waits for")?;
+    holds(status(&hand.client, need).await == "failed", "a job with dependents is deleted")?;
     holds(status(&hand.client, waits).await == "blocked", "a failed need counts as met")
 }
 
@@ -118,9 +117,9 @@ async fn unblock(client: &Client) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_enqueue_that_does_not_lock_what_it_waits_for_is_noticed() {
+async fn an_enqueue_that_does_not_lock_its_dependencies_is_detected() {
     let guard = "perform from windlass.job b where b.tenant_id = tenant and b.id = any (depends_on) order by b.id for key share;";
-    let expected = "a job goes that somebody waits for";
+    let expected = "a job with dependents is deleted";
     catches("enqueue_guarded", guard, "", expected, a_wait_for_a_job_that_is_being_pruned).await;
 }
 
@@ -140,7 +139,7 @@ async fn a_retried_job_whose_clean_up_is_done(queue: &TestQueue, hand: &Hand) ->
     keeper.run_once(Duty::Prune).await.unwrap();
     let clean_up = hand.claim_one().await;
     hand.settle(&clean_up, None).await;
-    // The retry forgets the deletion, and an earlier one than this may not have: the deletion looks too.
+    // The retry removes the deletion, and an earlier release may not have: the deletion checks too.
     let kept = "create table public.kept as select * from windlass.purge_wait";
     hand.client.batch_execute(kept).await.unwrap();
     hand.retry(id).await;
@@ -153,14 +152,14 @@ async fn a_retried_job_whose_clean_up_is_done(queue: &TestQueue, hand: &Hand) ->
 }
 
 #[tokio::test]
-async fn a_deletion_that_does_not_look_at_the_state_again_is_noticed() {
+async fn a_deletion_that_does_not_recheck_the_state_is_detected() {
     let (guard, instead) = ("unnest(batch.done) j where j = any (ended)", "unnest(batch.done) j");
     let expected = "retention deletes a job that was just retried";
     catches("finish_clean_ups", guard, instead, expected, a_retried_job_whose_clean_up_is_done).await;
 }
 
 #[tokio::test]
-async fn a_retry_that_leaves_the_waiting_deletion_is_noticed() {
+async fn a_retry_that_keeps_the_pending_deletion_is_detected() {
     let guard = "delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = job returning w.cleanup_job_id into clean_up;";
     let expected = "a retried job still waits for its deletion";
     catches(
@@ -178,7 +177,7 @@ async fn a_barrier_of_another_cluster(queue: &TestQueue, hand: &Hand) -> Told {
     assert_ne!(tenant, DEFAULT_TENANT);
     let restored = "update windlass.tenants set status = 'deleting', purge_barrier = '9000000000' where slug = 'leaving'";
     hand.client.batch_execute(restored).await.unwrap();
-    // The last step waits for whatever runs in other databases, so a few rounds may pass.
+    // The last step waits for transactions of other databases, so a few rounds may pass.
     let mut left = 1;
     for _ in 0..500 {
         keeper(queue).run_once(Duty::PurgeTenants).await.unwrap();
@@ -191,7 +190,7 @@ async fn a_barrier_of_another_cluster(queue: &TestQueue, hand: &Hand) -> Told {
 }
 
 #[tokio::test]
-async fn a_barrier_that_is_believed_after_a_restore_is_noticed() {
+async fn a_barrier_that_is_trusted_after_a_restore_is_detected() {
     let (guard, instead) = ("least(t.purge_barrier,", "coalesce(t.purge_barrier,");
     catches("purge_tenant", guard, instead, "a deletion waits forever", a_barrier_of_another_cluster).await;
 }

@@ -1,4 +1,4 @@
-//! Every function that applications may call, with the largest arguments that are allowed, and with larger ones.
+//! Every function that applications may call, with the largest allowed arguments, and with larger ones.
 
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -10,17 +10,17 @@ pub(super) enum Size {
     TooLarge,
 }
 
-/// Jobs of one call that takes many.
+/// Jobs of one call that accepts many.
 const MANY: usize = 500;
 const PAYLOAD_BYTES: usize = 1_048_576;
 const TEXT_BYTES: usize = 500;
 const NAME_BYTES: usize = 200;
-const MOST_TAGS: usize = 20;
+const MAX_TAGS: usize = 20;
 const TAG_BYTES: usize = 100;
-const MOST_NEEDS: usize = 100;
+const MAX_NEEDS: usize = 100;
 
-/// The calls: the function's name, the size, and the call with its arguments. Where one argument of several is too large, the others
-/// would never be looked at, so each argument has a call of its own in which it is the largest, and one in which it is too large.
+/// The calls: the function's name, the size, and the call with its arguments. If several arguments are too large, only one is
+/// checked, so each argument has its own call in which it is the largest, and one in which it is too large.
 pub(super) async fn calls(admin: &Client, tenant: Uuid) -> Vec<(String, Size, String)> {
     let lane = "select lane from windlass.route_of($1, 'loud', null, null)";
     let lane: i32 = admin.query_one(lane, &[&tenant]).await.unwrap().get(0);
@@ -58,7 +58,7 @@ struct About {
 }
 
 impl About {
-    /// What makes the call do something. Lists are as long as those of a large batch.
+    /// Arguments with an effect. Lists are as long as those of a large batch.
     fn usual(&self, function: &str, name: &str, kind: &str) -> String {
         if let Some(element) = kind.strip_suffix("[]") {
             return match (name, element) {
@@ -94,7 +94,7 @@ impl About {
         }
     }
 
-    /// One argument at its limit, or beyond; none for what has no size.
+    /// One argument at its limit, or beyond; none for arguments without a size.
     fn large(&self, name: &str, kind: &str, size: Size) -> Option<String> {
         let element = kind.trim_end_matches("[]");
         let more = usize::from(size == Size::TooLarge);
@@ -110,15 +110,13 @@ impl About {
                 json(element)
             ),
             ("depends_on", "uuid[]") if size == Size::TooLarge => {
-                format!("array(select gen_random_uuid() from generate_series(0, {MOST_NEEDS}))")
+                format!("array(select gen_random_uuid() from generate_series(0, {MAX_NEEDS}))")
             }
             ("depends_on", "uuid[]") => {
-                format!(
-                    "array(select id from windlass.jobs where definition_key = 'loud' limit {MOST_NEEDS})"
-                )
+                format!("array(select id from windlass.jobs where definition_key = 'loud' limit {MAX_NEEDS})")
             }
             ("tags", _) => {
-                format!("array(select {} from generate_series(1, {}))", text(TAG_BYTES), MOST_TAGS)
+                format!("array(select {} from generate_series(1, {}))", text(TAG_BYTES), MAX_TAGS)
             }
             ("max_attempts", "smallint" | "integer") => format!("{}::{kind}", 1000 + more),
             ("priority", "integer") => (1000 + more).to_string(),

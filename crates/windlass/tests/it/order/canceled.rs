@@ -1,11 +1,11 @@
-//! Jobs of an ordering key that are canceled while they wait: what they waited for still comes before those behind them.
+//! Jobs of an ordering key that are canceled while they wait: their dependencies still precede those behind them.
 
 use super::start;
 use crate::support::{assert_counts_are_exact, count, status};
 
-/// One canceled by an operator and one canceled for it stand between a job that waits and the next one.
+/// One canceled by an operator and one canceled because of it are between a waiting job and the next one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_behind_canceled_ones_waits_for_what_they_waited_for() {
+async fn a_job_behind_canceled_ones_inherits_their_dependencies() {
     let (_queue, hand) = start().await;
     let running = hand.enqueue("'held', ordering_key => 'k'").await;
     let fence = hand.claim_one().await;
@@ -16,7 +16,7 @@ async fn a_job_behind_canceled_ones_waits_for_what_they_waited_for() {
     let for_it = hand.enqueue("'held', ordering_key => 'k', if_unmet => 'cancel'").await;
     assert_eq!(status(&hand.client, for_it).await, "canceled");
     let last = hand.enqueue("'held', ordering_key => 'k', if_unmet => 'run'").await;
-    assert!(hand.claim_all().await.is_empty(), "one of the key runs");
+    assert!(hand.claim_all().await.is_empty(), "one job of the key runs");
     assert!(hand.settle(&fence, None).await);
     for expected in [waiting, last] {
         let fence = hand.claim_one().await;

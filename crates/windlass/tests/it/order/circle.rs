@@ -1,4 +1,4 @@
-//! Retries that could make jobs wait for each other: none of them closes a circle, and the key's jobs still run one at a time.
+//! Retries that could make jobs wait for each other: none of them creates a cycle, and the key's jobs still run one at a time.
 
 use uuid::Uuid;
 use windlass_testing::until_waits_or_ends;
@@ -10,7 +10,7 @@ async fn behind(hand: &Hand, need: Uuid, options: &str) -> Uuid {
     hand.enqueue(&format!("'held', depends_on => array['{need}']::uuid[]{options}")).await
 }
 
-/// Runs the one job that is queued and ends it well; answers which it was.
+/// Runs the one queued job and ends it successfully; returns which it was.
 async fn run_next(hand: &Hand) -> Uuid {
     let fence = hand.claim_one().await;
     assert!(hand.settle(&fence, None).await);
@@ -24,9 +24,9 @@ async fn failed(hand: &Hand, options: &str) -> Uuid {
     id
 }
 
-/// The last of the key waits, through another job, for the one that is retried: that one goes first.
+/// The last job of the key depends, through another job, on the one that is retried: that one runs first.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retried_job_goes_before_those_of_its_key_that_wait_for_it_through_others() {
+async fn a_retried_job_precedes_indirect_dependents_with_its_key() {
     let (_queue, hand) = start().await;
     let first = failed(&hand, ", ordering_key => 'k'").await;
     let between = behind(&hand, first, ", if_unmet => 'wait'").await;
@@ -40,9 +40,9 @@ async fn a_retried_job_goes_before_those_of_its_key_that_wait_for_it_through_oth
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// Another of the key is running and does not wait for the retried one: that one goes in between, never beside it.
+/// Another job of the key is running and does not depend on the retried one: that one is placed in between, never beside it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retried_job_goes_behind_the_nearest_of_its_key_that_does_not_wait_for_it() {
+async fn a_retried_job_follows_the_nearest_job_of_its_key_that_is_not_a_dependent() {
     let (_queue, hand) = start().await;
     let first = failed(&hand, ", ordering_key => 'k'").await;
     let between = behind(&hand, first, ", if_unmet => 'wait'").await;
@@ -51,7 +51,7 @@ async fn a_retried_job_goes_behind_the_nearest_of_its_key_that_does_not_wait_for
     assert_eq!(fence.job, running);
     let last = behind(&hand, between, ", if_unmet => 'run', ordering_key => 'k'").await;
     assert_eq!(hand.retry(first).await, "blocked");
-    assert!(hand.claim_all().await.is_empty(), "one of the key runs");
+    assert!(hand.claim_all().await.is_empty(), "one job of the key runs");
     assert!(hand.settle(&fence, None).await);
     for expected in [first, between, last] {
         assert_eq!(run_next(&hand).await, expected);
@@ -59,16 +59,16 @@ async fn a_retried_job_goes_behind_the_nearest_of_its_key_that_does_not_wait_for
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// Two retries, each of which adds one half of a circle that the other does not see.
+/// Two retries, each of which adds one half of a cycle that the other does not see.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_retries_at_once_do_not_close_a_circle_together() {
+async fn two_concurrent_retries_do_not_create_a_cycle() {
     for _ in 0..2 {
         let (queue, hand) = start().await;
         let one = failed(&hand, ", ordering_key => 'a'").await;
         let two = failed(&hand, ", ordering_key => 'b'").await;
         let behind_one = behind(&hand, one, ", if_unmet => 'wait'").await;
         let behind_two = behind(&hand, two, ", if_unmet => 'wait'").await;
-        // The last of each key waits for the other key's job.
+        // The last job of each key depends on the other key's job.
         behind(&hand, behind_one, ", if_unmet => 'run', ordering_key => 'b'").await;
         behind(&hand, behind_two, ", if_unmet => 'run', ordering_key => 'a'").await;
         let other = Hand { client: queue.client().await, worker: hand.worker };
@@ -85,7 +85,7 @@ async fn two_retries_at_once_do_not_close_a_circle_together() {
     }
 }
 
-/// Runs whatever is queued until nothing is; nothing may be left behind.
+/// Runs the queued jobs until none is left; none may be blocked forever.
 async fn run_all(hand: &Hand) {
     loop {
         let fences = hand.claim_all().await;

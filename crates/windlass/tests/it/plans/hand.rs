@@ -1,4 +1,4 @@
-//! The functions under watch, called by hand.
+//! The watched functions, called by hand.
 
 use tokio_postgres::Client;
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! What the pages of the UI read stays the same however much has ended and however many tenants there are.
+//! The cost of the pages of the UI does not grow with the history or the number of tenants.
 
 use uuid::Uuid;
 
@@ -8,13 +8,13 @@ use super::{MOSTLY_FINISHED, Watch, fill, prepared, statement};
 const TENANTS: i64 = 10_000;
 
 #[tokio::test]
-async fn what_a_page_reads_does_not_grow_with_the_history() {
+async fn the_cost_of_a_page_does_not_grow_with_the_history() {
     let queue = prepared().await;
     fill(&queue, &MOSTLY_FINISHED).await;
     let mut watch = Watch::open(queue.url()).await;
     watch.client.batch_execute("begin").await.unwrap();
     let tenant = windlass::DEFAULT_TENANT;
-    let scope = statement("Makes the rest of the transaction a read");
+    let scope = statement("Limits the rest of the transaction to reads");
     watch.client.query(scope, &[&tenant.to_string(), &"off"]).await.unwrap();
     watch.plans().await;
 
@@ -27,7 +27,7 @@ async fn what_a_page_reads_does_not_grow_with_the_history() {
     let letters = statement("A tenant's newest dead letters");
     watch.client.query(letters, &[&tenant, &2000_i64]).await.unwrap();
     let plan = only(&mut watch, letters).await;
-    assert_eq!(read(&plan, "history"), 0, "none has died: {plan:#?}");
+    assert_eq!(read(&plan, "history"), 0, "there is no dead letter: {plan:#?}");
 
     let oldest = statement("Since when the oldest queued job of each queue");
     for of in [Some(tenant), None] {
@@ -39,7 +39,7 @@ async fn what_a_page_reads_does_not_grow_with_the_history() {
 }
 
 #[tokio::test]
-async fn a_page_of_tenants_reads_itself_alone() {
+async fn a_page_of_tenants_reads_only_its_own_rows() {
     let queue = prepared().await;
     let client = queue.client().await;
     let many = "insert into windlass.tenants (slug, name)
@@ -47,7 +47,7 @@ async fn a_page_of_tenants_reads_itself_alone() {
     client.execute(many, &[&TENANTS]).await.unwrap();
     let mut watch = Watch::open(queue.url()).await;
     watch.client.batch_execute("begin").await.unwrap();
-    let scope = statement("Makes the rest of the transaction a read");
+    let scope = statement("Limits the rest of the transaction to reads");
     watch.client.query(scope, &[&"", &"off"]).await.unwrap();
     watch.plans().await;
 

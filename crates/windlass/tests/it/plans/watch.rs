@@ -1,4 +1,4 @@
-//! The plans that Postgres really used, those of statements inside functions included, as `auto_explain` tells them.
+//! The plans that Postgres really used, including those of statements inside functions, as reported by `auto_explain`.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-/// A session whose every plan is heard.
+/// A session whose plans are all recorded.
 pub(crate) struct Watch {
     pub(crate) client: Client,
     heard: mpsc::UnboundedReceiver<String>,
@@ -16,11 +16,11 @@ pub(crate) struct Watch {
 impl Watch {
     pub(crate) async fn open(url: &str) -> Self {
         let (client, mut connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-        let (told, heard) = mpsc::unbounded_channel();
+        let (sender, heard) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notice(notice) = message {
-                    let _ = told.send(notice.message().to_owned());
+                    let _ = sender.send(notice.message().to_owned());
                 }
             }
         });
@@ -38,8 +38,8 @@ impl Watch {
         watch
     }
 
-    /// The plans since the last time. A plan is told when its portal is closed, and inside a transaction only the next
-    /// statement does that; hence one that says nothing.
+    /// The plans since the last call. A plan is reported when its portal is closed, and inside a transaction only the next
+    /// statement does that; hence an empty one.
     pub(crate) async fn plans(&mut self) -> Vec<Plan> {
         self.client.batch_execute("select").await.unwrap();
         let mut plans = Vec::new();
@@ -73,19 +73,19 @@ impl Plan {
         found
     }
 
-    /// Tables that grow with the jobs and are read from end to end.
+    /// Tables that grow with the jobs and are scanned completely.
     pub(crate) fn scanned_whole(&self) -> BTreeSet<&str> {
         let scans = self.nodes().into_iter().filter(|node| node["Node Type"] == "Seq Scan");
         scans.filter_map(|node| node["Relation Name"].as_str()).filter(|name| grows(name)).collect()
     }
 
-    /// Whether rows of the table are sorted: looks below each sort, but not into what it merely waits for.
+    /// Whether rows of the table are sorted: checks the nodes below each sort, but not its subplans.
     pub(crate) fn sorts(&self, table: &str) -> bool {
         let sorts = self.nodes().into_iter().filter(|node| node["Node Type"] == "Sort");
         sorts.into_iter().any(|sort| reads(sort, table))
     }
 
-    /// Rows that were fetched from the table, those that a filter threw away included.
+    /// Rows that were fetched from the table, including those that a filter removed.
     pub(crate) fn rows_read(&self, table: &str) -> u64 {
         let reads = self.nodes().into_iter().filter(|node| node["Relation Name"] == table);
         let scans =
@@ -98,8 +98,8 @@ impl Plan {
             .sum()
     }
 
-    /// Whether every look into an index of the bodies says which tenant: those indexes begin with it, and without it a look reads
-    /// one from end to end.
+    /// Whether every scan of an index of the bodies has the tenant as a condition: those indexes start with it, and without it a
+    /// scan reads a whole index.
     pub(crate) fn names_the_tenant_of_a_body(&self) -> bool {
         let is_body = |node: &&Value| {
             node["Relation Name"].as_str().is_some_and(|name| name.starts_with("job") && grows(name))

@@ -1,4 +1,4 @@
-//! The doors refuse what a keeper could not use, by the field's name.
+//! The entry points reject values that a keeper could not use, by the field's name.
 
 use serde_json::{Value, json};
 use tokio_postgres::Client;
@@ -10,7 +10,7 @@ use windlass_testing::TestQueue;
 
 use crate::support::{Hand, count, keeper, status};
 
-/// The code and the field of a refusal.
+/// The code and the field of an error.
 async fn refused(client: &Client, call: &str) -> (String, String) {
     let error = client.batch_execute(call).await.expect_err(call);
     let error = error.as_db_error().unwrap_or_else(|| panic!("{call}: {error}")).clone();
@@ -115,7 +115,7 @@ async fn triggers_tenants_and_retention_are_checked_by_sql_too() {
 }
 
 #[tokio::test]
-async fn a_uniqueness_that_was_stored_unchecked_lasts_as_long_as_the_job() {
+async fn an_unchecked_uniqueness_lasts_as_long_as_the_job() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -127,7 +127,7 @@ async fn a_uniqueness_that_was_stored_unchecked_lasts_as_long_as_the_job() {
 }
 
 #[tokio::test]
-async fn an_instant_that_not_every_reader_can_hold_is_refused_at_every_door() {
+async fn an_instant_out_of_range_is_rejected_at_every_entry_point() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -150,9 +150,9 @@ async fn an_instant_that_not_every_reader_can_hold_is_refused_at_every_door() {
     assert_eq!(refused(&client, &call).await, ("WL007".to_owned(), "expires_at".to_owned()));
 }
 
-/// A row that was written before the doors refused such instants.
+/// A row that was written before the entry points rejected such instants.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_with_an_instant_beyond_all_readers_is_listed_claimed_and_reaped() {
+async fn a_job_with_an_instant_out_of_range_is_listed_claimed_and_reaped() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
@@ -174,14 +174,14 @@ async fn a_job_with_an_instant_beyond_all_readers_is_listed_claimed_and_reaped()
     }
     keeper(&queue).run_once(Duty::Promote).await.unwrap();
     assert_eq!(hand.claim_all().await.len(), 2);
-    hand.fall_silent().await;
+    hand.miss_heartbeats().await;
     assert_eq!(keeper(&queue).run_once(Duty::Reap).await.unwrap().moved, 2);
     assert_eq!(status(&hand.client, odd).await, "scheduled");
 }
 
-/// A body that is in no place is damaged; it used to be shown as queued.
+/// A body without a state is damaged; it used to be shown as queued.
 #[tokio::test]
-async fn a_job_in_no_state_is_an_error_and_hides_no_other() {
+async fn a_job_without_a_state_is_an_error_and_hides_no_other() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();

@@ -20,7 +20,7 @@ async fn run(hand: &Hand, text: &str, job: Uuid) {
     assert_eq!(hand.client.execute(text, &[&job]).await.unwrap(), 1, "{text}");
 }
 
-/// A body far larger than any that is taken.
+/// A body far larger than any accepted one.
 const HUGE: &str =
     "update windlass.job set payload = jsonb_build_object('text', repeat('x', 20000000)) where id = $1";
 const NO_LANE: i32 = -9;
@@ -37,7 +37,7 @@ async fn holding(queue: &TestQueue, table: &str, job: Uuid) -> Client {
 const DUE: &str =
     "update windlass.deferred set due_at = clock_timestamp() - interval '1 s' where job_id = $1";
 
-/// One that is queued already; never due; huge; of a lane that is not there; without its body; and one that somebody else holds.
+/// One that is already queued; never due; huge; of a lane that does not exist; without its body; and one that another session holds.
 pub(super) async fn promote(queue: &TestQueue) {
     let hand = hand(queue).await;
     let twice = hand.enqueue("'held', delay => '1 h'").await;
@@ -61,13 +61,13 @@ pub(super) async fn promote(queue: &TestQueue) {
     let round = keeper(queue).run_once(Duty::Promote).await.unwrap();
     assert_eq!(
         round.moved, 4,
-        "all but the one that is queued already, the one that is held and the one that is never due"
+        "all but the one that is already queued, the one that is held and the one that is never due"
     );
     for job in [good, huge] {
         assert_eq!(status(&hand.client, job).await, "queued");
     }
     assert_shown(queue, &twice.to_string(), "cannot be queued").await;
-    // It is passed over for a minute, and forgotten when it is mended.
+    // It is skipped for a minute, and forgotten when it is fixed.
     assert_eq!(keeper(queue).run_once(Duty::Promote).await.unwrap().moved, 0);
     run(&hand, "delete from windlass.line where job_id = $1", twice).await;
     hand.client
@@ -79,7 +79,8 @@ pub(super) async fn promote(queue: &TestQueue) {
     other.batch_execute("rollback").await.unwrap();
 }
 
-/// The attempt has ended before; the definition cannot be read, or is gone; the body is gone, or huge; and one that somebody else holds.
+/// The attempt has already ended; the definition cannot be read, or was deleted; the body was deleted, or is huge; and one that
+/// another session holds.
 pub(super) async fn reap(queue: &TestQueue) {
     let hand = hand(queue).await;
     hand.define(json!({"key": "odd"})).await;
@@ -100,7 +101,7 @@ pub(super) async fn reap(queue: &TestQueue) {
     let spoil = r#"update windlass.job_definitions set backoff = '{"base": 5}' where key = 'odd';
         delete from windlass.job_definitions where key = 'gone'"#;
     hand.client.batch_execute(spoil).await.unwrap();
-    hand.fall_silent().await;
+    hand.miss_heartbeats().await;
     let other = holding(queue, "live", held).await;
     assert_eq!(keeper(queue).run_once(Duty::Reap).await.unwrap().moved, 5);
     for job in [odd, huge, good] {
@@ -113,12 +114,12 @@ pub(super) async fn reap(queue: &TestQueue) {
         "{orphan}, {bodiless} and the good ones are not held any more"
     );
     other.batch_execute("rollback").await.unwrap();
-    assert_eq!(keeper(queue).run_once(Duty::Reap).await.unwrap().moved, 1, "it is tried again");
-    assert_shown(queue, &ended.to_string(), "cannot be taken back").await;
+    assert_eq!(keeper(queue).run_once(Duty::Reap).await.unwrap().moved, 1, "it is retried");
+    assert_shown(queue, &ended.to_string(), "cannot be recovered").await;
     assert_shown(queue, "odd", "backoff").await;
 }
 
-/// Cannot be ended, because it has ended; huge; held by somebody else; not there any more.
+/// Cannot be ended, because it has ended; huge; held by another session; deleted.
 pub(super) async fn expire(queue: &TestQueue) {
     let hand = hand(queue).await;
     let late = "deadline => clock_timestamp() - interval '1 s'";
@@ -140,14 +141,14 @@ pub(super) async fn expire(queue: &TestQueue) {
     for job in [good, huge] {
         assert_eq!(status(&hand.client, job).await, "failed");
     }
-    assert_shown(queue, &ended.to_string(), "cannot be ended").await;
+    assert_shown(queue, &ended.to_string(), "cannot be failed").await;
     assert_eq!(status(&hand.client, held).await, "queued");
     other.batch_execute("rollback").await.unwrap();
     keeper(queue).run_once(Duty::Expire).await.unwrap();
-    assert_eq!(status(&hand.client, held).await, "failed", "it is tried again");
+    assert_eq!(status(&hand.client, held).await, "failed", "it is retried");
 }
 
-/// One that is queued already; waits for what is not there; huge; held by somebody else.
+/// One that is already queued; depends on a missing job; huge; held by another session.
 pub(super) async fn unblock(queue: &TestQueue) {
     let hand = hand(queue).await;
     let need = hand.enqueue("'held'").await;
@@ -166,7 +167,7 @@ pub(super) async fn unblock(queue: &TestQueue) {
     let in_line = "insert into windlass.line (tenant_id, job_id, lane, max_attempts, ids)
         select tenant_id, job_id, lane, max_attempts, array[job_id] from windlass.blocked where job_id = $1";
     run(&hand, in_line, twice).await;
-    // The need ends unnoticed.
+    // The dependency ends without a hand-over.
     run(&hand, "delete from windlass.line where $1 = any (ids)", need).await;
     let end =
         "insert into windlass.history (tenant_id, job_id, finished_at, attempt, lane, outcome, job_status)
@@ -179,10 +180,10 @@ pub(super) async fn unblock(queue: &TestQueue) {
     for job in [good, huge, waits_for_absent] {
         assert_eq!(status(&hand.client, job).await, "queued");
     }
-    assert_shown(queue, &twice.to_string(), "cannot be released").await;
+    assert_shown(queue, &twice.to_string(), "cannot be unblocked").await;
     other.batch_execute("rollback").await.unwrap();
     for _ in 0..3 {
         keeper(queue).run_once(Duty::Unblock).await.unwrap();
     }
-    assert_eq!(status(&hand.client, held).await, "queued", "it is tried again");
+    assert_eq!(status(&hand.client, held).await, "queued", "it is retried");
 }

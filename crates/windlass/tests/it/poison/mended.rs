@@ -1,4 +1,4 @@
-//! What was set aside is shown for as long as it is in the way, and no longer.
+//! A skipped row is shown while the problem exists, and no longer.
 
 use serde_json::json;
 use windlass::DEFAULT_TENANT;
@@ -8,7 +8,7 @@ use windlass_testing::{TestQueue, eventually};
 use super::{assert_shown, jobs, rows, set_aside};
 use crate::support::{Hand, count, keeper, status};
 
-/// The need of a job that waits has ended, and nobody has noticed but the keeper.
+/// The dependency of a waiting job has ended, and only the keeper has noticed.
 async fn waits_for_an_ended_job(hand: &Hand, arguments: &str, final_status: i16) -> uuid::Uuid {
     hand.define(json!({"key": "held"})).await;
     let need = hand.enqueue("'held'").await;
@@ -24,7 +24,7 @@ async fn waits_for_an_ended_job(hand: &Hand, arguments: &str, final_status: i16)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_has_met_for_a_day_is_shown_no_more() {
+async fn an_entry_that_did_not_recur_for_a_day_is_hidden() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let note = "select windlass.note_trouble('unblock', $1, 'a job', 'why')";
@@ -36,7 +36,7 @@ async fn what_nobody_has_met_for_a_day_is_shown_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_released_in_the_end_is_shown_no_more() {
+async fn a_job_that_was_queued_later_is_not_shown() {
     let queue = TestQueue::create().await;
     jobs::unblock(&queue).await;
     let client = queue.client().await;
@@ -50,7 +50,7 @@ async fn a_job_that_was_released_in_the_end_is_shown_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lane_that_was_folded_in_the_end_is_shown_no_more() {
+async fn a_lane_that_was_folded_later_is_not_shown() {
     let queue = TestQueue::create().await;
     rows::fold(&queue).await;
     let client = queue.client().await;
@@ -64,7 +64,7 @@ async fn a_lane_that_was_folded_in_the_end_is_shown_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_trigger_that_was_mended_is_shown_no_more() {
+async fn a_trigger_that_was_fixed_is_not_shown() {
     let queue = TestQueue::create().await;
     rows::dispatch(&queue).await;
     let client = queue.client().await;
@@ -74,7 +74,7 @@ async fn a_trigger_that_was_mended_is_shown_no_more() {
     assert!(set_aside(&queue).await.is_empty());
 }
 
-/// Another transaction holds what is needed: that passes, and is nobody's fault.
+/// Another transaction holds the lock: that is temporary, and not an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_release_waits_for_a_lock_is_not_shown() {
     let queue = TestQueue::create().await;
@@ -90,9 +90,9 @@ async fn a_job_whose_release_waits_for_a_lock_is_not_shown() {
     assert_eq!(status(&hand.client, waits).await, "canceled");
 }
 
-/// What the server lacks is no job's fault either: the duty fails and is tried again.
+/// A lack of server resources is not an error of the job either: the duty fails and is retried.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_the_server_has_no_room_for_fails_the_duty() {
+async fn a_full_disk_during_a_release_fails_the_duty() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     let waits = waits_for_an_ended_job(&hand, "", 1).await;

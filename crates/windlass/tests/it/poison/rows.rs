@@ -13,7 +13,7 @@ use crate::event::{event, outcomes};
 use crate::schedule::{create, define, every_minute, look_back};
 use crate::support::{Hand, count, keeper};
 
-/// Cannot be read, cannot be computed, huge, of a definition that is gone, and held by somebody else.
+/// Cannot be read, cannot be computed, huge, of a deleted definition, and held by another session.
 pub(super) async fn schedule(queue: &TestQueue) {
     define(queue).await;
     let client = queue.client().await;
@@ -24,10 +24,10 @@ pub(super) async fn schedule(queue: &TestQueue) {
         look_back(&client, &trigger, SignedDuration::from_mins(9 - place)).await;
         triggers.push(trigger.id);
     }
-    let [orphan, held, huge, unreadable, odd, good] = triggers[..] else { panic!("six were made") };
+    let [orphan, held, huge, unreadable, odd, good] = triggers[..] else { panic!("six were created") };
     let spoil = "update windlass.job_triggers set payload_template = jsonb_build_object('text', repeat('x', 20000000)) where id = $1";
     client.execute(spoil, &[&huge]).await.unwrap();
-    // The database allows it only behind its own back.
+    // The database allows it only with its checks disabled.
     let spoil = format!(
         "set session_replication_role = replica; update windlass.job_triggers set definition_id = gen_random_uuid() where id = '{orphan}';
          reset session_replication_role"
@@ -52,7 +52,7 @@ pub(super) async fn schedule(queue: &TestQueue) {
         count(&client, &fires).await > 0
     })
     .await;
-    eventually("the bad ones are set aside", async || {
+    eventually("the bad ones are skipped", async || {
         keeper(queue).run_once(Duty::Schedule).await.unwrap();
         set_aside(queue).await.len() >= 2
     })
@@ -64,8 +64,8 @@ pub(super) async fn schedule(queue: &TestQueue) {
     other.batch_execute("rollback").await.unwrap();
 }
 
-/// A trigger whose conditions cannot be read, beside one that can; an event that is huge, one that cannot be read, one that is gone, and one
-/// that somebody else holds.
+/// A trigger whose conditions cannot be read, beside a valid one; an event that is huge, one that cannot be read, one that was
+/// deleted, and one that another session holds.
 pub(super) async fn dispatch(queue: &TestQueue) {
     define(queue).await;
     let client = queue.client().await;
@@ -77,13 +77,13 @@ pub(super) async fn dispatch(queue: &TestQueue) {
     let spoil = r#"update windlass.job_triggers set conditions = '{"a": {"like": 5}}' where id = $1"#;
     client.execute(spoil, &[&odd.id]).await.unwrap();
     let emit = async || queue.emit(&NewEvent::new("a.b").payload(&json!({"a": 1}))).await.unwrap().id;
-    let (huge, unreadable, gone) = (emit().await, emit().await, emit().await);
+    let (huge, unreadable, deleted) = (emit().await, emit().await, emit().await);
     let (held, id) = (emit().await, emit().await);
     let spoil = "update windlass.event set payload = jsonb_build_object('a', 1, 'text', repeat('x', 20000000)) where id = $1";
     client.execute(spoil, &[&huge]).await.unwrap();
     let spoil = "update windlass.event set payload = '{\"n\": 1e400}' where id = $1";
     client.execute(spoil, &[&unreadable]).await.unwrap();
-    client.execute("delete from windlass.event where id = $1", &[&gone]).await.unwrap();
+    client.execute("delete from windlass.event where id = $1", &[&deleted]).await.unwrap();
     let other = queue.client().await;
     let hold = format!("begin; select from windlass.event_pending where event_id = '{held}' for update");
     other.batch_execute(&hold).await.unwrap();
@@ -104,7 +104,7 @@ pub(super) async fn dispatch(queue: &TestQueue) {
     assert_eq!(outcomes(&dispatched)[of(odd.id)].0, "failed");
     assert_shown(queue, &odd.id.to_string(), "conditions").await;
     assert_shown(queue, &unreadable.to_string(), "cannot be dispatched").await;
-    // Fixed, it is dispatched and not shown any more.
+    // Once it is fixed, it is dispatched and no longer shown.
     let fix = "with fixed as (update windlass.event set payload = '{}' where id = $1)
         update windlass.event_pending set retry_at = clock_timestamp() where event_id = $1";
     client.execute(fix, &[&unreadable]).await.unwrap();
@@ -117,7 +117,7 @@ pub(super) async fn dispatch(queue: &TestQueue) {
     assert!(!shown.iter().any(|found| found.contains(&unreadable.to_string())), "{shown:#?}");
 }
 
-/// Differences that no total can hold, of a lane that is not there, and some that somebody else holds.
+/// Differences that no total can contain, of a lane that does not exist, and some that another session holds.
 pub(super) async fn fold(queue: &TestQueue) {
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();
@@ -136,16 +136,16 @@ pub(super) async fn fold(queue: &TestQueue) {
     assert_eq!(
         count(&client, left).await,
         2,
-        "all but the one that cannot be added and the one that is held"
+        "all but the one that cannot be summed and the one that is held"
     );
     other.batch_execute("rollback").await.unwrap();
     keeper(queue).run_once(Duty::Fold).await.unwrap();
-    assert_eq!(count(&client, left).await, 1, "it is tried again");
+    assert_eq!(count(&client, left).await, 1, "it is retried");
     assert_eq!(count(&client, "select queued from windlass.total where lane > 0").await, 1);
-    assert_shown(queue, "-7", "cannot be added").await;
+    assert_shown(queue, "-7", "cannot be summed").await;
 }
 
-/// Rules that are none, jobs that somebody else or a hold keeps, one that is huge, and one whose body is gone.
+/// Invalid rules, jobs that another session or a hold keeps, one that is huge, and one whose body was deleted.
 pub(super) async fn prune(queue: &TestQueue) {
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "odd", "retention": {"succeeded": 60}})).await;
@@ -180,7 +180,7 @@ pub(super) async fn prune(queue: &TestQueue) {
     other.batch_execute("rollback").await.unwrap();
 }
 
-/// Of a tenant that is not there and as large as a request may be; too large for one JSON value; and one that cannot be read at all.
+/// Of a tenant that does not exist and as large as a request may be; too large for one JSON value; and one that cannot be read at all.
 pub(super) async fn seal(queue: &TestQueue) {
     let client = queue.client().await;
     let sealed = async |count: i64| {
@@ -210,9 +210,9 @@ pub(super) async fn seal(queue: &TestQueue) {
         .unwrap();
     sealed(4).await;
     assert_eq!(faults().await, []);
-    assert_shown(queue, &large.to_string(), "cannot be hashed as one text").await;
+    assert_shown(queue, &large.to_string(), "too large to be hashed as one text").await;
 
-    // The chain proves such a row as any other, in each of its parts.
+    // The chain verifies such a row like any other, in each of its parts.
     let as_it_was = "update windlass.audit set actor = 'large', after = jsonb_set(after, '{list,0}', '1') where actor in ('large', 'forged')";
     for change in ["actor = 'forged'", "after = jsonb_set(after, '{list,0}', '2')"] {
         for (change, is_found) in [
@@ -222,12 +222,12 @@ pub(super) async fn seal(queue: &TestQueue) {
             let behind =
                 format!("set session_replication_role = replica; {change}; reset session_replication_role");
             client.batch_execute(&behind).await.unwrap();
-            let expected = (large, "the row, or the one before it, was changed".to_owned());
+            let expected = (large, "the row or the previous row was changed".to_owned());
             assert_eq!(faults().await, if is_found { vec![expected] } else { vec![] }, "{change}");
         }
     }
 
-    // A row that cannot be read has its place in the chain, and is told of forever.
+    // A row that cannot be read has its position in the chain, and is reported forever.
     let unread = "create or replace function windlass.digest_json(value jsonb) returns bytea language plpgsql
         as 'begin raise program_limit_exceeded; end'";
     client.batch_execute(unread).await.unwrap();
@@ -244,13 +244,13 @@ pub(super) async fn seal(queue: &TestQueue) {
     sealed(6).await;
     assert!(faults().await.contains(&(
         unread,
-        "the row could not be read when it was chained, so nothing proves what it says".to_owned()
+        "the row could not be read when it was chained; its content cannot be verified".to_owned()
     )));
     client.batch_execute("delete from windlass.trouble").await.unwrap();
-    assert_shown(queue, &unread.to_string(), "nothing proves what it says").await;
+    assert_shown(queue, &unread.to_string(), "its content cannot be verified").await;
 }
 
-/// One tenant under a hold, one that somebody else holds, one with a huge job, and another.
+/// One tenant under a hold, one that another session holds, one with a huge job, and another.
 pub(super) async fn purge_tenants(queue: &TestQueue) {
     let client = queue.client().await;
     let (held, good) = (queue.tenant("held").await, queue.tenant("good").await);
@@ -261,7 +261,7 @@ pub(super) async fn purge_tenants(queue: &TestQueue) {
     client.execute(spoil, &[&huge]).await.unwrap();
     let hold = "select windlass.place_hold($1, null, null, null, 'law', 'tester')";
     client.execute(hold, &[&held]).await.unwrap();
-    // As if a keeper had visited them: what is opened after that keeps none of them.
+    // As if a keeper had visited them: a transaction that starts later keeps none of them.
     let delete = "update windlass.tenants set status = 'deleting', purge_barrier = pg_snapshot_xmax(pg_current_snapshot()),
           updated_at = now() - case slug when 'held' then interval '1 h' else '0' end
         where slug in ('held', 'good', 'locked', 'huge')";
@@ -291,7 +291,7 @@ pub(super) async fn purge_tenants(queue: &TestQueue) {
     assert_shown(queue, &held.to_string(), "legal hold").await;
 }
 
-/// A partition with another week's bounds, and a table in the place of another.
+/// A partition with another week's bounds, and a table with the name of another.
 pub(super) async fn partition(queue: &TestQueue) {
     let client = queue.client().await;
     let spoil = "do $$
@@ -315,11 +315,11 @@ pub(super) async fn partition(queue: &TestQueue) {
         .await
         .unwrap()
         .get(0);
-    assert_shown(queue, &format!("job_{week}"), "not the week of its name").await;
-    assert_shown(queue, &format!("history_{week}"), "no partition").await;
+    assert_shown(queue, &format!("job_{week}"), "not the week in its name").await;
+    assert_shown(queue, &format!("history_{week}"), "not a partition").await;
 }
 
-/// History of a lane that is not there, at no time that could be added up, and that somebody else holds; counters that no chart can show.
+/// History of a lane that does not exist, at a time that cannot be summed, and that another session holds; counters that no chart can show.
 pub(super) async fn sample(queue: &TestQueue) {
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;

@@ -1,4 +1,4 @@
-//! The accounting every test ends with. Reads the database behind the curtain and the ledgers, and believes neither.
+//! The accounting at the end of every test. Reads the tables and the ledgers, and compares them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,19 +9,19 @@ use windlass_testing::eventually;
 use super::fleet::Fleet;
 use super::ledger::Entry;
 
-/// What is published rather than required.
+/// Figures that are reported, not required.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Books {
     pub(crate) jobs: usize,
     pub(crate) attempts: usize,
     pub(crate) lost: usize,
     pub(crate) released: usize,
-    /// Pairs of runs of one job that were under way at once.
+    /// Pairs of runs of one job that overlapped.
     pub(crate) overlaps: usize,
 }
 
-/// Waits until every job has ended, then checks invariants 2, 3, 9, 10, 13 to 16, 18 and 48. `acked` are the jobs whose
-/// enqueue was answered; `sent` those and the ones whose answer was lost.
+/// Waits until every job has ended, then checks invariants 2, 3, 9, 10, 13 to 16, 18 and 48. `acked` are the jobs whose enqueue
+/// was acknowledged; `sent` those and the ones whose response was lost.
 pub(crate) async fn settle_accounts(client: &Client, fleet: &Fleet, acked: &[Uuid], sent: &[Uuid]) -> Books {
     eventually("every job has ended", async || {
         number(
@@ -33,7 +33,7 @@ pub(crate) async fn settle_accounts(client: &Client, fleet: &Fleet, acked: &[Uui
             == 0
     })
     .await;
-    every_accepted_job_is_there(client, acked, sent).await;
+    every_accepted_job_exists(client, acked, sent).await;
     every_job_ended_once(client).await;
     every_attempt_ended_once(client).await;
     nothing_is_left_behind(client).await;
@@ -53,7 +53,7 @@ pub(crate) async fn settle_accounts(client: &Client, fleet: &Fleet, acked: &[Uui
     }
 }
 
-/// Where the application's own rows go, which `effect` jobs write.
+/// The table of the application's own rows, which `effect` jobs write.
 pub(crate) async fn make_effect_table(client: &Client) {
     client
         .batch_execute(
@@ -63,7 +63,7 @@ pub(crate) async fn make_effect_table(client: &Client) {
         .unwrap();
 }
 
-async fn every_accepted_job_is_there(client: &Client, acked: &[Uuid], sent: &[Uuid]) {
+async fn every_accepted_job_exists(client: &Client, acked: &[Uuid], sent: &[Uuid]) {
     let lost = "select a.id::text from unnest($1::uuid[]) a (id) where not exists (select from windlass.job b where b.id = a.id)";
     assert_eq!(texts(client, lost, acked).await, Vec::<String>::new(), "acknowledged but not there");
     let phantom = "select b.id::text from windlass.job b where b.id <> all ($1::uuid[])";
@@ -83,11 +83,11 @@ async fn every_job_ended_once(client: &Client) {
            and h.attempt <> (select max(l.attempt) from windlass.history l where l.job_id = h.job_id)",
     )
     .await;
-    none(client, "jobs that history knows and nobody enqueued", "
+    none(client, "jobs in the history that were not enqueued", "
         select h.job_id::text from windlass.history h where not exists (select from windlass.job b where b.id = h.job_id)").await;
 }
 
-/// Attempts are numbered without a gap, so that each claim has its outcome, and stay within both budgets.
+/// Attempts are numbered without a gap, so that each claim has its outcome, and stay within both limits.
 async fn every_attempt_ended_once(client: &Client) {
     none(client, "jobs with a gap in their attempts", "
         select h.job_id::text || ' ' || string_agg(h.attempt::text, ',' order by h.attempt) from windlass.history h where h.attempt > 0
@@ -133,7 +133,7 @@ async fn counters_equal_counts(client: &Client) {
         select c::text || ' is not ' || f::text from counted c, found f where c::text <> f::text").await;
 }
 
-/// A row of the application's is there if and only if its attempt succeeded.
+/// A row of the application exists if and only if its attempt succeeded.
 async fn effects_equal_successes(client: &Client) {
     if number(client, "select count(*) from pg_class where relname = 'effect' and relkind = 'r'").await == 0 {
         return;
@@ -155,12 +155,12 @@ async fn every_start_is_an_attempt(client: &Client, entries: &[Entry]) {
     for entry in entries.iter().filter(|entry| entry.is_start) {
         let run = (entry.job, entry.attempt);
         assert!(started.insert(run), "{run:?} was started twice");
-        assert!(known.contains(&run), "{run:?} was started, and history does not know it");
+        assert!(known.contains(&run), "{run:?} was started, and is not in the history");
     }
 }
 
-/// A run lasts from its start to its end, or to its process's death. A job's runs may touch, not overlap; whoever allows
-/// an overlap says why.
+/// A run lasts from its start to its end, or to its process's death. A job's runs may touch, not overlap; a test that allows an
+/// overlap gives the reason.
 fn overlaps(fleet: &Fleet, entries: &[Entry]) -> usize {
     let mut runs: HashMap<Uuid, Vec<(u64, u64)>> = HashMap::new();
     for start in entries.iter().filter(|entry| entry.is_start) {

@@ -1,4 +1,4 @@
-//! Cancel requests that cross from one process to another.
+//! Cancel requests between processes.
 
 use windlass::DEFAULT_TENANT;
 use windlass::job::Canceled;
@@ -28,9 +28,9 @@ async fn a_cancel_reaches_the_process_that_runs_the_job() {
     assert_eq!(number(&client, statuses).await, 2);
 }
 
-/// Invariants 41 and 42: the holder dies with the request unread, and the reaper answers it.
+/// Invariants 41 and 42: the holder dies before it has read the request, and the reaper completes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_of_a_dead_workers_job_is_answered_by_the_reaper() {
+async fn a_cancel_of_a_dead_workers_job_is_completed_by_the_reaper() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let victim = fleet.spawn(queue.url(), &[]).await;

@@ -1,4 +1,4 @@
-//! A network that takes a statement to the server and loses the answer.
+//! A network that delivers a statement to the server and loses the response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,10 +14,10 @@ use super::accounting::{make_effect_table, number, settle_accounts};
 use super::fleet::Fleet;
 use super::load::send_many;
 
-/// Invariants 9 to 11 and 15, and F-27: claims, settlements, heartbeats and completions that took effect and whose
-/// answers were lost. Nothing waits for a worker that does not know of it, and nothing happens twice.
+/// Invariants 9 to 11 and 15, and F-27: claims, settlements, heartbeats and completions that took effect and whose responses were
+/// lost. No job waits for a worker without it, and nothing happens twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_lost_on_the_way_loses_no_job() {
+async fn a_lost_response_loses_no_job() {
     for statement in ["windlass.claim", "windlass.settle", "windlass.heartbeat", "windlass.promote"] {
         let (queue, fleet) = (TestQueue::create().await, Fleet::new());
         let client = queue.client().await;
@@ -28,16 +28,19 @@ async fn an_answer_lost_on_the_way_loses_no_job() {
         let proxy = Proxy::start(queue.url(), Fault::Cut, statement, 3).await;
         let flags = [("--pooled", "true"), ("--concurrency", "5"), ("--lease-ms", "60000")];
         let worker = fleet.spawn(&proxy.url, &flags).await;
-        eventually("it was cut as often as asked", async || proxy.left.load(Ordering::SeqCst) == 0).await;
+        eventually("it was interrupted as often as requested", async || {
+            proxy.left.load(Ordering::SeqCst) == 0
+        })
+        .await;
         let books = settle_accounts(&client, &fleet, &acked, &acked).await;
         worker.finish().await;
         assert_eq!((books.lost, books.overlaps), (0, 0), "{statement}: {books:?}");
     }
 }
 
-/// F-16 and F-32: a connection that falls silent without ending costs the worker a heartbeat, not its lease.
+/// F-16 and F-32: a connection that hangs without ending costs the worker a heartbeat, not its lease.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_connection_does_not_cost_the_lease() {
+async fn a_hanging_connection_does_not_lose_the_lease() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let proxy = Proxy::start(queue.url(), Fault::Silence, "windlass.heartbeat", 1).await;
@@ -52,10 +55,10 @@ async fn a_silent_connection_does_not_cost_the_lease() {
     assert_eq!((proxy.left.load(Ordering::SeqCst), books.lost, books.overlaps), (0, 0, 0), "{books:?}");
 }
 
-/// Invariant 11: a claim is held up on the way until its worker has given it up and goes on over another connection. Were it to take
-/// jobs then, they would run forever under a worker that lives and does not know of them.
+/// Invariant 11: a claim is delayed until its worker has abandoned it and continues over another connection. If it took jobs
+/// then, they would run forever under a live worker without them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_whose_bytes_arrive_after_it_was_given_up_takes_no_job() {
+async fn a_claim_that_arrives_after_it_was_abandoned_takes_no_job() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let proxy = Proxy::start(queue.url(), Fault::Late, "windlass.claim(", 1).await;
@@ -63,8 +66,8 @@ async fn a_claim_whose_bytes_arrive_after_it_was_given_up_takes_no_job() {
         [("--pooled", "true"), ("--concurrency", "1"), ("--lease-ms", "3000"), ("--heartbeat-ms", "500")];
     let worker = fleet.spawn(&proxy.url, &flags).await;
     let acked = send_many(&queue, "work", 1_000, 4).await;
-    let given_up = "select count(*) from windlass.job_workers where epoch = 1";
-    eventually("the claim is given up", async || number(&client, given_up).await == 1).await;
+    let abandoned = "select count(*) from windlass.job_workers where epoch = 1";
+    eventually("the claim is abandoned", async || number(&client, abandoned).await == 1).await;
     proxy.gate.open.notify_one();
     proxy.gate.answered.notified().await;
     settle_accounts(&client, &fleet, &acked, &acked).await;
@@ -73,11 +76,11 @@ async fn a_claim_whose_bytes_arrive_after_it_was_given_up_takes_no_job() {
 
 #[derive(Clone, Copy)]
 enum Fault {
-    /// The connection ends before the answer is passed on.
+    /// The connection ends before the response is forwarded.
     Cut,
-    /// The connection stays, and nothing is passed on any more.
+    /// The connection stays open, and nothing is forwarded any more.
     Silence,
-    /// The statement is held up until the gate is opened, and reaches the server then; its answer goes nowhere.
+    /// The statement is delayed until the gate is opened, and reaches the server then; its response is dropped.
     Late,
 }
 
@@ -87,8 +90,8 @@ struct Gate {
     answered: Notify,
 }
 
-/// Passes everything on, but breaks a connection after the server has answered a statement with these words in it, as
-/// often as asked.
+/// Forwards everything, but breaks a connection after the server has responded to a statement that contains these words, the
+/// given number of times.
 struct Proxy {
     url: String,
     left: Arc<AtomicUsize>,
@@ -146,10 +149,10 @@ async fn pass_on(
                 cuts |= sent.windows(words.len()).any(|window| window == words.as_bytes())
                     && left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
                 if cuts && matches!(fault, Fault::Late) {
-                    // Its client is gone by then.
+                    // Its client no longer exists by then.
                     gate.open.notified().await;
                     server.write_all(sent).await.unwrap();
-                    assert!(server.read(&mut from_server).await.unwrap() > 0, "the server answers");
+                    assert!(server.read(&mut from_server).await.unwrap() > 0, "the server responds");
                     return gate.answered.notify_one();
                 }
                 if server.write_all(sent).await.is_err() { return }
@@ -163,9 +166,9 @@ async fn pass_on(
     }
 }
 
-/// Invariants 9, 11 and 15: a claim or an ending on a connection that has gone silent is sent again on another one.
+/// Invariants 9, 11 and 15: a claim or an ending on a hanging connection is sent again on another one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_connection_keeps_no_job_from_ending() {
+async fn a_hanging_connection_prevents_no_job_from_ending() {
     for statement in ["windlass.claim(", "windlass.settle("] {
         let (queue, fleet) = (TestQueue::create().await, Fleet::new());
         let client = queue.client().await;
@@ -176,6 +179,6 @@ async fn a_silent_connection_keeps_no_job_from_ending() {
         let acked = send_many(&queue, "work", 10, 20).await;
         settle_accounts(&client, &fleet, &acked, &acked).await;
         worker.finish().await;
-        assert_eq!(proxy.left.load(Ordering::SeqCst), 0, "{statement} was never cut");
+        assert_eq!(proxy.left.load(Ordering::SeqCst), 0, "{statement} was never interrupted");
     }
 }

@@ -1,4 +1,4 @@
-//! The tests of the core again, on databases whose defaults are hostile: this program runs itself.
+//! The core tests again, on databases with hostile defaults: this program runs itself.
 
 use tokio::process::Command;
 use windlass_testing::{CONTENT, DEFAULTS, sample};
@@ -8,11 +8,11 @@ use crate::defaults::{HOSTILE_NAMES, HOSTILE_PATH};
 const CORE: [&str; 8] =
     ["enqueue::", "claim::", "settle::", "order::", "unique::", "lease::", "keep::", "retention::"];
 
-/// The fewest tests that a part of the core has.
+/// The minimum number of tests of a part of the core.
 const FEWEST: usize = 5;
 
-/// What a database may have as its defaults. `row_security = off` is not among them: nothing works there, which
-/// `a_database_without_row_security_is_refused_with_its_reason` checks.
+/// The possible defaults of a database. `row_security = off` is not among them: nothing works there, which
+/// `a_database_without_row_security_is_rejected_with_its_reason` checks.
 fn hostile() -> [(String, &'static str); 4] {
     let (name, path) = HOSTILE_PATH;
     let forms_of_values = "timezone = 'America/New_York'; datestyle = 'German, DMY'; intervalstyle = sql_standard; \
@@ -29,9 +29,9 @@ fn hostile() -> [(String, &'static str); 4] {
     ]
 }
 
-/// All of it takes a while, so an ordinary run tries every default on a part of the core that the seed chooses, each on another part.
+/// All of it takes long, so an ordinary run tests every default on a part of the core that a random seed selects, each on another part.
 #[tokio::test]
-async fn the_tests_of_the_core_pass_under_hostile_defaults() {
+async fn the_core_tests_pass_under_hostile_defaults() {
     for (number, (defaults, content)) in hostile().into_iter().enumerate() {
         let mut core = CORE.to_vec();
         core.rotate_left(number * 2);
@@ -39,10 +39,10 @@ async fn the_tests_of_the_core_pass_under_hostile_defaults() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(&tests).args(["--skip", "process::", "--test-threads", "2"]);
         let ran = command.env(DEFAULTS, &defaults).env(CONTENT, content).output().await.unwrap();
-        let told = String::from_utf8_lossy(&ran.stdout);
-        assert!(ran.status.success(), "{tests:?} under {defaults}: {told}");
-        let passed = told.split("test result: ok. ").nth(1).and_then(|rest| rest.split(' ').next());
+        let output = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success(), "{tests:?} under {defaults}: {output}");
+        let passed = output.split("test result: ok. ").nth(1).and_then(|rest| rest.split(' ').next());
         let passed: usize = passed.and_then(|number| number.parse().ok()).unwrap_or_default();
-        assert!(passed >= FEWEST * tests.len(), "only {passed} of {tests:?} ran: {told}");
+        assert!(passed >= FEWEST * tests.len(), "only {passed} of {tests:?} ran: {output}");
     }
 }

@@ -1,4 +1,4 @@
-//! Everybody at the same rows at once, each in an order of its own.
+//! Concurrent access to the same rows, each in its own order.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use windlass_testing::TestQueue;
 use super::accounting::settle_accounts;
 use super::fleet::Fleet;
 
-/// Invariants 5, 8, 13 to 15, 22, 41 and 48, and F-26: settlements, reaps, cancels, purges and batches of keyed jobs
-/// meet on the same jobs, workers and keys. Nobody hears of a deadlock.
+/// Invariants 5, 8, 13 to 15, 22, 41 and 48, and F-26: settlements, reaps, cancels, purges and batches of keyed jobs use the same
+/// jobs, workers and keys concurrently. No caller gets a deadlock.
 #[tokio::test(flavor = "multi_thread")]
 async fn batches_in_opposite_order_do_not_deadlock() {
     let queue = TestQueue::create().await;
@@ -59,8 +59,8 @@ async fn enqueue_keyed(queue: Queue, kept: Arc<Mutex<Vec<Uuid>>>, is_reversed: b
         if is_reversed {
             jobs.reverse();
         }
-        let answers = queue.enqueue_many(&jobs).await.unwrap();
-        let new = answers.iter().filter(|answer| !answer.is_duplicate).map(|answer| answer.id);
+        let results = queue.enqueue_many(&jobs).await.unwrap();
+        let new = results.iter().filter(|result| !result.is_duplicate).map(|result| result.id);
         kept.lock().unwrap().extend(new);
     }
 }

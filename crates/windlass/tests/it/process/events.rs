@@ -1,4 +1,4 @@
-//! Dispatchers that are killed and frozen while events come in.
+//! Dispatchers that are killed and frozen while events are emitted.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -16,7 +16,7 @@ const TRIGGERS: i64 = 3;
 
 /// However a dispatcher dies: one job for each event at each trigger, none lost and none twice.
 #[tokio::test(flavor = "multi_thread")]
-async fn events_make_one_job_per_trigger_however_their_dispatchers_die() {
+async fn events_create_one_job_per_trigger_though_dispatchers_die() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let flags = [("--lease-ms", "1000"), ("--heartbeat-ms", "300"), ("--reap-ms", "300")];
@@ -38,13 +38,13 @@ async fn events_make_one_job_per_trigger_however_their_dispatchers_die() {
         // One transaction each, as an application emits them.
         let emit = "do $$ begin for n in 1..250 loop perform windlass.emit('load.tick', '{\"ms\": 0}'); commit; end loop; end $$";
         client.batch_execute(emit).await.unwrap();
-        eventually("somebody is at it", async || number(&client, dispatched).await > before).await;
-        // One of the two that run leads; both die, one after the other, and others take their places.
+        eventually("a dispatcher is working", async || number(&client, dispatched).await > before).await;
+        // One of the two that run leads; both die, one after the other, and are replaced.
         workers.remove(0).kill().await;
         workers.push(fleet.spawn(queue.url(), &flags).await);
         workers.remove(0).kill().await;
         workers.push(fleet.spawn(queue.url(), &flags).await);
-        // It wakes up in the middle of what it was doing, long after others did it.
+        // It resumes in the middle of its work, long after others did it.
         frozen.signal(Signal::CONT);
         workers.push(frozen);
     }

@@ -1,4 +1,4 @@
-//! The programs of `examples/` run, and print what they say.
+//! The programs of `examples/` run, and print the expected output.
 
 use std::process::Stdio;
 
@@ -38,7 +38,7 @@ const EXAMPLES: [(&str, &[&str]); 10] = [
 ];
 
 #[tokio::test]
-async fn every_example_runs_and_prints_what_it_should() {
+async fn every_example_runs_and_prints_the_expected_output() {
     let test_program = std::env::current_exe().unwrap();
     let programs = test_program.parent().unwrap().with_file_name("examples");
     for (name, expected) in EXAMPLES {

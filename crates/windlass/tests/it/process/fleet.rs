@@ -1,4 +1,4 @@
-//! Worker processes and what they wrote to their ledgers.
+//! Worker processes and their ledgers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::ledger::{self, Entry};
 
-/// Where worker processes of one test keep their ledgers, and which of them died when. Removed when dropped.
+/// The directory of the ledgers of one test's worker processes, and which of them died when. Removed when dropped.
 pub(crate) struct Fleet {
     directory: PathBuf,
     deaths: Arc<Mutex<Vec<(u32, u64)>>>,
@@ -25,7 +25,7 @@ impl Fleet {
         Self { directory, deaths: Arc::default() }
     }
 
-    /// Starts a worker process; it has registered its definitions and itself when this answers.
+    /// Starts a worker process; it has registered its definitions and itself when this returns.
     pub(crate) async fn spawn(&self, url: &str, flags: &[(&str, &str)]) -> WorkerProcess {
         let ledger = self.directory.join(Uuid::new_v4().simple().to_string());
         let mut command = Command::new(program());
@@ -60,7 +60,7 @@ impl Fleet {
         self.entries().iter().filter(|entry| entry.is_start && entry.job == job).count()
     }
 
-    /// When the process was surely dead, if it is.
+    /// When the process was certainly dead, if it is.
     pub(crate) fn death_of(&self, pid: u32) -> Option<u64> {
         self.deaths.lock().unwrap().iter().find(|(dead, _)| *dead == pid).map(|(_, at)| *at)
     }
@@ -92,7 +92,7 @@ impl WorkerProcess {
         self.ended().await;
     }
 
-    /// Resolves when the process has ended, however that came about; answers whether it said it ended well.
+    /// Resolves when the process has ended for any reason; returns whether it ended successfully.
     pub(crate) async fn ended(&mut self) -> bool {
         let status = self.child.wait().await.unwrap();
         self.deaths.lock().unwrap().push((self.pid, ledger::now_ns()));
@@ -102,7 +102,7 @@ impl WorkerProcess {
     /// Ends gracefully.
     pub(crate) async fn finish(mut self) {
         self.signal(Signal::TERM);
-        assert!(self.ended().await, "the worker process ends well");
+        assert!(self.ended().await, "the worker process exits successfully");
     }
 }
 

@@ -6,8 +6,7 @@ use super::accounting::{make_effect_table, number, settle_accounts};
 use super::fleet::Fleet;
 use super::load::{job, send, send_many};
 
-/// Invariants 11, 12, 14 to 16 and 18: a dead worker's jobs run again elsewhere, its attempts are `lost`, and no run
-/// overlaps another.
+/// Invariants 11, 12, 14 to 16 and 18: a dead worker's jobs run again on another one, its attempts are `lost`, and no run overlaps another.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_workers_jobs_run_again_on_another() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
@@ -23,7 +22,7 @@ async fn a_killed_workers_jobs_run_again_on_another() {
     })
     .await;
     victim.kill().await;
-    // From now on they are quick: what is proved is that they run, not for how long.
+    // From now on they are short: the test proves that they run, not for how long.
     client.batch_execute("update windlass.job set payload = '{\"ms\": 1}'").await.unwrap();
 
     let heir = fleet.spawn(queue.url(), &[]).await;

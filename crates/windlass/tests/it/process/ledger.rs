@@ -1,5 +1,5 @@
-//! The harness's own record of every run, apart from the database's: one append-only file per process, one line per
-//! start and end, by a clock that all processes of a machine share and nobody can set.
+//! The harness's own record of every run, separate from the database: one append-only file per process, one line per start and
+//! end, by a clock that all processes of a machine share and that cannot be set.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! The doorbell: lost, restored, and done without.
+//! Notifications: lost, restored, and not used.
 
 use windlass_testing::{TestQueue, eventually};
 
@@ -9,9 +9,9 @@ use super::load::{job, send, send_many};
 const LISTENERS: &str = "select count(*) from pg_stat_activity
     where datname = current_database() and query ilike 'listen windlass%'";
 
-/// Invariant 29 and F-32: jobs are found while the doorbell is broken, and it is mended.
+/// Invariant 29 and F-32: jobs are found while the listener is disconnected, and it reconnects.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_listener_comes_back_and_no_job_waits_for_it() {
+async fn a_lost_listener_reconnects_and_delays_no_job() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let worker = fleet.spawn(queue.url(), &[]).await;
@@ -20,15 +20,15 @@ async fn a_lost_listener_comes_back_and_no_job_waits_for_it() {
                 where datname = current_database() and query ilike 'listen windlass%'";
     assert_eq!(number(&client, cut).await, 1);
     let missed = send(&queue, job("work", 0)).await;
-    eventually("it is found all the same", async || fleet.has_started(missed)).await;
+    eventually("it is found anyway", async || fleet.has_started(missed)).await;
     eventually("it listens again", async || number(&client, LISTENERS).await == 1).await;
-    let heard = send(&queue, job("work", 0)).await;
-    let acked = [missed, heard];
+    let notified = send(&queue, job("work", 0)).await;
+    let acked = [missed, notified];
     settle_accounts(&client, &fleet, &acked, &acked).await;
     worker.finish().await;
 }
 
-/// Invariant 29: polling alone is enough, and then nobody asks to be rung.
+/// Invariant 29: polling alone is enough, and then no worker requests notifications.
 #[tokio::test(flavor = "multi_thread")]
 async fn polling_alone_finds_every_job() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());

@@ -1,4 +1,4 @@
-//! Jobs to send, and who remembers which were acknowledged.
+//! Jobs to enqueue, and the record of which were acknowledged.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ pub(crate) fn job(key: &str, ms: u64) -> NewJob {
     NewJob::new(key).payload(&json!({"ms": ms}))
 }
 
-/// Enqueues and answers the id.
+/// Enqueues and returns the id.
 pub(crate) async fn send(queue: &Queue, job: NewJob) -> Uuid {
     queue.enqueue(&job).await.unwrap().id
 }
@@ -22,7 +22,7 @@ pub(crate) async fn send_many(queue: &Queue, key: &str, ms: u64, count: usize) -
     queue.enqueue_many(&jobs).await.unwrap().iter().map(|enqueued| enqueued.id).collect()
 }
 
-/// Clients that enqueue one job after the other, whatever becomes of the server, and note what they were told.
+/// Clients that enqueue one job after the other, whatever happens to the server, and record the responses.
 pub(crate) struct Enqueuers {
     notes: Arc<Mutex<Notes>>,
     stop: CancellationToken,
@@ -36,7 +36,7 @@ struct Notes {
 }
 
 impl Enqueuers {
-    /// Each job is one of `make`'s, with an id chosen here, so that an answer that was lost is known by name.
+    /// Each job is one of `make`'s, with an id chosen here, so that the job of a lost response is known.
     pub(crate) fn start(queue: &Queue, count: usize, make: fn(usize) -> NewJob) -> Self {
         let (notes, stop) = (Arc::<Mutex<Notes>>::default(), CancellationToken::new());
         let mut tasks = JoinSet::new();
@@ -62,7 +62,7 @@ impl Enqueuers {
         self.notes.lock().unwrap().acked.len()
     }
 
-    /// Answers (acked, sent).
+    /// Returns (acked, sent).
     pub(crate) async fn finish(mut self) -> (Vec<Uuid>, Vec<Uuid>) {
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {

@@ -1,4 +1,4 @@
-//! Jobs that take their worker down with them.
+//! Jobs that kill their worker.
 
 use windlass_testing::{TestQueue, eventually};
 
@@ -7,7 +7,7 @@ use super::fleet::Fleet;
 use super::load::{job, send, send_many};
 
 /// Invariant 14: a job that kills its worker ends as poison after exactly `max_lost` attempts, however often a supervisor
-/// starts the worker again, and no other job is harmed by more than a second run.
+/// restarts the worker, and no other job is affected by more than a second run.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_kills_its_worker_ends_as_poison() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
@@ -26,7 +26,7 @@ async fn a_job_that_kills_its_worker_ends_as_poison() {
                 deaths += 1;
                 worker = fleet.spawn(queue.url(), &flags).await;
             }
-            () = eventually("the killer has ended", async || number(&client, &finished).await == 1) => break,
+            () = eventually("the job that kills its worker has ended", async || number(&client, &finished).await == 1) => break,
         }
     }
     let books = settle_accounts(&client, &fleet, &acked, &acked).await;

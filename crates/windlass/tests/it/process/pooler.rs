@@ -1,4 +1,4 @@
-//! Through Debian's pgbouncer in transaction mode: no transaction finds the connection it left.
+//! Through Debian's pgbouncer in transaction mode: no transaction keeps its connection.
 
 use std::fs;
 use std::net::TcpListener;
@@ -21,27 +21,27 @@ use super::accounting::{make_effect_table, number, settle_accounts};
 use super::fleet::Fleet;
 use super::load::{job, send, send_many};
 
-/// Invariants 9 to 16, 21, 22 and 40 to 42 behind a pooler that was announced.
+/// Invariants 9 to 16, 21, 22 and 40 to 42 behind a configured pooler.
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_works_behind_a_pooler() {
     core(&[("--pooled", "true")], |settings| settings.pooled()).await;
 }
 
-/// The same behind one that nobody announced: the first statement it loses gives it away.
+/// The same behind an unconfigured one: the first statement that it loses reveals it.
 #[tokio::test(flavor = "multi_thread")]
-async fn everything_works_behind_a_pooler_nobody_announced() {
+async fn everything_works_behind_an_unconfigured_pooler() {
     core(&[], |settings| settings).await;
 }
 
-/// The same without a connection to the server itself: work is found by polling.
+/// The same without a direct connection to the server: work is found by polling.
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_works_behind_a_pooler_without_listen() {
     core(&[("--pooled", "true"), ("--listen", "false")], |settings| settings.pooled().without_listen()).await;
 }
 
-/// X-04 behind a pooler: callers that go away in the middle of a look leave their tenant to nobody.
+/// X-04 behind a pooler: callers that disconnect in the middle of a read leave no current tenant.
 #[tokio::test(flavor = "multi_thread")]
-async fn tenants_do_not_meet_behind_a_pooler() {
+async fn tenants_are_isolated_behind_a_pooler() {
     let direct = TestQueue::create().await;
     direct.define(&windlass::Definition::new("a")).await.unwrap();
     let tenants = [direct.tenant("a").await, direct.tenant("b").await];
@@ -71,7 +71,7 @@ async fn tenants_do_not_meet_behind_a_pooler() {
     }
 }
 
-/// Whoever gives the pooler's address for the server's own is told that notifications do not arrive there.
+/// If the pooler's address is configured as the server's own, the doctor reports that notifications do not arrive there.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_doctor_finds_that_listen_is_lost_behind_a_pooler() {
     let direct = TestQueue::create().await;
@@ -84,7 +84,7 @@ async fn the_doctor_finds_that_listen_is_lost_behind_a_pooler() {
     let findings = windlass::setup::examine(&both).await.unwrap();
     let listen = findings.iter().find(|finding| finding.check == "listen").unwrap();
     assert_eq!(listen.severity, windlass::setup::Severity::Fine, "{listen:?}");
-    assert!(listen.found.contains("through a pooler"), "{listen:?}");
+    assert!(listen.found.contains("use a pooler"), "{listen:?}");
 }
 
 async fn core(flags: &[(&str, &str)], say: fn(Settings) -> Settings) {
@@ -107,14 +107,14 @@ async fn core(flags: &[(&str, &str)], say: fn(Settings) -> Settings) {
 
     let guarded: Vec<NewJob> =
         (0..20).map(|n| job("work", 50).dedupe_key(format!("key {}", n % 10))).collect();
-    let answers = queue.enqueue_many(&guarded).await.unwrap();
-    assert_eq!(answers.iter().filter(|answer| answer.is_duplicate).count(), 10);
-    acked.extend(answers.iter().filter(|answer| !answer.is_duplicate).map(|answer| answer.id));
+    let results = queue.enqueue_many(&guarded).await.unwrap();
+    assert_eq!(results.iter().filter(|result| result.is_duplicate).count(), 10);
+    acked.extend(results.iter().filter(|result| !result.is_duplicate).map(|result| result.id));
     let mixed =
         [job("work", 1), job("work", 1).idempotency_key("once"), job("work", 1).idempotency_key("once")];
-    let answers = queue.enqueue_many(&mixed).await.unwrap();
-    assert_eq!(answers[1].id, answers[2].id);
-    acked.extend([answers[0].id, answers[1].id]);
+    let results = queue.enqueue_many(&mixed).await.unwrap();
+    assert_eq!(results[1].id, results[2].id);
+    acked.extend([results[0].id, results[1].id]);
     acked.push(in_own_transaction(&bouncer.url, true).await);
     in_own_transaction(&bouncer.url, false).await;
 
@@ -134,7 +134,7 @@ async fn core(flags: &[(&str, &str)], say: fn(Settings) -> Settings) {
     assert_eq!(number(&client, succeeded).await, i64::try_from(acked.len() - 2).unwrap());
 }
 
-/// Enqueued beside the caller's own row, and there or not there with it.
+/// Enqueued together with the caller's own row; both exist or neither does.
 async fn in_own_transaction(url: &str, commits: bool) -> Uuid {
     let (mut client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
@@ -148,7 +148,7 @@ async fn in_own_transaction(url: &str, commits: bool) -> Uuid {
     id
 }
 
-/// A pgbouncer of this test. It refuses to run as root, so it runs as the server's own user; killed when dropped.
+/// A pgbouncer of this test. It does not run as root, so it runs as the server's own user; killed when dropped.
 struct Bouncer {
     url: String,
     directory: PathBuf,
@@ -166,7 +166,7 @@ impl Bouncer {
         let socket = socket.display();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let user = config.get_user().unwrap();
-        // Few server connections for many clients, handed out in turn: statements do meet strangers.
+        // Few server connections for many clients, in turn: statements do run on the connections of other clients.
         let text = format!(
             "[databases]\n{database} = host={socket} port={server_port} dbname={database} user={user}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
@@ -183,7 +183,7 @@ impl Bouncer {
         }
         let child = command.kill_on_drop(true).spawn().unwrap();
         let url = format!("postgresql://{user}@127.0.0.1:{port}/{database}?sslmode=disable");
-        eventually("pgbouncer answers", async || tokio_postgres::connect(&url, NoTls).await.is_ok()).await;
+        eventually("pgbouncer responds", async || tokio_postgres::connect(&url, NoTls).await.is_ok()).await;
         Self { url, directory, _child: child }
     }
 }

@@ -1,5 +1,5 @@
-//! Schedulers killed and frozen while the database's clock is rolled forward and back, with Debian's libfaketime on the
-//! server alone: the database is the only clock that counts.
+//! Schedulers killed and frozen while the database's clock is moved forward and back, with Debian's libfaketime on the server
+//! alone: only the clock of the database counts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,21 +23,21 @@ use crate::embedded::scratch::{Scratch, connect};
 const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 const BINARIES: &str = "/usr/lib/postgresql/15/bin";
 
-/// A clock that the test rolls: what the server adds to the machine's time.
+/// A clock that the test moves: the offset that the server adds to the machine's time.
 struct Clock {
     file: PathBuf,
 }
 
 impl Clock {
     fn set(&self, minutes: i64) {
-        // Written beside and moved, so that no backend reads half of it.
+        // Written to another file and renamed, so that no backend reads a partial one.
         let fresh = self.file.with_extension("new");
         fs::write(&fresh, format!("{:+}\n", minutes * 60)).unwrap();
         fs::rename(fresh, &self.file).unwrap();
     }
 }
 
-/// The system's Postgres with a clock of its own: whatever pg_ctl starts has it.
+/// The system's Postgres with its own clock: every process that pg_ctl starts has it.
 async fn server(scratch: &Scratch) -> (Postgres, Clock) {
     assert!(Path::new(LIBRARY).exists(), "install Debian's package libfaketime");
     let clock = Clock { file: scratch.path.join("clock") };
@@ -57,8 +57,8 @@ async fn server(scratch: &Scratch) -> (Postgres, Clock) {
     (Postgres::start(&options).await.unwrap(), clock)
 }
 
-/// Invariants 35, 37 and 39: what fired is what the pure function says, each once, whatever happened to clocks and processes,
-/// and while the triggers are edited in the midst of it.
+/// Invariants 35, 37 and 39: the fires are those of the pure function, each once, whatever happened to clocks and processes, even
+/// while the triggers are edited.
 #[tokio::test(flavor = "multi_thread")]
 async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_clock() {
     let (scratch, fleet) = (Scratch::new(), Fleet::new());
@@ -83,9 +83,9 @@ async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_
         let frozen = workers.remove(0);
         frozen.signal(Signal::STOP);
         clock.set(round * 10);
-        // The one that is likely at work dies in the middle of it; another takes its place.
+        // The one that is probably working dies in the middle of it; another replaces it.
         let before = number(&client, "select count(*) from windlass.fire").await;
-        eventually("somebody is at it", async || {
+        eventually("a dispatcher is working", async || {
             number(&client, "select count(*) from windlass.fire").await > before
         })
         .await;
@@ -94,17 +94,17 @@ async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_
         workers.push(fleet.spawn(&postgres.url(), &[]).await);
         edit_all(&queue, &firsts, round + 100).await;
         all_is_decided(&client).await;
-        // It wakes up with decisions that are long over.
+        // It resumes with decisions that are long outdated.
         frozen.signal(Signal::CONT);
         workers.push(frozen);
     }
     let reached = fires(&client).await;
     assert!(reached.len() >= 500, "{}", reached.len());
 
-    // The clock goes back half an hour and on again: instants that were fired do not come a second time.
+    // The clock is set back half an hour and forward again: fired instants are not fired a second time.
     clock.set(20);
     let event = queue.emit(&windlass::events::NewEvent::new("clock.went.back")).await.unwrap();
-    eventually("the keepers go on", async || {
+    eventually("the keepers continue", async || {
         !queue.event(DEFAULT_TENANT, event.id).await.unwrap().unwrap().is_pending
     })
     .await;
@@ -130,7 +130,7 @@ async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_
         })
         .collect();
     let set: BTreeSet<_> = fired.iter().copied().collect();
-    // The minute may have turned for some of the triggers and not yet for others.
+    // The minute may have changed for some of the triggers and not yet for others.
     let missing: Vec<_> = expected.difference(&set).filter(|(_, due)| *due < last).collect();
     assert!(missing.is_empty() && set.is_subset(&expected), "missing {missing:?}");
     assert_eq!(set.len(), fired.len(), "no instant twice");
@@ -142,16 +142,16 @@ async fn five_hundred_instants_fire_once_each_under_kills_freezes_and_a_rolling_
     );
     let skipped = "select count(*) from windlass.fire where outcome <> 'fired'";
     assert_eq!(number(&client, skipped).await, 0);
-    // Every job is of the generation that was in force: the edit after which it was made is in its payload.
+    // Every job is of the generation that was current: its payload contains the edit after which it was created.
     let generations = "select count(distinct generation) from windlass.fire";
-    assert!(number(&client, generations).await > 5, "edits came between the fires");
+    assert!(number(&client, generations).await > 5, "edits happened between the fires");
     let foreign = "select count(*) from windlass.fire f join windlass.job b on b.id = f.job_id
                     where (b.payload ->> 'generation')::integer is distinct from nullif(f.generation, 1)";
     assert_eq!(number(&client, foreign).await, 0, "none of an older generation");
     postgres.stop().await.unwrap();
 }
 
-/// Says in every payload which edit it is of, without a change of the times.
+/// Writes the number of the edit into every payload, without a change of the times.
 async fn edit_all(queue: &Queue, triggers: &[(Uuid, Timestamp)], round: i64) {
     for (id, _) in triggers {
         let old = queue.trigger(DEFAULT_TENANT, *id).await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! A server that is killed whole, on data of its own.
+//! A server that is killed completely, with its own data.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use super::fleet::Fleet;
 use super::load::{Enqueuers, job};
 use crate::embedded::scratch::{Scratch, connect};
 
-/// Invariants 9 to 11, 15 and 16: twice in a row the server dies under producers and workers, and comes back.
+/// Invariants 9 to 11, 15 and 16: twice in a row the server dies under producers and workers, and restarts.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_server_loses_nothing_it_acknowledged() {
     let (scratch, fleet) = (Scratch::new(), Fleet::new());
@@ -45,8 +45,8 @@ async fn a_killed_server_loses_nothing_it_acknowledged() {
     postgres.stop().await.unwrap();
 }
 
-/// Invariant 9 where the database's default would give durability up: our functions insist on it. No worker runs while
-/// jobs come in, because each of its commits would make the ones before durable too.
+/// Invariant 9 where the database's default does not guarantee durability: our functions set it. No worker runs while jobs are
+/// enqueued, because each of its commits would make the earlier ones durable too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lax_server_loses_nothing_it_acknowledged() {
     let (scratch, fleet) = (Scratch::new(), Fleet::new());
@@ -80,7 +80,7 @@ fn options(scratch: &Scratch, synchronous_commit: &str) -> Options {
     scratch.options().source(ServerSource::System).settings(settings)
 }
 
-/// The postmaster first, so that it cannot notice and tidy up, then its children.
+/// The postmaster first, so that it cannot clean up, then its children.
 fn kill_server(postgres: &Postgres) {
     let text = fs::read_to_string(postgres.data_dir().join("postmaster.pid")).unwrap();
     let postmaster: i32 = text.lines().next().unwrap().trim().parse().unwrap();

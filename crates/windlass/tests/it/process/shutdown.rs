@@ -1,4 +1,4 @@
-//! Workers that are asked to stop.
+//! Workers that are stopped.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::accounting::{number, settle_accounts};
 use super::fleet::Fleet;
 use super::load::{job, send, send_many};
 
-/// Invariants 13 and 15: what ends within the grace time ends well, the rest is given back uncharged, and nothing is lost.
+/// Invariants 13 and 15: jobs that end within the grace time succeed, the others are released without a counted failure, and none is lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_worker_finishes_what_it_can_and_gives_back_the_rest() {
+async fn a_stopped_worker_finishes_what_it_can_and_releases_the_rest() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let worker = fleet.spawn(queue.url(), &[("--grace-ms", "1500"), ("--concurrency", "6")]).await;
@@ -36,9 +36,9 @@ async fn a_stopped_worker_finishes_what_it_can_and_gives_back_the_rest() {
     assert_eq!((books.released, books.lost, books.overlaps), (3, 0, 0), "{books:?}");
 }
 
-/// Invariant 15: workers that come and go under load give back everything; nothing waits for a lease to run out.
+/// Invariant 15: workers that start and stop under load release everything; nothing waits for a lease to expire.
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_that_come_and_go_leave_nothing_to_the_reaper() {
+async fn workers_that_stop_cleanly_leave_nothing_to_the_reaper() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let flags = [("--grace-ms", "50"), ("--keeper", "false"), ("--concurrency", "50")];
@@ -46,7 +46,7 @@ async fn workers_that_come_and_go_leave_nothing_to_the_reaper() {
     let acked = send_many(&queue, "work", 10, 3000).await;
     for round in 1..=6 {
         let worker = fleet.spawn(queue.url(), &flags).await;
-        eventually("it is at work", async || fleet.entries().len() > round * 300).await;
+        eventually("it is working", async || fleet.entries().len() > round * 300).await;
         worker.finish().await;
         let running = number(&client, "select count(*) from windlass.live").await;
         assert_eq!(running, 0, "left running by round {round}");
@@ -57,7 +57,7 @@ async fn workers_that_come_and_go_leave_nothing_to_the_reaper() {
     assert_eq!((books.lost, books.overlaps), (0, 0), "{books:?}");
 }
 
-/// Invariants 11 and 15: the second signal waits for nobody, and the reaper takes over.
+/// Invariants 11 and 15: the second signal waits for nothing, and the reaper recovers the jobs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_ends_at_once() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
@@ -66,7 +66,7 @@ async fn a_second_signal_ends_at_once() {
     let slow = send(&queue, job("work", 600_000)).await;
     eventually("it runs", async || fleet.has_started(slow)).await;
     let next = send(&queue, job("work", 0)).await;
-    // Two signals that come close together are one to whoever gets them, so a second one is sent until it counts.
+    // Two signals in quick succession are delivered as one, so a second one is sent until it takes effect.
     eventually("it has ended, long before its grace time has", async || {
         worker.signal(Signal::TERM);
         tokio::time::timeout(Duration::from_millis(200), worker.ended()).await.is_ok()

@@ -1,4 +1,4 @@
-//! Connections that are cut by the server, any of them, at any moment.
+//! Connections that are closed by the server, any of them, at any moment.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use super::accounting::{make_effect_table, number, settle_accounts};
 use super::fleet::Fleet;
 use super::load::{Enqueuers, job};
 
-/// Invariants 9 to 11, 15, 16 and 18: two backends of ours die every 75 ms, LISTEN and heartbeats included.
+/// Invariants 9 to 11, 15, 16 and 18: two of our backends die every 75 ms, including LISTEN and heartbeats.
 #[tokio::test(flavor = "multi_thread")]
-async fn cut_connections_lose_and_double_nothing() {
+async fn broken_connections_lose_and_duplicate_nothing() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     make_effect_table(&client).await;
@@ -28,7 +28,7 @@ async fn cut_connections_lose_and_double_nothing() {
         cuts += number(&client, cut).await;
     }
     let (acked, sent) = enqueuers.finish().await;
-    assert!(cuts > 20 && acked.len() > 50, "{cuts} cuts, {} jobs", acked.len());
+    assert!(cuts > 20 && acked.len() > 50, "{cuts} closed connections, {} jobs", acked.len());
     let books = settle_accounts(&client, &fleet, &acked, &sent).await;
     for worker in workers {
         worker.finish().await;

@@ -1,4 +1,4 @@
-//! The row by which an idle worker asks to be rung.
+//! The row by which an idle worker requests notifications.
 
 use windlass_testing::{TestQueue, eventually};
 
@@ -6,9 +6,9 @@ use super::accounting::{number, settle_accounts};
 use super::fleet::Fleet;
 use super::load::{job, send};
 
-/// Invariant 29: an idle worker says so and is woken; after its death the row goes with it, so that nobody pays for ringing.
+/// Invariant 29: an idle worker has the row and is woken; after its death the row is deleted, so that notifications cost nothing.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_idle_worker_says_that_it_waits_until_it_dies() {
+async fn an_idle_worker_is_marked_as_waiting_until_it_dies() {
     let (queue, fleet) = (TestQueue::create().await, Fleet::new());
     let client = queue.client().await;
     let worker = fleet.spawn(queue.url(), &[]).await;
@@ -23,7 +23,7 @@ async fn an_idle_worker_says_that_it_waits_until_it_dies() {
     worker.kill().await;
     assert_eq!(of(&name).await, 1);
     let heir = fleet.spawn(queue.url(), &[]).await;
-    eventually("the dead worker's row is gone", async || of(&name).await == 0).await;
+    eventually("the dead worker's row is deleted", async || of(&name).await == 0).await;
     settle_accounts(&client, &fleet, &[woken], &[woken]).await;
     let name = heir.name.clone();
     heir.finish().await;

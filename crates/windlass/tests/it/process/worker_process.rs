@@ -1,5 +1,5 @@
-//! A worker in a process of its own, for the tests to kill, freeze and starve. Its handlers write a line when a run
-//! starts and when it ends, however it ends, to the ledger given.
+//! A worker in a separate process, for the tests to kill, freeze and starve. Its handlers write a line when a run starts and when
+//! it ends, for any reason, to the given ledger.
 //!
 //! How it stops: the first SIGTERM stops it gracefully, the second ends it at once.
 
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(flags.threads).enable_all().build()?;
     runtime.block_on(work(flags))?;
-    // Blocking handlers may still sit on their threads; an end at once does not wait for them.
+    // Blocking handlers may still occupy their threads; an immediate end does not wait for them.
     process::exit(0)
 }
 
@@ -94,7 +94,7 @@ struct Flags {
 }
 
 impl Flags {
-    /// `--name value` pairs; a test that names a flag this program does not have should hear of it.
+    /// `--name value` pairs; an unknown flag is an error.
     fn read() -> Result<Self, Box<dyn Error>> {
         let mut flags = Self {
             url: String::new(),
@@ -140,7 +140,7 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// The end is written when the guard goes, so also for a run that is dropped where it stands.
+    /// The end is written when the guard is dropped, so also for a run that is dropped.
     fn start(&self, job: &Context) -> Run {
         let run = Run { ledger: self.clone(), job: job.job_id(), attempt: job.attempt() };
         run.note(true);
@@ -177,13 +177,13 @@ struct Args {
     failures: i32,
 }
 
-/// Retries follow at once, so that a test waits for the engine and not for a policy.
+/// Retries follow at once, so that a test does not wait for a policy.
 fn definition(key: &str) -> Definition {
     let backoff = Backoff::fixed(Duration::from_millis(50));
     Definition::new(key).backoff(backoff).max_attempts(10)
 }
 
-/// Waits, and stops when told to.
+/// Waits, and stops on request.
 struct Work(Ledger);
 
 windlass_testing::payload!(WorkArgs(Args) = "work");
@@ -194,7 +194,7 @@ impl Handler for Work {
     async fn run(&self, job: &Context, WorkArgs(args): WorkArgs) -> Result<Done, Failure> {
         let _run = self.0.start(job);
         if tokio::time::timeout(Duration::from_millis(args.ms), job.stopped()).await.is_ok() {
-            return Err(Failure::retry("told to stop"));
+            return Err(Failure::retry("asked to stop"));
         }
         if job.failures() < i16::try_from(args.failures).unwrap_or(i16::MAX) {
             return Err(Failure::retry("as the payload asks"));
@@ -207,7 +207,7 @@ impl Handler for Work {
     }
 }
 
-/// Takes its whole process down.
+/// Kills its whole process.
 struct Killer(Ledger);
 
 windlass_testing::payload!(KillerArgs(Args) = "killer");
@@ -226,7 +226,7 @@ impl Handler for Killer {
     }
 }
 
-/// Blocks the thread it runs on, deaf to everything.
+/// Blocks its thread, and ignores everything.
 struct Spin(Ledger);
 
 windlass_testing::payload!(SpinArgs(Args) = "spin");
@@ -248,7 +248,7 @@ impl Handler for Spin {
     }
 }
 
-/// Writes a row of the application's in the transaction that completes it.
+/// Writes a row of the application in the transaction that completes it.
 struct Effect {
     ledger: Ledger,
     url: String,
@@ -266,7 +266,7 @@ impl Handler for Effect {
         let tx = client.transaction().await?;
         tx.execute("insert into effect (job, attempt) values ($1, $2)", &[&job.job_id(), &job.attempt()])
             .await?;
-        // Told to stop or not, whether it counts is for the fence to say.
+        // Whether it was stopped or not, the fence decides whether it counts.
         let _ = tokio::time::timeout(Duration::from_millis(args.ms), job.stopped()).await;
         let done = match job.complete_in(&tx, Done::new()).await? {
             Completion::Ready(done) => {
@@ -279,7 +279,7 @@ impl Handler for Effect {
             }
         };
         drop(client);
-        // The driver's answer says only how the connection ended, and ours is over.
+        // The driver returns only how the connection ended, and ours is finished.
         let _ = driver.await;
         Ok(done)
     }

@@ -1,4 +1,4 @@
-//! Claims that end by their bytes.
+//! Claims that are limited in bytes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{anyone, claim, start};
 
 const JOBS: usize = 12;
 /// About a page of bytes and one job.
-const MOST_AT_ONCE: usize = 6;
+const MAX_AT_ONCE: usize = 6;
 
 async fn enqueue_large(queue: &TestQueue) -> BTreeSet<Uuid> {
     let payload = json!({"text": "x".repeat(900_000)});
@@ -24,14 +24,14 @@ async fn enqueue_large(queue: &TestQueue) -> BTreeSet<Uuid> {
     jobs
 }
 
-/// All jobs that claims bring, one after another.
+/// All jobs of claims, one after another.
 async fn take_all(pull: &Pull) -> BTreeSet<Uuid> {
     let mut taken = BTreeSet::new();
     while taken.len() < JOBS {
         let claim = claim(&["remote"]).limit(100).wait(Duration::from_secs(10));
         let jobs = pull.claim(&anyone(), claim).await.unwrap();
-        assert!(!jobs.is_empty(), "{} jobs are held by nobody", JOBS - taken.len());
-        assert!(jobs.len() <= MOST_AT_ONCE, "{} large jobs at once", jobs.len());
+        assert!(!jobs.is_empty(), "{} jobs have no holder", JOBS - taken.len());
+        assert!(jobs.len() <= MAX_AT_ONCE, "{} large jobs at once", jobs.len());
         for job in jobs {
             assert_eq!(job.failures, 0);
             assert!(taken.insert(job.id), "handed out twice");
@@ -40,9 +40,9 @@ async fn take_all(pull: &Pull) -> BTreeSet<Uuid> {
     taken
 }
 
-/// The jobs that were kept are given back with the rest, and claimed again.
+/// The kept jobs are released with the rest, and claimed again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_whose_rest_cannot_be_given_back_at_first_loses_no_job() {
+async fn a_claim_whose_rest_cannot_be_released_at_first_loses_no_job() {
     let (queue, pull) = start().await;
     let jobs = enqueue_large(&queue).await;
     let fail_once = "create sequence public.calls; grant usage on sequence public.calls to public;
@@ -51,7 +51,7 @@ async fn a_claim_whose_rest_cannot_be_given_back_at_first_loses_no_job() {
         language plpgsql security definer as $$
         begin
           if nextval('public.calls') = 1 then
-            raise exception 'as the test asked' using errcode = '57P01';
+            raise exception 'as the test requested' using errcode = '57P01';
           end if;
           return windlass.unclaim_remote_in_truth(by_worker, tokens, of_epoch);
         end $$";
@@ -63,9 +63,9 @@ async fn a_claim_whose_rest_cannot_be_given_back_at_first_loses_no_job() {
     pull.stop().await;
 }
 
-/// Where the defaults are unusual a statement has a transaction of its own, and the same limit.
+/// With unusual defaults a statement has its own transaction, and the same limit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_ends_by_its_bytes_whatever_the_defaults_of_the_database() {
+async fn a_claim_is_limited_in_bytes_under_any_database_defaults() {
     let queue = TestQueue::create_under(&[("default_transaction_isolation", "'repeatable read'")]).await;
     queue.define(&Definition::new("remote")).await.unwrap();
     let pull = Pull::start(queue.queue()).await.unwrap();

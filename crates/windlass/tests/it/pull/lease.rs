@@ -1,4 +1,4 @@
-//! The lease of one job: kept, lost, and useless afterwards (invariants 5 to 8).
+//! The lease of one job: renewed, lost, and useless afterwards (invariants 5 to 8).
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const EXPIRE: &str = "update windlass.remote_lease set expires_at = clock_timest
 
 /// X-24: another job's fence, a changed one, a stale one, a repeated one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_word_under_any_other_fence_is_lease_lost_and_changes_nothing() {
+async fn a_write_with_another_fence_is_lease_lost_and_changes_nothing() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let (first, second) = (
@@ -27,7 +27,7 @@ async fn a_word_under_any_other_fence_is_lease_lost_and_changes_nothing() {
     let fence_of = |id: Uuid| jobs.iter().find(|job| job.id == id).unwrap().fence.clone();
     let (own, others) = (fence_of(first), fence_of(second));
     let fence = Fence::decode(&own).unwrap();
-    assert_ne!(fence.token, Fence::decode(&others).unwrap().token, "each job has a token of its own");
+    assert_ne!(fence.token, Fence::decode(&others).unwrap().token, "each job has its own token");
     let forged = [
         others,
         String::new(),
@@ -43,7 +43,7 @@ async fn a_word_under_any_other_fence_is_lease_lost_and_changes_nothing() {
     for forged in &forged {
         lost_in_every_call(&pull, first, forged).await;
     }
-    // The fence of one job says nothing of another.
+    // The fence of one job is not valid for another.
     lost_in_every_call(&pull, second, &own).await;
     assert_eq!(everything(&client).await, before);
 
@@ -53,7 +53,7 @@ async fn a_word_under_any_other_fence_is_lease_lost_and_changes_nothing() {
     );
     let before = everything(&client).await;
     lost_in_every_call(&pull, first, &own).await;
-    assert_eq!(everything(&client).await, before, "said twice is said once");
+    assert_eq!(everything(&client).await, before, "a repeated write counts once");
     pull.stop().await;
 }
 
@@ -72,14 +72,14 @@ async fn lost_in_every_call(pull: &windlass::pull::Pull, job: Uuid, fence: &str)
 
 /// Invariants 7 and 8.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lease_that_ran_out_holds_until_it_is_reaped_and_not_after() {
+async fn an_expired_lease_is_valid_until_it_is_reaped() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
     let taken = take_one(&pull).await;
     client.execute(EXPIRE, &[]).await.unwrap();
     let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &Beat::default()).await.unwrap();
-    assert!(matches!(beaten, Held::Held(_)), "it spoke up before anybody took the job");
+    assert!(matches!(beaten, Held::Held(_)), "it sent a heartbeat before another worker claimed the job");
     let keeper = keeper(&queue);
     assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 0);
     client.execute(EXPIRE, &[]).await.unwrap();
@@ -93,9 +93,9 @@ async fn a_lease_that_ran_out_holds_until_it_is_reaped_and_not_after() {
     pull.stop().await;
 }
 
-/// Of a reap and a completion of the same attempt exactly one counts.
+/// Of a concurrent reap and completion of the same attempt exactly one takes effect.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reap_and_a_completion_at_the_same_moment_end_the_attempt_once() {
+async fn a_concurrent_reap_and_completion_end_the_attempt_once() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let keeper = keeper(&queue);
@@ -115,7 +115,7 @@ async fn a_reap_and_a_completion_at_the_same_moment_end_the_attempt_once() {
     pull.stop().await;
 }
 
-/// Only that one job: the worker's others go on.
+/// Only that one job: the worker's others continue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     let (queue, pull) = start().await;
@@ -127,7 +127,7 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     let jobs = pull.claim(&anyone(), short).await.unwrap();
     let [silent, alive] = &jobs[..] else { panic!("two are queued") };
     let keeper = keeper(&queue);
-    eventually("the silent one is taken back", async || {
+    eventually("the one without heartbeats is recovered", async || {
         let beat = Beat::default().lease(Some(Duration::from_secs(30)));
         assert!(matches!(
             pull.heartbeat(&anyone(), alive.id, &alive.fence, &beat).await.unwrap(),
@@ -139,17 +139,17 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     .await;
     assert_eq!(status(&client, alive.id).await, "running");
     let present = "select count(*) from windlass.job_workers where worker_id = 'tester@remote' and stopped_at is null and ended = 'lost'";
-    assert_eq!(count(&client, present).await, 1, "it left one behind");
+    assert_eq!(count(&client, present).await, 1, "it left one job");
     pull.heartbeat(&anyone(), alive.id, &alive.fence, &Beat::default()).await.unwrap();
-    assert_eq!(count(&client, present).await, 0, "and is heard from");
+    assert_eq!(count(&client, present).await, 0, "and sends a heartbeat");
     let lease = job(&client, alive.id).await["lease_expires_at"].clone();
     assert!(lease.as_str().is_some(), "the job shows its own lease");
     pull.stop().await;
 }
 
-/// A heartbeat does not buy more time than the definition gives, and a timeout is not a lost worker.
+/// A heartbeat does not extend the timeout of the definition, and a timeout is not a lost worker.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pulled_attempt_is_timed_out_however_alive_it_is() {
+async fn a_pulled_attempt_times_out_despite_heartbeats() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let definition =
@@ -159,7 +159,7 @@ async fn a_pulled_attempt_is_timed_out_however_alive_it_is() {
     let taken = take_one(&pull).await;
     assert_eq!(taken.lease_expires_at, taken.deadline, "the lease ends with the attempt's time");
     let keeper = keeper(&queue);
-    eventually("it is timed out", async || {
+    eventually("it has timed out", async || {
         let beat = Beat::default().lease(Some(Duration::from_secs(600)));
         if let Held::Held(beaten) = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap() {
             assert_eq!(beaten.lease_expires_at, taken.deadline);
@@ -173,9 +173,9 @@ async fn a_pulled_attempt_is_timed_out_however_alive_it_is() {
     pull.stop().await;
 }
 
-/// A worker that is gone is closed like one of ours, and one that comes back under its name is taken up again.
+/// A pull worker that vanished is closed like one of ours, and one that returns under its name is accepted again.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pull_worker_that_vanished_is_closed_and_may_come_back() {
+async fn a_pull_worker_that_vanished_is_closed_and_may_return() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let id = queue.enqueue(&NewJob::new("remote").max_attempts(5)).await.unwrap().id;
@@ -184,13 +184,13 @@ async fn a_pull_worker_that_vanished_is_closed_and_may_come_back() {
     client.execute(silent, &[]).await.unwrap();
     let keeper = keeper(&queue);
     keeper.run_once(Duty::Reap).await.unwrap();
-    assert_eq!(attempts(&client, id).await, ["lost"], "what it held is lost with it");
+    assert_eq!(attempts(&client, id).await, ["lost"], "its jobs are lost with it");
     keeper.run_once(Duty::Reap).await.unwrap();
     let closed = "select count(*) from windlass.job_workers where worker_id = 'tester@remote' and stopped_at is not null";
     assert_eq!(count(&client, closed).await, 1);
     let ended = "select ended from windlass.job_workers where worker_id = 'tester@remote'";
     let ended = async || client.query_one(ended, &[]).await.unwrap().get::<_, Option<String>>(0);
-    assert_eq!(ended().await.as_deref(), Some("lost"), "it left a job behind");
+    assert_eq!(ended().await.as_deref(), Some("lost"), "it left a job");
     eventually("it is due again", async || {
         keeper.run_once(Duty::Promote).await.unwrap();
         status(&client, id).await == "queued"
@@ -198,9 +198,9 @@ async fn a_pull_worker_that_vanished_is_closed_and_may_come_back() {
     .await;
     let again = take_one(&pull).await;
     assert_eq!((again.id, again.attempt), (id, 2));
-    assert_eq!((count(&client, closed).await, ended().await), (0, None), "it is back");
+    assert_eq!((count(&client, closed).await, ended().await), (0, None), "it is registered again");
     pull.complete(&anyone(), id, &again.fence, Done::new()).await.unwrap();
-    eventually("it went with empty hands, which is how they stop", async || {
+    eventually("it ended without a job, as at a shutdown", async || {
         client.execute(silent, &[]).await.unwrap();
         keeper.run_once(Duty::Reap).await.unwrap();
         ended().await.as_deref() == Some("stopped")

@@ -1,4 +1,4 @@
-//! Many who wait: they cost little, and each job wakes one of them.
+//! Many waiting claims: they cost little, and each job wakes one of them.
 
 use std::time::{Duration, Instant};
 
@@ -11,29 +11,29 @@ use windlass_testing::eventually;
 use super::{anyone, claim, start};
 use crate::support::count;
 
-/// Statements of everybody in this database since the counters were last at rest.
+/// Statements of all sessions in this database since the counters last stopped changing.
 const CALLS: &str =
     "select (xact_commit + xact_rollback)::bigint from pg_stat_database where datname = current_database()";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_who_wait_cost_little_and_a_job_wakes_one_of_them() {
+async fn ten_thousand_waiting_claims_cost_little_and_a_job_wakes_one() {
     const WAITING: usize = 10_000;
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let mut waiting = JoinSet::new();
     for n in 0..WAITING {
         let pull = pull.clone();
-        // A hundred workers with a hundred claims each, so that the test is about waiting and not about registering.
+        // A hundred workers with a hundred claims each, so that the test measures waiting and not registering.
         let worker_id = Some(format!("w{}", n % 100));
         let claim = claim(&["remote"]).worker_id(worker_id).limit(1).wait(Duration::from_secs(60));
         waiting.spawn(async move { pull.claim(&anyone(), claim).await.unwrap() });
     }
     let known = "select count(*) from windlass.job_workers where worker_id like 'w%@remote'";
-    eventually("all have come in", async || count(&client, known).await == 100).await;
+    eventually("all have arrived", async || count(&client, known).await == 100).await;
     let (before, began) = (count(&client, CALLS).await, Instant::now());
     eventually("some seconds have passed", async || began.elapsed() > Duration::from_secs(4)).await;
     let calls = count(&client, CALLS).await - before;
-    // A look a second, a heartbeat every five, the test's own reads: not ten thousand of anything.
+    // A check per second, a heartbeat every five, the test's own reads: not ten thousand of anything.
     assert!(calls < 1000, "{calls} transactions in 4 s while nothing happened");
 
     let began = Instant::now();
@@ -56,13 +56,13 @@ async fn ten_thousand_who_wait_cost_little_and_a_job_wakes_one_of_them() {
         }
     }
     pull.stop().await;
-    // Whoever still waits goes home with nothing.
+    // The remaining claims end without a job.
     while let Some(rest) = waiting.join_next().await {
         assert!(rest.unwrap().is_empty());
     }
 }
 
-/// What was claimed for somebody who has hung up goes back into line, uncharged.
+/// A job that was claimed for a disconnected caller is queued again, without a counted failure.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_that_is_dropped_takes_no_job_with_it() {
     let (queue, pull) = start().await;
@@ -73,7 +73,7 @@ async fn a_claim_that_is_dropped_takes_no_job_with_it() {
     };
     for n in 0..20 {
         let claim = claim(&["remote"]).limit(1).worker_id(Some(format!("gone{n}")));
-        // Long enough for the claim to be under way at times, seldom long enough for its answer.
+        // Long enough that the claim is sometimes running, rarely long enough for its response.
         let _ = tokio::time::timeout(Duration::from_millis(n / 2), pull.claim(&anyone(), claim)).await;
     }
     let mut got = 0;
@@ -88,7 +88,7 @@ async fn a_claim_that_is_dropped_takes_no_job_with_it() {
     })
     .await;
     let lost = count(&client, "select count(*) from windlass.remote_lease").await;
-    // A future that was dropped after its answer had come keeps its job, as a process that dies then would.
+    // A future that was dropped after its response had arrived keeps its job, like a process that dies then.
     assert_eq!(got + lost, i64::try_from(ids.len()).unwrap());
     pull.stop().await;
 }

@@ -1,15 +1,16 @@
-//! What one tenant asks for does not keep another's claims waiting.
+//! The claims of one tenant do not delay those of another.
 
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 use windlass::pull::{Beat, Pull, Puller};
 use windlass::{Definition, Error, NewJob};
 use windlass_testing::{TestQueue, eventually};
 
 use super::{claim, start};
-use crate::support::count;
+use crate::support::{count, register};
 
 fn of(tenant: Uuid) -> Puller {
     Puller::new("own").tenant(tenant)
@@ -22,14 +23,14 @@ async fn two_tenants() -> (TestQueue, Pull, Uuid, Uuid) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn thousands_of_jobs_that_do_not_fit_keep_no_claim_of_another_tenant_waiting() {
+async fn thousands_of_invalid_jobs_delay_no_claim_of_another_tenant() {
     let (queue, pull, loud, quiet) = two_tenants().await;
     let client = queue.client().await;
     queue.define(&Definition::new("strict")).await.unwrap();
     let bad: Vec<NewJob> =
         (0..3000).map(|_| NewJob::new("strict").tenant(loud).payload(&json!({"n": "bad"}))).collect();
     queue.enqueue_many(&bad).await.unwrap();
-    // The schema comes after the jobs, so that none of them fits.
+    // The schema is stored after the jobs, so that none of them is valid.
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}});
     queue.define(&Definition::new("strict").arg_schema(schema)).await.unwrap();
     let asking = tokio::spawn({
@@ -38,20 +39,69 @@ async fn thousands_of_jobs_that_do_not_fit_keep_no_claim_of_another_tenant_waiti
     });
     let refused =
         "select count(*) from windlass.jobs where definition_key = 'strict' and finished_at is not null";
-    eventually("the first is refused", async || count(&client, refused).await > 0).await;
+    eventually("the first is rejected", async || count(&client, refused).await > 0).await;
 
     let id = queue.enqueue(&NewJob::new("remote").tenant(quiet)).await.unwrap().id;
     let given = pull.claim(&of(quiet), claim(&["remote"])).await.unwrap();
     assert_eq!(given.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
     let left = 3000 - count(&client, refused).await;
-    assert!(left > 0, "the other tenant's jobs were all refused first");
-    eventually("every one is refused in the end", async || count(&client, refused).await == 3000).await;
+    assert!(left > 0, "the other tenant's jobs were all rejected first");
+    eventually("every one is rejected in the end", async || count(&client, refused).await == 3000).await;
     asking.abort();
     pull.stop().await;
 }
 
+/// A-173: as many different lists of made-up names as a tenant can have, and callers that hang up all the time.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_has_a_bounded_number_of_workers_and_is_told() {
+async fn made_up_names_and_hang_ups_of_one_tenant_keep_no_claim_of_another_waiting() {
+    let (queue, pull, loud, quiet) = two_tenants().await;
+    let made_up = |list: usize| {
+        let names: Vec<String> = (0..150).map(|name| format!("made up {list} {name}")).collect();
+        claim(&names.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let mut waiting = JoinSet::new();
+    for list in 0..200 {
+        let (pull, claim) = (pull.clone(), made_up(list));
+        let mut claiming = Box::pin(async move { pull.claim(&of(loud), claim).await });
+        // It has its place as soon as it is polled.
+        tokio::select! {
+            biased;
+            claimed = &mut claiming => panic!("there is nothing to claim: {claimed:?}"),
+            () = std::future::ready(()) => {}
+        }
+        waiting.spawn(claiming);
+    }
+    let hasty = |list: usize| made_up(list).wait(Duration::ZERO);
+    let refused = pull.claim(&of(loud), hasty(200)).await.unwrap_err();
+    assert!(matches!(&refused, Error::Refused { field, .. } if field == "definition_keys"), "{refused}");
+    assert!(refused.to_string().contains("use the same list in every worker"), "{refused}");
+    assert!(pull.claim(&of(loud), hasty(7)).await.unwrap().is_empty(), "a list that is known goes on");
+
+    let hanging_up = tokio::spawn({
+        let pull = pull.clone();
+        async move {
+            for n in 0.. {
+                let names: Vec<String> = (0..150).map(|name| format!("made up {} {name}", n % 200)).collect();
+                let claim = claim(&names.iter().map(String::as_str).collect::<Vec<_>>());
+                let _ = tokio::time::timeout(Duration::from_millis(1), pull.claim(&of(loud), claim)).await;
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+    for _ in 0..20 {
+        let id = queue.enqueue(&NewJob::new("remote").tenant(quiet)).await.unwrap().id;
+        let given = pull.claim(&of(quiet), claim(&["remote"])).await.unwrap();
+        assert_eq!(given.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
+    }
+    assert!(!hanging_up.is_finished(), "it went on all the time");
+    hanging_up.abort();
+    waiting.abort_all();
+    eventually("the places are free again", async || pull.claim(&of(loud), hasty(200)).await.is_ok()).await;
+    pull.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_workers_of_a_tenant_are_limited() {
     let (queue, pull, loud, quiet) = two_tenants().await;
     let client = queue.client().await;
     let fill = format!(
@@ -63,13 +113,13 @@ async fn a_tenant_has_a_bounded_number_of_workers_and_is_told() {
     let refused = pull.claim(&of(loud), hasty.clone()).await.unwrap_err();
     assert!(matches!(&refused, Error::Refused { field, .. } if field == "worker_id"), "{refused}");
     let known = hasty.clone().worker_id(Some("w7".to_owned()));
-    assert!(pull.claim(&of(loud), known).await.unwrap().is_empty(), "those that are known go on");
+    assert!(pull.claim(&of(loud), known).await.unwrap().is_empty(), "existing ones continue");
     assert!(pull.claim(&of(quiet), hasty).await.unwrap().is_empty(), "another tenant has its own");
     pull.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_heartbeat_with_too_much_text_is_refused_by_field() {
+async fn a_heartbeat_with_too_much_text_is_rejected_by_field() {
     let (_queue, pull, loud, _) = two_tenants().await;
     for (field, beat) in [
         ("log", Beat::default().log(vec!["x".repeat(1024); 1025])),
@@ -79,4 +129,60 @@ async fn a_heartbeat_with_too_much_text_is_refused_by_field() {
         assert!(matches!(&refused, Error::Refused { field: named, .. } if named == field), "{refused}");
     }
     pull.stop().await;
+}
+
+/// An operator of one tenant drains its worker in a transaction that stays open. Whoever waited would be told by the
+/// timeout.
+#[tokio::test]
+async fn a_worker_that_is_being_drained_delays_no_worker_of_another_tenant() {
+    let queue = TestQueue::create().await;
+    let client = queue.client().await;
+    queue.define(&Definition::new("remote")).await.unwrap();
+    let dispatcher = register(&client).await;
+    let mut workers = Vec::new();
+    let tenants = [queue.tenant("loud").await, queue.tenant("quiet").await];
+    for tenant in tenants {
+        for _ in 0..2 {
+            queue.enqueue(&NewJob::new("remote").tenant(tenant)).await.unwrap();
+        }
+        let register = "select id from windlass.register_remote($1, 'h', '', '{}', '{}', 60, '{}')";
+        let row = client.query_one(register, &[&format!("own@{tenant}")]).await.unwrap();
+        workers.push(row.get::<_, i32>(0));
+    }
+    // One job of each tenant, in the order of the slots.
+    let claim = "select c.slot, c.tenant_id from (select array_agg(n.id order by array_position($2::uuid[], n.tenant_id)) as lanes
+          from windlass.lane n) l, windlass.claim_remote($1, gen_random_uuid(), l.lanes, array[0, 0]::bigint[], array[1, 1], $3,
+          array[60, 60], array[gen_random_uuid(), gen_random_uuid()], 60) c";
+    let given = client.query(claim, &[&dispatcher, &&tenants[..], &workers]).await.unwrap();
+    assert_eq!(given.len(), 2);
+    client
+        .batch_execute("update windlass.remote_lease set expires_at = now() - interval '1 s'")
+        .await
+        .unwrap();
+
+    let operator = queue.client().await;
+    let drain = format!("begin; select windlass.set_draining('own@{}', true)", tenants[0]);
+    operator.batch_execute(&drain).await.unwrap();
+    client.batch_execute("set lock_timeout = '5s'").await.unwrap();
+    let reap = "select coalesce(r.settled, '{}'), l.tenants from (select array_agg(l.tenant_id) as tenants, array_agg(l.job_id) as jobs,
+            array_agg(l.attempt) as attempts, array_agg(l.token) as tokens, array_agg($1::jsonb) as details
+          from windlass.lost_remote_jobs(10) l) l, windlass.reap_remote(l.tenants, l.jobs, l.attempts, l.tokens, l.details) r";
+    let lost = json!({"outcome": 5, "next": 7, "delay_ms": 0, "failures": 1, "lost": 1, "snoozes": 0});
+    let row = client.query_one(reap, &[&lost]).await.unwrap();
+    let (settled, of) = (row.get::<_, Vec<i32>>(0), row.get::<_, Vec<Uuid>>(1));
+    let settled: Vec<Uuid> = settled.iter().map(|&ord| of[usize::try_from(ord).unwrap() - 1]).collect();
+    assert_eq!((of.len(), settled), (2, vec![tenants[1]]));
+
+    let touched =
+        client.query("select worker from windlass.touch_remote($1, 60)", &[&workers]).await.unwrap();
+    assert_eq!(touched.len(), 2, "both exist");
+    let given = client.query(claim, &[&dispatcher, &&tenants[..], &workers]).await.unwrap();
+    let given: Vec<i32> = given.iter().map(|row| row.get(0)).collect();
+    assert_eq!(given, [2], "the slot of the worker that is being drained stays empty");
+    let holders = format!("select count(*) from windlass.live where worker = {}", workers[1]);
+    assert_eq!(count(&client, &holders).await, 1);
+
+    operator.batch_execute("commit").await.unwrap();
+    let row = client.query_one(reap, &[&lost]).await.unwrap();
+    assert_eq!(row.get::<_, Vec<i32>>(0), [1], "the other one is reaped in the next round");
 }

@@ -1,4 +1,4 @@
-//! What a pull worker says is cleaned of secrets before it is kept (X-19, invariant 46).
+//! Secrets are removed from the messages of a pull worker before they are stored (X-19, invariant 46).
 
 use serde_json::{Value, json};
 use windlass::job::LogPosition;
@@ -12,7 +12,7 @@ use crate::support::{everything, job, soon};
 const SECRETS: [&str; 4] = ["k3y-of-the-payload", "4711-0815", "DE12345678901234567890", "on two\nlines"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn no_word_of_a_pull_worker_leaves_a_secret_behind() {
+async fn no_message_of_a_pull_worker_stores_a_secret() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let redaction = Redaction::new().expression(r"\bDE\d{20}\b").key("customer_pin");
@@ -23,12 +23,12 @@ async fn no_word_of_a_pull_worker_leaves_a_secret_behind() {
         let id = queue.enqueue(&NewJob::new("remote").payload(&payload)).await.unwrap().id;
         let taken = take_one(&pull).await;
         let given: Value = serde_json::from_str(taken.payload.get()).unwrap();
-        assert_eq!(given, payload, "whoever runs it gets it whole");
-        let said = SECRETS.join(", ");
+        assert_eq!(given, payload, "the worker gets the complete payload");
+        let message = SECRETS.join(", ");
         let mut log: Vec<String> = ["on two", "lines"].map(str::to_owned).to_vec();
         log.insert(0, "x".repeat(70_000));
-        log.push(format!("with {said} in Bonn"));
-        let beat = Beat::default().percent(Some(1.0)).message(Some(format!("half of {said}"))).log(log);
+        log.push(format!("with {message} in Bonn"));
+        let beat = Beat::default().percent(Some(1.0)).message(Some(format!("half of {message}"))).log(log);
         assert!(matches!(pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap(), Held::Held(_)));
         let hidden = "[redacted], [redacted], [redacted], [redacted]";
         assert_eq!(job(&client, id).await["progress_message"], format!("half of {hidden}"));
@@ -38,15 +38,16 @@ async fn no_word_of_a_pull_worker_leaves_a_secret_behind() {
         assert!(text.starts_with("…[truncated") && text.ends_with(&kept), "{text}");
         match way {
             "complete" => {
-                let done =
-                    Done::new().result(&json!({"said": said, SECRETS[1]: 1})).artifact(&json!([SECRETS[0]]));
+                let done = Done::new()
+                    .result(&json!({"said": message, SECRETS[1]: 1}))
+                    .artifact(&json!([SECRETS[0]]));
                 pull.complete(&anyone(), id, &taken.fence, done).await.unwrap();
                 let row = job(&client, id).await;
                 assert_eq!(row["result"], json!({"said": hidden, "[redacted]": 1}));
                 assert_eq!(row["artifact"], json!(["[redacted]"]));
             }
             _ => {
-                pull.fail(&anyone(), id, &taken.fence, Failure::permanent(&said)).await.unwrap();
+                pull.fail(&anyone(), id, &taken.fence, Failure::permanent(&message)).await.unwrap();
                 assert_eq!(job(&client, id).await["last_error"], hidden);
             }
         }

@@ -1,10 +1,10 @@
-//! Whose jobs a credential may hold, and which it asks for.
+//! Which tenants' jobs a credential may claim, and which it requests.
 
 use std::time::Duration;
 
 use serde_json::json;
 use windlass::job::State;
-use windlass::pull::{Claim, Held, Introduction, Puller};
+use windlass::pull::{Claim, Held, Puller, WorkerInfo};
 use windlass::{Definition, Done, NewJob};
 
 use windlass_testing::eventually;
@@ -17,7 +17,7 @@ fn hasty(claim: Claim) -> Claim {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenants_credential_gets_that_tenants_jobs_only() {
+async fn a_tenants_credential_gets_only_that_tenants_jobs() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
@@ -41,7 +41,7 @@ async fn a_tenants_credential_gets_that_tenants_jobs_only() {
     pull.stop().await;
 }
 
-/// Invariant 33 for those who pull with a credential for every tenant.
+/// Invariant 33 for pull workers with a credential for every tenant.
 #[tokio::test(flavor = "multi_thread")]
 async fn claims_across_tenants_are_fair() {
     let (queue, pull) = start().await;
@@ -79,7 +79,7 @@ async fn a_claim_names_definitions_or_queues() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_asked_is_refused_by_its_name() {
+async fn an_invalid_claim_is_rejected_by_field() {
     let (_queue, pull) = start().await;
     let good = || claim(&["remote"]);
     let bad = [
@@ -103,29 +103,32 @@ async fn what_cannot_be_asked_is_refused_by_its_name() {
     pull.stop().await;
 }
 
-/// It shows up beside ours, and an operator's word reaches it.
+/// It is listed with ours, and an operator can drain it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_registered_worker_is_seen_and_can_be_asked_to_be_quiet() {
+async fn a_registered_worker_is_listed_and_can_be_drained() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
-    let me = Introduction::default()
+    let me = WorkerInfo::default()
         .worker_id(Some("mac-mini".to_owned()))
         .hostname("mac".to_owned())
         .version("1.2".to_owned())
         .definition_keys(vec!["remote".to_owned()])
         .metadata(json!({"gpu": true}).as_object().unwrap().clone());
     let registered = pull.register(&anyone(), &me).await.unwrap();
-    assert_eq!((registered.worker_id.as_str(), registered.is_quiet), ("mac-mini", false));
+    assert_eq!((registered.worker_id.as_str(), registered.is_draining), ("mac-mini", false));
     let row = "select count(*) from windlass.job_workers where worker_id = 'mac-mini@remote' and hostname = 'mac' and version = '1.2'
         and definition_keys = '{remote}' and metadata ->> 'gpu' = 'true' and lease_expires_at > clock_timestamp()";
     assert_eq!(count(&client, row).await, 1);
     client
-        .execute("update windlass.job_workers set is_quiet = true where worker_id = 'mac-mini@remote'", &[])
+        .execute(
+            "update windlass.job_workers set is_draining = true where worker_id = 'mac-mini@remote'",
+            &[],
+        )
         .await
         .unwrap();
-    assert!(pull.register(&anyone(), &me).await.unwrap().is_quiet);
+    assert!(pull.register(&anyone(), &me).await.unwrap().is_draining);
 
-    // Once the word has come round, it is given nothing; and again once it is taken back.
+    // Once it is drained, it gets no job; and it gets jobs again once it is resumed.
     let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
     let asks = hasty(claim(&["remote"])).worker_id(Some("mac-mini".to_owned()));
     let is_given = async || {
@@ -135,10 +138,10 @@ async fn a_registered_worker_is_seen_and_can_be_asked_to_be_quiet() {
         }
         !jobs.is_empty()
     };
-    eventually("it is given nothing", async || !is_given().await).await;
+    eventually("it gets no job", async || !is_given().await).await;
     assert_eq!(status(&client, id).await, "queued");
-    let loud = "update windlass.job_workers set is_quiet = false where worker_id = 'mac-mini@remote'";
+    let loud = "update windlass.job_workers set is_draining = false where worker_id = 'mac-mini@remote'";
     client.execute(loud, &[]).await.unwrap();
-    eventually("it is given jobs again", is_given).await;
+    eventually("it gets jobs again", is_given).await;
     pull.stop().await;
 }

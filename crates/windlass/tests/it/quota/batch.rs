@@ -8,14 +8,14 @@ use crate::support::count;
 
 const MANY: &str = "select count(*) from windlass.enqueue_many('a', $1, $2, each => $3)";
 
-/// Both take the keys first and the tenant's row after them.
+/// Both lock the keys first and the tenant's row after them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_and_a_single_job_with_keys_do_not_wait_for_each_other_in_a_circle() {
+async fn a_batch_and_a_single_job_with_keys_do_not_deadlock() {
     let queue = TestQueue::create().await;
     let tenant = limited(&queue, 50).await;
     let (holder, batch, single, client) =
         (queue.client().await, queue.client().await, queue.client().await, queue.client().await);
-    let first = "select windlass.enqueue('a', tenant_id => $1)"; // makes the lane
+    let first = "select windlass.enqueue('a', tenant_id => $1)"; // creates the lane
     client.execute(first, &[&tenant]).await.unwrap();
     let hold = format!("begin; select from windlass.tenants where id = '{tenant}' for update");
     holder.batch_execute(&hold).await.unwrap();
@@ -35,9 +35,9 @@ async fn a_batch_and_a_single_job_with_keys_do_not_wait_for_each_other_in_a_circ
     assert!(single.await.unwrap().unwrap(), "the batch has the key");
 }
 
-/// Its counters are not added up for each job again.
+/// Its counters are not summed again for each job.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_cost_of_a_batch_grows_with_its_jobs_and_no_faster() {
+async fn the_cost_of_a_batch_is_linear_in_its_jobs() {
     let queue = TestQueue::create().await;
     let tenant = limited(&queue, 10_000).await;
     let client = queue.client().await;
@@ -52,7 +52,7 @@ async fn the_cost_of_a_batch_grows_with_its_jobs_and_no_faster() {
 
 /// Everything or nothing, and the error is the same as that of a single job.
 #[tokio::test]
-async fn a_batch_that_does_not_fit_is_refused_as_a_whole() {
+async fn a_batch_over_quota_is_rejected_as_a_whole() {
     let queue = TestQueue::create().await;
     let tenant = limited(&queue, 2).await;
     let client = queue.client().await;
@@ -66,7 +66,7 @@ async fn a_batch_that_does_not_fit_is_refused_as_a_whole() {
     enqueue(2).await.unwrap();
 }
 
-/// What other tenants do is not added up with it.
+/// The counters of other tenants are not summed with it.
 #[tokio::test]
 async fn a_quota_reads_the_counters_of_its_own_tenant_only() {
     let queue = TestQueue::create().await;
@@ -85,9 +85,9 @@ async fn a_quota_reads_the_counters_of_its_own_tenant_only() {
     assert!(read < 100, "{read} counters were read for one tenant's two");
 }
 
-/// Places that were free at the last count are used up without a new one; a limit that is changed counts at once.
+/// Places that were free at the last count are used without a new one; a changed limit applies at once.
 #[tokio::test]
-async fn a_limit_that_is_lowered_counts_from_the_next_job() {
+async fn a_lowered_limit_applies_from_the_next_job() {
     let queue = TestQueue::create().await;
     let tenant = limited(&queue, 50).await;
     let client = queue.client().await;

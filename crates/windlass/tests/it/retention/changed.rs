@@ -1,10 +1,10 @@
-//! Deletions that were decided earlier, and what has happened to the job since: a retry, or another job that waits for it.
+//! Deletions that were decided earlier, and later changes of the job: a retry, or another job that depends on it.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 use windlass::job::State;
 use windlass::{DEFAULT_TENANT, Definition};
-use windlass_testing::{TestQueue, until_somebody_waits};
+use windlass_testing::{TestQueue, until_a_session_waits};
 
 use super::{DAY, ended, prune, statuses};
 use crate::support::{Hand, assert_counts_are_exact, count, ending, status};
@@ -28,9 +28,9 @@ fn with_artifact() -> Option<Value> {
     )
 }
 
-/// The clean-up may be waiting, under way or done when the operator retries the job.
+/// The clean-up may be waiting, running or done when the operator retries the job.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_retried_is_not_deleted_when_its_clean_up_is_done() {
+async fn a_retried_job_is_not_deleted_when_its_clean_up_is_done() {
     for clean_up_was in ["queued", "running", "succeeded"] {
         let (queue, hand) = start().await;
         let audio = ended(&hand, "'tts'", with_artifact(), 2).await;
@@ -46,12 +46,16 @@ async fn a_job_that_is_retried_is_not_deleted_when_its_clean_up_is_done() {
             assert!(hand.settle(&fence.unwrap(), None).await);
         }
         assert_eq!(hand.retry(audio).await, "queued");
-        assert_eq!(count(&hand.client, WAITS).await, 0, "it waits for its deletion no more");
+        assert_eq!(count(&hand.client, WAITS).await, 0, "it no longer waits for its deletion");
         if clean_up_was == "running" {
             assert!(hand.settle(&fence.unwrap(), None).await);
         }
         let expected = if clean_up_was == "succeeded" { "succeeded" } else { "canceled" };
-        assert_eq!(status(&hand.client, clean_up).await, expected, "it would remove what the new run makes");
+        assert_eq!(
+            status(&hand.client, clean_up).await,
+            expected,
+            "it would remove the output of the new run"
+        );
         prune(&queue).await;
         assert_eq!(status(&hand.client, audio).await, "queued", "{clean_up_was}");
         let again = hand.claim_one().await;
@@ -61,7 +65,7 @@ async fn a_job_that_is_retried_is_not_deleted_when_its_clean_up_is_done() {
     }
 }
 
-/// A job whose clean-up is done, and the operator's retry of it at the same moment: whoever is first wins, and the other one sees it.
+/// A job whose clean-up is done, and a concurrent retry by the operator: the first one wins, and the other one detects it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_retry_and_the_deletion_after_a_clean_up_exclude_each_other() {
     for retry_is_first in [true, false] {
@@ -70,7 +74,7 @@ async fn a_retry_and_the_deletion_after_a_clean_up_exclude_each_other() {
         prune(&queue).await;
         let fence = hand.claim_one().await;
         assert!(hand.settle(&fence, None).await);
-        // As an earlier release left it: the retry must not be needed to take the row away.
+        // As an earlier release left it: the deletion must not depend on the retry to remove the row.
         hand.client
             .batch_execute("create table public.waits as select * from windlass.purge_wait")
             .await
@@ -87,14 +91,14 @@ async fn a_retry_and_the_deletion_after_a_clean_up_exclude_each_other() {
                 .unwrap();
             hand.client.execute(prune, &[]).await.unwrap();
             assert_eq!(status(&hand.client, audio).await, "queued");
-            assert_eq!(count(&hand.client, WAITS).await, 0, "it is not to be deleted any more");
+            assert_eq!(count(&hand.client, WAITS).await, 0, "it must no longer be deleted");
         } else {
             open.execute(prune, &[]).await.unwrap();
             let other = queue.client().await;
             let late = tokio::spawn(async move {
                 other.query_one(retry, &[&DEFAULT_TENANT, &audio]).await.unwrap().get::<_, String>(0)
             });
-            until_somebody_waits(&hand.client).await;
+            until_a_session_waits(&hand.client).await;
             open.batch_execute("commit").await.unwrap();
             assert_eq!(late.await.unwrap(), "missing");
             assert_eq!(status(&hand.client, audio).await, "missing");
@@ -103,9 +107,9 @@ async fn a_retry_and_the_deletion_after_a_clean_up_exclude_each_other() {
     }
 }
 
-/// A failed need does not become a met one because retention deletes it.
+/// A failed dependency does not become a met one because retention deletes it.
 #[tokio::test(flavor = "multi_thread")]
-async fn retention_keeps_a_job_that_a_blocked_one_waits_for() {
+async fn retention_keeps_a_job_that_a_blocked_one_depends_on() {
     let (queue, hand) = start().await;
     let need = ended(&hand, "'held', ordering_key => 'k'", Some(ending::failed()), 2).await;
     let depends =
@@ -113,7 +117,7 @@ async fn retention_keeps_a_job_that_a_blocked_one_waits_for() {
     let ordered = hand.enqueue("'held', ordering_key => 'k'").await;
     prune(&queue).await;
     assert_eq!(statuses(&hand, &[need, depends, ordered]).await, ["failed", "blocked", "blocked"]);
-    // Once nobody waits any more it goes, though its rule has passed it.
+    // Once no job depends on it any more it is deleted, though its rule has passed it.
     hand.cancel(depends).await;
     prune(&queue).await;
     assert_eq!(statuses(&hand, &[need, ordered]).await, ["failed", "blocked"]);
@@ -124,7 +128,7 @@ async fn retention_keeps_a_job_that_a_blocked_one_waits_for() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// An operator can still retry what was kept, and what waits goes on then.
+/// An operator can still retry a kept job, and its dependents continue then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_retention_kept_can_be_retried() {
     let (queue, hand) = start().await;
@@ -139,9 +143,9 @@ async fn a_job_that_retention_kept_can_be_retried() {
     assert_eq!(count(&hand.client, "select count(*) from windlass.prune_passed").await, 0);
 }
 
-/// A job begins to wait for another one at the moment when retention deletes that.
+/// A job starts to depend on another one while retention deletes that one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_not_deleted_while_another_begins_to_wait_for_it() {
+async fn a_job_is_not_deleted_while_another_starts_to_depend_on_it() {
     for enqueue_is_first in [true, false] {
         let (queue, hand) = start().await;
         let need = ended(&hand, "'held'", Some(ending::failed()), 2).await;
@@ -154,7 +158,7 @@ async fn a_job_is_not_deleted_while_another_begins_to_wait_for_it() {
         );
         if enqueue_is_first {
             let waits: Uuid = open.query_one(&wait, &[]).await.unwrap().get(0);
-            // Passed over, and not waited for: the transaction may stay open for long.
+            // Skipped, without waiting: the transaction may stay open for long.
             other.execute(prune, &[]).await.unwrap();
             open.batch_execute("commit").await.unwrap();
             other.execute(prune, &[]).await.unwrap();
@@ -162,7 +166,7 @@ async fn a_job_is_not_deleted_while_another_begins_to_wait_for_it() {
         } else {
             open.execute(prune, &[]).await.unwrap();
             let enqueuing = tokio::spawn(async move { other.query_one(&wait, &[]).await });
-            until_somebody_waits(&hand.client).await;
+            until_a_session_waits(&hand.client).await;
             open.batch_execute("commit").await.unwrap();
             let refused = enqueuing.await.unwrap().unwrap_err();
             assert_eq!(refused.code().unwrap().code(), "WL008", "{refused:?}");
@@ -171,9 +175,9 @@ async fn a_job_is_not_deleted_while_another_begins_to_wait_for_it() {
     }
 }
 
-/// An operator deletes what others wait for: they are decided as if it had been canceled.
+/// An operator deletes a dependency of others: they are decided as if it had been canceled.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_purge_by_hand_counts_as_a_cancel_for_whoever_waits() {
+async fn a_manual_purge_counts_as_a_cancel_for_dependents() {
     let (queue, hand) = start().await;
     let failed = ended(&hand, "'held'", Some(ending::failed()), 0).await;
     let queued = hand.enqueue("'held'").await;

@@ -1,4 +1,4 @@
-//! How pruning gets through a long history: in spans of time through the index on finish times, rule by rule, told as it goes.
+//! How pruning processes a long history: in spans of time through the index on finish times, rule by rule, with reported progress.
 
 use serde_json::Value;
 use windlass::job::State;
@@ -30,7 +30,7 @@ async fn fill(hand: &Hand, key: &str, jobs: i64) {
     hand.client.batch_execute(&fill).await.unwrap();
 }
 
-/// Rows of history that a statement took into its hands, those included that it found to be of another time.
+/// Rows of history that a statement read, including those that it found to be of another time.
 fn rows_of_history(plan: &Plan) -> u64 {
     let number = |node: &Value, name: &str| node[name].as_f64().unwrap_or(0.0);
     let is_history =
@@ -44,10 +44,10 @@ fn rows_of_history(plan: &Plan) -> u64 {
     rows.sum::<f64>() as u64
 }
 
-/// Seed 001's clean-up has an index of its own; ours is the one on finish times, and a batch reads a span of it. Without
-/// spans each batch read all that was still to go, and a history of ten million was read ten thousand times.
+/// The clean-up of document 001 has its own index; ours is the one on finish times, and a batch reads a span of it. Without spans
+/// each batch read all remaining rows, and a history of ten million was read ten thousand times.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_reads_a_span_of_history_and_not_all_of_it() {
+async fn a_batch_reads_only_a_part_of_the_history() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
@@ -79,9 +79,9 @@ async fn a_batch_reads_a_span_of_history_and_not_all_of_it() {
     crate::support::assert_counts_are_exact(&hand.client).await;
 }
 
-/// A rule with a long backlog takes its turn like the others.
+/// A rule with a long backlog takes turns with the others.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_backlog_of_one_rule_does_not_hold_up_the_others() {
+async fn a_long_backlog_of_one_rule_does_not_block_the_others() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     for key in ["large", "small"] {
@@ -100,9 +100,9 @@ async fn a_long_backlog_of_one_rule_does_not_hold_up_the_others() {
     assert!((300..=400).contains(&purged("large")), "{}", purged("large"));
 }
 
-/// A keeper at work leaves most of its time to others, goes on by itself until it is done, and a second one stands back.
+/// A keeper that prunes leaves most of its time to others, continues until it is done, and a second one waits.
 #[tokio::test(flavor = "multi_thread")]
-async fn keepers_prune_a_backlog_by_themselves() {
+async fn keepers_prune_a_backlog_automatically() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
@@ -124,7 +124,7 @@ async fn keepers_prune_a_backlog_by_themselves() {
     }
 }
 
-/// A hold and a deletion at once: whichever was first is whole. Nothing is deleted after a hold on it is committed.
+/// A concurrent hold and deletion: the first one is complete. Nothing is deleted after a hold on it is committed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_that_is_being_placed_stops_deletions_before_it_is_committed() {
     let queue = TestQueue::create().await;
@@ -149,14 +149,14 @@ async fn a_hold_that_is_being_placed_stops_deletions_before_it_is_committed() {
     assert!(matches!(unknown, Err(windlass::Error::Unknown { what: "job" })), "{unknown:?}");
 }
 
-/// How often history was looked at.
+/// How often history was read.
 fn looks(plans: &[Plan]) -> usize {
     plans.iter().filter(|plan| plan.query.contains("old as materialized")).count()
 }
 
-/// 1,200 rules cost 1.1 s a round with nothing to do.
+/// 1,200 rules cost 1.1 s per round with nothing to do.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_that_has_nothing_to_do_is_not_looked_at_in_every_round() {
+async fn a_rule_with_nothing_to_do_is_not_checked_in_every_round() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     for n in 0..60 {
@@ -165,35 +165,35 @@ async fn a_rule_that_has_nothing_to_do_is_not_looked_at_in_every_round() {
     queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();
     fill(&hand, "held", 50).await;
     let mut watch = Watch::open(queue.url()).await;
-    // A round ends after some seconds, so a slow machine needs several to come round to all rules once.
-    let (moved, looked) = prune_all(&mut watch).await;
+    // A round ends after some seconds, so a slow machine needs several to process all rules once.
+    let (moved, reads) = prune_all(&mut watch).await;
     assert_eq!(moved, 50);
-    assert!(looked >= 61, "{looked}");
+    assert!(reads >= 61, "{reads}");
     assert_eq!(prune_all(&mut watch).await, (0, 0));
-    // It comes round again, after a twentieth of its period.
+    // It is processed again, after a twentieth of its period.
     let later =
         "update windlass.keeper_mark set reached = reached - interval '2 hours' where duty like 'prune %'";
     hand.client.batch_execute(later).await.unwrap();
-    let (_, looked) = prune_all(&mut watch).await;
-    assert!(looked >= 61, "{looked}");
+    let (_, reads) = prune_all(&mut watch).await;
+    assert!(reads >= 61, "{reads}");
 }
 
-/// Prunes until a round looks at nothing: how much it moved, and how often it looked at history.
+/// Prunes until a round reads nothing: how much it deleted, and how often it read history.
 async fn prune_all(watch: &mut Watch) -> (i32, usize) {
-    let (mut moved, mut looked) = (0, 0);
+    let (mut moved, mut reads) = (0, 0);
     watch.plans().await;
     loop {
         moved += watch.client.query_one("select windlass.prune(500)", &[]).await.unwrap().get::<_, i32>(0);
         match looks(&watch.plans().await) {
-            0 => return (moved, looked),
-            more => looked += more,
+            0 => return (moved, reads),
+            more => reads += more,
         }
     }
 }
 
-/// Where retention is shorter than a partition's week, old and new rows lie on the same pages; a look must not read them all.
+/// If retention is shorter than a partition's week, old and new rows are on the same pages; a check must not read them all.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_look_reads_what_is_due_though_old_and_new_rows_share_their_pages() {
+async fn a_check_reads_due_rows_though_they_share_pages_with_new_ones() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     queue.define(&Definition::new("held").retention(State::Succeeded, DAY)).await.unwrap();

@@ -1,5 +1,5 @@
-//! What a rule may not leave behind forever: jobs that were locked, not committed yet, waited for, held or failed to be deleted when
-//! the rule came by.
+//! Jobs that a rule must not leave forever: those that were locked, uncommitted, depended on, held or failed to be deleted when
+//! the rule was applied.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,9 +27,9 @@ async fn start(definition: Definition) -> (TestQueue, Hand) {
     (queue, hand)
 }
 
-/// An operator who looks at a job with `for update`, or whose retry is rolled back.
+/// An operator who reads a job with `for update`, or whose retry is rolled back.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_locked_when_its_rule_came_by_goes_later() {
+async fn a_job_that_was_locked_during_its_rule_is_deleted_later() {
     let (queue, hand) = start(Definition::new("held").retention(State::Succeeded, DAY)).await;
     let jobs = [ended(&hand, "'held'", None, 3).await, ended(&hand, "'held'", None, 2).await];
     let other = queue.client().await;
@@ -48,9 +48,9 @@ async fn a_job_that_was_locked_when_its_rule_came_by_goes_later() {
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// What was passed over and is retried or deleted by hand after all leaves nothing behind.
+/// A skipped job that is retried or deleted by hand leaves no rows.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_locked_by_a_retry_or_a_deletion_leaves_nothing_behind() {
+async fn a_job_locked_by_a_retry_or_a_deletion_leaves_no_rows() {
     let (queue, hand) = start(Definition::new("held").retention(State::Succeeded, DAY)).await;
     let jobs = [ended(&hand, "'held'", None, 3).await, ended(&hand, "'held'", None, 2).await];
     let other = queue.client().await;
@@ -71,12 +71,12 @@ async fn a_job_that_was_locked_by_a_retry_or_a_deletion_leaves_nothing_behind() 
     assert_counts_are_exact(&hand.client).await;
 }
 
-/// An hour passes for everything that is written, but not for the transactions that are open.
+/// An hour passes for everything that is written, but not for open transactions.
 const AN_HOUR: &str = "update windlass.history set finished_at = finished_at - interval '1 hour';
     update windlass.keeper_mark set reached = reached - interval '1 hour' where reached > '-infinity';
     update windlass.prune_mark set ended_before = ended_before - interval '1 hour', seen_at = seen_at - interval '1 hour'";
 
-/// A job bears the time at which it ended, and can be seen when that is committed. Rounds look at the time in between.
+/// A job has the time at which it ended, and becomes visible when that is committed. Rounds run in between.
 async fn a_late_end(queue: &Queue, hand: &Hand, other: &Client, is_prepared: bool) {
     let [early, late] = [hand.enqueue("'held'").await, hand.enqueue("'held'").await];
     hand.cancel(early).await;
@@ -100,14 +100,14 @@ async fn a_late_end(queue: &Queue, hand: &Hand, other: &Client, is_prepared: boo
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_end_is_committed_long_after_its_time_goes() {
+async fn a_job_whose_end_commits_late_is_deleted() {
     let (queue, hand) = start(Definition::new("held").retention(State::Canceled, MINUTE)).await;
     a_late_end(&queue, &hand, &queue.client().await, false).await;
 }
 
-/// On a server of its own, because that must allow prepared transactions.
+/// On a separate server, because it must allow prepared transactions.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_end_is_prepared_and_committed_long_after_its_time_goes() {
+async fn a_job_whose_end_is_prepared_and_commits_late_is_deleted() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
     std::fs::create_dir_all(&directory).unwrap();
     let mut options = Options::new(directory.join("data")).unwrap();
@@ -129,22 +129,22 @@ async fn connect(url: &str) -> Client {
     client
 }
 
-/// The numbers of transactions begin again in a database that was restored into another cluster.
+/// Transaction ids start again in a database that was restored into another cluster.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_marks_go_on_after_a_restore_into_another_cluster() {
+async fn the_marks_stay_valid_after_a_restore_into_another_cluster() {
     let (queue, hand) = start(Definition::new("held").retention(State::Canceled, MINUTE)).await;
     hand.client.batch_execute("update windlass.prune_mark set seen_xid = '9000000000'").await.unwrap();
     let far = "select count(*) from windlass.prune_mark where ended_before > now() - interval '2 minutes'";
-    eventually("the mark is near", async || {
+    eventually("the mark has advanced", async || {
         keeper(&queue).run_once(Duty::Prune).await.unwrap();
         count(&hand.client, far).await == 1
     })
     .await;
 }
 
-/// The job that was passed over belongs to another rule by the time it may go.
+/// The skipped job belongs to another rule by the time it may be deleted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_waited_for_goes_by_the_rule_that_holds_then() {
+async fn a_former_dependency_is_deleted_by_the_rule_of_that_time() {
     let set = format!("select windlass.set_retention('{DEFAULT_TENANT}', 'held', 'failed', 86400, false)");
     let clear = format!("select windlass.set_retention('{DEFAULT_TENANT}', 'held', 'failed', null, true)");
     for (before, after) in [("select", &set), (&set, &clear)] {
@@ -165,7 +165,7 @@ async fn a_job_that_was_waited_for_goes_by_the_rule_that_holds_then() {
 
 /// The round saw the hold, and sets its mark after the hold was released.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hold_that_is_released_during_a_round_leaves_nothing_behind() {
+async fn a_hold_that_is_released_during_a_round_leaves_no_rows() {
     let (queue, hand) = start(Definition::new("held").retention(State::Succeeded, DAY)).await;
     let held = ended(&hand, "'held'", None, 3).await;
     let place = "select windlass.place_hold($1, $2, null, null, 'law', 'tester')";
@@ -183,7 +183,7 @@ async fn a_hold_that_is_released_during_a_round_leaves_nothing_behind() {
 
 /// More held jobs than fit into one round, and jobs whose clean-up cannot be enqueued, before one that is ready.
 #[tokio::test(flavor = "multi_thread")]
-async fn clean_ups_that_cannot_be_finished_do_not_hold_up_the_others() {
+async fn clean_ups_that_cannot_finish_do_not_block_the_others() {
     let tts = Definition::new("tts").retention(State::Succeeded, DAY).on_purge("remove-audio");
     let (queue, hand) = start(tts).await;
     queue.define(&Definition::new("remove-audio")).await.unwrap();
@@ -200,7 +200,7 @@ async fn clean_ups_that_cannot_be_finished_do_not_hold_up_the_others() {
     for held in &jobs[..3] {
         hand.client.execute(place, &[&DEFAULT_TENANT, held]).await.unwrap();
     }
-    // The clean-up job of these is gone, and there is no definition to make it again.
+    // The clean-up job of these was deleted, and there is no definition to create it again.
     let lose = "update windlass.purge_wait set cleanup_job_id = '00000000-0000-0000-0000-000000000000' where job_id = any ($1)";
     hand.client.execute(lose, &[&&jobs[3..6]]).await.unwrap();
     hand.client
@@ -217,7 +217,7 @@ async fn clean_ups_that_cannot_be_finished_do_not_hold_up_the_others() {
 
 /// A job that the database cannot delete, among others of its round.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_cannot_be_deleted_is_set_aside_and_the_others_go() {
+async fn a_job_that_cannot_be_deleted_is_skipped() {
     let (queue, hand) = start(Definition::new("held").retention(State::Succeeded, DAY)).await;
     let mut jobs = Vec::new();
     for _ in 0..3 {
@@ -234,7 +234,7 @@ async fn a_job_that_cannot_be_deleted_is_set_aside_and_the_others_go() {
         assert_eq!(statuses(&hand, &jobs).await, ["missing", "succeeded", "missing"]);
     }
     assert_shown(&queue, &jobs[1].to_string(), "a broken row").await;
-    // It is tried again, and goes once it can.
+    // It is retried, and deleted once that is possible.
     hand.client.batch_execute("drop trigger refuse on windlass.job").await.unwrap();
     let later = "update windlass.trouble set seen_at = seen_at - interval '2 minutes'";
     hand.client.batch_execute(later).await.unwrap();
@@ -246,7 +246,7 @@ async fn a_job_that_cannot_be_deleted_is_set_aside_and_the_others_go() {
 
 /// A tenant whose events fill every round.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_old_events_of_every_tenant_go() {
+async fn the_old_events_of_every_tenant_are_deleted() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     let tenants = [queue.tenant("a").await, queue.tenant("b").await];

@@ -20,7 +20,7 @@ async fn nothing_of_an_old_generation_fires_after_the_edit() {
     define(&queue).await;
     let trigger = create(&queue, &every_minute()).await;
     let due = look_back(&client, &trigger, SignedDuration::from_secs(60)).await;
-    // A scheduler has decided about the instant and is about to write it when the edit comes.
+    // A scheduler has decided about the instant and is about to write it when the edit is made.
     let edited = changes(json!({"cron_expr": "0 0 1 1 *"}));
     let new = queue.update_trigger(DEFAULT_TENANT, trigger.id, Some(1), &edited, "tester").await.unwrap();
     assert_eq!(new.generation, 2);
@@ -30,12 +30,12 @@ async fn nothing_of_an_old_generation_fires_after_the_edit() {
     let written: i32 = client.query_one(late, &[&DEFAULT_TENANT, &trigger.id, &due]).await.unwrap().get(0);
     assert_eq!(written, 0, "the late scheduler finds a newer generation");
     assert_eq!(jobs_of(&client, trigger.id).await, 0);
-    assert_eq!(outcomes(&fires(&queue, &trigger).await), ["skipped edited"], "and the instant is told");
+    assert_eq!(outcomes(&fires(&queue, &trigger).await), ["skipped edited"], "and the instant is recorded");
 }
 
-/// Nobody decided about an hour of instants; then the times change, and then the trigger goes.
+/// An hour of instants is undecided; then the times change, and then the trigger is deleted.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_edit_or_a_deletion_overtakes_is_told_instant_by_instant() {
+async fn instants_overtaken_by_an_edit_or_a_deletion_are_recorded() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
@@ -43,10 +43,10 @@ async fn what_an_edit_or_a_deletion_overtakes_is_told_instant_by_instant() {
     let first = look_back(&client, &trigger, SignedDuration::from_mins(30)).await;
     let edited = changes(json!({"cron_expr": "*/2 * * * *"}));
     let new = queue.update_trigger(DEFAULT_TENANT, trigger.id, None, &edited, "tester").await.unwrap();
-    let told = fires(&queue, &trigger).await;
-    assert!((30..=31).contains(&told.len()), "{}", told.len());
-    assert_eq!((told[0].due_at, told[0].generation), (first, Some(1)));
-    assert!(outcomes(&told).iter().all(|outcome| outcome == "skipped edited"));
+    let recorded = fires(&queue, &trigger).await;
+    assert!((30..=31).contains(&recorded.len()), "{}", recorded.len());
+    assert_eq!((recorded[0].due_at, recorded[0].generation), (first, Some(1)));
+    assert!(outcomes(&recorded).iter().all(|outcome| outcome == "skipped edited"));
 
     let first = look_back(&client, &new, SignedDuration::from_mins(10)).await;
     queue.delete_trigger(DEFAULT_TENANT, trigger.id, None, "tester").await.unwrap();
@@ -56,13 +56,13 @@ async fn what_an_edit_or_a_deletion_overtakes_is_told_instant_by_instant() {
     assert_eq!(row.get::<_, Timestamp>(1), first);
     assert!((5..=6).contains(&row.get::<_, i64>(0)));
     let kept = "select count(*) from windlass.job_triggers where deleted_at is not null and not is_enabled and next_due_at is null";
-    assert_eq!(count(&client, kept).await, 1, "the row stays, marked, for what it did");
+    assert_eq!(count(&client, kept).await, 1, "the row stays, marked, for its history");
     assert_eq!(queue.trigger(DEFAULT_TENANT, trigger.id).await.unwrap(), None);
     assert_eq!(jobs_of(&client, trigger.id).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_that_leaves_the_times_alone_loses_no_instant() {
+async fn an_edit_that_keeps_the_schedule_loses_no_instant() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
@@ -79,7 +79,7 @@ async fn an_edit_that_leaves_the_times_alone_loses_no_instant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_trigger_does_not_fire_and_goes_on_from_now() {
+async fn a_paused_trigger_does_not_fire_and_resumes_from_now() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
@@ -89,25 +89,29 @@ async fn a_paused_trigger_does_not_fire_and_goes_on_from_now() {
     };
     let paused = edit(json!({"is_enabled": false})).await;
     assert_eq!(paused.next_due_at, None);
-    // An hour passes in which a scheduler runs, and another in which none does.
+    // An hour passes with a running scheduler, and another without one.
     let first = look_back(&client, &paused, SignedDuration::from_hours(2)).await;
     let ends = "update windlass.job_triggers set ends_at = next_due_at + interval '59 minutes' where id = $1";
     client.execute(ends, &[&trigger.id]).await.unwrap();
     fire_all(&keeper(&queue)).await;
-    let told = fires(&queue, &trigger).await;
-    assert_eq!((told.len(), told[0].due_at), (60, first));
+    let recorded = fires(&queue, &trigger).await;
+    assert_eq!((recorded.len(), recorded[0].due_at), (60, first));
     let second = "update windlass.job_triggers set ends_at = null, next_due_at = $2 where id = $1";
     client.execute(second, &[&trigger.id, &(first + SignedDuration::from_hours(1))]).await.unwrap();
     let resumed = edit(json!({"is_enabled": true})).await;
     assert!(resumed.next_due_at.unwrap() > Timestamp::now() - SignedDuration::from_secs(2));
-    let told = fires(&queue, &trigger).await;
+    let recorded = fires(&queue, &trigger).await;
     let last = resumed.next_due_at.unwrap() - SignedDuration::from_mins(1);
     let every: Vec<Timestamp> = Schedule::new("* * * * *", "UTC")
         .unwrap()
         .due_in(first - SignedDuration::from_nanos(1), last)
         .collect();
-    assert_eq!(told.iter().map(|fire| fire.due_at).collect::<Vec<_>>(), every, "each instant of the pause");
-    assert!(outcomes(&told).iter().all(|outcome| outcome == "skipped paused"));
+    assert_eq!(
+        recorded.iter().map(|fire| fire.due_at).collect::<Vec<_>>(),
+        every,
+        "each instant of the pause"
+    );
+    assert!(outcomes(&recorded).iter().all(|outcome| outcome == "skipped paused"));
     assert_eq!(jobs_of(&client, trigger.id).await, 0);
     queue.delete_trigger(DEFAULT_TENANT, trigger.id, Some(resumed.generation), "tester").await.unwrap();
     assert_eq!(queue.trigger(DEFAULT_TENANT, trigger.id).await.unwrap(), None);
@@ -120,7 +124,7 @@ async fn a_paused_trigger_does_not_fire_and_goes_on_from_now() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_of_what_somebody_else_edited_is_refused() {
+async fn a_conflicting_edit_is_rejected() {
     let queue = TestQueue::create().await;
     define(&queue).await;
     let trigger = create(&queue, &every_minute()).await;
@@ -170,11 +174,11 @@ async fn run_now_fires_at_once_even_while_paused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backfill_fires_what_was_not_fired_and_only_that() {
+async fn a_backfill_fires_only_instants_that_were_not_fired() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
-    // The minute that runs may have begun within the grace.
+    // The current minute may have started within the grace.
     let cron = every_minute_but(0..=2);
     let trigger = NewTrigger::schedule("calm", &cron, "held").misfire(Misfire::Skip).misfire_grace_seconds(1);
     let trigger = create(&queue, &trigger).await;
@@ -203,9 +207,9 @@ async fn a_backfill_fires_what_was_not_fired_and_only_that() {
     let made: Vec<Timestamp> = backfill(false).await.iter().map(|fire| fire.due_at).collect();
     assert_eq!(made.len(), expected.len() - 1);
     assert!(!made.contains(&fired));
-    assert!(backfill(false).await.is_empty(), "twice is once");
+    assert!(backfill(false).await.is_empty(), "a repetition changes nothing");
     assert_eq!(jobs_of(&client, trigger.id).await, i64::try_from(made.len()).unwrap());
-    // Outside of its dates a trigger has no instants; a backfill says which of them it left out, and why.
+    // Outside of its dates a trigger has no instants; a backfill reports which of them it skipped, and why.
     let dated = create(&queue, &every_minute().starts_at(from).ends_at(until)).await;
     let minute = SignedDuration::from_mins(1);
     let wide = from - minute..=until + minute;

@@ -1,4 +1,4 @@
-//! Invariant 38: what happens when the job before has not ended.
+//! Invariant 38: what happens when the previous job has not ended.
 
 use jiff::SignedDuration;
 use serde_json::json;
@@ -10,7 +10,7 @@ use windlass_testing::TestQueue;
 use super::{create, define, every_minute, fire_all, fires, look_back, outcomes};
 use crate::support::{Hand, keeper, status};
 
-/// One more instant comes, and is dealt with.
+/// One more instant is due, and is processed.
 async fn pass_a_minute(queue: &TestQueue, hand: &Hand, trigger: &Trigger, minutes_ago: i64) -> Option<Uuid> {
     let before = fires(queue, trigger).await.len();
     look_back(&hand.client, trigger, SignedDuration::from_mins(minutes_ago)).await;
@@ -32,10 +32,10 @@ async fn with(overlap: Overlap) -> (TestQueue, Hand, Trigger) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn skip_leaves_an_instant_out_while_a_job_has_not_ended() {
+async fn skip_omits_an_instant_while_a_job_has_not_ended() {
     let (queue, hand, trigger) = with(Overlap::Skip).await;
     let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
-    assert_eq!(pass_a_minute(&queue, &hand, &trigger, 49).await, None, "it waits in line");
+    assert_eq!(pass_a_minute(&queue, &hand, &trigger, 49).await, None, "it is queued");
     let fence = hand.claim_one().await;
     assert_eq!(fence.job, first);
     assert_eq!(pass_a_minute(&queue, &hand, &trigger, 48).await, None, "it runs");
@@ -48,7 +48,7 @@ async fn skip_leaves_an_instant_out_while_a_job_has_not_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queue_one_lets_one_wait_for_the_one_that_runs() {
+async fn queue_one_lets_one_job_wait_for_the_running_one() {
     let (queue, hand, trigger) = with(Overlap::QueueOne).await;
     let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
     assert_eq!(pass_a_minute(&queue, &hand, &trigger, 49).await, None, "the first itself still waits");
@@ -62,7 +62,7 @@ async fn queue_one_lets_one_wait_for_the_one_that_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancel_running_stops_the_one_before_and_starts_after_it() {
+async fn cancel_running_stops_the_previous_job_and_starts_the_next() {
     let (queue, hand, trigger) = with(Overlap::CancelRunning).await;
     let first = pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
     let second = pass_a_minute(&queue, &hand, &trigger, 49).await.unwrap();
@@ -79,9 +79,9 @@ async fn cancel_running_stops_the_one_before_and_starts_after_it() {
     assert_eq!(status(&hand.client, third).await, "queued");
 }
 
-/// A trigger that may overlap is not followed; when that changes, the jobs it made before count.
+/// A trigger that may overlap is not tracked; when that changes, its earlier jobs count.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_changed_policy_sees_the_jobs_that_were_there_before() {
+async fn a_changed_policy_applies_to_existing_jobs() {
     let (queue, hand, trigger) = with(Overlap::Allow).await;
     pass_a_minute(&queue, &hand, &trigger, 50).await.unwrap();
     pass_a_minute(&queue, &hand, &trigger, 49).await.unwrap();

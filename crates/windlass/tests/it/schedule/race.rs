@@ -1,4 +1,4 @@
-//! Invariant 35: the set of fires is what the pure function says, each once, under any number of schedulers and edits.
+//! Invariant 35: the set of fires is that of the pure function, each once, under any number of schedulers and edits.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ async fn many_schedulers_fire_every_instant_once() {
     let stop = Arc::new(AtomicBool::new(false));
     let schedulers: Vec<_> =
         (0..4).map(|_| tokio::spawn(scheduler(queue.queue().clone(), stop.clone()))).collect();
-    windlass_testing::eventually("all triggers are over", async || {
+    windlass_testing::eventually("all triggers have ended", async || {
         let open = "select count(*) from windlass.job_triggers where next_due_at is not null";
         crate::support::count(&client, open).await == 0
     })
@@ -60,18 +60,18 @@ async fn many_schedulers_fire_every_instant_once() {
     assert_eq!(crate::support::count(&client, "select count(*) from windlass.job").await, 500);
 }
 
-/// Invariant 39 under load: whatever was fired was fired by the generation that was in force when it committed.
+/// Invariant 39 under load: every fire is of the generation that was current when it committed.
 #[tokio::test(flavor = "multi_thread")]
 async fn triggers_edited_while_they_fire_never_fire_an_old_generation() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     define(&queue).await;
-    // What generation was in force at each fire's commit is written down by the database itself.
+    // The database itself records the generation that was current at each fire's commit.
     client
         .batch_execute(
-            "create table seen (trigger_id uuid, fired integer, in_force integer);
+            "create table public.seen (trigger_id uuid, fired integer, in_force integer);
              create function note() returns trigger language plpgsql security definer as $$ begin
-               insert into seen select new.trigger_id, new.generation, t.generation from windlass.job_triggers t where t.id = new.trigger_id;
+               insert into public.seen select new.trigger_id, new.generation, t.generation from windlass.job_triggers t where t.id = new.trigger_id;
                return null; end $$;
              create constraint trigger note after insert on windlass.fire deferrable initially deferred for each row execute function note()",
         )
@@ -96,7 +96,7 @@ async fn triggers_edited_while_they_fire_never_fire_an_old_generation() {
     let wrong = "select count(*) from seen where fired <> in_force";
     assert_eq!(crate::support::count(&client, wrong).await, 0);
     assert!(crate::support::count(&client, "select count(*) from seen").await > 100);
-    // Every job bears the payload of the generation it was fired by: edit n made generation n + 2.
+    // Every job has the payload of the generation that fired it: edit n created generation n + 2.
     let foreign = "select count(*) from windlass.fire f join windlass.job b on b.id = f.job_id
                     where (b.payload ->> 'n')::integer is distinct from nullif(f.generation - 2, -1)";
     assert_eq!(crate::support::count(&client, foreign).await, 0);

@@ -1,4 +1,4 @@
-//! What the server itself gives up: it goes on with a statement whose client is gone, so every connection of a worker has a limit there.
+//! Limits on the server: it continues a statement whose client has disconnected, so every connection of a worker has a timeout there.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use windlass_testing::{TestQueue, eventually};
 
 use crate::support::{Held, count, worker};
 
-/// Writes down the limit under which each statement of a worker runs: its claims and endings by `live`, its heartbeats by `job_workers`.
+/// Records the limit under which each statement of a worker runs: its claims and endings by `live`, its heartbeats by `job_workers`.
 const WATCH: &str = "create table public.seen (of_table text, action text, limit_ms integer);
     create function public.see() returns trigger language plpgsql security definer as $$
     begin
@@ -46,7 +46,7 @@ async fn every_statement_of_a_worker_has_a_limit_on_the_server() {
     assert_eq!(unlimited(&queue, &client).await, 0);
 }
 
-/// As behind a transaction pooler, where a connection keeps nothing.
+/// As behind a transaction pooler, where a connection keeps no settings.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_statement_of_a_worker_behind_a_pooler_has_a_limit_on_the_server() {
     let (queue, client) = watched().await;

@@ -19,9 +19,9 @@ async fn enqueue(queue: &TestQueue, tenant: Uuid) -> Uuid {
     queue.enqueue(&NewJob::new("held").tenant(tenant)).await.unwrap().id
 }
 
-/// With one slot only: the end that waits must not occupy it.
+/// With one slot only: the waiting end must not occupy it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_job_is_being_canceled_does_not_hold_up_the_ends_of_others() {
+async fn a_run_whose_job_is_being_canceled_does_not_block_other_ends() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::new();
@@ -49,7 +49,7 @@ async fn a_run_whose_job_is_being_canceled_does_not_hold_up_the_ends_of_others()
 
 /// The end of a run waits for a key that a job chained to it needs.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_chained_job_must_wait_does_not_hold_up_the_ends_of_others() {
+async fn a_run_whose_chained_job_must_wait_does_not_block_other_ends() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("next")).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_run_whose_chained_job_must_wait_does_not_hold_up_the_ends_of_others()
         of_parent.end(Ok(Done::new().then(NewJob::new("next").dedupe_key(end)).then(NewJob::new("next"))));
         of_plain.succeed();
         until(&client, plain, "succeeded").await;
-        // Again with what is set aside already.
+        // Again with the already delayed ones.
         let (again, plain) = (enqueue(&queue, mine).await, enqueue(&queue, other).await);
         let (of_again, of_plain) = both(&mut desk, again, plain).await;
         of_again.end(Ok(Done::new().then(NewJob::new("next").dedupe_key(end))));
@@ -87,9 +87,9 @@ async fn a_run_whose_chained_job_must_wait_does_not_hold_up_the_ends_of_others()
     assert_counts_are_exact(&client).await;
 }
 
-/// A claim whose answer never came is given back as far as nobody holds its jobs, and the rest later.
+/// A claim without a response is released except for locked jobs, and those later.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_unclaim_gives_back_what_it_can() {
+async fn an_unclaim_releases_what_it_can() {
     let queue = TestQueue::create().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;

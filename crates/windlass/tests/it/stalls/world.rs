@@ -1,4 +1,4 @@
-//! What there is for every duty to do, for one tenant.
+//! Work for every duty, for one tenant.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -9,30 +9,30 @@ use windlass_testing::TestQueue;
 
 use crate::support::Hand;
 
-/// One tenant's work, something for each duty and each call of a worker.
+/// One tenant's work, at least one item for each duty and each call of a worker.
 pub(super) struct World {
     pub(super) tenant: Uuid,
     /// Past its retention; the last of its ordering key, with a dedupe key whose window is over.
     pub(super) old: Uuid,
     /// Runs, and holds a dedupe key.
     pub(super) running: Uuid,
-    /// Runs at a worker that has fallen silent.
+    /// Runs at a worker that misses its heartbeats.
     pub(super) lost: Uuid,
-    /// Runs; `waiting` waits for it.
+    /// Runs; `waiting` depends on it.
     pub(super) need: Uuid,
     pub(super) waiting: Uuid,
-    /// Past their deadlines: in line, scheduled and blocked.
+    /// Past their deadlines: queued, scheduled and blocked.
     pub(super) late: Uuid,
     pub(super) late_scheduled: Uuid,
     pub(super) late_blocked: Uuid,
-    /// Its time has come.
+    /// It is due.
     pub(super) due: Uuid,
     pub(super) queued: Uuid,
     pub(super) event: Uuid,
     pub(super) schedule: Trigger,
 }
 
-/// A worker that lives, and one that does not.
+/// A live worker, and one that is not.
 pub(super) struct Workers {
     pub(super) alive: Hand,
     pub(super) dead: Hand,
@@ -103,7 +103,7 @@ impl World {
         world
     }
 
-    /// Deadlines are over and instants have come.
+    /// Deadlines have passed and instants are due.
     async fn let_time_pass(&self, hand: &Hand) {
         let pass = format!(
             "update windlass.expiry set expires_at = clock_timestamp() - interval '1 s' where tenant_id = '{0}';

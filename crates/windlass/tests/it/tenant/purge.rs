@@ -1,4 +1,4 @@
-//! What is left of a tenant besides its jobs, however much that is.
+//! The data of a tenant besides its jobs, in any amount.
 
 use windlass::Definition;
 use windlass::keeper::Duty;
@@ -7,10 +7,10 @@ use windlass_testing::{TestQueue, eventually};
 use super::{blocked, mark, purge_until};
 use crate::support::{count, everything_unaudited, keeper};
 
-/// One transaction for all of it would take longer than a duty may, for a tenant with millions of events.
+/// One transaction for all of it would exceed the time limit of a duty, for a tenant with millions of events.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_events_and_keys_of_a_deleted_tenant_go_in_batches() {
-    const MOST: i64 = 100;
+async fn the_events_and_keys_of_a_tenant_are_deleted_in_batches() {
+    const MAX: i64 = 100;
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let tenant = queue.tenant("leaving").await;
@@ -27,13 +27,13 @@ async fn the_events_and_keys_of_a_deleted_tenant_go_in_batches() {
     let rows = "select greatest((select count(*) from windlass.event), (select count(*) from windlass.event_dispatch),
         (select count(*) from windlass.idempotency))";
     let mut left = 450;
-    eventually("all of it has gone", async || {
+    eventually("all of it is deleted", async || {
         client
-            .execute("select windlass.purge_deleted_tenants($1)", &[&i32::try_from(MOST).unwrap()])
+            .execute("select windlass.purge_deleted_tenants($1)", &[&i32::try_from(MAX).unwrap()])
             .await
             .unwrap();
         let now = count(&client, rows).await;
-        assert!(left - now <= MOST, "{} rows at once", left - now);
+        assert!(left - now <= MAX, "{} rows at once", left - now);
         left = now;
         left == 0
     })
@@ -41,9 +41,9 @@ async fn the_events_and_keys_of_a_deleted_tenant_go_in_batches() {
     purge_until(&queue, 0).await;
 }
 
-/// A step that takes too long is canceled by the server. That it was tried is remembered, so the next one has its turn.
+/// A step that takes too long is canceled by the server. The attempt is recorded, so the next tenant has its turn.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_that_takes_too_long_to_delete_does_not_hold_up_the_others() {
+async fn a_slow_tenant_deletion_does_not_block_the_others() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     let (slow, free) = (queue.tenant("slow").await, queue.tenant("free").await);
@@ -58,19 +58,19 @@ async fn a_tenant_that_takes_too_long_to_delete_does_not_hold_up_the_others() {
     }
     let impatient = queue.client().await;
     impatient.batch_execute("set statement_timeout = '1s'").await.unwrap();
-    let gone = format!("select count(*) from windlass.tenants where id = '{free}'");
-    eventually("the other one has gone", async || {
+    let remaining = format!("select count(*) from windlass.tenants where id = '{free}'");
+    eventually("the other one is deleted", async || {
         impatient.execute("select windlass.purge_deleted_tenants(100)", &[]).await.unwrap();
-        count(&client, &gone).await == 0 && blocked(&queue, slow).await.is_some()
+        count(&client, &remaining).await == 0 && blocked(&queue, slow).await.is_some()
     })
     .await;
     let why = blocked(&queue, slow).await.unwrap();
     assert!(why.contains("statement timeout"), "{why}");
 }
 
-/// Not the marks of its retention rules, nor links that it made, nor what was noted about it.
+/// Including the marks of its retention rules, its links, and notes about it.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_names_a_tenant_that_is_gone() {
+async fn no_row_names_a_deleted_tenant() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
     queue.define(&Definition::new("held")).await.unwrap();

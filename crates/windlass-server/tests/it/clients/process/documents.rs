@@ -1,4 +1,4 @@
-//! The programs in the documents run as they stand there.
+//! The programs in the documents run unchanged.
 
 use std::fs;
 use std::path::Path;
@@ -17,14 +17,14 @@ use super::Stage;
 
 const HTTP: &str = include_str!("../../../../../../docs/http-jobs.md");
 
-/// The blocks of a page. A test below has something to do with each of these, and with no other.
+/// The blocks of a page. A test below uses each of these, and no other.
 fn page(name: &str, languages: &[&str]) -> Vec<String> {
     let blocks = crate::documents::blocks(name);
     assert_eq!(blocks.iter().map(|block| block.language.as_str()).collect::<Vec<_>>(), languages, "{name}");
     blocks.into_iter().map(|block| block.text).collect()
 }
 
-/// Of HTTP jobs: the settings, what is sent, an answer, an endpoint.
+/// The blocks on HTTP jobs: the settings, a request, a response, an endpoint.
 fn http_page() -> [String; 4] {
     page("docs/http-jobs.md", &["toml", "json", "json", "python"]).try_into().unwrap()
 }
@@ -46,7 +46,7 @@ fn spawn(program: &str, file: &Path, variables: &[(&str, &str)]) -> Child {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_workers_of_the_documents_run() {
+async fn the_documented_workers_run() {
     let stage = Stage::start().await;
     stage.server.queue.define(&Definition::new("resize")).await.unwrap();
     let folder = std::env::temp_dir().join(format!("windlass-docs-{}", Uuid::new_v4()));
@@ -71,7 +71,7 @@ async fn the_workers_of_the_documents_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_endpoint_and_the_settings_of_the_documents_work() {
+async fn the_documented_endpoint_and_settings_work() {
     #[derive(serde::Deserialize)]
     struct File {
         http: std::collections::BTreeMap<String, HttpEndpoint>,
@@ -91,7 +91,7 @@ async fn the_endpoint_and_the_settings_of_the_documents_work() {
     assert_eq!(settings.http["transcribe"].lease, 600.0);
     let mut tagging = settings.http.remove("ai-tagging").unwrap();
     assert_eq!(tagging.batch, 10);
-    // Where the test's own endpoint is, and what the environment of the worker would give.
+    // The address of the test's own endpoint, and the variables that the worker would get from its environment.
     tagging.url = format!("http://127.0.0.1:{port}/");
     tagging.allow = vec![format!("127.0.0.1:{port}")];
     tagging.secret = Some(secret.into());
@@ -111,18 +111,18 @@ async fn the_endpoint_and_the_settings_of_the_documents_work() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_documents_say_is_sent_is_sent_and_their_answer_is_understood() {
-    let [_, sent, answer, _] = http_page();
-    let (sent, answer): (Value, Value) =
-        (serde_json::from_str(&sent).unwrap(), serde_json::from_str(&answer).unwrap());
+async fn the_documented_requests_are_sent_and_the_responses_understood() {
+    let [_, sent, response, _] = http_page();
+    let (sent, response): (Value, Value) =
+        (serde_json::from_str(&sent).unwrap(), serde_json::from_str(&response).unwrap());
     let stage = Stage::start().await;
     for key in ["ai-tagging", "enrich"] {
         stage.server.queue.define(&Definition::new(key)).await.unwrap();
     }
-    let (tell, mut heard) = tokio::sync::mpsc::unbounded_channel::<Value>();
+    let (tell, mut received) = tokio::sync::mpsc::unbounded_channel::<Value>();
     let endpoint = axum::routing::post(move |axum::Json(body): axum::Json<Value>| async move {
         tell.send(body).unwrap();
-        axum::Json(answer)
+        axum::Json(response)
     });
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -138,7 +138,7 @@ async fn what_the_documents_say_is_sent_is_sent_and_their_answer_is_understood()
     let new = NewJob::new("ai-tagging").payload(&sent["payload"]);
     let id = stage.server.queue.enqueue(&new).await.unwrap().id;
 
-    let body = heard.recv().await.unwrap();
+    let body = received.recv().await.unwrap();
     let fields = |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
     assert_eq!(fields(&body), fields(&sent));
     for field in ["definition_key", "attempt", "max_attempts", "failures", "payload"] {
@@ -154,7 +154,7 @@ async fn what_the_documents_say_is_sent_is_sent_and_their_answer_is_understood()
     stage.end().await;
 }
 
-/// Every setting is documented, and nothing else is.
+/// Every setting is documented, and nothing else.
 #[test]
 fn the_documented_http_settings_are_the_settings() {
     let refused = toml::from_str::<HttpEndpoint>("no_such_setting = 1").unwrap_err().to_string();

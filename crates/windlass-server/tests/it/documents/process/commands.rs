@@ -1,4 +1,4 @@
-//! `docs/commands.md`: its file is a worker's, and its reports are understood.
+//! `docs/commands.md`: its file is a valid worker file, and its reports are parsed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +22,7 @@ fn program(path: &Path, text: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_file_and_the_reports_of_the_page_on_commands_work() {
+async fn the_documented_commands_file_and_reports_work() {
     let blocks = blocks("docs/commands.md");
     let [file, shell, python] = blocks.as_slice() else { panic!("{} blocks", blocks.len()) };
     assert_eq!([&file.language, &shell.language, &python.language], ["toml", "sh", "python"]);
@@ -35,7 +35,7 @@ async fn the_file_and_the_reports_of_the_page_on_commands_work() {
     program(&folder.join("report-python"), &format!("#!/usr/bin/env python3\n{}\n", python.text));
     fs::write(folder.join("token"), "sl.ABCDEFGHIJKLMNOPQRSTUVWXYZ\n").unwrap();
 
-    // The machine that the page speaks of is not this one: another path, no such user, a token of ours.
+    // The page describes another machine: replace the path, the user and the token.
     let mut text = file.text.clone();
     for (theirs, ours) in [
         ("\"/usr/bin/zoltag\"", "\"./zoltag\"".to_owned()),
@@ -70,12 +70,12 @@ async fn the_file_and_the_reports_of_the_page_on_commands_work() {
     let sync = enqueue("sync-dropbox", json!({"provider_id": "p1", "tags": ["a", "b"]})).await;
     until(sync).await;
     let attempts = server.queue.attempts(DEFAULT_TENANT, sync).await.unwrap();
-    let said = attempts[0].stdout_tail.clone().unwrap();
+    let output = attempts[0].stdout_tail.clone().unwrap();
     let tenant = format!(
         "[sync-dropbox]\n[--tenant-id]\n[{DEFAULT_TENANT}]\n[--provider-id=p1]\n[--tag=a]\n[--tag=b]\n"
     );
-    assert!(said.starts_with(&tenant), "{said}");
-    assert!(said.contains(&format!("JOB_ID={sync}")) && !said.contains("ABCDEFGHIJ"), "{said}");
+    assert!(output.starts_with(&tenant), "{output}");
+    assert!(output.contains(&format!("JOB_ID={sync}")) && !output.contains("ABCDEFGHIJ"), "{output}");
 
     for name in ["report-sh", "report-python"] {
         let id = enqueue(name, json!({})).await;
@@ -84,7 +84,7 @@ async fn the_file_and_the_reports_of_the_page_on_commands_work() {
         assert_eq!(job.result, Some(json!({"files": 12})), "{name}");
         assert_eq!(job.artifact, Some(json!("s3://bucket/report.pdf")), "{name}");
         let next = server.queue.list(&Filter::new(DEFAULT_TENANT).limit(10)).await.unwrap().jobs;
-        let next = next.iter().find(|job| job.parent_id == Some(id)).expect("what follows");
+        let next = next.iter().find(|job| job.parent_id == Some(id)).expect("the next job");
         assert_eq!(next.payload, json!({"to": "zoe@example.com"}), "{name}");
     }
     worker.kill().await.unwrap();

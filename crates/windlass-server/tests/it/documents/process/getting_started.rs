@@ -11,16 +11,16 @@ use windlass_testing::{eventually, migrated};
 use super::{Block, Desk, blocks};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn getting_started_gets_one_started() {
+async fn every_step_of_getting_started_works() {
     let page = blocks("docs/getting-started.md");
     let mut page = page.iter();
     let database = migrated().await;
     let mut desk = Desk::new("");
 
-    // The first block starts everything; on a database and a port of this test.
+    // The first block starts everything, on a database and a port of this test.
     let start = page.next().unwrap();
     assert_eq!(start.text, "windlass up --no-demo");
-    // In place of the shell, so that the signal at the end meets the program.
+    // With `exec`, so that the signal at the end reaches the program.
     let start = Block { language: "sh".to_owned(), text: format!("exec {}", start.text), posted_to: None };
     let mut up = desk.command(&start);
     up.env("DATABASE_URL", database.url()).env("WINDLASS_LISTEN", "127.0.0.1:0").stdout(Stdio::piped());

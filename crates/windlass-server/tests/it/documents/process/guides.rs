@@ -1,4 +1,4 @@
-//! `docs/guides/` and its neighbours: each page on a server and a database of its own.
+//! `docs/guides/` and related pages: each on its own server and database.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ async fn every_block_of_the_guides_runs() {
         desk.set("WINDLASS_SERVER", &server.base);
         desk.set("WINDLASS_TOKEN", create_admin_token(&server.queue, "guides").await.unwrap().expose());
         desk.set("DATABASE_URL", server.queue.url());
-        // A job to look at, and what the pages speak of as there already.
+        // A job to read, and the objects that the pages assume.
         for key in ["look", "resize", "sync-dropbox"] {
             server.queue.define(&Definition::new(key)).await.unwrap();
         }
@@ -41,7 +41,7 @@ async fn every_block_of_the_guides_runs() {
         assert!(!blocks.is_empty(), "{page} has no blocks");
         for block in blocks {
             match block.language.as_str() {
-                // Roles are the whole server's, which other tests use, so what they do is undone.
+                // Roles belong to the whole server, which other tests use, so the changes are undone.
                 "sql" if block.text.contains("create role") => {
                     client.batch_execute(&format!("begin;\n{}\nrollback;", block.text)).await.unwrap();
                 }
@@ -61,8 +61,7 @@ async fn every_block_of_the_guides_runs() {
     }
 }
 
-/// The server's file of hooks. The program itself says what it thinks of it: that a secret is missing, and when it is there,
-/// nothing.
+/// The server's file of hooks, checked by the program itself: it reports a missing secret, and nothing once it is set.
 async fn check(desk: &Desk, block: &Block) {
     const SECRET: &str = "/run/secrets/dropbox";
     assert!(block.text.contains(SECRET), "{}", block.text);
@@ -77,16 +76,16 @@ async fn check(desk: &Desk, block: &Block) {
     desk.run(&ask).await;
 }
 
-/// What is taken must say of itself what was sent.
+/// An accepted object must have the fields that were sent.
 async fn post(server: &TestServer, page: &str, block: &Block) {
     let path = block
         .posted_to
         .as_deref()
-        .unwrap_or_else(|| panic!("{page}: where is this posted to?\n{}", block.text));
+        .unwrap_or_else(|| panic!("{page}: to which path is this posted?\n{}", block.text));
     let body: Value = serde_json::from_str(&block.text).unwrap();
-    let answer = server.admin.post(path, &body).await;
-    assert!(answer.status.is_success(), "{page}: {}\n{answer:?}", block.text);
-    let made = answer.json();
+    let response = server.admin.post(path, &body).await;
+    assert!(response.status.is_success(), "{page}: {}\n{response:?}", block.text);
+    let made = response.json();
     for (field, value) in body.as_object().unwrap() {
         assert_eq!(made.get(field).unwrap_or(&json!(null)), value, "{page}: {field}");
     }

@@ -4,12 +4,12 @@ use windlass_testing::TestQueue;
 
 use super::blocks;
 
-/// A page, the tables it is about with some rows, and the payloads that must be in line afterwards, as text.
+/// A page, the tables that it describes with some rows, and the payloads that must be queued afterwards, as text.
 struct Move {
     page: &'static str,
     before: &'static str,
     payloads: &'static [&'static str],
-    /// A query for a number that must be 0: what was moved is not done twice.
+    /// A query for a number that must be 0: moved rows are not processed twice.
     left: &'static str,
 }
 
@@ -87,11 +87,11 @@ pub(crate) fn pages() -> impl Iterator<Item = &'static str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_migration_moves_what_waits_and_nothing_else() {
+async fn every_migration_moves_waiting_jobs_and_nothing_else() {
     for Move { page, before, payloads, left } in MOVES {
         let queue = TestQueue::create().await;
         let client = queue.client().await;
-        // The test's own user has the name of windlass's schema, which would come first.
+        // The test's own user has the name of windlass's schema, which would come first in the search path.
         client.batch_execute("set search_path = public").await.unwrap();
         client.batch_execute(before).await.unwrap_or_else(|error| panic!("{page}: {error:?}"));
         for block in blocks(&format!("docs/migrating/{page}.md")) {

@@ -1,4 +1,4 @@
-//! `docs/telemetry.md`: its queries are held to Prometheus' own grammar, and to the metrics that exist.
+//! `docs/telemetry.md`: its queries are checked with Prometheus' own grammar and against the existing metrics.
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{Desk, blocks};
 
 #[test]
-fn the_queries_of_the_documents_are_queries() {
+fn the_documented_queries_are_valid() {
     let desk = Desk::new("");
     for block in blocks("docs/telemetry.md") {
         assert_eq!(block.language, "promql");
@@ -18,7 +18,7 @@ fn the_queries_of_the_documents_are_queries() {
             "{}",
             block.text
         );
-        // Two rules may not be alike, so each has a group.
+        // Two rules may not be equal, so each has a group.
         let groups: Vec<String> = rules
             .iter()
             .enumerate()

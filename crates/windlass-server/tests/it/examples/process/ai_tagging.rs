@@ -1,4 +1,4 @@
-//! `examples/ai-tagging`: posts in, tags out, with a real HTTP function between.
+//! `examples/ai-tagging`: posts in, tags out, with a real HTTP function in between.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ impl App {
         let queue = TestQueue::create().await;
         load(queue.url(), "ai-tagging", &["schema.sql", "members.sql"]).await;
         let client = queue.client().await;
-        // Retries that a test can wait for.
+        // Retries that are short enough for a test.
         client
             .execute("select windlass.define(jsonb_build_object('key', 'ai-tagging', 'backoff',
                 '{\"kind\": \"fixed\", \"base_seconds\": 0.05, \"factor\": 1, \"cap_seconds\": 1, \"jitter\": 0}'::jsonb))", &[])
@@ -114,11 +114,11 @@ async fn synced_posts_are_tagged_in_batches_of_ten_and_once_forever() {
         "select count(*) from windlass.jobs where status = 'succeeded' and result ->> 'model' = 'rules-1'";
     eventually("all jobs are settled", async || count(client, done).await == 30).await;
     assert_eq!(count(client, "select count(*) from llm_usage_logs").await, 30, "one call each");
-    // The runs of one call begin in one claim, so they share their start.
+    // The runs of one call start in one claim, so they share their start.
     let largest = "select max(n) from (select count(*) n from windlass.job_attempts group by started_at) b";
     assert_eq!(count(client, largest).await, 10, "ten posts in one call, and never more");
 
-    // The next sync brings the same posts; nothing is enqueued, not even after the seven days.
+    // The next sync contains the same posts; nothing is enqueued, not even after the seven days.
     client.execute(sync, &[&app.account]).await.unwrap();
     assert_eq!(count(client, "select count(*) from windlass.jobs").await, 30);
     worker.stop().await.unwrap();
@@ -136,7 +136,7 @@ async fn synced_posts_are_tagged_in_batches_of_ten_and_once_forever() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_function_that_is_away_costs_three_attempts_and_an_operator_can_try_again() {
+async fn an_unavailable_function_takes_three_attempts_and_can_be_retried() {
     let app = App::new().await;
     let mut function = app.function().await;
     let worker = app.worker(&function.address).await;
@@ -202,7 +202,7 @@ async fn members_read_their_own_workspace_and_write_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_jobs_of_a_post_an_account_and_a_workspace_go_with_it() {
+async fn the_jobs_of_a_post_account_or_workspace_are_deleted_with_it() {
     let app = App::new().await;
     let client = &app.client;
     let posts = [app.post("ramen").await, app.post("train").await, app.post("phone").await];
@@ -224,5 +224,5 @@ async fn the_jobs_of_a_post_an_account_and_a_workspace_go_with_it() {
     client.execute("delete from workspaces where id = $1", &[&other]).await.unwrap();
     assert_eq!(count(client, "select count(*) from windlass.jobs").await, 0);
     let tenants = "select count(*) from windlass.tenants where slug = 'night-train'";
-    assert_eq!(count(client, tenants).await, 0, "its tenant is gone as well");
+    assert_eq!(count(client, tenants).await, 0, "its tenant is deleted as well");
 }

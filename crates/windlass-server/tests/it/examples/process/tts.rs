@@ -1,4 +1,4 @@
-//! `examples/tts`: a user asks a service for a dialogue, a worker that pulls speaks it, and it is deleted in time.
+//! `examples/tts`: a user requests a dialogue from a service, a pull worker speaks it, and it is deleted in time.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use windlass_testing::eventually;
 use super::{Program, folder};
 use crate::support::{Client, TestServer};
 
-/// The service and its users, on a real server; workers come and go.
+/// The service and its users, on a real server; each test starts its own workers.
 struct Stage {
     server: TestServer,
     service: Program,
@@ -29,7 +29,7 @@ impl Stage {
         let server = TestServer::start().await;
         let definitions = std::fs::read_to_string(folder("tts").join("definitions.json")).unwrap();
         let definitions: Value = serde_json::from_str(&definitions).unwrap();
-        // The one that cleans up first: the other names it.
+        // The cleanup definition first: the other one names it.
         for definition in definitions["definitions"].as_array().unwrap().iter().rev() {
             server.admin.post("/api/v1/admin/jobs/definitions", definition).await.expect(201);
         }
@@ -69,7 +69,7 @@ impl Stage {
         self.server.admin.patch(&path, fields).await.expect(200);
     }
 
-    /// So many days pass for everything that has ended, and the keeper looks.
+    /// Moves the end of everything finished back by this many days, and runs the keeper.
     async fn pass(&self, days: u32) {
         let aged = format!(
             "update windlass.history set started_at = started_at - interval '{days} days', finished_at = finished_at - interval '{days} days';
@@ -94,12 +94,12 @@ impl Stage {
         self.stop.cancel();
         self.keeping.await.unwrap();
         self.server.stop().await;
-        // Nothing may be there: no worker ran.
+        // Nothing may exist: no worker ran.
         let _ = std::fs::remove_dir_all(&self.audio);
     }
 }
 
-/// The document's own example, in the format that espeak-ng makes.
+/// The document's own example, in the format that espeak-ng creates.
 fn dialogue() -> Value {
     json!({"provider": "espeak-ng", "input_params": {
         "turns": [{"speaker": "A", "text": "你好", "index": 0}, {"speaker": "B", "text": "嗨！", "index": 1}],
@@ -112,7 +112,7 @@ fn dialogue() -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dialogue_becomes_audio_that_only_its_user_hears_and_that_goes_after_thirty_days() {
+async fn a_dialogue_becomes_audio_for_its_user_only_and_is_deleted_after_thirty_days() {
     let stage = Stage::start().await;
     let _worker = stage.worker().await;
     let job = stage.user.post("/jobs", &dialogue()).await.expect(202);
@@ -144,7 +144,7 @@ async fn a_dialogue_becomes_audio_that_only_its_user_hears_and_that_goes_after_t
     stage.pass(29).await;
     assert!(file.exists() && stage.user.get(&format!("/jobs/{id}")).await.status == 200);
     stage.pass(2).await;
-    eventually("the audio and its job are gone", async || {
+    eventually("the audio and its job are deleted", async || {
         stage.prune().await;
         !file.exists() && stage.user.get(&format!("/jobs/{id}")).await.status == 404
     })
@@ -153,7 +153,7 @@ async fn a_dialogue_becomes_audio_that_only_its_user_hears_and_that_goes_after_t
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_spoken_is_refused_or_failed_with_the_reason() {
+async fn invalid_text_is_rejected_or_failed_with_the_reason() {
     let stage = Stage::start().await;
     let mut unknown = dialogue();
     unknown["provider"] = json!("azure");
@@ -173,7 +173,7 @@ async fn what_cannot_be_spoken_is_refused_or_failed_with_the_reason() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_waits_can_be_canceled_and_one_that_waits_too_long_fails() {
+async fn a_waiting_job_can_be_canceled_and_fails_after_too_long() {
     let stage = Stage::start().await;
     let job = stage.user.post("/jobs", &dialogue()).await.expect(202);
     assert_eq!(job["status"], "pending");
@@ -182,7 +182,7 @@ async fn a_job_that_waits_can_be_canceled_and_one_that_waits_too_long_fails() {
     assert_eq!((&canceled["status"], &canceled["started_at"]), (&json!("cancelled"), &Value::Null));
     assert!(canceled["completed_at"].is_string(), "so that it can be cleaned up after its seven days");
 
-    // Twenty-four hours, shortened to what a test can wait for.
+    // Twenty-four hours, shortened for the test.
     assert_eq!(stage.policy().await["start_deadline_seconds"], 86400);
     stage.change(&json!({"start_deadline_seconds": 1})).await;
     let orphan = stage.user.post("/jobs", &dialogue()).await.expect(202);
@@ -191,9 +191,9 @@ async fn a_job_that_waits_can_be_canceled_and_one_that_waits_too_long_fails() {
     stage.stop().await;
 }
 
-/// Ten minutes, shortened; and a worker that took the job and is never heard of again.
+/// Ten minutes, shortened; and a worker that claimed the job and vanished.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_takes_too_long_fails_and_is_not_tried_again() {
+async fn a_job_that_times_out_fails_and_is_not_retried() {
     let stage = Stage::start().await;
     let policy = stage.policy().await;
     assert_eq!((&policy["timeout_seconds"], &policy["on_timeout"]), (&json!(600), &json!("fail")));
@@ -212,9 +212,9 @@ async fn a_job_that_takes_too_long_fails_and_is_not_tried_again() {
     stage.stop().await;
 }
 
-/// Without a gap the end of a turn and the start of the next are heard together.
+/// Without a gap the end of a turn and the start of the next overlap.
 #[tokio::test(flavor = "multi_thread")]
-async fn turns_without_a_gap_are_faded_into_each_other() {
+async fn turns_without_a_gap_are_cross_faded() {
     let stage = Stage::start().await;
     let _worker = stage.worker().await;
     let mut joined = dialogue();
@@ -229,7 +229,7 @@ async fn turns_without_a_gap_are_faded_into_each_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_sees_how_far_it_is_and_stops_what_runs() {
+async fn a_user_sees_progress_and_cancels_a_running_job() {
     let stage = Stage::start().await;
     let _worker = stage.worker().await;
     let mut long = dialogue();
@@ -239,7 +239,7 @@ async fn a_user_sees_how_far_it_is_and_stops_what_runs() {
     long["input_params"]["turns"] = json!(turns);
     let job = stage.user.post("/jobs", &long).await.expect(202);
     let path = format!("/jobs/{}", job["id"].as_str().unwrap());
-    eventually("it says how far it is", async || {
+    eventually("it reports its progress", async || {
         let job = stage.user.get(&path).await.expect(200);
         assert_ne!(job["status"], "completed", "two hundred turns are spoken too quickly for this test");
         job["status"] == "processing" && job["progress"].as_f64().is_some_and(|percent| percent > 0.0)
@@ -251,9 +251,9 @@ async fn a_user_sees_how_far_it_is_and_stops_what_runs() {
     stage.stop().await;
 }
 
-/// Thirty days for what failed, seven for what was canceled; the test above has the thirty of what was completed.
+/// Thirty days for failed jobs, seven for canceled ones; the test above checks the thirty days of completed ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_failed_is_kept_for_thirty_days_and_what_was_canceled_for_seven() {
+async fn failed_jobs_are_kept_for_thirty_days_and_canceled_ones_for_seven() {
     let stage = Stage::start().await;
     let kept = json!({"succeeded": 30 * 86400, "failed": 30 * 86400, "dead_letter": 30 * 86400, "canceled": 7 * 86400});
     assert_eq!(stage.policy().await["retention"], kept);

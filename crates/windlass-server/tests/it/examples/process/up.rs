@@ -13,8 +13,8 @@ use windlass_testing::{eventually, migrated};
 
 use crate::cli::{Ran, run, windlass};
 
-/// What a reader of its README does: starts it, waits until it has worked (a query answers true), tries what comes next on
-/// the page, and stops it.
+/// The steps of a reader of its README: starts it, waits until it has worked (a query returns true), tries the next steps of the
+/// page, and stops it.
 async fn up_until(example: &str, done: &str) {
     let database = migrated().await;
     let folder: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
@@ -31,13 +31,13 @@ async fn up_until(example: &str, done: &str) {
     assert!(ready.is_some_and(|line| line.starts_with("ready: ")), "{}", fs::read_to_string(&words).unwrap());
     let (client, connection) = tokio_postgres::connect(database.url(), NoTls).await.unwrap();
     tokio::spawn(connection);
-    eventually(&format!("{example} has done its work; it says:\n{}", words.display()), async || {
-        // Its tables come a moment later than the server.
+    eventually(&format!("{example} has done its work; output:\n{}", words.display()), async || {
+        // Its tables are created shortly after the server starts.
         client.query_one(done, &[]).await.is_ok_and(|row| row.get::<_, Option<bool>>(0).unwrap_or(false))
     })
     .await;
     let readme = crate::documents::blocks(&format!("examples/{example}/README.md"));
-    let (first, rest) = readme.split_first().expect("a README says how it is started");
+    let (first, rest) = readme.split_first().expect("a README describes how it is started");
     assert_eq!(first.text, format!("windlass up --example {example}"));
     for block in rest {
         let shell =
@@ -91,7 +91,7 @@ async fn up_runs_the_example_zoltag() {
 }
 
 #[tokio::test]
-async fn an_example_says_which_program_it_lacks_before_it_starts_anything() {
+async fn an_example_reports_a_missing_program_before_it_starts() {
     for (example, program, package) in [
         ("call-transcription", "node", "nodejs"),
         ("tts", "espeak-ng", "espeak-ng"),
@@ -110,7 +110,7 @@ async fn an_example_says_which_program_it_lacks_before_it_starts_anything() {
 }
 
 #[tokio::test]
-async fn an_example_that_is_not_there_is_refused_with_those_that_are() {
+async fn an_unknown_example_is_rejected_with_a_list() {
     let ran = run(&["up", "--example", "nothing"]).await.expect(2);
     assert!(ran.err.contains(&crate::examples::NAMES.join(", ")), "{}", ran.err);
 }

@@ -1,4 +1,4 @@
-//! `examples/zoltag`: two tenants, three workers in processes of their own, and one of them killed.
+//! `examples/zoltag`: two tenants, three workers in separate processes, and one of them killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(super) fn read(file: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(folder("zoltag").join(file)).unwrap()).unwrap()
 }
 
-/// The example's folder with a lease that a test can wait for.
+/// The example's folder with a lease that is short enough for a test.
 pub(super) fn workplace() -> PathBuf {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
     fs::create_dir_all(&place).unwrap();
@@ -69,7 +69,7 @@ pub(super) async fn until(client: &Client, id: &Value, wanted: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn three_workers_do_the_documents_jobs_for_two_tenants_though_one_is_killed() {
+async fn three_workers_run_the_jobs_of_two_tenants_though_one_is_killed() {
     let mut server = TestServer::start().await;
     let often = Duration::from_millis(50);
     let settings = KeeperSettings::default().promote(often).reap(often);
@@ -82,7 +82,7 @@ async fn three_workers_do_the_documents_jobs_for_two_tenants_though_one_is_kille
     }
     let ((_, acme), (bcg_id, bcg)) = (tenant(&server, "acme").await, tenant(&server, "bcg").await);
 
-    // By hand, with the document's own body and answer.
+    // Manually, with the document's own body and response.
     let made = bcg.post("/api/v1/jobs", &read("enqueue.json")).await.expect(201);
     assert_eq!((&made["tenant_id"], &made["status"]), (&json!(bcg_id), &json!("queued")));
     assert_eq!(made["definition_key"], "recompute-trained-tags");
@@ -101,7 +101,7 @@ async fn three_workers_do_the_documents_jobs_for_two_tenants_though_one_is_kille
     let unfit = json!({"definition_key": "sync-dropbox", "payload": {"path_prefix": "/"}});
     bcg.post("/api/v1/jobs", &unfit).await.problem(422, "invalid");
 
-    // At the hour that the document names: last night's is made good, as after a night without a scheduler.
+    // At the hour that the document names: the fire of last night is recovered, as after a night without a scheduler.
     let nightly = acme.post("/api/v1/jobs/triggers", &read("nightly.json")).await.expect(201);
     assert!(nightly["next_due_at"].is_string(), "{nightly}");
     let now = jiff::Timestamp::now();
@@ -110,35 +110,36 @@ async fn three_workers_do_the_documents_jobs_for_two_tenants_though_one_is_kille
     let fired = acme.post(&backfill, &night).await;
     assert!(fired.status.is_success(), "{fired:?}");
     let scheduled = jobs(&acme, "source=schedule").await;
-    let nightly = until(&acme, &scheduled.first().expect("a night has passed")["id"], "succeeded").await;
+    let nightly =
+        until(&acme, &scheduled.first().expect("the fire of the night exists")["id"], "succeeded").await;
     assert_eq!(nightly["result"], json!({"model": "siglip"}));
-    // The document's own is taken as it stands; what it leaves out, its own schema asks for.
+    // The document's own is accepted unchanged; the fields that it omits are required by its own schema.
     let sync = acme.post("/api/v1/jobs/triggers", &read("nightly-sync.json")).await.expect(201);
     let run = format!("/api/v1/jobs/triggers/{}/run", sync["id"].as_str().unwrap());
     let unfit = acme.post(&run, &json!({})).await;
     unfit.problem(422, "invalid");
     assert!(unfit.text.contains("provider_id"), "{unfit:?}");
 
-    // By an event of one tenant, which the other's triggers do not hear.
+    // By an event of one tenant, which the other's triggers do not receive.
     acme.post("/api/v1/jobs/triggers", &read("folder-updated.json")).await.expect(201);
     let event = json!({"name": "provider.folder.updated", "payload": {"provider_id": Uuid::new_v4(), "folder_path": "/summer"}});
     for tenant in [&acme, &bcg] {
-        let told = tenant.post("/api/v1/events", &event).await;
-        assert!(told.status.is_success(), "{told:?}");
+        let response = tenant.post("/api/v1/events", &event).await;
+        assert!(response.status.is_success(), "{response:?}");
     }
     let by_event = "source=event&definition_key=sync-dropbox";
     eventually("the event has its job", async || jobs(&acme, by_event).await.len() == 1).await;
     let synced = until(&acme, &jobs(&acme, by_event).await[0]["id"], "succeeded").await;
     assert_eq!(synced["payload"]["path_prefix"], "/summer");
     assert_eq!(synced["result"], json!({"pictures": 24}));
-    eventually("what the sync asked for has run", async || {
+    eventually("the jobs of the sync have run", async || {
         let next = jobs(&acme, "definition_key=recompute-zeroshot-tags").await;
         next.len() == 1 && next[0]["status"] == "succeeded"
     })
     .await;
     assert_eq!(jobs(&bcg, by_event).await.len(), 0);
 
-    // A machine goes down in the middle of a run.
+    // A machine fails in the middle of a run.
     let keywords: Vec<String> = (0..40).map(|n| format!("keyword-{n}")).collect();
     let train = json!({"definition_key": "train-keyword-models", "payload": {"keywords": keywords}});
     let long = bcg.post("/api/v1/jobs", &train).await.expect(201);
@@ -153,7 +154,7 @@ async fn three_workers_do_the_documents_jobs_for_two_tenants_though_one_is_kille
     let of = |id: &str| {
         listed["workers"].as_array().unwrap().iter().find(|one| one["worker_id"] == id).cloned().unwrap()
     };
-    // Its job may be taken from it before its row is closed; either way nobody takes it for one that stopped.
+    // Its job may be recovered before its row is closed; in both cases it is not reported as stopped.
     assert_eq!(of(&dead)["is_stale"], true, "{listed}");
     assert_eq!(
         (&of(&workers[0].1)["status"], &of(&workers[0].1)["is_stale"]),

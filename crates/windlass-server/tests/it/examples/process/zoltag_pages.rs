@@ -1,4 +1,4 @@
-//! `examples/zoltag` in a browser: the Jobs page of a tenant, and what a super-admin sees when a machine goes down.
+//! `examples/zoltag` in a browser: the Jobs page of a tenant, and what a super-admin sees when a machine fails.
 
 use std::fs;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::zoltag::{read, tenant, until, worker, workplace};
 use crate::process::browser::chrome::Chrome;
 use crate::support::TestServer;
 
-/// A keeper until it is stopped; with a reaper that looks this often.
+/// Runs a keeper until it is stopped, with a reaper at this interval.
 struct Keeping(CancellationToken, tokio::task::JoinHandle<()>);
 
 impl Keeping {
@@ -33,7 +33,7 @@ impl Keeping {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     let mut server = TestServer::start().await;
-    // Nobody is given up while we look.
+    // No worker is reaped while the pages are read.
     let keeping = Keeping::start(&server, Duration::from_secs(3600));
     let place = workplace();
     let mut workers = Vec::new();
@@ -54,11 +54,11 @@ async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     for words in ["recompute-trained-tags", "manual", "Succeeded"] {
         chrome.until_text(&row(&tags["id"]), words).await;
     }
-    assert!(!chrome.text("main").await.contains("sync-dropbox"), "what is acme's is not bcg's");
+    assert!(!chrome.text("main").await.contains("sync-dropbox"), "the jobs of acme are not those of bcg");
     chrome.go(&format!("/ui/jobs/{}", tags["id"].as_str().unwrap())).await;
     chrome.until_text("main", &format!("recomputing tags with siglip for tenant {bcg_id}")).await;
 
-    // A machine goes down in the middle of a run.
+    // A machine fails in the middle of a run.
     let keywords: Vec<String> = (0..40).map(|n| format!("keyword-{n}")).collect();
     let train = json!({"definition_key": "train-keyword-models", "payload": {"keywords": keywords}});
     let long = bcg.post("/api/v1/jobs", &train).await.expect(201);
@@ -71,7 +71,7 @@ async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     chrome.until_text(&row(&long["id"]), "Running").await;
     assert!(chrome.has(&format!("{} button[name=cancel]", row(&long["id"]))).await);
 
-    // The super-admin: every tenant's numbers, and the worker that says nothing any more.
+    // The super-admin: the numbers of every tenant, and the worker that misses its heartbeats.
     chrome.sign_in(&server.client(bcg_id, Role::SuperAdmin).await.token.unwrap()).await;
     chrome.go("/ui/overview").await;
     for (id, name) in [(acme_id, "acme"), (bcg_id, "bcg")] {
@@ -83,14 +83,14 @@ async fn a_tenant_sees_its_jobs_and_a_super_admin_the_worker_that_was_killed() {
     assert_eq!(chrome.text("tbody tr:first-child .status").await, "Not responding");
     assert_eq!(chrome.driver.find_all(thirtyfour::By::Css("tbody tr")).await.unwrap().len(), 3);
 
-    // Once its lease has run out another worker does its job; the page says so by itself.
+    // Once its lease has expired another worker runs its job; the page shows it without a reload.
     keeping.stop().await;
     let keeping = Keeping::start(&server, Duration::from_millis(50));
     chrome.sign_in(&server.client(bcg_id, Role::TenantAdmin).await.token.unwrap()).await;
     chrome.until_text(&row(&long["id"]), "Succeeded").await;
     assert_eq!(until(&bcg, &long["id"], "succeeded").await["attempt_count"], 2);
 
-    // The one that was killed stays in sight, as lost and not as one that stopped.
+    // The killed worker stays visible, as lost and not as stopped.
     chrome.sign_in(&server.client(bcg_id, Role::SuperAdmin).await.token.unwrap()).await;
     chrome.go("/ui/workers").await;
     chrome.until_text("main tbody", "Lost").await;

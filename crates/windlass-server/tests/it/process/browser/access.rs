@@ -1,4 +1,4 @@
-//! Who sees what: a viewer, another tenant, a super-admin, nobody.
+//! Who sees what: a viewer, another tenant, a super-admin, an anonymous visitor.
 
 use serde_json::json;
 use windlass::job::State;
@@ -8,7 +8,7 @@ use super::chrome::Chrome;
 use super::world::World;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_viewer_can_do_none_of_it() {
+async fn a_viewer_can_change_nothing() {
     let world = World::busy().await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::Viewer).await).await;
@@ -34,7 +34,7 @@ async fn a_viewer_can_do_none_of_it() {
         ("/ui/members", "email=a@b.test&role=viewer".to_owned()),
         ("/ui/members/new", "email=a@b.test&role=viewer".to_owned()),
         ("/ui/queues", "queue=default&paused=yes".to_owned()),
-        ("/ui/workers", "worker=a&quiet=yes".to_owned()),
+        ("/ui/workers", "worker=a&draining=yes".to_owned()),
         ("/ui/tenants/new", "name=a&slug=a".to_owned()),
         ("/ui/definitions/new", "key=a".to_owned()),
     ] {
@@ -77,15 +77,15 @@ async fn one_tenant_sees_nothing_of_another() {
     let before = world.server.queue.job(world.acme, dead).await.unwrap();
     chrome.go("/ui/jobs").await;
     assert_eq!(chrome.post("/ui/jobs/act", &format!("retry={dead}")).await, 200);
-    assert_eq!(world.server.queue.job(world.acme, dead).await.unwrap(), before, "nothing happened to it");
+    assert_eq!(world.server.queue.job(world.acme, dead).await.unwrap(), before, "it is unchanged");
     chrome.close().await;
     world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_super_admin_finds_a_silent_worker_and_switches_tenants() {
+async fn a_super_admin_finds_a_stale_worker_and_switches_tenants() {
     let world = World::busy().await;
-    world.fall_silent("host-7:4211:worker").await;
+    world.miss_heartbeats("host-7:4211:worker").await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
     chrome.go("/ui/overview").await;
@@ -93,7 +93,7 @@ async fn a_super_admin_finds_a_silent_worker_and_switches_tenants() {
     chrome.go("/ui/workers").await;
     chrome.until_text("main .note", "No heartbeat from host-7:4211:worker for").await;
     assert_eq!(chrome.text("tbody tr:first-child .status").await, "Not responding");
-    // The reaper gives its jobs to others and closes its row: it is still missed.
+    // The reaper releases its jobs and closes its row: it is still shown as missing.
     let reaped = "update windlass.job_workers set stopped_at = now(), ended = 'lost' where worker_id = 'host-7:4211:worker'";
     world.server.queue.client().await.batch_execute(reaped).await.unwrap();
     chrome.go("/ui/workers").await;
@@ -105,7 +105,7 @@ async fn a_super_admin_finds_a_silent_worker_and_switches_tenants() {
     chrome.click(&format!("button[value='{}']", world.globex)).await;
     chrome.until_text("#toasts", "Switched to Globex Archive").await;
     chrome
-        .until("one job is there", async || {
+        .until("one job exists", async || {
             chrome.text("tbody[data-rows]").await.matches("sync-dropbox").count() == 1
         })
         .await;
@@ -114,11 +114,11 @@ async fn a_super_admin_finds_a_silent_worker_and_switches_tenants() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_gets_in_and_no_other_site_acts() {
+async fn pages_need_a_session_and_no_other_site_posts() {
     let world = World::busy().await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.go("/ui/dead-letters").await;
-    chrome.until("they are asked to sign in", async || chrome.path().await == "/ui/sign-in").await;
+    chrome.until("the sign-in page is shown", async || chrome.path().await == "/ui/sign-in").await;
     chrome.click("summary").await;
     chrome.fill("#token", "wl_api_0000000000000000_wrong").await;
     chrome.click("details button").await;
@@ -126,11 +126,9 @@ async fn nobody_gets_in_and_no_other_site_acts() {
     let token = world.token(world.acme, Role::TenantAdmin).await;
     chrome.fill("#token", &token).await;
     chrome.click("details button").await;
-    chrome
-        .until("they are where they wanted to be", async || chrome.path().await == "/ui/dead-letters")
-        .await;
+    chrome.until("the requested page is shown", async || chrome.path().await == "/ui/dead-letters").await;
 
-    // The same act from another site's page, with the reader's own cookie.
+    // The same action from another site's page, with the reader's own cookie.
     let cookie = chrome.driver.get_all_cookies().await.unwrap();
     let cookie = cookie.iter().find(|cookie| cookie.name == "windlass").unwrap();
     let dead = world.in_state(State::DeadLetter).await;
@@ -140,7 +138,7 @@ async fn nobody_gets_in_and_no_other_site_acts() {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .unwrap();
-        let answer = client
+        let response = client
             .post(format!("{}/ui/jobs/act", world.server.base))
             .header("cookie", format!("windlass={}", cookie.value))
             .header(name, value)
@@ -149,7 +147,7 @@ async fn nobody_gets_in_and_no_other_site_acts() {
             .send()
             .await
             .unwrap();
-        assert_eq!(answer.status(), 403, "{name}");
+        assert_eq!(response.status(), 403, "{name}");
     }
     assert_eq!(
         json!(chrome.script("return document.cookie.includes('windlass=')").await),
@@ -158,7 +156,7 @@ async fn nobody_gets_in_and_no_other_site_acts() {
     );
     chrome.click(".who summary").await;
     chrome.click("form[action='/ui/sign-out'] button").await;
-    chrome.until("they are out", async || chrome.path().await == "/ui/sign-in").await;
+    chrome.until("they are signed out", async || chrome.path().await == "/ui/sign-in").await;
     chrome.go("/ui/jobs").await;
     assert_eq!(chrome.path().await, "/ui/sign-in");
     chrome.close().await;

@@ -1,4 +1,4 @@
-//! axe-core finds nothing to complain about on any page, in either theme.
+//! axe-core finds no violation on any page, in either theme.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,19 +52,19 @@ async fn axe_finds_no_violation_on_any_page() {
     world.end().await;
 }
 
-/// Pages that are laid out otherwise there.
+/// Pages with another layout there.
 const ON_A_PHONE: [&str; 6] = ["jobs", "job-dead", "queues", "overview", "trigger", "members"];
 
 async fn violations(chrome: &Chrome, axe: &str, page: &str) -> Vec<String> {
     chrome.script(axe).await;
     let script = "const done = arguments[arguments.length - 1]; \
         axe.run(document, {resultTypes: ['violations']}).then(r => done(r.violations.map(v => v.id + ': ' + v.help + ' at ' + v.nodes.slice(0, 3).map(n => n.target.join(' ') + ' ' + n.html.slice(0, 120)).join(' | '))), e => done(['axe failed: ' + e]));";
-    let answer = chrome.driver.execute_async(script, vec![]).await.unwrap().json().clone();
-    let Value::Array(found) = answer else { panic!("{answer}") };
+    let result = chrome.driver.execute_async(script, vec![]).await.unwrap().json().clone();
+    let Value::Array(found) = result else { panic!("{result}") };
     found.iter().map(|each| format!("{page}: {}", each.as_str().unwrap_or_default())).collect()
 }
 
-/// Fetched once by the ordinary client into the target directory: for tests only, it is no part of the product.
+/// Fetched once into the target directory: for tests only, not part of the product.
 fn axe_core() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("axe");
     let script = folder.join("node_modules/axe-core/axe.min.js");

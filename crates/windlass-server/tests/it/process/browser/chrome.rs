@@ -58,7 +58,7 @@ impl Chrome {
         self.click("summary").await;
         self.fill("#token", token).await;
         self.click("details button").await;
-        self.until("somebody is signed in", async || self.path().await.starts_with("/ui/jobs")).await;
+        self.until("a session exists", async || self.path().await.starts_with("/ui/jobs")).await;
     }
 
     /// Signs in with an address and a password, as a person does.
@@ -68,21 +68,21 @@ impl Chrome {
         self.fill("#email", email).await;
         self.fill("#password", crate::support::people::PASSWORD).await;
         self.click("form button.main").await;
-        self.until("somebody is signed in", async || self.path().await != "/ui/sign-in").await;
+        self.until("a session exists", async || self.path().await != "/ui/sign-in").await;
     }
 
-    /// Looks at a tenant, as a super-admin may.
+    /// Switches to a tenant, as a super-admin may.
     pub(crate) async fn choose(&self, tenant: uuid::Uuid) {
         assert_eq!(self.post("/ui/tenant", &format!("tenant={tenant}")).await, 200);
     }
 
-    /// Sends a form from the page that is open, and answers with the status at the end of the way.
+    /// Sends a form from the open page, and returns the final status.
     pub(crate) async fn post(&self, path: &str, form: &str) -> u64 {
         let script = "const done = arguments[2]; const body = new URLSearchParams(arguments[1]); \
             const stamp = document.querySelector('input[name=acting_for]'); if (stamp) body.append('acting_for', stamp.value); \
             fetch(arguments[0], {method: 'POST', body}).then(r => done(r.status), e => done(String(e)));";
-        let answer = self.driver.execute_async(script, vec![json!(path), json!(form)]).await.unwrap();
-        answer.json().as_u64().unwrap_or_else(|| panic!("{path}: {}", answer.json()))
+        let result = self.driver.execute_async(script, vec![json!(path), json!(form)]).await.unwrap();
+        result.json().as_u64().unwrap_or_else(|| panic!("{path}: {}", result.json()))
     }
 
     pub(crate) async fn path(&self) -> String {
@@ -110,11 +110,11 @@ impl Chrome {
         element.send_keys(text).await.unwrap();
     }
 
-    /// The visible text of an element, or nothing. It may be replaced while it is read.
+    /// The visible text of an element, or an empty one. It may be replaced while it is read.
     pub(crate) async fn text(&self, css: &str) -> String {
         let script = "const e = document.querySelector(arguments[0]); return e ? e.innerText : '';";
-        let answer = self.driver.execute(script, vec![json!(css)]).await.unwrap();
-        answer.json().as_str().unwrap_or_default().to_owned()
+        let result = self.driver.execute(script, vec![json!(css)]).await.unwrap();
+        result.json().as_str().unwrap_or_default().to_owned()
     }
 
     pub(crate) async fn script(&self, script: &str) -> Value {
@@ -128,7 +128,7 @@ impl Chrome {
     }
 
     pub(crate) async fn until_text(&self, css: &str, wanted: &str) {
-        self.until(&format!("{css} says {wanted:?}"), async || self.text(css).await.contains(wanted)).await;
+        self.until(&format!("{css} shows {wanted:?}"), async || self.text(css).await.contains(wanted)).await;
     }
 
     pub(crate) async fn size(&self, width: u32, height: u32) {
@@ -145,14 +145,14 @@ impl Chrome {
         let session = self.driver.session_id();
         let address = format!("http://127.0.0.1:{}/session/{session}/goog/cdp/execute", self.port);
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
-        let answer =
+        let result =
             client.post(address).json(&json!({"cmd": command, "params": params})).send().await.unwrap();
-        let answer: Value = answer.json().await.unwrap();
-        assert!(answer["value"]["error"].is_null(), "{command}: {answer}");
-        answer["value"].clone()
+        let result: Value = result.json().await.unwrap();
+        assert!(result["value"]["error"].is_null(), "{command}: {result}");
+        result["value"].clone()
     }
 
-    /// The whole page as a picture, at most three screens of it.
+    /// A screenshot of the whole page, at most three screens of it.
     pub(crate) async fn picture(&self, path: &Path) {
         let height =
             self.script("return document.documentElement.scrollHeight").await.as_f64().unwrap_or(900.0);
@@ -168,14 +168,14 @@ impl Chrome {
         std::fs::write(path, bytes).unwrap();
     }
 
-    /// What the browser complained about since the last time: broken rules of the content policy, errors of our script.
+    /// The messages of the browser since the last call: violations of the content security policy, errors of our script.
     pub(crate) async fn complaints(&self) -> Vec<String> {
         let script = "const all = window.complaints || []; window.complaints = []; return all;";
         let seen = self.script(script).await;
         seen.as_array().into_iter().flatten().filter_map(|each| each.as_str().map(str::to_owned)).collect()
     }
 
-    /// Remembers what goes wrong on every page that is opened from now on.
+    /// Records the errors of every page that is opened from now on.
     pub(crate) async fn watch_complaints(&self) {
         let source = "window.complaints = []; \
             addEventListener('securitypolicyviolation', e => complaints.push('policy: ' + e.violatedDirective + ' ' + e.blockedURI)); \
@@ -191,7 +191,7 @@ impl Chrome {
     }
 }
 
-/// On a port of its own choice, which it says when it is ready.
+/// On a port of its own choice, which it prints when it is ready.
 async fn start() -> (Child, u16) {
     let mut chromedriver = Command::new("chromedriver")
         .args(["--port=0", "--allowed-ips=127.0.0.1"])
@@ -206,7 +206,7 @@ async fn start() -> (Child, u16) {
         let line = lines.next_line().await.unwrap().expect("chromedriver ended before it was ready");
         if let Some((_, rest)) = line.split_once("started successfully on port ") {
             let port = rest.trim_end_matches('.').trim().parse().unwrap();
-            // What it says later must not fill the pipe.
+            // Its later output must not fill the pipe.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             return (chromedriver, port);
         }

@@ -1,4 +1,4 @@
-//! What seed 004 asks to be on the page of jobs, read from the page as it is sent.
+//! The contents that document 004 specifies for the Jobs page, read from the page as it is sent.
 
 use windlass::job::State;
 use windlass_server::auth::Role;
@@ -51,7 +51,7 @@ async fn the_jobs_page_has_its_cards_columns_and_row_actions() {
     assert!(job.text.contains("connection to provider 1 refused after 30 s"));
     let waits = client.get(&format!("/ui/jobs/{}", world.in_state(State::Queued).await)).await;
     assert!(
-        waits.text.contains("Why it is waiting") && waits.text.contains("No live worker knows"),
+        waits.text.contains("Why it is waiting") && waits.text.contains("No live worker has a handler for"),
         "{}",
         waits.text
     );
@@ -59,7 +59,7 @@ async fn the_jobs_page_has_its_cards_columns_and_row_actions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_are_told_to_run_nothing_but_our_own() {
+async fn pages_may_run_only_our_own_scripts() {
     let world = World::quiet().await;
     let client = world.server.client(world.acme, Role::Viewer).await;
     for path in ["/ui/jobs", "/ui/sign-in", "/ui/nowhere", "/ui/workers"] {

@@ -1,4 +1,4 @@
-//! What a tenant admin comes for: enqueue, watch, follow, cancel, retry, schedule.
+//! The tasks of a tenant admin: enqueue, watch, follow, cancel, retry, schedule.
 
 use thirtyfour::{Key, TypingData};
 use windlass::job::State;
@@ -16,7 +16,7 @@ async fn a_tenant_admin_enqueues_from_the_form_watches_it_run_follows_its_log_an
     chrome.until_text("main", "Create the first one in one of these ways").await;
 
     chrome.go("/ui/jobs/new?definition=recompute-trained-tags").await;
-    // The form is made from the schema: a payload that does not fit is refused with its place.
+    // The form is built from the schema: an invalid payload is rejected with its place.
     chrome.fill("[name='/provider_id']", "not-a-uuid").await;
     chrome.fill("[name='/path_prefix']", "/wait").await;
     chrome.click("button[value=enqueue]").await;
@@ -85,7 +85,7 @@ async fn a_dead_letter_is_retried_from_its_group() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_schedule_is_made_and_its_next_runs_are_seen() {
+async fn a_schedule_is_created_and_its_next_runs_are_shown() {
     let world = World::quiet().await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::TenantAdmin).await).await;
@@ -100,7 +100,7 @@ async fn a_schedule_is_made_and_its_next_runs_are_seen() {
     chrome.until_text("h1", "Nightly provider sync").await;
     let runs = chrome.text("#next-runs").await;
     assert_eq!(runs.matches("02:00").count(), 5, "{runs}");
-    assert_eq!(runs.matches("-0").count(), 5, "told in its own zone: {runs}");
+    assert_eq!(runs.matches("-0").count(), 5, "shown in its own zone: {runs}");
     chrome.until_text("main", "Every day at 02:00, America/New_York").await;
 
     // It runs now, too.
@@ -112,7 +112,7 @@ async fn a_schedule_is_made_and_its_next_runs_are_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_keyboard_leads_everywhere() {
+async fn everything_is_reachable_by_keyboard() {
     let world = World::busy().await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::TenantAdmin).await).await;

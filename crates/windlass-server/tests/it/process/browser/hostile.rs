@@ -1,7 +1,7 @@
-//! text that wants to be markup, in every field that anybody can fill, leaves every page the shape it has with plain text.
+//! text that contains markup, in every field that a user can fill, does not change the structure of any page.
 //!
-//! Two tenants are filled alike, one with hostile texts, one with harmless ones. Every page of the one is compared, tag by
-//! tag and attribute by attribute, with the same page of the other.
+//! Two tenants are filled in the same way, one with hostile texts, one with harmless ones. Every page of the first is compared,
+//! tag by tag and attribute by attribute, with the same page of the second.
 
 mod compare;
 mod fill;
@@ -14,7 +14,7 @@ use super::world::World;
 use compare::{Ask, Comparison};
 use fill::{Filled, encoded, fill, fill_everyone, report_progress};
 
-/// Two hundred: the classics, in every quoting, and what breaks out of text, attributes, comments, scripts and styles.
+/// Two hundred: the well-known ones, in every quoting, and those that break out of text, attributes, comments, scripts and styles.
 fn hostile() -> Vec<String> {
     let seeds = [
         "<script>alert(1)</script>",
@@ -76,12 +76,12 @@ fn hostile() -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn hostile_texts_in_every_field_leave_every_page_its_shape() {
+async fn hostile_texts_in_every_field_break_no_page() {
     let texts = hostile();
     assert_eq!(texts.len(), 200);
     let texts = sample(texts, 40);
     let world = World::quiet().await;
-    // Letters only: errors that differ in digits alone are one group.
+    // Letters only: errors that differ only in digits are one group.
     let letter = |number: usize| char::from(b'a' + (number % 26) as u8);
     let plain: Vec<String> =
         (0..texts.len()).map(|number| format!("plain {}{}", letter(number / 26), letter(number))).collect();
@@ -95,7 +95,7 @@ async fn hostile_texts_in_every_field_leave_every_page_its_shape() {
     chrome.sign_in(&world.token(world.acme, Role::SuperAdmin).await).await;
     let mut comparison = Comparison::new(&chrome, world.acme, world.globex);
 
-    // What a tenant has: each on its own page, all of them against one that is harmless.
+    // The objects of a tenant: each on its own page, all compared with a harmless one.
     for (name, of, against) in [
         ("/ui/jobs/", &hostile.canceled, benign.canceled[0]),
         ("/ui/jobs/", &hostile.dead, benign.dead[0]),
@@ -106,7 +106,7 @@ async fn hostile_texts_in_every_field_leave_every_page_its_shape() {
         let asks = of.iter().map(|id| Ask::get(format!("{name}{id}"))).collect();
         comparison.all(asks, Ask::get(format!("{name}{against}"))).await;
     }
-    // What belongs to nobody: definitions with their forms, tenants, each of them looked at as well.
+    // Objects that belong to no tenant: definitions with their forms, and tenants, each of them opened as well.
     for (name, of, against) in [
         ("/ui/definitions/", &hostile_all.definitions, benign_all.definitions[0]),
         ("/ui/tenants/", &hostile_all.tenants, benign_all.tenants[0]),
@@ -141,12 +141,12 @@ async fn hostile_texts_in_every_field_leave_every_page_its_shape() {
     let find = |set: &str| Ask::get(format!("/ui/tenants/find?q={set}-"));
     comparison.all(vec![find("hostile")], find("benign")).await;
 
-    what_is_typed_comes_back_as_text(&mut comparison, &texts).await;
-    what_a_run_says_of_itself(&world, &mut comparison, &texts).await;
+    form_input_is_escaped(&mut comparison, &texts).await;
+    progress_messages_are_escaped(&world, &mut comparison, &texts).await;
     every_group_of_errors(&world, &mut comparison, &hostile, &benign).await;
     comparison.assert_none(texts.len());
 
-    // And shown for real, nothing runs and no rule of the content policy is broken.
+    // In a real browser nothing runs, and the content security policy is not violated.
     chrome.choose(world.acme).await;
     let shown = [
         "/ui/jobs".to_owned(),
@@ -172,8 +172,8 @@ async fn hostile_texts_in_every_field_leave_every_page_its_shape() {
     world.end().await;
 }
 
-/// Searches stand in the address, in a field and in chips; a form that is refused shows again what was typed.
-async fn what_is_typed_comes_back_as_text(comparison: &mut Comparison<'_>, texts: &[String]) {
+/// Searches are shown in the address, in a field and in chips; a rejected form shows its input again.
+async fn form_input_is_escaped(comparison: &mut Comparison<'_>, texts: &[String]) {
     let asked: [fn(&str) -> Ask; 10] = [
         |text| Ask::get(format!("/ui/sign-in?next=x{}", encoded(text))),
         |text| {
@@ -211,8 +211,8 @@ async fn what_is_typed_comes_back_as_text(comparison: &mut Comparison<'_>, texts
     }
 }
 
-/// A job that runs says what it is at; each text in turn.
-async fn what_a_run_says_of_itself(world: &World, comparison: &mut Comparison<'_>, texts: &[String]) {
+/// A running job shows its progress message; each text in turn.
+async fn progress_messages_are_escaped(world: &World, comparison: &mut Comparison<'_>, texts: &[String]) {
     let (hostile, benign) = (world.waits(world.acme).await, world.waits(world.globex).await);
     for text in texts {
         report_progress(world, hostile, text).await;
@@ -221,7 +221,7 @@ async fn what_a_run_says_of_itself(world: &World, comparison: &mut Comparison<'_
     }
 }
 
-/// The page of dead letters shows the largest groups: these go, and the next ones come.
+/// The page of dead letters shows the largest groups: these are deleted, and the next ones appear.
 async fn every_group_of_errors(
     world: &World,
     comparison: &mut Comparison<'_>,

@@ -1,5 +1,4 @@
-//! Live: rows appear and change in place, wait while the reader has scrolled, stop when paused, and come back after a
-//! restart.
+//! Live updates: rows appear and change in place, wait while the reader has scrolled, stop when paused, and continue after a restart.
 
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use super::chrome::Chrome;
 use super::world::{World, job};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rows_appear_and_change_in_place_and_wait_behind_a_pill() {
+async fn rows_update_in_place_and_new_ones_wait_behind_a_pill() {
     let world = World::busy().await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::TenantAdmin).await).await;
@@ -26,7 +25,7 @@ async fn rows_appear_and_change_in_place_and_wait_behind_a_pill() {
     queue.cancel(world.acme, id).await.unwrap();
     chrome.until_text(&format!("#job-{id}"), "Canceled").await;
 
-    // Whoever reads further down is not pushed about.
+    // The position of a reader further down does not move.
     chrome.script("window.scrollTo(0, 700)").await;
     let before = chrome.script("return document.querySelector('tbody[data-rows] tr').id").await;
     queue.enqueue(&job(0, world.acme, "/photos")).await.unwrap();
@@ -45,7 +44,7 @@ async fn rows_appear_and_change_in_place_and_wait_behind_a_pill() {
     world.until(quiet, State::Succeeded).await;
     assert!(!chrome.has(&format!("#job-{quiet}")).await);
     chrome.click("#live-sign").await;
-    chrome.until("what was missed is there", async || chrome.has(&format!("#job-{quiet}")).await).await;
+    chrome.until("the missed rows are shown", async || chrome.has(&format!("#job-{quiet}")).await).await;
     assert_eq!(chrome.script("return window.same === true").await, true, "the page was never loaded again");
     chrome.close().await;
     world.end().await;

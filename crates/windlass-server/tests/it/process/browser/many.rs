@@ -1,4 +1,4 @@
-//! Ten thousand tenants: every list of them comes in pages, and each can be found.
+//! Ten thousand tenants: every list of them has pages, and each can be found.
 
 use windlass_server::auth::Role;
 
@@ -7,7 +7,7 @@ use super::world::World;
 
 const TENANTS: i64 = 10_000;
 
-/// Tenants with a lane and counts of their own, the higher numbers with more work.
+/// Tenants with their own lanes and counts, the higher numbers with more work.
 async fn fill(world: &World) {
     let client = world.server.queue.client().await;
     for statement in [
@@ -25,7 +25,7 @@ async fn fill(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_tenants_come_in_pages_and_each_is_found() {
+async fn ten_thousand_tenants_are_paged_and_each_is_found() {
     let world = World::quiet().await;
     fill(&world).await;
     let chrome = Chrome::open(&world.server.base).await;
@@ -53,21 +53,21 @@ async fn ten_thousand_tenants_come_in_pages_and_each_is_found() {
     chrome.go("/ui/tenants?q=tenant+09876").await;
     chrome.until_text(".head", "1 found").await;
 
-    // The switcher: a few at first, and whatever is typed is looked for among all.
+    // The switcher: a few at first, and the input is searched among all.
     chrome.go("/ui/triggers").await;
     chrome.click(".tenant summary").await;
     let listed =
         async || chrome.script("return document.querySelectorAll('#tenant-list .item').length").await;
     assert_eq!(listed().await, 20);
-    chrome.fill("#tenant-q", "nobody is called so").await;
+    chrome.fill("#tenant-q", "no such name").await;
     chrome.until_text("#tenant-list", "No matching tenants").await;
     chrome.fill("#tenant-q", "TENANT 07654").await;
-    chrome.until("the one is found", async || listed().await == 1).await;
+    chrome.until("it is found", async || listed().await == 1).await;
     chrome.click("#tenant-list .item").await;
     chrome.until_text("#toasts", "Switched to Tenant 07654").await;
     chrome.until_text(".tenant summary", "Tenant 07654").await;
 
-    // The overview: those with most work first, the others behind them.
+    // The overview: those with most work first, then the others.
     chrome.go("/ui/overview").await;
     chrome.until_text("#o-busy ~ .muted", "1–25 of 10\u{202f}000").await;
     assert!(chrome.text("tbody[data-rows] tr:first-child").await.starts_with("Tenant 10000"));

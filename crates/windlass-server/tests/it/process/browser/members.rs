@@ -1,5 +1,4 @@
-//! Members: who may invite people, how those accept, what they may do then, and that a person of several tenants can change
-//! between them.
+//! Members: who may invite people, how they accept, what they may do then, and that a person of several tenants can switch between them.
 
 use serde_json::json;
 use windlass_server::auth::Role;
@@ -9,7 +8,7 @@ use super::world::World;
 use crate::support::people::PASSWORD;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_and_removed() {
+async fn a_tenant_admin_invites_a_person_changes_their_role_and_removes_them() {
     let world = World::quiet().await;
     let admin = world.server.client(world.acme, Role::TenantAdmin).await;
     let chrome = Chrome::open(&world.server.base).await;
@@ -17,7 +16,7 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
     chrome.click("#rail a[href='/ui/members']").await;
     chrome.until_text("main", "No members").await;
     chrome.click("main a[href='/ui/members/new']").await;
-    // What is wrong is said, and what was typed is still there.
+    // The error is shown, and the input is kept.
     chrome.fill("#f-email", "ada@acme").await;
     chrome.script("document.querySelector('#f-email').type = 'text'; document.querySelector('#f-email').value = 'ada at acme'").await;
     chrome.click("button[value=save]").await;
@@ -33,7 +32,7 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
     chrome.until_text("main", "Open invitations").await;
     chrome.until_text("main", "ada@acme.example").await;
 
-    // Whoever is signed in as somebody else is told so, and signs out there.
+    // A person who is signed in as someone else gets a message, and signs out there.
     chrome.go(&path).await;
     chrome.until_text("main", "This invitation is for ada@acme.example").await;
     chrome.click("button[value=sign-out]").await;
@@ -70,7 +69,7 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
     chrome.until_text("#toasts", "ada@acme.example is now operator").await;
     let roles = admin.get("/api/v1/admin/members").await.expect(200);
     assert_eq!(roles["members"][0]["role"], "operator");
-    assert_eq!(roles["members"][0]["name"], "Ada Byron", "a new role leaves the rest");
+    assert_eq!(roles["members"][0]["name"], "Ada Byron", "a new role changes nothing else");
 
     // A link to reset the password, which works once.
     chrome.click("tbody button[name=reset]").await;
@@ -100,7 +99,7 @@ async fn a_tenant_admin_invites_a_person_who_accepts_and_is_given_another_role_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_of_two_tenants_signs_in_and_changes_between_them() {
+async fn a_person_of_two_tenants_signs_in_and_switches_tenants() {
     let world = World::busy().await;
     for (tenant, role) in [(world.acme, "viewer"), (world.globex, "tenant_admin")] {
         world.server.member(tenant, "ada@example.test", role).await;
@@ -110,7 +109,7 @@ async fn a_person_of_two_tenants_signs_in_and_changes_between_them() {
     chrome.fill("#email", "ada@example.test").await;
     chrome.fill("#password", PASSWORD).await;
     chrome.click("form button.main").await;
-    chrome.until("they are in", async || chrome.path().await == "/ui/jobs").await;
+    chrome.until("they are signed in", async || chrome.path().await == "/ui/jobs").await;
 
     let look_at = async |tenant: uuid::Uuid, name: &str| {
         chrome.click(".tenant summary").await;
@@ -121,11 +120,11 @@ async fn a_person_of_two_tenants_signs_in_and_changes_between_them() {
     assert!(chrome.has("a[href='/ui/jobs/new']").await, "a tenant admin there");
     look_at(world.acme, "Acme Photos").await;
     assert!(!chrome.has("a[href='/ui/jobs/new']").await, "a viewer here");
-    // A tenant they are no member of stays closed, whatever they send.
+    // A tenant that they are not a member of stays inaccessible, whatever they send.
     assert_eq!(chrome.post("/ui/tenant", &format!("tenant={}", world.initech)).await, 403);
     chrome.go("/ui/jobs").await;
     assert!(chrome.text(".tenant summary").await.contains("Acme Photos"));
-    // Removed from the one they look at, they choose again, and nothing was done elsewhere.
+    // Removed from the current one, they choose again, and nothing was done in another tenant.
     let remove = "delete from windlass.members where tenant_id = $1";
     world.server.queue.client().await.execute(remove, &[&world.acme]).await.unwrap();
     chrome.go("/ui/jobs").await;

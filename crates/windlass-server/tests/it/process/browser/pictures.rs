@@ -1,4 +1,4 @@
-//! Pictures of every page in both themes, wide and narrow, for people to look at: `target/screenshots`.
+//! Screenshots of every page in both themes, wide and narrow, for people: `target/screenshots`.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::world::World;
 use super::{NOTHING_THERE, open_pages, pages, personal_pages};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_is_pictured_in_both_themes_and_breaks_no_rule() {
+async fn every_page_has_screenshots_in_both_themes_and_breaks_no_rule() {
     let world = World::busy().await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.watch_complaints().await;
@@ -44,7 +44,7 @@ async fn every_page_is_pictured_in_both_themes_and_breaks_no_rule() {
     world.end().await;
 }
 
-/// Both themes, at the width of a desk and of a hand; nothing may be wider than its window.
+/// Both themes, at the width of a desktop and of a phone; nothing may be wider than its window.
 async fn pictures(chrome: &Chrome, folder: &Path, name: &str, path: &str) {
     for (theme, width) in [("light", 1440), ("dark", 1440), ("light", 390), ("dark", 390)] {
         chrome.size(width, 900).await;

@@ -1,4 +1,4 @@
-//! What a page says when it may not, cannot, or is not there yet.
+//! The pages for forbidden, failed and missing content.
 
 use serde_json::json;
 use windlass_server::auth::Role;
@@ -8,7 +8,7 @@ use super::world::World;
 use crate::support::TestServer;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_missing_or_failing_says_what_happened_and_what_to_do() {
+async fn errors_explain_what_happened_and_what_to_do() {
     let mut server = TestServer::start().await;
     let tenant = server.queue.tenant("acme").await;
     let viewer = server.client(tenant, Role::Viewer).await;
@@ -29,7 +29,7 @@ async fn what_is_refused_missing_or_failing_says_what_happened_and_what_to_do() 
         page.text
     );
 
-    // The database refuses everybody: the page says so, and offers to try again.
+    // The database rejects all connections: the page reports it, and offers to try again.
     let name: String =
         server.queue.client().await.query_one("select current_database()", &[]).await.unwrap().get(0);
     let beside = server.queue.url().replace(&name, "postgres");
@@ -45,15 +45,17 @@ async fn what_is_refused_missing_or_failing_says_what_happened_and_what_to_do() 
         "{}",
         page.text
     );
-    assert!(!page.text.contains(&name), "nothing of the inside is shown");
+    assert!(!page.text.contains(&name), "no internal detail is shown");
     client.batch_execute(&format!("alter database \"{name}\" allow_connections true")).await.unwrap();
-    windlass_testing::eventually("the page is back", async || viewer.get("/ui/jobs").await.status == 200)
-        .await;
+    windlass_testing::eventually("the page is shown again", async || {
+        viewer.get("/ui/jobs").await.status == 200
+    })
+    .await;
     server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_takes_its_time_says_so() {
+async fn a_slow_page_shows_that_it_is_loading() {
     let world = World::quiet().await;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::TenantAdmin).await).await;
@@ -61,14 +63,14 @@ async fn a_page_that_takes_its_time_says_so() {
     let slow = json!({"offline": false, "latency": 1500, "downloadThroughput": -1, "uploadThroughput": -1});
     chrome.devtools("Network.emulateNetworkConditions", slow).await;
     assert!(!chrome.has("html[data-loading]").await);
-    // The driver waits for a page that is on its way, so the page that is left writes down what it showed.
+    // The driver waits for a page that is loading, so the page that is left records what it showed.
     let note = "new MutationObserver(() => sessionStorage.setItem('said', location.pathname + ' ' + ('loading' in document.documentElement.dataset))) \
         .observe(document.documentElement, {attributes: true, attributeFilter: ['data-loading']});";
     chrome.script(note).await;
     chrome.click("#rail a[href='/ui/triggers']").await;
     let quick = json!({"offline": false, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1});
     chrome.devtools("Network.emulateNetworkConditions", quick).await;
-    chrome.until("the page is there", async || chrome.path().await == "/ui/triggers").await;
+    chrome.until("the page is shown", async || chrome.path().await == "/ui/triggers").await;
     assert_eq!(chrome.script("return sessionStorage.getItem('said')").await, "/ui/jobs true");
     assert!(!chrome.has("html[data-loading]").await);
     chrome.close().await;
@@ -76,7 +78,7 @@ async fn a_page_that_takes_its_time_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_of_components_is_there_only_where_it_is_asked_for() {
+async fn the_component_page_exists_only_if_enabled() {
     let mut server = TestServer::start().await;
     assert_eq!(server.admin.get("/ui/components").await.status, 404);
     server.stop().await;

@@ -1,4 +1,4 @@
-//! Tens of thousands of changes behind an open page: it hears of them about once a second, and shows the truth in the end.
+//! Tens of thousands of changes while a page is open: it is notified about once a second, and shows the correct state in the end.
 
 use std::time::{Duration, Instant};
 
@@ -15,13 +15,13 @@ const EACH: usize = 5000;
 const CANCELED: usize = 200;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_storm_of_changes_reaches_the_page_as_a_few_updates_and_ends_in_the_truth() {
+async fn a_burst_of_changes_is_a_few_updates_and_ends_correctly() {
     let world = World::busy().await;
     let queue = &world.server.queue;
     let chrome = Chrome::open(&world.server.base).await;
     chrome.sign_in(&world.token(world.acme, Role::TenantAdmin).await).await;
     chrome.until_text("#live-sign", "Live").await;
-    // How often the page fetches itself, and how many rows it holds while the storm blows.
+    // How often the page reloads, and how many rows it has during the changes.
     chrome
         .script(
             "window.fetches = 0; window.most = 0; const real = window.fetch; \
@@ -29,7 +29,7 @@ async fn a_storm_of_changes_reaches_the_page_as_a_few_updates_and_ends_in_the_tr
              setInterval(() => { window.most = Math.max(window.most, document.querySelectorAll('tbody[data-rows] tr').length); }, 50);",
         )
         .await;
-    let told = tokio::spawn(listen(
+    let listener = tokio::spawn(listen(
         world.server.client(world.acme, Role::Viewer).await.request(reqwest::Method::GET, "/ui/live"),
     ));
 
@@ -46,13 +46,13 @@ async fn a_storm_of_changes_reaches_the_page_as_a_few_updates_and_ends_in_the_tr
     queue.cancel_matching(&Filter::new(world.acme).ids(canceled)).await.unwrap();
     let changes = ROUNDS * EACH + CANCELED;
 
-    // One canceled and one queued job were there before.
+    // One canceled and one queued job existed before.
     let queued = (ROUNDS * EACH + 1 - CANCELED).to_string();
     let (thousands, rest) = queued.split_at(queued.len() - 3);
     chrome.until_text("#card-queued .value", &format!("{thousands}\u{202f}{rest}")).await;
     let tab = "return [...document.querySelectorAll('.tabs .tab')].map(tab => tab.textContent).find(text => text.startsWith('Canceled'))";
     let all_canceled = format!("Canceled {}", CANCELED + 1);
-    chrome.until("the canceled are counted", async || chrome.script(tab).await == all_canceled).await;
+    chrome.until("the canceled jobs are counted", async || chrome.script(tab).await == all_canceled).await;
     chrome
         .until("the newest job is on top", async || {
             chrome.script("return document.querySelector('tbody[data-rows] tr').id").await
@@ -64,16 +64,19 @@ async fn a_storm_of_changes_reaches_the_page_as_a_few_updates_and_ends_in_the_tr
     let seconds = began.elapsed().as_secs();
     assert!(fetches >= 1 && fetches <= seconds + 2, "{fetches} fetches in {seconds} s for {changes} changes");
     assert!(most_rows <= 50, "{most_rows} rows");
-    told.abort();
-    let heard = HEARD.load(std::sync::atomic::Ordering::Relaxed);
-    assert!(heard >= 1 && heard <= seconds + 2, "{heard} events in {seconds} s for {changes} changes");
+    listener.abort();
+    let received = HEARD.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(
+        received >= 1 && received <= seconds + 2,
+        "{received} events in {seconds} s for {changes} changes"
+    );
     chrome.close().await;
     world.end().await;
 }
 
 static HEARD: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
-/// Counts what another reader of the same tenant is told.
+/// Counts the events that another reader of the same tenant gets.
 async fn listen(request: reqwest::RequestBuilder) {
     let mut stream = request.timeout(Duration::from_secs(600)).send().await.unwrap().bytes_stream();
     while let Some(Ok(bytes)) = stream.next().await {

@@ -1,4 +1,4 @@
-//! Every page weighs less than 60 kB as a browser gets it, with as much on it as it will ever show.
+//! Every page is smaller than 60 kB as a browser gets it, with the maximum content.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -10,10 +10,10 @@ use windlass_testing::eventually;
 use super::pages;
 use super::world::{PROVIDER, World};
 
-const MOST: usize = 60_000;
+const MAX: usize = 60_000;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_page_is_light_however_much_there_is() {
+async fn every_page_stays_small_with_any_amount_of_data() {
     let world = World::busy().await;
     let (large, tried) = fill(&world).await;
     let mut pages = pages(&world).await;
@@ -25,28 +25,28 @@ async fn every_page_is_light_however_much_there_is() {
     let client = world.server.admin.with("x-tenant-id", world.acme);
     let mut heavy = Vec::new();
     for (name, path) in pages {
-        let answer = client
+        let response = client
             .with("accept-encoding", "gzip, deflate, br")
             .request(reqwest::Method::GET, &path)
             .send()
             .await
             .unwrap();
-        let is_packed = answer.headers().get("content-encoding").is_some_and(|how| how == "gzip");
-        let bytes = answer.bytes().await.unwrap().len();
-        if bytes >= MOST || !is_packed {
+        let is_packed = response.headers().get("content-encoding").is_some_and(|how| how == "gzip");
+        let bytes = response.bytes().await.unwrap().len();
+        if bytes >= MAX || !is_packed {
             heavy.push(format!("{name}: {bytes} bytes, packed: {is_packed}"));
         }
     }
     for asset in ["/ui/assets/windlass.css", "/ui/assets/windlass.js"] {
-        let answer =
+        let response =
             client.with("accept-encoding", "gzip").request(reqwest::Method::GET, asset).send().await.unwrap();
-        assert_eq!(answer.headers()["content-encoding"], "gzip", "{asset}");
+        assert_eq!(response.headers()["content-encoding"], "gzip", "{asset}");
     }
     assert!(heavy.is_empty(), "{heavy:#?}");
     world.end().await;
 }
 
-/// Text that nothing can pack well.
+/// Text that does not compress well.
 fn noise(seed: usize, bytes: usize) -> String {
     let mut state = seed as u64 * 2_654_435_761 + 1;
     let letter = |_| {
@@ -56,21 +56,21 @@ fn noise(seed: usize, bytes: usize) -> String {
     (0..bytes).map(letter).collect()
 }
 
-/// Dead letters of many causes, triggers, tokens, tenants and workers by the hundred; a job with a large payload and one with many
-/// attempts that said much.
+/// Dead letters with many causes, triggers, tokens, tenants and workers by the hundred; a job with a large payload and one with
+/// many attempts with much output.
 async fn fill(world: &World) -> (Uuid, Uuid) {
     let queue = &world.server.queue;
     let mut dead = Uuid::nil();
     for number in 0..120 {
-        let said = format!("/say {}", noise(number, 1500));
-        let payload = json!({"provider_id": PROVIDER, "path_prefix": said});
+        let text = format!("/say {}", noise(number, 1500));
+        let payload = json!({"provider_id": PROVIDER, "path_prefix": text});
         dead = queue
             .enqueue(&NewJob::new("recompute-zeroshot-tags").tenant(world.acme).payload(&payload))
             .await
             .unwrap()
             .id;
     }
-    eventually("the last of them died", async || {
+    eventually("the last of them has failed", async || {
         queue.job(world.acme, dead).await.unwrap().is_some_and(|job| job.status == State::DeadLetter)
     })
     .await;

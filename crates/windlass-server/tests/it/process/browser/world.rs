@@ -1,4 +1,4 @@
-//! Two tenants of seed 004's world with jobs in every state, and a worker that runs what its tests enqueue.
+//! Two tenants like those of document 004 with jobs in every state, and a worker that runs the jobs of the tests.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ pub(crate) struct World {
     pub(crate) server: TestServer,
     pub(crate) acme: Uuid,
     pub(crate) globex: Uuid,
-    /// Has nothing at all.
+    /// Has no data at all.
     pub(crate) initech: Uuid,
     worker: Option<Worker>,
 }
 
-/// Does what its payload says: logs, reports, waits for its cancel, fails.
+/// Does what its payload requests: logs, reports, waits for its cancel, fails.
 struct Obey<const WHICH: usize>;
 
 const KEYS: [&str; 4] =
@@ -58,9 +58,9 @@ async fn run(job: &Context, args: &Value) -> Result<Done, Failure> {
             job.log("connection to provider 4711 refused");
             Err(Failure::retry(format!("connection to provider {} refused after 30 s", job.attempt())))
         }
-        said if said.starts_with("/say ") => {
-            job.log(said.trim_start_matches("/say "));
-            Err(Failure::retry(said.trim_start_matches("/say ")))
+        line if line.starts_with("/say ") => {
+            job.log(line.trim_start_matches("/say "));
+            Err(Failure::retry(line.trim_start_matches("/say ")))
         }
         given if given.starts_with("/give ") => {
             let text = given.trim_start_matches("/give ");
@@ -132,12 +132,16 @@ impl World {
         Self { server, acme, globex, initech, worker: Some(worker) }
     }
 
-    /// With a past: jobs in every state, and an hour of activity as a keeper would have added it up.
+    /// With a history: jobs in every state, and an hour of activity as a keeper would have summed it.
     pub(crate) async fn busy() -> Self {
         let world = Self::quiet().await;
         let queue = &world.server.queue;
         queue
-            .define(&Definition::new("export-archive").queue("exports").description("No worker knows it"))
+            .define(
+                &Definition::new("export-archive")
+                    .queue("exports")
+                    .description("No worker has a handler for it"),
+            )
             .await
             .unwrap();
         let mut last = Vec::new();
@@ -160,7 +164,7 @@ impl World {
         let canceled = queue.enqueue(&waiting).await.unwrap().id;
         queue.cancel(world.acme, canceled).await.unwrap();
         queue.enqueue(&job(0, world.globex, "/secret-of-globex")).await.unwrap();
-        eventually("every job is where it should be", async || {
+        eventually("every job is in its state", async || {
             for (id, state) in &last {
                 if queue.job(world.acme, *id).await.unwrap().is_none_or(|job| job.status != *state) {
                     return false;
@@ -185,7 +189,7 @@ impl World {
         self.server.queue.client().await.execute(wave, &[&self.acme]).await.unwrap();
     }
 
-    /// The runs of Acme's jobs as if they had been made over the last hour, and taken from milliseconds to a minute.
+    /// Changes the runs of Acme's jobs as if they had happened over the last hour, and taken from milliseconds to a minute.
     async fn spread_runs(&self) {
         let spread = "with one as (
               select h.tenant_id, h.job_id, h.attempt, row_number() over (order by h.job_id desc) as n
@@ -202,7 +206,7 @@ impl World {
         self.server.queue.client().await.execute(spread, &[&self.acme]).await.unwrap();
     }
 
-    /// Some job of Acme's in this state.
+    /// A job of Acme in this state.
     pub(crate) async fn in_state(&self, state: State) -> Uuid {
         let page = self.server.queue.list(&Filter::new(self.acme).state(state).limit(1)).await.unwrap();
         page.jobs.first().unwrap_or_else(|| panic!("no job is {state}")).id
@@ -227,10 +231,10 @@ impl World {
         .await;
     }
 
-    /// A job of a tenant's that runs until it is canceled, once it has said what it is at.
+    /// A job of a tenant that runs until it is canceled, once it has reported its progress.
     pub(crate) async fn waits(&self, tenant: Uuid) -> Uuid {
         let id = self.server.queue.enqueue(&job(1, tenant, "/wait")).await.unwrap().id;
-        eventually("it runs and has said so", async || {
+        eventually("it runs and has reported it", async || {
             let job = self.server.queue.job(tenant, id).await.unwrap();
             job.is_some_and(|job| job.status == State::Running && job.progress_message.is_some())
         })
@@ -238,7 +242,7 @@ impl World {
         id
     }
 
-    /// A schedule of Acme's.
+    /// A schedule of Acme.
     pub(crate) async fn trigger(&self) -> Uuid {
         let new = NewTrigger::schedule("Nightly provider sync", "30 2 * * *", "sync-dropbox")
             .payload_template(json!({"provider_id": PROVIDER}))
@@ -246,7 +250,7 @@ impl World {
         self.server.queue.create_trigger(self.acme, &new, "test").await.unwrap().id
     }
 
-    /// The same, after it has run once by hand, with others beside it.
+    /// The same, after it has run once by hand, with others.
     pub(crate) async fn trigger_with_a_past(&self) -> Uuid {
         let event = NewTrigger::event("Tags after an upload", "provider.folder.*", "recompute-trained-tags")
             .payload_template(json!({"provider_id": "{{event.provider_id}}"}));
@@ -257,7 +261,7 @@ impl World {
         id
     }
 
-    /// People of Acme's, and one who is invited.
+    /// Members of Acme, and one who is invited.
     pub(crate) async fn people(&self) {
         for (email, name, role) in [
             ("ada@acme.example", "Ada Byron", "tenant_admin"),
@@ -297,14 +301,14 @@ impl World {
             .get(0)
     }
 
-    /// A worker that was there and does not answer any more.
-    pub(crate) async fn fall_silent(&self, name: &str) {
+    /// A worker that existed and misses its heartbeats.
+    pub(crate) async fn miss_heartbeats(&self, name: &str) {
         let insert = "insert into windlass.job_workers (worker_id, hostname, version, started_at, last_seen_at, lease_expires_at, lease_seconds, running_count)
             values ($1, $1, '0.1.0', now() - interval '1 hour', now() - interval '40 minutes', now() + interval '20 minutes', 3600, 4)";
         self.server.queue.client().await.execute(insert, &[&name]).await.unwrap();
     }
 
-    /// A token of a role; super-admins have the installation's.
+    /// A token of a role; that of a super-admin belongs to the installation.
     pub(crate) async fn token(&self, tenant: Uuid, role: Role) -> String {
         self.server.client(tenant, role).await.token.unwrap()
     }

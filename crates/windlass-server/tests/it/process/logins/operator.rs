@@ -7,8 +7,8 @@ use windlass_server::cli::tree;
 use super::Place;
 use crate::cli::{Ran, commands, windlass};
 
-/// Those that have a row of their own in the table of logins, those that need no database, and those that wait for what another
-/// process does, over the same calls as `jobs show`.
+/// Commands with their own row in the table of logins, commands that need no database, and commands that wait for another
+/// process, with the same calls as `jobs show`.
 const ELSEWHERE: [&str; 11] = [
     "up",
     "serve",
@@ -57,7 +57,7 @@ pub(super) async fn every_command_works(place: &Place, url: &str) {
     let workers: serde_json::Value =
         serde_json::from_str(&operator.does(&["workers", "list", "--json"]).await).unwrap();
     let worker = workers[0]["worker_id"].as_str().unwrap_or_else(|| panic!("{workers}")).to_owned();
-    // Those of the rows before have ended, so there is nothing to do to them.
+    // The jobs of the rows before have ended, so there is nothing to change.
     operator.ends_with(&["workers", "drain", &worker], &[5]).await;
     operator.ends_with(&["workers", "resume", &worker], &[5]).await;
     operator.does(&["retention", "set", "canceled", "7d"]).await;
@@ -69,7 +69,7 @@ pub(super) async fn every_command_works(place: &Place, url: &str) {
     operator.does(&["audit", "list"]).await;
     operator.does(&["audit", "verify"]).await;
     operator.does(&["audit", "head"]).await;
-    // It may find something; what counts is that it can look, and says what it is not shown.
+    // It may report findings; what matters is that it can read, and reports what it may not see.
     let found = operator.ends_with(&["doctor"], &[0, 1]).await;
     assert!(found.contains("pg_read_all_stats") && !found.contains("no session listens"), "{found}");
 
@@ -78,7 +78,7 @@ pub(super) async fn every_command_works(place: &Place, url: &str) {
         let is_tried = operator.ran.iter().any(|ran| ran.starts_with(&name));
         assert!(
             command.has_subcommands() || is_tried || ELSEWHERE.contains(&name.as_str()),
-            "nothing tries {name}"
+            "no test runs {name}"
         );
     }
 }
@@ -89,7 +89,7 @@ struct Operator<'a> {
 }
 
 impl Operator<'_> {
-    /// Answers what it printed.
+    /// Returns its output.
     async fn does(&mut self, words: &[&str]) -> String {
         self.ends_with(words, &[0]).await
     }
@@ -104,8 +104,8 @@ impl Operator<'_> {
     }
 }
 
-/// An operator reads no password's hash, begins no session and takes no other role than their own.
-pub(super) async fn is_nobody_else(url: &str) {
+/// An operator reads no password hash, starts no session and assumes no other role.
+pub(super) async fn has_no_other_rights(url: &str) {
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     for statement in [

@@ -1,4 +1,4 @@
-//! Whether a job mentions a text: in its subject, its keys, its tags, or in its payload as it is shown.
+//! Whether a job contains a text: in its subject, its keys, its tags, or its payload as it is shown.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::model::record::shown_key;
 use crate::store::search::Candidate;
 use crate::text::redact::Rules;
 
-/// What is looked for.
+/// The text to search for.
 #[derive(Debug, Clone)]
 pub(super) struct SearchText {
     whole: String,
@@ -27,15 +27,15 @@ impl SearchText {
     }
 
     fn is_in_payload(&self, job: &Candidate) -> bool {
-        // A payload that cannot be read is shown as its text.
+        // A payload that cannot be parsed is shown as text.
         let payload = serde_json::from_str(&job.payload).unwrap_or_else(|_| Value::from(job.payload.clone()));
         let rules = job.redaction.as_ref().and_then(|redaction| Rules::of(redaction).ok());
-        // Rules that cannot be read may hide anything.
+        // Rules that cannot be parsed may redact anything.
         rules.is_some_and(|rules| plain(&rules.payload(&payload).to_string()).contains(&self.plain))
     }
 }
 
-/// In small letters, and without the spaces that separate, since they depend on who wrote it.
+/// In lower case and without the spaces after separators, which depend on the serializer.
 fn plain(text: &str) -> String {
     text.to_lowercase().replace(": ", ":").replace(", ", ",")
 }

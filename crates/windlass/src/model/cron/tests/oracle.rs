@@ -1,8 +1,8 @@
-//! The due instants around every change of the clocks in every zone of the IANA database, 2020 to 2037, for sixty
-//! expressions, compared with what one gets by looking at every single minute.
+//! Compares the due instants around every clock change in every zone of the IANA database, 2020 to 2037, for sixty
+//! expressions, with the result of checking every single minute.
 //!
-//! The oracle shares nothing with the code under test but the offsets of the zones: it reads the fields itself, and it
-//! knows a gap and a repeated hour only by comparing each minute's local time with the minutes before it.
+//! The oracle shares only the offsets of the zones with the code under test: it parses the fields itself, and detects
+//! gaps and repeated hours only by comparing each minute's local time with the previous minutes.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -76,12 +76,12 @@ const EXPRESSIONS: [&str; 60] = [
     "* * * * 6",
     "0 2 * 3,4 *",
 ];
-/// No change moves the clocks by more than three hours, so this far around one everything is as usual.
+/// No change moves the clocks by more than three hours, so its effects end within this distance.
 const AROUND: SignedDuration = SignedDuration::from_hours(3);
 const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 
 #[test]
-fn changes_of_the_clocks_agree_with_a_look_at_every_minute() {
+fn clock_changes_agree_with_a_search_of_every_minute() {
     let (from, until): (Timestamp, Timestamp) =
         ("2020-01-01T00:00:00Z".parse().unwrap(), "2038-01-01T00:00:00Z".parse().unwrap());
     let fields: Vec<Fields> = EXPRESSIONS.iter().map(|text| Fields::read(text)).collect();
@@ -93,14 +93,14 @@ fn changes_of_the_clocks_agree_with_a_look_at_every_minute() {
         let changes = zone.following(from).take_while(|change| change.timestamp() < until);
         let mut table = vec![(Timestamp::UNIX_EPOCH, zone.to_offset(from).seconds())];
         table.extend(changes.map(|change| (change.timestamp(), change.offset().seconds())));
-        // Zones with the same clocks are one zone under several names.
+        // Zones with the same offsets are one zone with several names.
         zones.entry(table).or_insert_with(|| name.as_str().to_owned());
     }
     assert!(names > 400 && zones.len() > 60, "{names} names, {} zones", zones.len());
     zones.retain(|table, _| table.len() > 1);
 
-    // What happens around a change depends on the local time, the change and nothing else, so the look at every minute is
-    // done once for each such case. The code under test is asked in every zone.
+    // The result around a change depends only on the local time and the change, so every minute is checked only once
+    // for each such case. The code under test is called for every zone.
     let mut known: BTreeMap<(DateTime, i32), Vec<Vec<i64>>> = BTreeMap::new();
     let mut seen = HashSet::new();
     let mut compared = 0;
@@ -115,14 +115,15 @@ fn changes_of_the_clocks_agree_with_a_look_at_every_minute() {
             };
             assert!(
                 !table.iter().any(near),
-                "{name}: two changes within hours, which the cases below do not tell apart"
+                "{name}: two changes within hours, which the cases below do not distinguish"
             );
             let local = schedules[0].zone().to_datetime(change);
-            // A third of the zones repeat a case that another one has; ask about it with every other zone's offset too.
+            // A third of the zones repeat a case of another zone; it is checked with the offset of every other zone,
+            // too.
             seen.insert((local, moved, offset));
             let expected = known
                 .entry((local, moved))
-                .or_insert_with(|| look_at_every_minute(schedules[0].zone(), change, &fields));
+                .or_insert_with(|| search_every_minute(schedules[0].zone(), change, &fields));
             for (schedule, expected) in schedules.iter().zip(expected) {
                 let due: Vec<i64> = schedule
                     .due_in(change - AROUND, change + AROUND)
@@ -144,12 +145,12 @@ fn changes_of_the_clocks_agree_with_a_look_at_every_minute() {
     assert!(compared > 0);
 }
 
-/// A minute of the local clock.
+/// A minute of local time.
 struct Minute {
     from_change: i64,
     local: DateTime,
     is_repeated: bool,
-    /// The minutes before it that the clock left out.
+    /// The minutes before it that the clock skipped.
     skipped: Vec<DateTime>,
 }
 
@@ -170,8 +171,8 @@ fn minutes_around(zone: &TimeZone, change: Timestamp) -> Vec<Minute> {
         .collect()
 }
 
-/// Minutes from the change at which each expression is due.
-fn look_at_every_minute(zone: &TimeZone, change: Timestamp, fields: &[Fields]) -> Vec<Vec<i64>> {
+/// The minutes from the change at which each expression is due.
+fn search_every_minute(zone: &TimeZone, change: Timestamp, fields: &[Fields]) -> Vec<Vec<i64>> {
     let minutes = minutes_around(zone, change);
     let is_due = |fields: &Fields, minute: &Minute| {
         if fields.is_interval() {
@@ -190,7 +191,7 @@ fn look_at_every_minute(zone: &TimeZone, change: Timestamp, fields: &[Fields]) -
 
 struct Fields {
     text: [String; 5],
-    /// The fields that depend on nothing else, by value.
+    /// The independent fields, by value.
     minutes: [bool; 60],
     hours: [bool; 24],
     months: [bool; 13],

@@ -2,27 +2,25 @@
 
 use super::{DatabaseFacts, Finding, fine, warning};
 
-/// What is set aside is shown one by one up to this many: more of them have one cause.
-const MOST_TROUBLES: usize = 20;
+/// The maximum number of rows that are shown one by one; more of them usually have the same cause.
+const MAX_TROUBLES: usize = 20;
 
 pub(super) fn judge(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
-    for trouble in facts.troubles.iter().take(MOST_TROUBLES) {
+    for trouble in facts.troubles.iter().take(MAX_TROUBLES) {
         let of = trouble.tenant_id.map(|tenant| format!(" of tenant {tenant}")).unwrap_or_default();
         let advice = match trouble.duty.as_str() {
-            "definition" => {
-                "correct the field: change the definition through the API, the web pages or `windlass.define`"
-            }
-            "schedule" | "dispatch" => "correct the trigger: change or delete it",
-            "partition" => "nothing is lost; where it matters, move the rows and make the partition again",
-            _ => "look at the job; cancel or purge it if it cannot be mended",
+            "definition" => "fix the field through the API, the web UI or `windlass.define`",
+            "schedule" | "dispatch" => "change or delete the trigger",
+            "partition" => "nothing is lost; if necessary, move the rows and create the partition again",
+            _ => "check the job; cancel or purge it if it cannot be fixed",
         };
         let found = format!("{} {}{of}: {}", trouble.duty, trouble.subject, trouble.reason);
         findings.push(warning("set aside", found, advice));
     }
     match facts.troubles.len() {
         0 => findings.push(fine("set aside", "nothing")),
-        all if all > MOST_TROUBLES => {
-            let found = format!("{} more", all - MOST_TROUBLES);
+        all if all > MAX_TROUBLES => {
+            let found = format!("{} more", all - MAX_TROUBLES);
             findings.push(warning(
                 "set aside",
                 found,

@@ -13,7 +13,7 @@ fn worst(facts: &DatabaseFacts, check: &str) -> Severity {
 }
 
 #[test]
-fn everything_but_fine_says_what_to_do() {
+fn every_finding_except_ok_gives_advice() {
     let mut facts = healthy();
     facts.server.settings = vec![("fsync".into(), "off".into()), ("autovacuum".into(), "off".into())];
     facts.server.connections = 95;
@@ -39,7 +39,7 @@ fn everything_but_fine_says_what_to_do() {
 }
 
 #[test]
-fn a_database_without_our_schema_is_told_so_and_nothing_more_is_guessed() {
+fn a_database_without_our_schema_gets_only_that_finding() {
     let mut facts = healthy();
     facts.server.has_schema = false;
     assert_eq!(worst(&facts, "schema"), Severity::Danger);
@@ -57,7 +57,7 @@ fn an_open_transaction_is_a_warning_and_a_forgotten_one_a_danger() {
 }
 
 #[test]
-fn ages_are_spelled_in_one_unit() {
+fn ages_are_shown_in_one_unit() {
     assert_eq!([90, 121, 7200, 200_000].map(spell), ["90 s", "2 min", "2 h", "2 days"]);
 }
 
@@ -99,7 +99,7 @@ fn many_dead_rows_are_bloat_and_a_few_are_not() {
 }
 
 #[test]
-fn a_prepared_transaction_and_a_slot_that_nobody_reads_are_told_how_to_end() {
+fn a_prepared_transaction_and_an_unused_slot_get_advice() {
     for (kind, age, word) in [
         ("prepared transaction", Some(4000), "rollback prepared"),
         ("replication slot", None, "pg_drop_replication_slot"),
@@ -114,7 +114,7 @@ fn a_prepared_transaction_and_a_slot_that_nobody_reads_are_told_how_to_end() {
 }
 
 #[test]
-fn listen_is_lost_when_nothing_arrives_and_doubtful_when_nobody_listens() {
+fn listen_fails_if_nothing_arrives_and_warns_without_listeners() {
     let mut facts = healthy();
     facts.is_heard = false;
     assert_eq!(worst(&facts, "listen"), Severity::Danger);
@@ -127,7 +127,7 @@ fn listen_is_lost_when_nothing_arrives_and_doubtful_when_nobody_listens() {
 }
 
 #[test]
-fn what_the_server_itself_must_be_is_checked_first() {
+fn the_requirements_of_the_server_are_checked_first() {
     let mut facts = healthy();
     facts.server.version = 140_012;
     assert_eq!(worst(&facts, "server"), Severity::Danger, "X-06: an old server");

@@ -30,14 +30,14 @@ fn end(settlement: Settlement) -> (Next, Option<EndReason>) {
 }
 
 #[test]
-fn a_success_ends_the_job_and_charges_nothing() {
+fn a_success_ends_the_job_and_is_not_a_failure() {
     let settlement = settled(&fresh(), Outcome::Succeeded);
     assert_eq!(end(settlement), (Next::Succeeded, None));
     assert_eq!((settlement.failures, settlement.lost, settlement.snoozes), (0, 0, 0));
 }
 
 #[test]
-fn a_failure_is_retried_by_policy_until_the_budget_is_spent() {
+fn a_failure_is_retried_by_policy_until_out_of_attempts() {
     let second = Budget { failures: 1, ..fresh() };
     let last = Budget { failures: 2, ..fresh() };
     let after = |seconds| Next::Scheduled { after: Duration::from_secs(seconds) };
@@ -49,10 +49,10 @@ fn a_failure_is_retried_by_policy_until_the_budget_is_spent() {
 }
 
 #[test]
-fn a_handler_may_name_its_own_delay_within_reason() {
+fn a_handler_may_set_a_bounded_delay() {
     let wait = |delay| settled(&fresh(), Outcome::Failed { retry: Retry::After(delay) }).next;
     assert_eq!(wait(SECOND), Next::Scheduled { after: SECOND });
-    assert_eq!(wait(Duration::MAX), Next::Scheduled { after: LONGEST_RETRY_DELAY });
+    assert_eq!(wait(Duration::MAX), Next::Scheduled { after: MAX_RETRY_DELAY });
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_permanent_failure_fails_at_once() {
 }
 
 #[test]
-fn a_timeout_is_retried_or_fails_as_the_definition_says() {
+fn a_timeout_is_retried_or_fails_by_definition() {
     let settlement = settled(&fresh(), Outcome::TimedOut);
     assert_eq!(settlement.attempt_outcome, AttemptOutcome::Timeout);
     assert_eq!(settlement.next, Next::Scheduled { after: Duration::from_secs(30) });
@@ -71,7 +71,7 @@ fn a_timeout_is_retried_or_fails_as_the_definition_says() {
 }
 
 #[test]
-fn a_lost_attempt_charges_both_budgets_and_comes_back_soon() {
+fn a_lost_attempt_counts_for_both_limits_and_retries_soon() {
     let settlement = settled(&fresh(), Outcome::Lost);
     assert_eq!((settlement.failures, settlement.lost), (1, 1));
     assert_eq!(settlement.next, Next::Scheduled { after: Duration::from_millis(2500) });
@@ -83,7 +83,7 @@ fn a_lost_attempt_charges_both_budgets_and_comes_back_soon() {
 }
 
 #[test]
-fn a_job_that_keeps_killing_its_worker_is_poison_in_the_reap_that_reaches_the_limit() {
+fn a_job_that_kills_its_workers_is_poison_once_the_limit_is_reached() {
     let deadly = Budget { lost: 2, failures: 2, max_attempts: 10, ..fresh() };
     assert_eq!(end(settled(&deadly, Outcome::Lost)), (Next::DeadLetter, Some(EndReason::Poison)));
     let unlucky = Budget { lost: 0, failures: 2, ..fresh() };
@@ -91,7 +91,7 @@ fn a_job_that_keeps_killing_its_worker_is_poison_in_the_reap_that_reaches_the_li
 }
 
 #[test]
-fn a_snooze_charges_only_its_own_budget_and_ends_when_that_is_spent() {
+fn a_snooze_counts_only_for_its_own_limit_and_ends_there() {
     let snooze = Outcome::Snoozed { delay: SECOND };
     let settlement = settled(&fresh(), snooze);
     assert_eq!(end(settlement), (Next::Scheduled { after: SECOND }, None));
@@ -102,14 +102,14 @@ fn a_snooze_charges_only_its_own_budget_and_ends_when_that_is_spent() {
 }
 
 #[test]
-fn a_release_goes_back_to_the_queue_uncharged() {
+fn a_release_is_not_counted_as_a_failure() {
     let settlement = settled(&fresh(), Outcome::Released);
     assert_eq!(end(settlement), (Next::Queued, None));
     assert_eq!((settlement.failures, settlement.lost, settlement.snoozes), (0, 0, 0));
 }
 
 #[test]
-fn what_could_not_start_before_the_deadline_ends_now() {
+fn a_job_that_cannot_start_before_its_deadline_ends() {
     let late = Budget { remaining: Some(SECOND), ..fresh() };
     let retry = |delay| Outcome::Failed { retry: Retry::After(delay) };
     let snooze = |delay| Outcome::Snoozed { delay };
@@ -133,7 +133,7 @@ fn a_success_after_a_cancel_request_is_recorded_as_canceled() {
 }
 
 #[test]
-fn reasons_are_stored_under_the_words_they_print() {
+fn reasons_are_stored_as_they_are_printed() {
     for reason in [
         EndReason::BudgetSpent,
         EndReason::Poison,
@@ -148,7 +148,7 @@ fn reasons_are_stored_under_the_words_they_print() {
     }
 }
 
-/// The promises that hold for every settlement whatever.
+/// The invariants of every settlement.
 fn check(budget: &Budget, policy: &RetryPolicy, outcome: Outcome, random: f64) {
     let made = settle(budget, policy, outcome, random);
     let context = || format!("{budget:?} {policy:?} {outcome:?} {made:?}");
@@ -175,7 +175,7 @@ fn check(budget: &Budget, policy: &RetryPolicy, outcome: Outcome, random: f64) {
 
     match made.next {
         Next::Scheduled { after } => {
-            assert!(after <= LONGEST_RETRY_DELAY, "{}", context());
+            assert!(after <= MAX_RETRY_DELAY, "{}", context());
             assert!(budget.remaining.is_none_or(|remaining| after < remaining), "{}", context());
             let charged = made.attempt_outcome != AttemptOutcome::Snoozed;
             assert!(!charged || made.failures < budget.max_attempts, "{}", context());
@@ -205,7 +205,7 @@ const OUTCOMES: [Outcome; 9] = [
 ];
 
 #[test]
-fn every_small_case_keeps_the_promises() {
+fn every_small_case_keeps_the_invariants() {
     let policies = [
         (OnTimeout::Retry, OnLost::Retry),
         (OnTimeout::Retry, OnLost::Fail),
@@ -242,7 +242,7 @@ fn every_small_case_keeps_the_promises() {
 }
 
 #[test]
-fn a_job_that_only_ever_fails_runs_exactly_as_often_as_its_budget_says() {
+fn a_job_that_always_fails_runs_exactly_max_attempts_times() {
     for outcome in [BY_POLICY, Outcome::TimedOut, Outcome::Lost] {
         let mut budget = Budget { max_attempts: 5, max_lost: 9, ..fresh() };
         let mut runs = 0;
@@ -285,7 +285,7 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn any_case_at_all_keeps_the_promises(
+    fn any_case_keeps_the_invariants(
         budget in any_budget(),
         outcome in any_outcome(),
         timeouts_fail in any::<bool>(),

@@ -1,13 +1,15 @@
--- Who may call which function: the last file, so that every function is there. A function that is not listed is nobody's but the
--- owner's. Only what differs is granted or taken away.
+-- Execute privileges on every function. This is the last file, so every function exists. Only the owner can execute a
+-- function that is not listed. Only differences are granted or revoked.
 --
--- app: applications, and the roles that JWTs name. Every function of its own refuses another tenant than the one in force, and
---   refuses without one, except for the default tenant where there is no other (tenant_for).
--- worker, keeper: what worker processes and the housekeeping call, for all tenants.
--- server: identity and administration, and all of the above, because the server speaks the worker protocol and can run the keeper.
--- admin: requests of super-admins, with no tenant in force.
--- operator: people with a login of their own, and the commands that they run on the database: administration, without sign-ins, accounts
---   and members. Nobody reads a password's hash or becomes another person with it. It acts for all tenants, or for the one in force.
+-- app: applications, and the roles that JWTs name. Each of its functions refuses a tenant other than the current one,
+-- and refuses a call without a current tenant unless the default tenant is the only one (tenant_for).
+-- worker, keeper: the functions that worker and keeper processes call, for all tenants.
+-- server: identity and administration, and all of the above, because the server implements the worker protocol and can
+-- run the keeper. Only the server can look up credentials and read hashes of passwords and tokens.
+-- admin: requests of super-admins, without a current tenant.
+-- operator: people with their own login, and the commands that they run on the database. Administration without
+-- sign-ins, accounts and members: an operator cannot read a password hash or act as another person. Acts for the
+-- current tenant, or for all tenants if there is none.
 do $$
 declare
   change record;
@@ -20,16 +22,19 @@ begin
            'state_name state_code outcome_name source_name source_code readable current_tenant
             caller serves_all_tenants'),
           ('app reader server admin operator', 'state_of limits_reached shown_instant trigger_fields'),
-          ('keeper server admin operator', 'troubles'), -- of all tenants while none is in force
-          ('app worker server admin operator', 'enqueue enqueue_many enqueue_routed enqueue_alike enqueue_routed_many emit'),
+          ('keeper server admin operator', 'troubles'), -- of all tenants if there is no current one
+          ('app worker server admin operator', 'enqueue enqueue_many enqueue_routed enqueue_alike enqueue_routed_many lock_keys
+            unlock_keys emit'),
           ('app worker keeper server admin operator', 'route_of definition'),
           ('app worker server admin operator', 'cancel retry cancel_many retry_many'),
           ('worker server admin operator', 'define'),
           ('worker server',
-           'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim settle report_progress write_log
+           'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim settle
+            report_progress write_log
             register_remote touch_remote claim_remote unclaim_remote heartbeat_remote held_remote settle_remote hand_over'),
           ('keeper server',
-           'promote lost_jobs reap lost_remote_jobs reap_remote expire unblock_all fold_tallies maintain_partitions prune prune_events retire_lanes
+           'promote lost_jobs reap lost_remote_jobs reap_remote expire unblock_all fold_tallies maintain_partitions prune prune_events
+            retire_lanes
             summarize_times sample_activity seal_audit purge_deleted_tenants lead due_triggers next_due_ms fire_triggers
             pending_events event_triggers dispatch_events hold_event_back note_trouble'),
           ('server admin operator',
@@ -37,12 +42,13 @@ begin
             record_audit record_audits verify_audit remember_request answer_request
             create_token tokens_of revoke_token retire_token heads_of verify_checkpoint shown_definition
             create_trigger update_trigger delete_trigger run_trigger retry_dispatch set_retention retention_progress place_hold release_hold
-            ensure_tenant set_paused set_quiet'),
+            ensure_tenant set_paused set_draining'),
+          ('server', 'find_token find_user find_session find_invitation find_password_reset'), -- before the caller is known
           ('server admin',
-           'find_token lock_member set_member_role members_of remove_member
-            create_invitation invitations_of revoke_invitation find_invitation accept_invitation accept_invitation_as_new
-            change_password create_password_reset find_password_reset reset_password
-            create_session find_session choose_tenant end_session find_user'),
+           'lock_member set_member_role members_of remove_member
+            create_invitation invitations_of revoke_invitation accept_invitation accept_invitation_as_new
+            change_password create_password_reset reset_password lock_link_creator
+            create_session choose_tenant end_session'),
           ('admin operator', 'create_definition change_definition create_tenant change_tenant mark_tenant_deleting shown_tenant')
         ) g (roles, functions)
         cross join lateral regexp_split_to_table(g.roles, '\s+') r (role)

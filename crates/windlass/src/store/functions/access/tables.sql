@@ -1,13 +1,16 @@
--- Who may read which table. Run with every change of a function, so it leaves alone what is as it should be.
+-- Row-level security and read privileges on every table. Runs with every change of a function, so it changes only what
+-- differs.
 --
--- Everything that moves a job is a function that runs as the owner, so no other role can write a table. An application, a reader
--- and the server read the rows of the tenant in force (row-level security, forced); the admin those of every tenant; an operator those of
--- the tenant in force, or of every tenant while none is; workers and keepers read no table at all.
+-- Every write goes through a function that runs as the owner, so no other role can write a table. Applications, readers
+-- and the server read the rows of the current tenant (row-level security, forced). The admin reads the rows of all
+-- tenants. An operator reads the rows of the current tenant, or of all tenants if there is none. Workers and keepers
+-- cannot read any table.
 do $$
 declare
   name text;
 begin
-  foreach name in array array['job_default', 'history_default', 'audit_seals', 'audit_sealer', 'audit_heads', 'users', 'members',
+  foreach name in array array['job_default', 'history_default', 'audit_due', 'audit_seals', 'audit_sealer', 'audit_heads',
+      'users', 'members',
       'invitations', 'password_resets', 'api_tokens', 'sessions', 'request_keys', 'trouble', 'prune_passed', 'prune_again', 'dedupe',
       'idempotency', 'ordering', 'cancel_request', 'job_workers', 'gate'] loop
     perform windlass.guard_table(name);
@@ -21,8 +24,8 @@ begin
 end
 $$;
 
--- Workers belong to the installation: every tenant sees those that may run its jobs, because /why names them. Those that pull with a
--- tenant's own credential are called NAME@TENANT and are that tenant's alone.
+-- Workers belong to the installation: every tenant sees the workers that may run its jobs, because /why lists them. A
+-- pull worker with a token of a tenant is named NAME@TENANT, and only that tenant sees it.
 do $$
 begin
   if not exists (select from pg_policy p where p.polrelid = 'windlass.job_workers'::regclass and p.polname = 'tenant_reads_workers') then
@@ -48,12 +51,12 @@ begin
     with wanted as (
       select t.relation, r.role
         from (values
-          (array['job', 'line', 'standing', 'live', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'tally', 'total', 'lane',
+          (array['job', 'line', 'standing', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'tally', 'total', 'lane',
                  'job_definitions', 'job_triggers', 'queues', 'job_workers', 'tenants', 'job_log', 'jobs', 'job_attempts', 'job_counts',
-                 'remote_lease', 'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold', 'purge_wait', 'activity'],
+                 'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold', 'purge_wait', 'activity'],
            readers),
           (array['audit'], array['windlass_server', 'windlass_admin', 'windlass_operator']),
-          (array['expiry', 'unblock_due'], array['windlass_operator']), -- the doctor's
+          (array['expiry', 'unblock_due'], array['windlass_operator']), -- for the doctor
           (array['migration', 'installed_functions'], everyone)) g (relations, roles)
         cross join lateral unnest(g.relations) t (relation)
         cross join lateral unnest(g.roles) r (role)),
@@ -71,6 +74,26 @@ begin
     union all
     select format('grant select on windlass.%I to %I', w.relation, w.role) from wanted w
      where not exists (select from found f where f.relation = w.relation and f.role = w.role and f.privilege_type = 'SELECT')
+  loop
+    execute change.statement;
+  end loop;
+end
+$$;
+
+-- Of a running job everything but its token: together with the attempt it is the fence, by which a worker's write is accepted.
+do $$
+declare
+  readers constant text[] := array['windlass_app', 'windlass_reader', 'windlass_server', 'windlass_admin', 'windlass_operator'];
+  change record;
+begin
+  for change in
+    select case when g.is_wanted then 'grant' else 'revoke' end || format(' select (%I) on windlass.%I ', a.attname, c.relname)
+             || case when g.is_wanted then 'to ' else 'from ' end || r.role as statement
+      from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+      cross join unnest(readers) r (role)
+      cross join lateral (select a.attname <> 'token' as is_wanted,
+        exists (select from aclexplode(a.attacl) x where x.grantee = r.role::regrole and x.privilege_type = 'SELECT') as is_there) g
+     where c.oid in ('windlass.live'::regclass, 'windlass.remote_lease'::regclass) and g.is_wanted <> g.is_there
   loop
     execute change.statement;
   end loop;

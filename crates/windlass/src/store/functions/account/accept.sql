@@ -1,5 +1,5 @@
--- The open invitation that a link's secret belongs to, with the tenant's name: for whoever holds the link. Null if it was
--- accepted, revoked or replaced, has expired, or its tenant is being deleted.
+-- The open invitation of a link's secret, with the tenant's name, for the holder of the link. Null if it was accepted,
+-- revoked or replaced, has expired, or its tenant is being deleted.
 create or replace function windlass.find_invitation(hash bytea) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -9,11 +9,11 @@ as $$
    where i.secret_hash = hash and i.expires_at > clock_timestamp()
 $$;
 
--- Accepts an invitation as the person of a session, whose account must be the invited address. Answers the member, or null
--- if the invitation is gone, or the session is, or it is another account's.
--- The account is locked before the session is looked at again: a password reset locks it too and ends its sessions, so
--- nobody who has just lost the account can still bring it into a tenant. The invitation is deleted, so it is used once.
--- Locks: the account, then the invitation, then the member.
+-- Accepts an invitation as the person of a session, whose account must have the invited address. Returns the member, or
+-- null if the invitation or the session does not exist, or the account has another address. The session is checked
+-- again after the account is locked: a password reset locks the account too and ends its sessions, so a person who has
+-- just lost the account cannot add it to a tenant. The invitation is deleted, so it can be used only once.
+-- Lock order: the account, then the invitation, then the member.
 create or replace function windlass.accept_invitation(of_tenant uuid, hash bytea, of_session bytea) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -21,7 +21,7 @@ as $$
 #variable_conflict use_column
 declare
   person record;
-  given_role text;
+  accepted record;
 begin
   perform windlass.need_read_committed();
   perform windlass.tenant_for(of_tenant);
@@ -33,17 +33,20 @@ begin
   end if;
   delete from windlass.invitations i
    where i.tenant_id = of_tenant and i.secret_hash = hash and i.email = person.email and i.expires_at > clock_timestamp()
-   returning i.role into given_role;
+   returning i.id, i.role into accepted;
   if not found then
     return null;
   end if;
-  return windlass.make_member(of_tenant, person.id, given_role);
+  perform windlass.must_record(of_tenant, array['invitation.accept'], accepted.id::text);
+  return windlass.make_member(of_tenant, person.id, accepted.role);
 end
 $$;
 
--- Makes the account of the invited address and accepts for it. Answers the member, or null if the invitation is gone or
--- the address has an account: nobody sets the password of an account that exists.
-create or replace function windlass.accept_invitation_as_new(of_tenant uuid, hash bytea, account uuid, account_name text, new_password_hash text)
+-- Creates an account for the invited address and accepts the invitation for it. Returns the member, or null if the
+-- invitation does not exist or the address already has an account: an invitation never sets the password of an existing
+-- account.
+create or replace function windlass.accept_invitation_as_new(of_tenant uuid, hash bytea, account uuid, account_name text,
+  new_password_hash text)
 returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -64,17 +67,19 @@ begin
     return null;
   end if;
   delete from windlass.invitations i where i.tenant_id = of_tenant and i.id = invited.id and i.secret_hash = hash
-   returning i.role into invited;
+   returning i.id, i.role into invited;
   if not found then
-    -- Revoked meanwhile: the account goes with it.
+    -- Revoked meanwhile: delete the account again.
     delete from windlass.users u where u.id = account;
     return null;
   end if;
+  perform windlass.must_record(of_tenant, array['invitation.accept'], invited.id::text);
   return windlass.make_member(of_tenant, account, invited.role);
 end
 $$;
 
--- The last step of both. A person who is a member already keeps their role: an administrator may have changed it since.
+-- The last step of both functions. An existing member keeps their role, because an administrator may have changed it
+-- since.
 create or replace function windlass.make_member(of_tenant uuid, of_user uuid, of_role text) returns jsonb
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp

@@ -1,4 +1,4 @@
--- An open invitation as the tenant sees it. It says nothing about the account of that address, or whether there is one.
+-- An open invitation as the tenant sees it. Does not reveal whether the address has an account.
 create or replace function windlass.shown_invitation(of_tenant uuid, of_id uuid) returns jsonb
 language sql stable
 as $$
@@ -8,7 +8,7 @@ as $$
 $$;
 
 -- Offers an address a membership for `seconds`. A second invitation of the same address replaces the first, whose link
--- then opens nothing. Refuses an address that is a member already, and more than a thousand open invitations.
+-- becomes invalid. Refuses an address that is already a member, and more than 1000 open invitations.
 create or replace function windlass.create_invitation(of_tenant uuid, fields jsonb, hash bytea, seconds integer) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -20,23 +20,27 @@ declare
 begin
   perform windlass.tenant_for(of_tenant);
   if not exists (select from windlass.tenants t where t.id = of_tenant and t.status <> 'deleting') then
-    raise exception 'the tenant % is unknown', of_tenant using errcode = 'WL003', detail = of_tenant::text;
+    raise exception 'tenant % not found', of_tenant using errcode = 'WL003', detail = of_tenant::text;
   end if;
-  if exists (select from windlass.members m join windlass.users u on u.id = m.user_id where m.tenant_id = of_tenant and u.email = address) then
-    raise exception 'is a member already; change the role instead' using errcode = 'WL005', column = 'email';
+  if exists (select from windlass.members m join windlass.users u on u.id = m.user_id where m.tenant_id = of_tenant
+    and u.email = address) then
+    raise exception 'is already a member; change the role instead' using errcode = 'WL005', column = 'email';
   end if;
-  perform windlass.take_turn(of_tenant, 'invitations'); -- or several at once go past the limit
+  perform windlass.take_turn(of_tenant, 'invitations'); -- otherwise concurrent calls exceed the limit
   delete from windlass.invitations i where i.tenant_id = of_tenant and (i.expires_at <= clock_timestamp() or i.email = address);
   if (select count(*) from windlass.invitations i where i.tenant_id = of_tenant) >= 1000 then
     raise exception 'the tenant has 1000 open invitations; revoke some first' using errcode = 'WL005', column = 'email';
   end if;
   insert into windlass.invitations (tenant_id, email, role, secret_hash, created_by, expires_at)
-    values (of_tenant, address, fields ->> 'role', hash, fields ->> 'created_by', clock_timestamp() + make_interval(secs => seconds))
+    values (of_tenant, address, fields ->> 'role', hash, windlass.actor_for(fields ->> 'created_by'),
+            clock_timestamp() + make_interval(secs => seconds))
     returning id into made;
+  perform windlass.must_record(of_tenant, array['invitation.create'], made::text, null, windlass.shown_invitation(of_tenant, made));
   return windlass.shown_invitation(of_tenant, made);
 end
 $$;
 
+-- The open invitations of a tenant.
 create or replace function windlass.invitations_of(of_tenant uuid) returns setof jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -49,7 +53,7 @@ begin
 end
 $$;
 
--- Answers the invitation that was, or null.
+-- Returns the deleted invitation, or null.
 create or replace function windlass.revoke_invitation(of_tenant uuid, of_id uuid) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -61,6 +65,9 @@ begin
   perform windlass.tenant_for(of_tenant);
   was := windlass.shown_invitation(of_tenant, of_id);
   delete from windlass.invitations i where i.tenant_id = of_tenant and i.id = of_id;
+  if found then
+    perform windlass.must_record(of_tenant, array['invitation.revoke'], of_id::text, was);
+  end if;
   return was;
 end
 $$;

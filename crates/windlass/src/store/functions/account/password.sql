@@ -1,11 +1,13 @@
--- Sets a person's new password and ends their other sessions, if the old hash is still the one that was compared: of two
--- changes at once, the second has compared with a password that is gone. Answers whether it was set.
+-- Sets a person's new password and ends their other sessions, if the old hash is still the stored one: of two
+-- concurrent changes, the second was verified against a password that is no longer valid. Returns whether the password
+-- was set. Needs read committed: a session that began after the snapshot was taken must end too.
 create or replace function windlass.change_password(of_user uuid, old_hash text, new_hash text, keep_session bytea) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  perform windlass.need_read_committed();
   update windlass.users u set password_hash = new_hash, updated_at = now()
    where u.id = of_user and u.is_active and u.password_hash = old_hash;
   if not found then
@@ -13,13 +15,14 @@ begin
   end if;
   delete from windlass.sessions s where s.user_id = of_user and s.secret_hash is distinct from keep_session;
   delete from windlass.password_resets r where r.user_id = of_user;
+  perform windlass.must_record(null, array['password.change'], of_user::text);
   return true;
 end
 $$;
 
--- Whether an administrator of this tenant may reset this account's password: the account is a member there and nowhere
--- else, and no super-admin. The password opens every tenant of an account, so an administrator of one of two may not.
--- The installation (nil) may reset every account.
+-- Whether an administrator of this tenant may reset this account's password: the account is a member of this tenant
+-- only, and not a super-admin. A password gives access to every tenant of the account, so an administrator of one of
+-- two tenants may not. The installation (the nil id) may reset every account.
 create or replace function windlass.may_reset(of_tenant uuid, of_user uuid) returns boolean
 language sql stable
 set search_path = pg_catalog, windlass, pg_temp
@@ -30,9 +33,10 @@ as $$
     and not exists (select from windlass.users u where u.id = of_user and u.is_super_admin))
 $$;
 
--- Makes a link that sets a new password, valid for `seconds`; an older one of the same account ends. Null if there is no
--- such account or this tenant may not reset it: the caller cannot tell which.
-create or replace function windlass.create_password_reset(of_tenant uuid, of_user uuid, hash bytea, seconds integer, by_actor text) returns jsonb
+-- Creates a link that sets a new password, valid for `seconds`. Replaces an older link of the same account. Returns
+-- null if there is no such account or the tenant may not reset it; the caller cannot distinguish these cases.
+create or replace function windlass.create_password_reset(of_tenant uuid, of_user uuid, hash bytea, seconds integer,
+  by_actor text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -48,27 +52,28 @@ begin
   end if;
   delete from windlass.password_resets r where r.expires_at <= clock_timestamp();
   insert into windlass.password_resets as r (user_id, by_tenant, secret_hash, created_by, expires_at)
-    values (of_user, of_tenant, hash, by_actor, clock_timestamp() + make_interval(secs => seconds))
+    values (of_user, of_tenant, hash, windlass.actor_for(by_actor), clock_timestamp() + make_interval(secs => seconds))
     on conflict (user_id) do update set by_tenant = excluded.by_tenant, secret_hash = excluded.secret_hash,
       created_by = excluded.created_by, created_at = now(), expires_at = excluded.expires_at
     returning jsonb_build_object('user_id', r.user_id, 'expires_at', r.expires_at) into made;
+  perform windlass.must_record(of_tenant, array['password.reset_link'], of_user::text, null, made);
   return made;
 end
 $$;
 
--- The account whose password a link may set, or null: for the page that the link opens.
+-- The account whose password a link may set, or null. For the page that the link opens.
 create or replace function windlass.find_password_reset(hash bytea) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select jsonb_build_object('user_id', u.id, 'email', u.email, 'tenant_id', r.by_tenant)
+  select jsonb_build_object('user_id', u.id, 'email', u.email, 'tenant_id', r.by_tenant, 'created_by', r.created_by)
     from windlass.password_resets r join windlass.users u on u.id = r.user_id and u.is_active
    where r.secret_hash = hash and r.expires_at > clock_timestamp() and windlass.may_reset(r.by_tenant, r.user_id)
 $$;
 
--- Uses a link: sets the password, ends every session of the account and the link itself. Answers the account's id, or null
--- if the link is gone or whoever made it may not reset this account any more. Locks the account first: an invitation that
--- is accepted at the same moment locks it too, so the check sees every membership.
+-- Uses a link: sets the password and deletes the link and every session of the account. Returns the account's id, or
+-- null if the link does not exist or its creator may no longer reset this account. Locks the account first: accepting
+-- an invitation locks it too, so the check sees every membership.
 create or replace function windlass.reset_password(hash bytea, new_hash text) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -87,6 +92,7 @@ begin
   end if;
   update windlass.users u set password_hash = new_hash, updated_at = now() where u.id = person;
   delete from windlass.sessions s where s.user_id = person;
+  perform windlass.must_record(null, array['password.reset'], person::text);
   return person;
 end
 $$;

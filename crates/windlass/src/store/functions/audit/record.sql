@@ -1,5 +1,6 @@
--- One act of one caller, written in the transaction of the act itself. The installation's own acts are the nil tenant's.
--- Nobody else writes the table, and nobody changes it: see append_only.
+-- Records one action of one caller, in the transaction of the action itself. Actions of the installation belong to the
+-- nil tenant. No row is ever changed: see append_only. Only the server can name an address, or an actor other than its
+-- login.
 create or replace function windlass.record_audit(
   for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, target text, outcome text,
   before jsonb, after jsonb) returns void
@@ -9,11 +10,11 @@ as $$
 begin
   perform windlass.tenant_for(for_tenant);
   insert into windlass.audit (tenant_id, actor, role, from_address, request_id, action, target, outcome, before, after)
-    values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+    values ($1, windlass.actor_for($2), $3, case when windlass.is_server() then $4 end, $5, $6, $7, $8, $9, $10);
 end
 $$;
 
--- The same act of several callers of one tenant, written in one transaction.
+-- Records the same action of several callers of one tenant in one statement.
 create or replace function windlass.record_audits(
   for_tenant uuid, actors text[], roles text[], addresses text[], request_ids text[], act text, targets text[], afters jsonb[]) returns void
 language plpgsql security definer
@@ -22,12 +23,13 @@ as $$
 begin
   perform windlass.tenant_for(for_tenant);
   insert into windlass.audit (tenant_id, actor, role, from_address, request_id, action, target, outcome, after)
-    select for_tenant, e.actor, e.role, e.address, e.request_id, act, e.target, 'done', e.after
+    select for_tenant, windlass.actor_for(e.actor), e.role, case when windlass.is_server() then e.address end, e.request_id, act, e.target,
+           'done', e.after
       from unnest(actors, roles, addresses, request_ids, targets, afters) e (actor, role, address, request_id, target, after);
 end
 $$;
 
--- History is not edited, whoever asks: not by the owner either.
+-- Refuses every change of the audit trail, even by the owner.
 create or replace function windlass.refuse_change() returns trigger
 language plpgsql
 as $$
@@ -35,7 +37,7 @@ begin
   raise exception 'the audit trail is append-only' using errcode = 'WL003', detail = tg_table_name;
 end
 $$;
--- Only where it is missing, because making a trigger locks the table against all who write it.
+-- Only if it is missing, because creating a trigger blocks all writes to the table.
 do $$
 declare
   name text;

@@ -1,16 +1,16 @@
--- Chains the audit rows that are committed and not chained yet, at most `most` of them, each tenant's after its last one.
--- Off the way of the acts themselves: a chain written with each act would make all of a tenant's acts wait for each other.
--- In the order of (xid, id), below the oldest transaction still at work: nothing can come before what is chained. A
--- transaction that writes and stays open holds the chain back as long as it does.
+-- Adds at most `most` committed audit rows to the hash chains, each tenant's after its last link. Runs in the keeper
+-- and not in the recorded action: otherwise all actions of a tenant would wait for each other. Rows are chained in the
+-- order of (xid, id), below the oldest transaction in progress, so no row can appear later before a chained one. A
+-- transaction that has written and stays open delays the chain until it ends.
 --
--- Transaction ids order rows of one cluster only. In a database that was restored into another cluster, old rows have ids
--- that the new one may not reach for years, and new rows smaller ones than what is chained. So the identifier of the cluster
--- is kept with the mark. When it is another one, every row that is not chained is looked for once: all that can be seen are
--- committed, and only those of transactions still at work are left for the rounds after.
+-- Transaction ids order the rows of one cluster only. In a database that was restored into another cluster, old rows
+-- have ids that the new cluster may not reach for years, and new rows have smaller ids than chained ones. So the
+-- cluster's identifier is stored with the mark. If it differs, all rows that are not chained are searched once: every
+-- visible row is committed, and only rows of transactions in progress are left for later rounds.
 --
--- A row that is too large to be hashed as one text, or cannot be read, is chained in another form (see audit_link) and noted: it keeps no other
--- row from the chain.
--- Index: audit_by_xid, audit_seals_by_xid, audit_heads_pkey. One sealer at a time.
+-- A row that is too large to be hashed as one text, or that cannot be read, is chained in another form (see audit_link)
+-- and recorded in `trouble`. It does not keep other rows from the chain.
+-- Index: audit_by_xid, audit_seals_by_xid, audit_heads_pkey. Lock: the gate `seal`, so one sealer runs at a time.
 create or replace function windlass.seal_audit(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -28,7 +28,7 @@ declare
   form smallint;
   sealed integer := 0;
 begin
-  -- Most rounds find nothing. They end here and write nothing, not even a lock.
+  -- Most rounds find nothing. They return here without a write or a lock.
   select m.cluster = this_cluster as is_here, m.xid into mark from windlass.audit_sealer m;
   if (mark.is_here and not exists (select from windlass.unsealed_audit(mark.xid, now_running, 1))) or not windlass.try_gate('seal') then
     return 0;
@@ -42,7 +42,8 @@ begin
         perform windlass.remember_head(chain, reached, link);
       end if;
       chain := entry.tenant_id;
-      -- From the head: where links were removed, a gap stays. If it is the head that was removed, from the last link.
+      -- Continue from the head: if links were removed, a gap remains. If the head was removed, continue from the last
+      -- link.
       select e.position, e.hash into reached, link
         from (select h.position, h.hash from windlass.audit_heads h where h.tenant_id = chain
               union all
@@ -56,7 +57,8 @@ begin
     exception when others then
       select o.link, o.form into link, form from windlass.other_audit_link(coalesce(link, ''), entry, sqlstate, sqlerrm) o;
     end;
-    insert into windlass.audit_seals (tenant_id, position, audit_id, xid, hash, form) values (chain, reached, entry.id, entry.xid, link, form);
+    insert into windlass.audit_seals (tenant_id, position, audit_id, xid, hash, form)
+      values (chain, reached, entry.id, entry.xid, link, form);
     sealed := sealed + 1;
   end loop;
   if chain is not null then
@@ -71,8 +73,8 @@ begin
 end
 $$;
 
--- Rows to be chained next. `above`: everything below it is chained; null if that is not known of this cluster. A row that
--- can be seen and has an id that this cluster has not given out yet is another cluster's.
+-- The rows to be chained next. `above`: all rows below it are chained; null if that is not known for this cluster. A
+-- visible row with an id that this cluster has not assigned yet comes from another cluster.
 create or replace function windlass.unsealed_audit(above xid8, now_running pg_snapshot, most integer) returns setof windlass.audit
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
@@ -92,7 +94,7 @@ begin
 end
 $$;
 
--- Keeps the end of a chain outside the chain.
+-- Stores the end of a chain outside the chain.
 create or replace function windlass.remember_head(of_tenant uuid, reached bigint, link bytea) returns void
 language sql
 set search_path = pg_catalog, windlass, pg_temp
@@ -102,7 +104,7 @@ as $$
     where h.position < excluded.position
 $$;
 
--- A head only moves forward, whoever asks.
+-- Ensures that a head only moves forward.
 create or replace function windlass.refuse_backward() returns trigger
 language plpgsql
 as $$
@@ -114,7 +116,8 @@ begin
   raise exception 'the head of an audit chain only moves forward' using errcode = 'WL003', detail = old.tenant_id;
 end
 $$;
--- Only where they are missing: making a trigger waits for everybody who has so much as prepared a statement that writes the table.
+-- Only if they are missing: creating a trigger waits for every transaction that has a lock on the table, even one that
+-- only prepared a write.
 do $$
 begin
   if not exists (select from pg_trigger t where t.tgrelid = 'windlass.audit_heads'::regclass and t.tgname = 'only_forward') then
@@ -128,11 +131,12 @@ begin
 end
 $$;
 
--- What one link of the chain is: the hash before it, and the row in one form only. Without a table in it, so that it is planned
--- with the statement that uses it and not again for every row.
+-- The hash of a link of form 1: the previous hash and a canonical form of the row. Uses no table, so it is inlined into
+-- the calling statement and not planned for every row.
 create or replace function windlass.audit_hash(previous bytea, entry windlass.audit) returns bytea
 language sql stable
 as $$
   select sha256(previous || convert_to(jsonb_build_array(entry.id, entry.tenant_id, extract(epoch from entry.at), entry.actor, entry.role,
-           entry.action, entry.target, entry.outcome, entry.from_address, entry.request_id, entry.detail, entry.before, entry.after)::text, 'UTF8'))
+           entry.action, entry.target, entry.outcome, entry.from_address, entry.request_id, entry.detail, entry.before,
+             entry.after)::text, 'UTF8'))
 $$;

@@ -1,6 +1,6 @@
--- Walks each tenant's chain and says what is wrong with it: a row that was changed, a row that is gone, a place that is
--- missing, an end that is missing, a row that was never chained although later ones are. No row: all is well. Reads
--- everything, so it costs by its size. With a tenant in force, that one's chain only.
+-- Verifies each tenant's chain and returns its problems: a changed row, a deleted row, a missing position, a missing
+-- end, or a row that was never chained although later ones were. Returns no row if the chains are intact. Reads all
+-- rows, so the cost grows with the size of the trail. With a current tenant, verifies only its chain.
 create or replace function windlass.verify_audit()
 returns table (tenant_id uuid, place bigint, audit_id bigint, problem text)
 language plpgsql security definer
@@ -28,39 +28,42 @@ begin
       reached := 0;
     end if;
     if link.position <> reached + 1 then
-      return query select chain, reached + 1, null::bigint, 'a place of the chain is missing';
+      return query select chain, reached + 1, null::bigint, 'a position of the chain is missing';
     elsif (link.entry).id is null then
-      return query select chain, link.position, link.audit_id, 'the row is gone';
+      return query select chain, link.position, link.audit_id, 'the row was deleted';
     else
       begin
-        wanted := case link.form when 1 then windlass.audit_hash(previous, link.entry) else windlass.audit_link(previous, link.entry, link.form) end;
+        wanted := case link.form when 1 then windlass.audit_hash(previous, link.entry)
+          else windlass.audit_link(previous, link.entry, link.form) end;
       exception when data_exception or program_limit_exceeded or internal_error then
-        wanted := ''; -- a row that was chained can be hashed
+        wanted := ''; -- a chained row could be hashed, so it was changed
       end;
       if wanted <> link.hash then
-        return query select chain, link.position, link.audit_id, 'the row, or the one before it, was changed';
+        return query select chain, link.position, link.audit_id, 'the row or the previous row was changed';
       elsif link.form = 3 then
-        return query select chain, link.position, link.audit_id, 'the row could not be read when it was chained, so nothing proves what it says';
+        return query select chain, link.position, link.audit_id,
+          'the row could not be read when it was chained; its content cannot be verified';
       end if;
     end if;
     previous := link.hash;
     reached := link.position;
   end loop;
   return query
-    select h.tenant_id, h.position, null::bigint, 'the chain ended here, and no longer reaches it'
+    select h.tenant_id, h.position, null::bigint, 'the chain no longer contains this position'
       from windlass.audit_heads h
      where (only_of is null or h.tenant_id = only_of)
        and not exists (select from windlass.audit_seals s where s.tenant_id = h.tenant_id and s.position = h.position and s.hash = h.hash);
   return query
     select a.tenant_id, null::bigint, a.id, 'the row is not in the chain'
       from windlass.audit a, windlass.audit_sealer m
-     where (only_of is null or a.tenant_id = only_of) and m.cluster = (select c.system_identifier from pg_control_system() c) and a.xid < m.xid
+     where (only_of is null or a.tenant_id = only_of) and m.cluster = (select c.system_identifier from pg_control_system() c)
+       and a.xid < m.xid
        and not exists (select from windlass.audit_seals s where s.xid = a.xid and s.audit_id = a.id);
 end
 $$;
 
--- Whether the chains still hold what a checkpoint says: for each chain a position and the hash there. Since each hash
--- includes the one before it, nothing up to that position can have been changed. No row: they do.
+-- Compares the chains with a checkpoint: for each chain, a position and its hash. Each hash includes the previous one,
+-- so a match proves that nothing up to that position was changed. Returns no row if all match.
 create or replace function windlass.verify_checkpoint(tenants uuid[], positions bigint[], hashes bytea[])
 returns table (tenant_id uuid, place bigint, audit_id bigint, problem text)
 language plpgsql stable security definer
@@ -71,15 +74,15 @@ begin
   perform windlass.tenants_for(tenants);
   return query
     select c.tenant, c.place, s.audit_id,
-           case when s.hash is null then 'the checkpoint has this place and the chain does not reach it'
-                else 'the checkpoint has another hash at this place' end
+           case when s.hash is null then 'the chain does not contain this position of the checkpoint'
+                else 'the checkpoint has a different hash at this position' end
       from unnest(tenants, positions, hashes) c (tenant, place, hash)
       left join windlass.audit_seals s on s.tenant_id = c.tenant and s.position = c.place
      where s.hash is distinct from c.hash;
 end
 $$;
 
--- The last link of a tenant's chain, or of every chain where no tenant is in force and none is named: a checkpoint.
+-- The last link of a tenant's chain, or of every chain if no tenant is given and there is no current one: a checkpoint.
 create or replace function windlass.heads_of(of_tenant uuid) returns setof jsonb
 language plpgsql stable security definer
 set search_path = pg_catalog, windlass, pg_temp

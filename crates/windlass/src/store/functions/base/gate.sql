@@ -1,11 +1,13 @@
--- Locks that only functions of the owner can take, until the end of the transaction: rows of `gate` (decision 0016).
+-- Locks that only functions of the owner can take, held until the end of the transaction: rows of `gate` (decision
+-- 0016).
 --
--- A row that is only locked tells a transaction nothing about what others did before it, so whoever locks and then looks must be
--- read committed (see need_read_committed). Where callers may have any isolation level, take_turn writes the row instead: with an
--- older snapshot that fails (40001).
--- Index: gate's primary key. Locking leaves no dead row, so a gate may be locked by every claim.
+-- A row lock does not give a transaction a newer snapshot, so a function that locks and then reads must run at read
+-- committed (see need_read_committed). For callers of any isolation level, take_turn writes the row: with an older
+-- snapshot that fails (40001).
+-- Index: gate's primary key. A lock leaves no dead row, so every claim can lock a gate.
 
--- One at a time. The row is made on first use: a second one who makes it waits for the first, and then locks it.
+-- Exclusive lock. The row is created on first use: a second transaction that creates it waits for the first and then
+-- locks it.
 create or replace function windlass.lock_gate(for_id uuid, for_purpose text) returns void
 language plpgsql
 as $$
@@ -19,7 +21,7 @@ begin
 end
 $$;
 
--- Together with others who share it, and not with one who has locked it.
+-- Shared lock, which conflicts with lock_gate.
 create or replace function windlass.share_gate(for_id uuid, for_purpose text) returns void
 language plpgsql
 as $$
@@ -33,7 +35,27 @@ begin
 end
 $$;
 
--- For what one process does for everybody: answers false if another one is at it.
+-- Shared lock for duties of the keeper. Returns false if a lock_gate of an open transaction is in the way: the caller
+-- leaves the rows of that tenant for a later round. Waits (for as long as lock_timeout) only for a transaction that is
+-- creating the row.
+create or replace function windlass.try_share_gate(for_id uuid, for_purpose text) returns boolean
+language plpgsql
+as $$
+begin
+  perform from windlass.gate g where g.of_id = for_id and g.purpose = for_purpose for share skip locked;
+  if found then
+    return true;
+  elsif exists (select from windlass.gate g where g.of_id = for_id and g.purpose = for_purpose) then
+    return false;
+  end if;
+  insert into windlass.gate (of_id, purpose) values (for_id, for_purpose) on conflict do nothing;
+  return found;
+exception when lock_not_available or deadlock_detected then
+  return false;
+end
+$$;
+
+-- Exclusive lock for work that one process does for all. Returns false if another process holds it.
 create or replace function windlass.try_gate(for_purpose text) returns boolean
 language plpgsql
 as $$
@@ -44,7 +66,20 @@ begin
 end
 $$;
 
--- One at a time, for callers of any isolation level: what is looked at afterwards is what those before it committed, or it fails (40001).
+-- Raises WL016, for functions that wait only briefly (lock_timeout) for a row that an open transaction of an application
+-- can lock for any time. The hint says what to do.
+create or replace function windlass.refuse_locked(what text) returns void
+language plpgsql
+as $$
+begin
+  raise exception '% is locked by an open transaction; nothing was changed', what
+    using errcode = 'WL016', detail = what,
+          hint = 'Try again when that transaction has ended. "windlass doctor" names old ones; pg_terminate_backend() ends one.';
+end
+$$;
+
+-- Exclusive lock for callers of any isolation level: later reads see what previous holders committed, or the call fails
+-- (40001).
 create or replace function windlass.take_turn(for_id uuid, for_purpose text) returns void
 language plpgsql
 as $$

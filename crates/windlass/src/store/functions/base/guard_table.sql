@@ -1,9 +1,10 @@
--- Row-level security for one table: forced, and everything allowed to the owner, as whom the functions run. `reads` names the
--- column that holds the tenant, for tables whose rows roles may read: those of the tenant in force, or of all for the admin, and for an
--- operator while none is in force.
--- A partition has no such policies, so it is reached only through its parent.
--- Whatever is as it should be is left alone: every one of these statements locks the table against all who use it. A policy is
--- compared by its name and its roles, so one whose condition changes must get a new name.
+-- Enables row-level security for one table: forced, with every operation allowed to the owner, as which the functions
+-- run. `reads` names the tenant column of tables that roles may read: the rows of the current tenant, or of all tenants
+-- for the admin, and for an operator without a current tenant. The nil id is the installation and not a tenant: roles
+-- of one tenant do not read its rows, such as sums over all tenants. A partition has no such policies, so it can be read
+-- only through its parent.
+-- Trap: each of these statements takes an exclusive lock on the table, so only differences are applied. A policy is
+-- compared by its name and roles; if its condition changes, it needs a new name.
 create or replace function windlass.guard_table(name text, reads text default null) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp
@@ -12,6 +13,9 @@ declare
   guarded regclass := format('windlass.%I', name)::regclass;
   wanted record;
 begin
+  if exists (select from pg_policy p where p.polrelid = guarded and p.polname = 'tenant_reads') then -- of an older build; it included nil
+    execute format('drop policy tenant_reads on windlass.%I', name);
+  end if;
   if not (select c.relrowsecurity from pg_class c where c.oid = guarded) then
     execute format('alter table windlass.%I enable row level security', name);
   end if;
@@ -21,10 +25,12 @@ begin
   for wanted in
     select w.policy, w.roles, w.rule from (values
         ('owner_moves_jobs', array['windlass_owner'], 'using (true) with check (true)', true),
-        ('tenant_reads', array['windlass_app', 'windlass_reader', 'windlass_server'],
-          format('using (%I = (select windlass.current_tenant()))', coalesce(reads, '')), reads is not null),
+        ('tenant_reads_own', array['windlass_app', 'windlass_reader', 'windlass_server'],
+          format('using (%I = (select nullif(windlass.current_tenant(), %L::uuid)))', coalesce(reads, ''),
+            '00000000-0000-0000-0000-000000000000'), reads is not null),
         ('admin_reads', array['windlass_admin'], 'using (true)', reads is not null),
-        ('operator_reads', array['windlass_operator'], format('using ((select windlass.current_tenant()) is null or %I = (select windlass.current_tenant()))',
+        ('operator_reads', array['windlass_operator'],
+          format('using ((select windlass.current_tenant()) is null or %I = (select windlass.current_tenant()))',
           coalesce(reads, '')), reads is not null)) w (policy, roles, rule, is_wanted)
      where w.is_wanted
        and not exists (select from pg_policy p where p.polrelid = guarded and p.polname = w.policy

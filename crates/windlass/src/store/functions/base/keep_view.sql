@@ -1,5 +1,6 @@
--- Makes a view, or replaces it if its text has changed. `create or replace view` locks the view against everyone who reads it, and
--- waits for whoever has read it in an open transaction: so the view that is there is first compared with the one wanted.
+-- Creates a view, or replaces it if its definition has changed. `create or replace view` takes an exclusive lock on the
+-- view and waits for every open transaction that has read it, so the existing view is compared with the wanted one
+-- first.
 create or replace function windlass.keep_view(name text, query text) returns void
 language plpgsql
 set search_path = pg_catalog, pg_temp

@@ -1,4 +1,5 @@
--- Codes to names and back. Purely computed, so that the planner folds constants; the codes are listed in 0003_jobs.sql.
+-- Translates codes to names and back. Without a table, so that the planner folds constants; 0003_jobs.sql lists the
+-- codes.
 create or replace function windlass.state_name(code smallint) returns text
 language sql immutable parallel safe
 return (array['succeeded', 'failed', 'dead_letter', 'canceled', 'queued', 'running', 'scheduled', 'blocked'])[code];

@@ -1,6 +1,7 @@
--- A payload as it is read. Payloads are stored as text (decision 0013); our doors let in only what jsonb can hold, but a role that
--- may enqueue can also call the functions behind them, and a payload that cannot be read must not take the whole list with it:
--- it is shown as its text. No SET clause and no unqualified name, because it runs for every row of a list.
+-- A payload as JSONB. Payloads are stored as text (decision 0013). The API accepts only what jsonb can represent, but a
+-- role that may enqueue can call the underlying functions directly. A payload that cannot be read must not fail a whole
+-- list, so it is returned as a JSON string. No SET clause and no unqualified name, because it runs for every row of a
+-- list.
 create or replace function windlass.readable(payload json) returns jsonb
 language plpgsql immutable
 as $$

@@ -1,5 +1,5 @@
--- A promise of durability is not the caller's to switch off: `synchronous_commit = off` lost acknowledged jobs
--- on a kill -9 of the server. Raised for this transaction only, and only if it was off.
+-- Switches synchronous_commit on for this transaction if it is off: a caller must not disable durability, because `off`
+-- lost acknowledged jobs on a kill -9 of the server.
 create or replace function windlass.stay_durable() returns void
 language plpgsql
 as $$
@@ -10,8 +10,8 @@ begin
 end
 $$;
 
--- Wakes waiting workers and tells them the lane, or with null to look at all of them. Polling is the guarantee, this only the speed-up: an enqueuer
--- that looked before a worker wrote its row is found by that worker's next poll.
+-- Wakes waiting workers and sends them the lane; null means all lanes. Correctness depends on polling; this only
+-- reduces latency: an enqueue that checked before a worker wrote its row is found by that worker's next poll.
 create or replace function windlass.ring(lane integer) returns void
 language plpgsql
 as $$

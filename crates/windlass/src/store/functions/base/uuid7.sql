@@ -1,5 +1,5 @@
--- A UUIDv7: 48 bits of milliseconds, then random. PostgreSQL 15 has no generator of its own.
--- Only uniqueness and rough locality rest on it; no order does.
+-- A UUIDv7: 48 bits of milliseconds, then random bits. PostgreSQL 15 has no built-in generator. Only uniqueness and
+-- rough locality depend on it, not order.
 create or replace function windlass.uuid7() returns uuid
 language sql volatile parallel safe
 return encode(
@@ -8,7 +8,7 @@ return encode(
       placing substring(int8send((extract(epoch from clock_timestamp()) * 1000)::bigint) from 3) from 1 for 6),
     52, 1), 53, 1), 'hex')::uuid;
 
--- The smallest UUIDv7 of an instant: the bound of a partition.
+-- The smallest UUIDv7 of an instant: a partition bound.
 create or replace function windlass.uuid7_floor(at timestamptz) returns uuid
 language sql immutable parallel safe
 return encode(substring(int8send((extract(epoch from at) * 1000)::bigint) from 3) || '\x00000000000000000000', 'hex')::uuid;

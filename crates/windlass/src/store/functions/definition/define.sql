@@ -1,9 +1,8 @@
--- Creates or updates a definition from code. Refuses fields that are unknown or cannot be used (see refuse_definition).
--- Fields that are absent keep their value, or take the default. A definition
--- that is already as asked is not written, so that a fleet which starts at once does not queue on one row. Compared field
--- by field: by containment a schema that asks for less than the old one would count as the same.
--- Nobody but the owner's functions calls it: define, create_definition and change_definition do, and each of these leaves a
--- row in the audit trail.
+-- Creates or updates a definition from code. Refuses unknown and invalid fields (see refuse_definition). Absent fields
+-- keep their value or get the default. An unchanged definition is not written, so workers that start at once do not
+-- wait for each other's row lock. Compared field by field: by containment, a schema that requires less than the old one
+-- would count as equal. Only functions of the owner call it: define, create_definition and change_definition, each of
+-- which writes a row of the audit trail.
 create or replace function windlass.write_definition(definition jsonb) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -14,6 +13,7 @@ declare
   new_id uuid;
   wanted jsonb;
 begin
+  perform windlass.need_no_tenant('a definition');
   perform windlass.refuse_definition(definition);
   select d.id, to_jsonb(d) as fields into old from windlass.job_definitions d where d.key = definition ->> 'key';
   if found and not exists (select from jsonb_each(definition) n where old.fields -> n.key is distinct from n.value) then
@@ -23,7 +23,7 @@ begin
   select to_jsonb(d) || definition into wanted from windlass.job_definitions d where d.key = definition ->> 'key' for update;
   if not ((wanted -> 'min_priority')::integer <= (wanted -> 'priority')::integer
           and (wanted -> 'priority')::integer <= (wanted -> 'max_priority')::integer) then
-    raise exception 'priority must lie between min_priority and max_priority' using errcode = 'WL007', column = 'priority';
+    raise exception 'priority must be between min_priority and max_priority' using errcode = 'WL007', column = 'priority';
   elsif wanted ->> 'on_purge' = wanted ->> 'key' then
     raise exception 'on_purge must be the key of another definition' using errcode = 'WL007', column = 'on_purge';
   end if;
@@ -31,21 +31,23 @@ begin
      set description = n.description, arg_schema = n.arg_schema, timeout_seconds = n.timeout_seconds, max_attempts = n.max_attempts,
          is_active = n.is_active, queue = n.queue, priority = n.priority, min_priority = n.min_priority, max_priority = n.max_priority,
          max_lost = n.max_lost, max_snoozes = n.max_snoozes, max_running = n.max_running, start_deadline_seconds = n.start_deadline_seconds,
-         on_timeout = n.on_timeout, on_lost = n.on_lost, backoff = n.backoff, uniqueness = n.uniqueness, retention = n.retention, on_purge = n.on_purge,
-         redaction = n.redaction,
+         on_timeout = n.on_timeout, on_lost = n.on_lost, backoff = n.backoff, uniqueness = n.uniqueness, retention = n.retention,
+         on_purge = n.on_purge, redaction = n.redaction,
          updated_at = now()
     from jsonb_populate_record(null::windlass.job_definitions, wanted) n
    where d.key = n.key
   returning d.id into new_id;
-  if wanted ->> 'max_running' is not null then
+  -- A definition without lanes is new and has no running jobs.
+  if wanted ->> 'max_running' is not null and old.fields ->> 'max_running' is null
+     and exists (select from windlass.lane n where n.definition_id = new_id) then
     perform windlass.count_running(new_id);
   end if;
   return new_id;
 end
 $$;
 
--- The same for applications, workers and operators, with a row of the audit trail if it changed something: a definition is
--- the installation's, so the row is too.
+-- The same for applications, workers and operators, with a row of the audit trail if something changed. Definitions
+-- belong to the installation, and so does the row.
 create or replace function windlass.define(definition jsonb) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -1,11 +1,11 @@
--- Rules for fields that are JSON. Each answers null for null, so that an absent field passes. Immutable and without a table, so
--- that a reader can apply them to a row that was stored before the rule.
+-- Rules for JSON fields. Each returns null for null, so an absent field passes. Immutable and without a table, so that
+-- they can be applied to a row that was stored before the rule existed.
 create or replace function windlass.is_whole(value jsonb, lowest bigint, highest bigint) returns boolean
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  -- Nested, because AND does not promise to look at the type first.
+  -- Nested, because AND does not guarantee that the type is checked first.
   if jsonb_typeof(value) = 'number' then
     return value::numeric between lowest and highest and value::numeric = trunc(value::numeric);
   end if;
@@ -65,7 +65,7 @@ begin
         return 'kind must be "exponential", "linear" or "fixed"';
       end if;
     elsif member.key not in ('base_seconds', 'factor', 'cap_seconds', 'jitter') then
-      return format('has no field %s', quote_literal(left(member.key, 100)));
+      return format('has an unknown field %s', quote_literal(left(member.key, 100)));
     elsif jsonb_typeof(member.value) <> 'number' then
       return format('%s must be a number', member.key);
     elsif member.key in ('base_seconds', 'cap_seconds') and member.value::numeric not between 0 and 31622400 then
@@ -78,11 +78,11 @@ begin
     base := case when member.key = 'base_seconds' then member.value::numeric else base end;
     cap := case when member.key = 'cap_seconds' then member.value::numeric else cap end;
   end loop;
-  return case when cap < base then 'cap_seconds must be no smaller than base_seconds' end;
+  return case when cap < base then 'cap_seconds must be at least base_seconds' end;
 end
 $$;
 
--- The expressions themselves can only be read in Rust.
+-- The expressions themselves are validated in Rust.
 create or replace function windlass.redaction_problem(value jsonb) returns text
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
@@ -95,10 +95,10 @@ begin
   elsif value is not null then
     for member in select * from jsonb_each(value) loop
       if member.key not in ('expressions', 'keys') then
-        return format('has no field %s', quote_literal(left(member.key, 100)));
+        return format('has an unknown field %s', quote_literal(left(member.key, 100)));
       elsif jsonb_typeof(member.value) <> 'array' or jsonb_path_exists(member.value, 'strict $[*] ? (@.type() != "string")')
           or jsonb_array_length(member.value) > 32 then
-        return format('%s must be at most 32 texts', member.key);
+        return format('%s must have at most 32 strings', member.key);
       elsif exists (select from jsonb_array_elements_text(member.value) t
                      where octet_length(t) not between 1 and case member.key when 'keys' then 100 else 1000 end) then
         return format('%s must have 1 to %s bytes each', member.key, case member.key when 'keys' then 100 else 1000 end);

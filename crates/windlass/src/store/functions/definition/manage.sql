@@ -1,13 +1,14 @@
--- A definition as it is shown: its fields, and a version that changes with any of them.
+-- A definition as the API returns it: its fields, and a version that changes with any of them.
 create or replace function windlass.shown_definition(of_id uuid) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(d) || jsonb_build_object('version', md5((to_jsonb(d) - 'created_at' - 'updated_at')::text || extract(epoch from d.updated_at)))
+  select to_jsonb(d) || jsonb_build_object('version',
+           md5((to_jsonb(d) - 'created_at' - 'updated_at')::text || extract(epoch from d.updated_at)))
     from windlass.job_definitions d where d.id = of_id
 $$;
 
--- Makes a definition; one whose key is there already is refused, where `define` would change it.
+-- Creates a definition. Refuses an existing key, which `define` would update.
 create or replace function windlass.create_definition(definition jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -15,15 +16,17 @@ as $$
 declare
   made uuid;
 begin
+  perform windlass.need_no_tenant('a definition');
   perform windlass.refuse_definition(definition); -- before the key is used
   insert into windlass.job_definitions (key) values (definition ->> 'key');
-  made := windlass.write_definition(definition); -- a statement of its own, so that the next one sees what it did
+  made := windlass.write_definition(definition); -- a separate statement, so that the next one sees its effect
+  perform windlass.must_record(null, array['definition.create'], made::text, null, windlass.shown_definition(made));
   return windlass.shown_definition(made);
 end
 $$;
 
--- Changes the fields given. `expected` is the version the caller has seen: another one is refused (WL011), null asks for none.
--- Answers null if there is no such definition. Locks its row.
+-- Changes the given fields. `expected` is the version that the caller has read: a different one is refused (WL011),
+-- null disables the check. Returns null if there is no such definition. Locks its row.
 create or replace function windlass.change_definition(of_id uuid, fields jsonb, expected text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -31,7 +34,9 @@ as $$
 #variable_conflict use_column
 declare
   its_key text;
+  was jsonb := windlass.shown_definition(of_id);
 begin
+  perform windlass.need_no_tenant('a definition');
   if jsonb_typeof(fields) is distinct from 'object' then
     raise exception 'fields must be a JSON object' using errcode = 'WL007', column = 'fields';
   end if;
@@ -42,6 +47,7 @@ begin
     raise exception 'the definition was changed' using errcode = 'WL011', detail = 'definition';
   end if;
   perform windlass.write_definition(fields || jsonb_build_object('key', its_key));
+  perform windlass.must_record(null, array['definition.change'], of_id::text, was, windlass.shown_definition(of_id));
   return windlass.shown_definition(of_id);
 end
 $$;

@@ -1,4 +1,4 @@
--- One definition by its key, as JSON: a worker reads its policies with it.
+-- One definition by its key, as JSON. Workers read their policies with it.
 create or replace function windlass.definition(of_key text) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp

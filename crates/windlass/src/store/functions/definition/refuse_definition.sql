@@ -1,6 +1,6 @@
--- What is wrong with fields of a definition: the first one that cannot be used, and what it must be; null if all are fine.
--- `define` refuses by it. The doctor applies it to the rows that are stored, because a row may be older than a rule.
--- Fields that are absent are not looked at. The same rules in Rust are in definition.rs and job/backoff.rs.
+-- The first invalid field of a definition and what it must be; null if all are valid. `define` refuses a definition by
+-- it. The doctor applies it to stored rows, because a row may be older than a rule. Absent fields are not checked. The
+-- same rules in Rust are in definition.rs and job/backoff.rs.
 create or replace function windlass.definition_problem(definition jsonb, out field text, out problem text)
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
@@ -27,7 +27,7 @@ begin
       ('queue', '^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$', 'letters, digits and . _ : - up to 100', false),
       ('on_timeout', '^(retry|fail)$', '"retry" or "fail"', false), ('on_lost', '^(retry|fail)$', '"retry" or "fail"', false),
       ('on_purge', '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}$', 'the key of a definition', true),
-      ('description', '', 'a text', false)) r (name, form, expected, is_optional)
+      ('description', '', 'a string', false)) r (name, form, expected, is_optional)
   loop
     value := definition -> rule.name;
     if value is not null and not (rule.is_optional and value = 'null')
@@ -39,17 +39,18 @@ begin
   end loop;
   select f.name, f.problem into field, problem
     from (values ('is_active', case when jsonb_typeof(definition -> 'is_active') <> 'boolean' then 'must be true or false' end),
-                 ('arg_schema', case when jsonb_typeof(definition -> 'arg_schema') not in ('object', 'boolean') then 'must be a JSON Schema' end),
+                 ('arg_schema', case when jsonb_typeof(definition -> 'arg_schema') not in ('object', 'boolean')
+                   then 'must be a JSON Schema' end),
                  ('backoff', windlass.backoff_problem(definition -> 'backoff')),
                  ('uniqueness', case when not windlass.is_uniqueness(definition -> 'uniqueness') then
-                    'must be "active", "forever" or {"window_seconds": n}, n above 0 and at most 316224000 (10 years)' end),
+                    'must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most 316224000 (10 years)' end),
                  ('retention', windlass.retention_problem(definition -> 'retention')),
                  ('redaction', windlass.redaction_problem(definition -> 'redaction'))) f (name, problem)
    where f.problem is not null limit 1;
 end
 $$;
 
--- Refuses (WL007) fields of a definition that nobody knows or could use. Nothing is stored that a keeper cannot read.
+-- Refuses (WL007) unknown and invalid fields of a definition. Nothing is stored that a keeper cannot read.
 create or replace function windlass.refuse_definition(definition jsonb) returns void
 language plpgsql immutable
 set search_path = pg_catalog, windlass, pg_temp
@@ -61,14 +62,14 @@ begin
   if jsonb_typeof(definition) is distinct from 'object' then
     raise exception 'a definition must be a JSON object' using errcode = 'WL007', column = 'definition';
   elsif not definition ? 'key' then
-    raise exception 'key is missing' using errcode = 'WL007', column = 'key';
+    raise exception 'key is required' using errcode = 'WL007', column = 'key';
   end if;
   select k into unknown from jsonb_object_keys(definition) k
    where k <> all (array['key', 'description', 'arg_schema', 'timeout_seconds', 'max_attempts', 'is_active', 'queue', 'priority',
      'min_priority', 'max_priority', 'max_lost', 'max_snoozes', 'max_running', 'start_deadline_seconds', 'on_timeout', 'on_lost',
      'backoff', 'uniqueness', 'retention', 'on_purge', 'redaction']) order by k limit 1;
   if found then
-    raise exception 'a definition has no field %', quote_literal(unknown) using errcode = 'WL007', column = left(unknown, 100);
+    raise exception 'unknown field %', quote_literal(unknown) using errcode = 'WL007', column = left(unknown, 100);
   end if;
   perform windlass.refuse_json(f.name, definition -> f.name)
      from unnest(array['description', 'arg_schema', 'backoff', 'uniqueness', 'retention', 'redaction']) f (name) where definition ? f.name;

@@ -1,12 +1,12 @@
--- Applies what the dispatcher decided about a batch of events, in one transaction: the events leave the outbox, and each
--- trigger that an event matched gets one row and, unless it could not be rendered, one job. ords: which event a match is of.
--- afters: how far through its triggers each event had come when that was decided; untils: how far it comes now. Null is none
--- of them, and all of them: an event with an until stays in the outbox for the rest.
--- An event with a match of an older generation stays in the outbox and is decided again. What another dispatcher holds or
--- has done is left alone.
--- What would have to wait for an open transaction of its tenant (the quota, a key, the first use of a lane) fails the call after 200 ms
--- with lock_not_available; the dispatcher then finds out whose it is (see apply.rs).
--- Lock order: triggers by key, shared, so that an edit waits for us or we see it; then the outbox by seq.
+-- Applies the dispatcher's decisions about a batch of events in one transaction: the events leave the outbox, and each
+-- trigger that an event matched gets one row and, unless rendering failed, one job. ords: the event of each match.
+-- afters: the last trigger that each event had processed when the decision was made (null: none); untils: the last one
+-- now (null: all). An event with an until stays in the outbox for the remaining triggers. An event with a match of an
+-- older trigger generation stays in the outbox and is decided again. Events that another dispatcher has locked or
+-- dispatched are skipped.
+-- Trap: a statement that would wait for an open transaction of the tenant (the quota, a key, the first use of a lane)
+-- fails the call after 200 ms with lock_not_available. The dispatcher then finds the tenant (see apply.rs).
+-- Lock order: triggers by key, shared, so that an edit waits for this call or is visible to it; then the outbox by seq.
 create or replace function windlass.dispatch_events(
   tenants uuid[], events uuid[],
   ords integer[], triggers uuid[], generations integer[], reasons text[], jobs uuid[], keys text[], payloads jsonb[],
@@ -58,7 +58,7 @@ begin
       from unnest(ords, triggers, reasons, jobs, keys, payloads, dedupe_keys, windows)
         i (ord, trigger, reason, job, key, payload, dedupe_key, window_seconds)
      where i.ord = any (won) and i.reason is null
-     -- Keys are locked in their order, as every batch of enqueues does.
+     -- Keys are locked in key order, as in every batch of enqueues.
      order by i.dedupe_key collate "C", i.ord
   loop
     fired := fired + windlass.dispatch_one(item.tenant, item.event, item.trigger, item.job, item.key, item.payload,
@@ -67,8 +67,9 @@ begin
 end
 $$;
 
--- One event at one trigger: 1 if that made a job. Exactly once by the primary key: the row comes first, and the job in the
--- same transaction. A refusal by the enqueue is kept as the reason, for a retry.
+-- Applies one event to one trigger; returns 1 if that created a job. The primary key guarantees exactly once: the row
+-- is inserted first, and the job in the same transaction. If the enqueue refuses the job, the message is stored as the
+-- reason, for a retry.
 create or replace function windlass.dispatch_one(
   tenant uuid, event uuid, trigger uuid, job uuid, key text, payload jsonb, dedupe_key text, window_seconds integer)
 returns integer
@@ -109,8 +110,9 @@ begin
 end
 $$;
 
--- Again, after a trigger could not be rendered or its job was refused. The failed row is taken away under its lock, so
--- two retries make one job. Answers the outcome now, or null where nothing had failed.
+-- Retries a trigger that could not be rendered or whose job was refused. The failed row is deleted under its lock, so
+-- two retries create one job. Returns the new outcome, or null if nothing had failed.
+-- Lock order: the event, shared, so that retention skips it while this transaction is open; then the dispatch.
 create or replace function windlass.retry_dispatch(
   tenant uuid, event uuid, trigger uuid, reason text, job uuid, key text, payload jsonb, dedupe_key text, window_seconds integer,
   out outcome text, out job_id uuid, out why text)
@@ -121,6 +123,7 @@ as $$
 begin
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
+  perform from windlass.event e where e.tenant_id = tenant and e.id = event for key share;
   delete from windlass.event_dispatch d
    where d.tenant_id = tenant and d.event_id = event and d.trigger_id = trigger and d.outcome = 'failed';
   if not found then
@@ -135,5 +138,7 @@ begin
   end if;
   select d.outcome, d.job_id, d.reason into outcome, job_id, why from windlass.event_dispatch d
    where d.tenant_id = tenant and d.event_id = event and d.trigger_id = trigger;
+  perform windlass.must_record(tenant, array['event.retry'], event::text, null,
+    jsonb_build_object('trigger_id', trigger, 'outcome', outcome, 'job_id', job_id));
 end
 $$;

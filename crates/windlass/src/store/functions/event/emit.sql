@@ -1,6 +1,7 @@
--- Says that something happened, in the caller's own transaction: the event exists if and only if that commits, and every
--- trigger that matches it starts its job exactly once. The same dedupe_id again answers with the first event.
--- Rings the dispatcher only while it waits to be rung for: a NOTIFY takes a lock that all committing transactions share.
+-- Emits an event in the caller's own transaction: the event exists if and only if the transaction commits, and every
+-- matching trigger creates its job exactly once. A repeated dedupe_id returns the first event.
+-- Trap: notifies the dispatcher only while it waits for notifications, because NOTIFY takes a lock that all committing
+-- transactions share.
 create or replace function windlass.emit(
   name text, payload jsonb default '{}', tenant_id uuid default null, dedupe_id text default null,
   correlation_id text default null, trace text default null, created_by uuid default null,
@@ -14,7 +15,7 @@ declare
   too_long text;
 begin
   if emit.name is null or length(emit.name) > 200 or emit.name !~ '^[A-Za-z0-9_-]+([.][A-Za-z0-9_-]+)*$' then
-    raise exception 'name must be words of letters, digits, _ and - with dots between, up to 200 characters'
+    raise exception 'name must be words of letters, digits, _ and -, separated by dots, with at most 200 characters'
       using errcode = 'WL007', column = 'name';
   elsif emit.payload is null then
     raise exception 'payload must not be null' using errcode = 'WL007', column = 'payload';
@@ -39,7 +40,7 @@ begin
     end if; -- pruned between the two statements: try again
   end loop;
   insert into windlass.event_pending (tenant_id, event_id, bytes) values (tenant, emit.id, octet_length(emit.payload::text));
-  perform windlass.refuse_tenant(array[tenant]); -- only now that whoever deletes the tenant knows of this transaction
+  perform windlass.refuse_tenant(array[tenant]); -- after the writes, so that purge_tenant sees this transaction
   if exists (select from windlass.leader l where l.duty = 'dispatch' and l.rings_until > clock_timestamp()) then
     perform pg_notify('windlass', 'events');
   end if;

@@ -1,7 +1,7 @@
--- Events that nobody has dispatched, without a lock: dispatch_events guards what is done about them. Tenants take turns:
--- up to most_tenants of them, from after_tenant on, each with an equal share of most events and most_bytes of payload, and
--- with at least one event. Within a tenant the oldest come first; all of them have come equally far through the triggers.
--- late_ms: as in due_triggers. When there is nothing the dispatcher asks to be rung for, for as long as ring_ms.
+-- Pending events, without a lock: dispatch_events guards their dispatch. Tenants take turns: up to most_tenants of
+-- them, starting after after_tenant, each with an equal share of `most` events and most_bytes of payload, and at least
+-- one event. Oldest first within a tenant; all returned events of a tenant have processed the same triggers. late_ms:
+-- as in due_triggers. If there is no event, the dispatcher requests notifications for ring_ms.
 -- Index: event_pending_of_tenant, one probe per tenant.
 create or replace function windlass.pending_events(
   late_ms integer, most integer, ring_ms integer, most_bytes bigint, most_tenants integer, after_tenant uuid)
@@ -57,16 +57,16 @@ begin
      where e.emitted_at <= clock_timestamp() - make_interval(secs => late_ms / 1000.0)
      order by b.turn, b.seq;
   if not found then
-    -- Skipped when another has the row: it is writing the same.
+    -- Skipped if another dispatcher has locked the row: it writes the same value.
     update windlass.leader l set rings_until = clock_timestamp() + make_interval(secs => ring_ms / 1000.0)
      where l.duty = (select s.duty from windlass.leader s where s.duty = 'dispatch' for update skip locked);
   end if;
 end
 $$;
 
--- The triggers that wait for events, of these tenants, by id from afters on: of each tenant at most `most`, and at most
--- most_bytes but at least one. A row without a trigger says that these were the last ones of its tenant. Read after the
--- events, so that a trigger which was there when an event was committed is never missed.
+-- The event triggers of these tenants, by id, starting after `afters`: per tenant at most `most`, and at most
+-- most_bytes but at least one. A row without a trigger marks the end of its tenant's triggers.
+-- Trap: must be read after the events, so that a trigger that existed when an event was committed is never missed.
 create or replace function windlass.event_triggers(tenants uuid[], afters uuid[], most integer, most_bytes integer)
 returns table (tenant_id uuid, trigger_id uuid, fields jsonb)
 language plpgsql stable security definer
@@ -106,7 +106,7 @@ begin
 end
 $$;
 
--- An event that could not be dispatched, for this reason, waits for a while and is in nobody's way.
+-- Delays an event that could not be dispatched, and stores the reason. Other events are not affected.
 create or replace function windlass.hold_event_back(tenant uuid, event uuid, problem text, for_seconds integer) returns void
 language sql security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -1,10 +1,11 @@
--- Adds up what ended since the last round, per slot, tenant and queue, and notes how deep each queue is. One sampler at a
--- time. Returns how many rows it wrote.
+-- Sums the jobs that ended since the last round, per slot, tenant and queue, and records the depth of each queue. One
+-- sampler at a time. Returns the number of rows written.
 --
--- Index: history_by_time, so it reads what ended in the meantime and nothing older.
+-- Index: history_by_time, so it reads only what ended since the last round.
 -- Trap: a settlement stamps its rows before it commits. The newest two seconds are left for the next round, so that a
--- commit that takes its time is still counted; one that takes longer is missing in the chart and nowhere else.
--- A queue whose counters are out of range is left out and noted: the sum of all tenants must fit its column.
+-- slow commit is still counted; an even slower one is missing from the chart only.
+-- A queue whose counters are out of range is skipped and recorded in `trouble`: the sum of all tenants must fit its
+-- column.
 create or replace function windlass.sample_activity(slot_seconds integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

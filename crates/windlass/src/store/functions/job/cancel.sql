@@ -1,7 +1,7 @@
--- Cancels a job. One that waits is canceled now; one that runs is asked to stop and stays running, with its dedupe key
--- and its place, until its holder acknowledges or is reaped. Answers canceled, requested, finished or missing.
--- A job may move between the tables while we look, so a miss is looked at again.
--- Nobody but the owner's functions calls it: cancel_as.sql has the verbs, which write the audit row in the same transaction.
+-- Cancels a job. A waiting job is canceled immediately. A running job is requested to stop and stays running, with its
+-- dedupe key, until its worker acknowledges or its lease expires. Returns canceled, requested, finished or missing. A
+-- job may move between the tables during the call, so the search is repeated if it is not found. Only functions of the
+-- owner call it: cancel_as.sql has the public functions, which write the audit row in the same transaction.
 create or replace function windlass.cancel_unaudited(tenant uuid, job uuid) returns text
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -33,6 +33,6 @@ begin
       return 'missing';
     end if;
   end loop;
-  raise exception 'job % kept moving while it was being canceled', job using errcode = '40001';
+  raise exception 'job % changed its state repeatedly while it was being canceled; try again', job using errcode = '40001';
 end
 $$;

@@ -1,5 +1,6 @@
--- Cancels a job for a caller, as cancel_unaudited does, with a row of the audit trail in the same transaction. What changed
--- nothing (finished, missing) leaves no row. The server, the admin and operators name the actor; everyone else calls `cancel`.
+-- Cancels a job for a caller, like cancel_unaudited, with a row of the audit trail in the same transaction. A call that
+-- changes nothing (finished, missing) writes no row. The server, the admin and operators name the actor; all others
+-- call `cancel`.
 create or replace function windlass.cancel_as(
   tenant uuid, job uuid, by_actor text, by_role text, from_address text, request_id text) returns text
 language plpgsql security definer
@@ -21,7 +22,7 @@ begin
 end
 $$;
 
--- The same for an operator or an application with SQL, in the name of the login.
+-- The same for an operator or an application that uses SQL; the actor is the login.
 create or replace function windlass.cancel(tenant uuid, job uuid) returns text
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -31,8 +32,9 @@ begin
 end
 $$;
 
--- Cancels many jobs of one tenant and says of each what came of it; in the order of their ids, in which settlements lock too.
--- One row of the audit trail has the filter and the jobs that were changed.
+-- Cancels many jobs of one tenant and returns the result of each. One row of the audit trail contains the filter and
+-- the changed jobs.
+-- Lock order: all jobs first (see lock_jobs), with as many waiting jobs as the cancels decide at most.
 create or replace function windlass.cancel_many_as(
   tenant uuid, jobs uuid[], filter jsonb, by_actor text, by_role text, from_address text, request_id text)
 returns table (id uuid, answer text)
@@ -46,6 +48,7 @@ declare
 begin
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_many(jobs, filter);
+  perform windlass.lock_jobs(tenant, jobs, 100 * cardinality(jobs));
   for id in select distinct u.id from unnest(jobs) u (id) order by u.id loop
     answer := windlass.cancel_unaudited(tenant, id);
     met := met + 1;
@@ -54,11 +57,14 @@ begin
     end if;
     return next;
   end loop;
-  perform windlass.record_many(tenant, by_actor, by_role, from_address, request_id, 'job.cancel_many', filter, met, changed);
+  if changed <> '{}' then
+    perform windlass.record_many(tenant, by_actor, by_role, from_address, request_id, 'job.cancel_many', filter, met, changed);
+  end if;
 end
 $$;
 
--- The same for an operator or an application with SQL, in the name of the login. Answers how many are canceled or asked to stop.
+-- The same for an operator or an application that uses SQL; the actor is the login. Returns how many were canceled or
+-- requested to stop.
 create or replace function windlass.cancel_many(tenant uuid, jobs uuid[], filter jsonb) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -69,8 +75,8 @@ begin
 end
 $$;
 
--- What the audit trail says of a job before and after it was canceled or retried. Volatile: it is called again after the change
--- in the same statement.
+-- The state of a job that the audit trail records before and after a cancel or retry. Volatile, because it is called
+-- again after the change in the same statement.
 create or replace function windlass.recorded_job(tenant uuid, job uuid) returns jsonb
 language plpgsql
 as $$
@@ -82,7 +88,7 @@ begin
 end
 $$;
 
--- Bounds what one call on many jobs takes and what its row of the audit trail has.
+-- Limits the size of one call on many jobs and of its row of the audit trail.
 create or replace function windlass.refuse_many(jobs uuid[], filter jsonb) returns void
 language plpgsql
 as $$
@@ -95,13 +101,16 @@ begin
 end
 $$;
 
--- The row of a verb on many jobs.
+-- Writes the audit row of a call on many jobs.
 create or replace function windlass.record_many(
-  for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, filter jsonb, met integer, changed uuid[]) returns void
+  for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, filter jsonb, met integer,
+  changed uuid[]) returns void
 language plpgsql
 as $$
 begin
-  perform windlass.record_audit(windlass.tenant_for(for_tenant), by_actor, by_role, from_address, request_id, act, pg_catalog.format('%s jobs', met), 'done', null,
-    pg_catalog.jsonb_build_object('filter', coalesce(filter, '{}'), 'changed', pg_catalog.cardinality(changed), 'ids', pg_catalog.to_jsonb(changed)));
+  perform windlass.record_audit(windlass.tenant_for(for_tenant), by_actor, by_role, from_address, request_id, act,
+    pg_catalog.format('%s jobs', met), 'done', null,
+    pg_catalog.jsonb_build_object('filter', coalesce(filter, '{}'), 'changed', pg_catalog.cardinality(changed), 'ids',
+      pg_catalog.to_jsonb(changed)));
 end
 $$;

@@ -1,24 +1,21 @@
--- Takes up to counts[i] queued jobs from lanes[i], those after after_seqs[i] first, for one worker.
---
--- Index: line's primary key (lane, seq), read in its own order; the body by its primary key. The plan is pinned below,
--- because on fresh or unanalysed tables the cached plan became a hash join over a sequential scan.
--- The cursor (after_seqs) is the caller's hint that spares it the dead index entries of claimed jobs; a row that
--- committed late behind it is found by a claim from 0. Counts the attempt here, so a crash is charged.
--- A row holds 1 to 64 jobs, so how many rows to lock is guessed from the next few, and what is still missing is looked
--- for again: locking more than needed would hide work from other workers. Of the last row of a lane only the first jobs
--- may be taken; its seq is answered less one, so that the cursor stays before it.
--- MATERIALIZED, because an inlined sub-select with LIMIT and FOR UPDATE may be run more than once and take too many.
--- The first part of a key is looked for by = any for the reason told in settle.sql.
--- A body is looked up with `offset 0`: as a join, it was looked for by id alone, which reads the whole index for each job.
--- What is there is looked at before anything is locked: a claim that finds nothing, as most do on an idle queue, then writes
--- nothing and waits for no disk; and one that finds a single job goes the short way of claim_lone.
--- Locks: the worker's row, then what hold_to_running locks, then rows of the line, skipping locked ones.
--- The worker's row is locked so that nobody can close it while a claim of its is under way: jobs held under a closed
--- name would never be looked for again. A key-share lock, because a heartbeat must not wait for a claim. For the same
--- reason a worker whose lease has run out gets nothing, nor does a claim that its worker has given up (see unclaim).
--- A job past its deadline, or past the instant by which it must have begun, is not started but failed, like the keeper does it: nobody
--- waits for the keeper. Its body says so, which is read anyway; only then is `expiry` asked. It goes through `deferred`, in the same
--- transaction, because finish_waiting takes it from there. A place without a body has nothing to run and goes.
+-- Claims up to counts[i] jobs from lanes[i] after after_seqs[i] for one worker. Counts the attempt, so a crash counts.
+-- A lane that is listed twice is read once, from the smaller position, for the larger number.
+-- Index: line's primary key (lane, seq), in its own order; the body by its primary key. The settings below pin the
+-- plan: on new or unanalyzed tables, the cached plan became a hash join over a sequential scan. MATERIALIZED, because
+-- an inlined subquery with LIMIT and FOR UPDATE may run more than once and take too many. settle.sql explains `= any`.
+-- `offset 0`, because a join searched bodies by id alone, which reads the whole index for each job.
+-- The cursor (after_seqs) lets the caller skip the dead index entries of claimed jobs; a claim from 0 finds a row that
+-- committed late behind it. A row has 1 to 64 jobs, so the number of rows to lock is estimated from the next few, and
+-- the rest is searched again: locking too many would hide work from other workers. From the last row of a lane, only
+-- the first jobs may be taken; its seq is returned minus one, so that the cursor stays before it. Rows are read before
+-- anything is locked: a claim that finds nothing, as most do on an idle queue, writes nothing; one that finds a single
+-- job uses claim_lone.
+-- Lock order: the worker's row, then the locks of hold_to_running, then rows of the line, skipping locked ones. The
+-- worker's row is locked so that it cannot be closed during the claim: no keeper searches for the jobs of a closed
+-- worker again. A key-share lock, so that heartbeats do not wait. A worker whose lease has expired gets nothing, nor
+-- does an abandoned claim (see unclaim).
+-- A job past its deadline or start deadline fails here. Its body has both; only then is `expiry` read. It passes through
+-- `deferred`, because finish_waiting takes it from there. A queued id without a body is deleted.
 create or replace function windlass.claim(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[], in_epoch integer default 0)
 returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
@@ -42,6 +39,7 @@ declare
   given integer;
   more record;
 begin
+  perform windlass.need_read_committed(); -- hold_to_running must count with a snapshot newer than its lock
   select array_agg(f.place) into places
     from (select f.place from unnest(lanes, after_seqs) w (lane, after_seq)
             cross join lateral (
@@ -58,7 +56,11 @@ begin
     return;
   end if;
   perform windlass.stay_durable();
-  perform windlass.need_read_committed(); -- what hold_to_running counts after its lock must be new
+  if cardinality(lanes) > 1 and (select count(distinct l) from unnest(lanes) l) < cardinality(lanes) then
+    select array_agg(w.lane), array_agg(w.after_seq), array_agg(w.n) into lanes, after_seqs, counts from (
+      select u.lane, min(u.after_seq) as after_seq, max(u.n) as n from unnest(lanes, after_seqs, counts) u (lane, after_seq, n)
+       group by u.lane order by u.lane) w;
+  end if;
   is_limited := windlass.has_running_limits();
   if is_limited then
     counts := windlass.hold_to_running(lanes, counts);
@@ -117,18 +119,19 @@ begin
   end if;
   return query
     with taken as materialized (
-      select p.tenant_id, i.id, p.lane, p.seq - (takes[p.ordinality] < cardinality(p.ids))::integer as seq, p.attempt + 1 as attempt, p.failures,
-             p.lost, p.snoozes, p.max_attempts, p.holds_dedupe, b.payload, b.created_at, b.scheduled_for, b.deadline,
-             windlass.rare_columns(b.source_ref, b.correlation_id, b.subject_type, b.subject_id, b.trace, b.tags, b.parent_id, b.created_by) as extra,
+      select p.tenant_id, i.id, p.lane, p.seq - (takes[p.ordinality] < cardinality(p.ids))::integer as seq, p.attempt + 1 as attempt,
+             p.failures, p.lost, p.snoozes, p.max_attempts, p.holds_dedupe, b.payload, b.created_at, b.scheduled_for, b.deadline,
+             windlass.rare_columns(b.source_ref, b.correlation_id, b.subject_type, b.subject_id, b.trace, b.tags, b.parent_id,
+               b.created_by) as extra,
              (b.deadline <= at or b.start_by <= at) and windlass.is_late(p.tenant_id, i.id, p.attempt, at) as is_late
         from unnest(places) with ordinality p
         cross join lateral unnest(p.ids[:takes[p.ordinality]]) i (id)
         cross join lateral (select o.* from windlass.job o where o.tenant_id = p.tenant_id and o.id = i.id offset 0) b),
     started as (
-      insert into windlass.live (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe, worker, token, claimed_at,
-          limited_by)
-        select t.tenant_id, t.id, t.lane, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, t.holds_dedupe, by_worker, with_token, at,
-               case when is_limited then windlass.limited_by(t.lane) end
+      insert into windlass.live (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe, worker, token,
+          claimed_at, limited_by)
+        select t.tenant_id, t.id, t.lane, t.attempt, t.failures, t.lost, t.snoozes, t.max_attempts, t.holds_dedupe, by_worker, with_token,
+               at, case when is_limited then windlass.limited_by(t.lane) end
           from taken t where t.is_late is not true),
     put_aside as (
       insert into windlass.deferred (tenant_id, job_id, due_at, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe)
@@ -148,47 +151,7 @@ begin
 end
 $$;
 
--- The claim of a row that holds one job, once the worker's row is locked: the same in statements of one row each, because with so
--- little to do most of a statement's time is its beginning. On an idle queue every job comes this way.
-create or replace function windlass.claim_lone(by_worker integer, with_token uuid, at timestamptz, of_lane integer, of_seq bigint,
-  is_limited boolean)
-returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
-  snoozes smallint, max_attempts smallint, payload json, queued_ms bigint, deadline_ms bigint, extra jsonb)
-language plpgsql
-as $$
-#variable_conflict use_column
-declare
-  place windlass.line;
-  body record;
-begin
-  select l.* into place from windlass.line l where l.lane = of_lane and l.seq = of_seq for update skip locked;
-  if not found then
-    return;
-  end if;
-  select b.payload, b.created_at, b.scheduled_for, b.deadline, b.start_by,
-         windlass.rare_columns(b.source_ref, b.correlation_id, b.subject_type, b.subject_id, b.trace, b.tags, b.parent_id, b.created_by) as extra
-    into body from windlass.job b where b.tenant_id = place.tenant_id and b.id = place.ids[1];
-  if not found then
-    delete from windlass.line l where l.lane = of_lane and l.seq = of_seq and l.tenant_id = place.tenant_id;
-    insert into windlass.tally (tenant_id, lane, queued) values (place.tenant_id, place.lane, -1);
-    return;
-  elsif (body.deadline <= at or body.start_by <= at) and windlass.is_late(place.tenant_id, place.ids[1], place.attempt, at) then
-    perform windlass.fail_late(array[place], array[1], at);
-    return;
-  end if;
-  delete from windlass.line l where l.lane = of_lane and l.seq = of_seq and l.tenant_id = place.tenant_id;
-  insert into windlass.live (tenant_id, job_id, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe, worker, token, claimed_at,
-      limited_by)
-    values (place.tenant_id, place.ids[1], place.lane, place.attempt + 1, place.failures, place.lost, place.snoozes, place.max_attempts,
-            place.holds_dedupe, by_worker, with_token, at, case when is_limited then windlass.limited_by(place.lane) end);
-  insert into windlass.tally (tenant_id, lane, queued, running) values (place.tenant_id, place.lane, -1, 1);
-  return query
-    select place.tenant_id, place.ids[1], place.lane, place.seq, place.attempt + 1, place.failures, place.lost, place.snoozes, place.max_attempts,
-           body.payload, -windlass.milliseconds_until(greatest(body.created_at, body.scheduled_for), at),
-           windlass.milliseconds_until(body.deadline, at), body.extra;
-end
-$$;
-
+-- The columns that most jobs do not set, as JSON; null if none is set.
 create or replace function windlass.rare_columns(
   source_ref text, correlation_id text, subject_type text, subject_id text, trace text, tags text[], parent_id uuid, created_by uuid)
 returns jsonb

@@ -1,5 +1,5 @@
--- The one way in, for one job, in the caller's own transaction, for any language and for row triggers.
--- Rust callers check and route first and then call enqueue_routed, which does the same with fewer look-ups.
+-- Enqueues one job in the caller's own transaction, for any language and for row triggers. Rust callers validate and
+-- route first and then call enqueue_routed, which does the same with fewer lookups.
 create or replace function windlass.enqueue(
   definition_key text,
   payload jsonb default '{}',
@@ -45,15 +45,16 @@ begin
     array[enqueue.dedupe_key, enqueue.idempotency_key, enqueue.ordering_key, enqueue.subject_type, enqueue.subject_id,
           enqueue.correlation_id, enqueue.source_ref, enqueue.trace]);
   if cardinality(enqueue.depends_on) > 100 then
-    raise exception 'depends_on names % jobs, the most is 100', cardinality(enqueue.depends_on) using errcode = 'WL007', column = 'depends_on';
+    raise exception 'depends_on has % jobs; at most 100 are allowed', cardinality(enqueue.depends_on)
+      using errcode = 'WL007', column = 'depends_on';
   end if;
   perform windlass.refuse_instant('scheduled_for', enqueue.scheduled_for);
   perform windlass.refuse_instant('deadline', enqueue.deadline);
   if enqueue.job_id is not null then
     perform windlass.refuse_ids(array[enqueue.job_id]);
   end if;
-  if enqueue.delay not between interval '-36500 days' and interval '36500 days' then
-    raise exception 'delay must be at most 36500 days' using errcode = 'WL007', column = 'delay';
+  if enqueue.delay not between interval '-3650 days' and interval '3650 days' then
+    raise exception 'delay must be at most 3650 days' using errcode = 'WL007', column = 'delay';
   end if;
   starts_at := coalesce(at + enqueue.delay, enqueue.scheduled_for);
   perform windlass.stay_durable();
@@ -65,8 +66,9 @@ begin
     starts_at := null;
   end if;
   if enqueue.idempotency_key is not null then
-    -- Everything that was asked for. Not what tells one sending of a request from the next: who sent it, its parent, its
-    -- trace, its correlation. Instants and intervals as numbers, because their texts depend on the session's settings.
+    -- All parameters of the request, except those that differ between two sends of the same request: the sender,
+    -- parent, trace and correlation. Instants and intervals as numbers, because their text form depends on the
+    -- session's settings.
     request := sha256(convert_to(jsonb_build_array(enqueue.definition_key, enqueue.payload, enqueue.queue, enqueue.priority,
       extract(epoch from enqueue.scheduled_for), extract(epoch from enqueue.delay), enqueue.dedupe_key, enqueue.uniqueness,
       enqueue.ordering_key, nullif(enqueue.depends_on, '{}'), enqueue.if_unmet, enqueue.subject_type, enqueue.subject_id,
@@ -81,24 +83,26 @@ begin
   if is_duplicate then
     return;
   end if;
-  -- Jobs that other jobs ask for count too, or a parent would be a way around the quota. One that completes has given up its own
-  -- place by then, so a chain of one after the other always fits.
+  -- Jobs that other jobs enqueue count too; otherwise a parent would bypass the quota. A parent that completes no
+  -- longer counts at this point, so a chain of one job after another always fits.
   perform windlass.hold_to_quota(tenant, 1);
 
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload, scheduled_for, deadline,
       start_by, created_by, parent_id, source_ref, dedupe_key, ordering_key, correlation_id, subject_type, subject_id, trace, tags)
     values (tenant, id, at, route.lane, windlass.source_code(enqueue.source), attempts, line_seq, enqueue.payload, starts_at,
-      enqueue.deadline, coalesce(starts_at, at) + make_interval(secs => route.start_deadline_seconds), enqueue.created_by, enqueue.parent_id, enqueue.source_ref, enqueue.dedupe_key, enqueue.ordering_key,
+      enqueue.deadline, coalesce(starts_at, at) + make_interval(secs => route.start_deadline_seconds), enqueue.created_by,
+        enqueue.parent_id, enqueue.source_ref, enqueue.dedupe_key, enqueue.ordering_key,
       enqueue.correlation_id, enqueue.subject_type, enqueue.subject_id, enqueue.trace, enqueue.tags);
-  if enqueue.job_id is not null and exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = enqueue.job_id) then
-    -- Of a job that was deleted: those who wait for it would wait for this one, which may wait for them.
-    raise exception 'job_id is that of a deleted job for which others still wait' using errcode = 'WL007', column = 'job_id';
+  if enqueue.job_id is not null and exists (select from windlass.dependency d where d.tenant_id = tenant
+    and d.needs_job_id = enqueue.job_id) then
+    -- The id of a deleted job: jobs that wait for it would wait for this one, which may wait for them.
+    raise exception 'job_id is the id of a deleted job that other jobs wait for' using errcode = 'WL007', column = 'job_id';
   end if;
   perform windlass.refuse_tenant(array[tenant]);
   if status = 'queued' then
     perform windlass.ring(route.lane);
   elsif status = 'blocked' then
-    -- What it waits for may have ended before we wrote that we wait.
+    -- The jobs that it waits for may have ended before the dependency was written.
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d
                                             where d.tenant_id = tenant and d.job_id = enqueue.id), array[id]);
     status := windlass.state_of(tenant, id);

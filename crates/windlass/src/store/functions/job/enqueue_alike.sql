@@ -1,6 +1,6 @@
--- Many jobs of one lane with the same number of attempts and no rare columns, in the order given: the quick way in for a
--- bulk enqueue. They are queued 64 to a row. The caller has checked and routed them, as for enqueue_routed.
--- `unnest` in the select list, because in FROM each array would go through a tuple store of its own.
+-- Enqueues many jobs of one lane with the same number of attempts and no rare columns, in the given order: the fast
+-- path of a bulk enqueue. They are queued 64 to a row. The caller has validated and routed them, as for enqueue_routed.
+-- Trap: `unnest` is in the select list, because in FROM each array would need its own tuple store.
 create or replace function windlass.enqueue_alike(
   tenant uuid, in_lane integer, max_attempts smallint, jobs uuid[], payloads json[])
 returns void

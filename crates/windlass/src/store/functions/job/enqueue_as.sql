@@ -1,9 +1,11 @@
--- The hot way in for a caller of the API, within a transaction of the server's role for the tenant: enqueues (which refuses another tenant's job),
--- writes the audit row, and answers since when the job is there. Nothing has to be looked up after it, which in a partitioned table
--- cost 190 of the 790 us that an enqueue by single steps took of the server's CPU (the plain one 315; pgbench, 8 clients, medians of 5).
+-- The fast path for a caller of the API, in a transaction of the server's role for the tenant: enqueues (which refuses
+-- another tenant's job), writes the audit row, and returns the job's creation time. No lookup is needed afterwards. In
+-- a partitioned table a lookup took 190 of the 790 us of server CPU of an enqueue in single steps (without audit 315;
+-- pgbench, 8 clients, medians of 5).
 create or replace function windlass.enqueue_as(
   tenant uuid, job uuid, lane integer, max_attempts smallint, payload json, extra jsonb,
-  for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, target text, outcome text, before jsonb, after jsonb)
+  for_tenant uuid, by_actor text, by_role text, from_address text, request_id text, act text, target text, outcome text, before jsonb,
+  after jsonb)
 returns timestamptz
 language plpgsql
 as $$
@@ -14,7 +16,7 @@ begin
 end
 $$;
 
--- The same for several callers of one tenant who waited for a connection at the same time: an audit row for each.
+-- The same for several callers of one tenant that waited for a connection at the same time: one audit row for each.
 create or replace function windlass.enqueue_as_many(
   tenants uuid[], jobs uuid[], lanes integer[], max_attempts smallint[], parts integer[], payloads json[], extras jsonb[],
   for_tenant uuid, actors text[], roles text[], addresses text[], request_ids text[], act text, targets text[], afters jsonb[])

@@ -1,8 +1,9 @@
--- Places a new job: in line, deferred or blocked, or finds that it is a duplicate. The body is the caller's to insert, with
--- the line_seq that is answered. `request` is the fingerprint of all that was asked for under an idempotency key. A duplicate
--- of a job that was purged has no status: its key outlives it, as it was promised.
--- Order of locks: idempotency row, dedupe row (see take_dedupe_key), ordering row, the bodies of the jobs it waits for (so that none is deleted before
--- everybody sees that it is waited for); batches call in key order (invariants 21 to 24, 31).
+-- Adds a new job as queued, scheduled or blocked, or detects a duplicate. The caller inserts the body, with the
+-- returned line_seq. `request` is the fingerprint of all parameters under an idempotency key. A duplicate of a purged
+-- job has no status: its key is kept longer than the job.
+-- Lock order: the idempotency row, the dedupe row (see take_dedupe_key), the ordering row, the bodies of the jobs that
+-- it waits for (so that none is deleted before the dependency is visible). A batch with several kinds of keys locks
+-- them before its first job (see lock_keys); others call in key order (invariants 21 to 24, 31).
 create or replace function windlass.enqueue_guarded(
   tenant uuid, new_id uuid, at timestamptz, lane integer, max_attempts smallint, uniqueness jsonb,
   start_deadline_seconds integer, starts_at timestamptz, deadline timestamptz,
@@ -26,8 +27,12 @@ begin
       exit when found;
       select i.job_id, i.body_hash into held from windlass.idempotency i
        where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key;
-      if found and held.body_hash <> request then
-        raise exception 'the idempotency key was used for another job' using errcode = 'WL006', detail = held.job_id::text;
+      if found and held.body_hash = '\x' then
+        update windlass.idempotency i set job_id = new_id, body_hash = request, created_at = at -- locked by lock_keys
+         where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key and i.body_hash = '\x';
+        exit when found;
+      elsif found and held.body_hash <> request then
+        raise exception 'the idempotency key was already used for another job' using errcode = 'WL006', detail = held.job_id::text;
       elsif found then
         id := held.job_id;
         status := windlass.state_of(tenant, id);
@@ -39,13 +44,13 @@ begin
 
   if dedupe_key is not null then
     if not windlass.is_uniqueness(uniqueness) then
-      uniqueness := '"active"'; -- stored before it was checked; the doctor reports it
+      uniqueness := '"active"'; -- stored before it was validated; the doctor reports it
     end if;
     holds := uniqueness = '"active"';
     select k.holder into held from windlass.take_dedupe_key(tenant, enqueue_guarded.dedupe_key, new_id,
       coalesce(at + make_interval(secs => (uniqueness ->> 'window_seconds')::double precision), 'infinity'), holds, at) k;
     if held.holder is not null then
-      -- The request is answered by another job: its idempotency key must lead there too.
+      -- Another job answers the request, so its idempotency key must refer to that job.
       update windlass.idempotency i set job_id = held.holder
        where i.tenant_id = tenant and i.idempotency_key = enqueue_guarded.idempotency_key;
       id := held.holder;
@@ -69,7 +74,7 @@ begin
        where o.tenant_id = tenant and o.ordering_key = enqueue_guarded.ordering_key;
       perform from windlass.job b where b.tenant_id = tenant and b.id = previous for key share;
       if not found then
-        -- Purged: what it waited for itself still comes before us.
+        -- Purged: the jobs that it waited for must still run before this one.
         insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
           select tenant, d.needs_job_id, new_id, coalesce(enqueue_guarded.if_unmet, 'wait') from windlass.dependency d
            where d.tenant_id = tenant and d.job_id = previous;
@@ -86,7 +91,7 @@ begin
   if depends_on <> '{}' then
     perform from windlass.job b where b.tenant_id = tenant and b.id = any (depends_on) order by b.id for key share;
     if exists (select from unnest(depends_on) n where not exists (select from windlass.job b where b.tenant_id = tenant and b.id = n)) then
-      raise exception 'depends_on names a job that is not there' using errcode = 'WL008', column = 'depends_on';
+      raise exception 'depends_on names a job that does not exist' using errcode = 'WL008', column = 'depends_on';
     end if;
     insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
       select tenant, n, new_id, coalesce(enqueue_guarded.if_unmet, 'cancel') from unnest(depends_on) n
@@ -95,7 +100,7 @@ begin
 
   insert into windlass.expiry (tenant_id, job_id, expires_at, only_unstarted)
     select tenant, new_id, e.expires_at, e.only_unstarted
-      from (values (case when deadline < at then at else deadline end, false), -- one that has passed comes before no other
+      from (values (case when deadline < at then at else deadline end, false), -- a past deadline gets no precedence
                    (coalesce(starts_at, at) + make_interval(secs => start_deadline_seconds), true)) e (expires_at, only_unstarted)
      where e.expires_at is not null;
 
@@ -118,17 +123,27 @@ begin
 end
 $$;
 
--- Takes a dedupe key for a job, or answers which job holds it and until when. A row that an unfinished transaction writes is waited for:
--- if that one rolls back, ours is inserted. A key that another job holds is only read and not locked: the caller's transaction may stay
--- open for minutes, and the holder's end, which releases the key, must not wait for it.
+-- Takes a dedupe key for a job, or returns the job that holds it and until when. Waits for an uncommitted row: if its
+-- transaction rolls back, the new row is inserted. A key that another job holds is read but not locked: the caller's
+-- transaction may stay open for minutes, and the holder's end, which releases the key, must not wait for it. For a batch
+-- that has locked its keys, a key that was held then is still held (see lock_keys).
 create or replace function windlass.take_dedupe_key(
-  tenant uuid, key text, job uuid, holds_until timestamptz, is_released_at_end boolean, at timestamptz, out holder uuid, out held_until timestamptz)
+  tenant uuid, key text, job uuid, holds_until timestamptz, is_released_at_end boolean, at timestamptz, out holder uuid,
+  out held_until timestamptz)
 language plpgsql
 as $$
 #variable_conflict use_column
 begin
+  if current_setting('windlass.keys_locked', true) = 'on' then
+    select d.job_id, d.until into holder, held_until from windlass.dedupe d
+     where d.tenant_id = tenant and d.dedupe_key = windlass.key_note(key);
+    if found then
+      return;
+    end if;
+  end if;
   loop
-    insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end) values (tenant, key, job, holds_until, is_released_at_end)
+    insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end)
+      values (tenant, key, job, holds_until, is_released_at_end)
       on conflict do nothing;
     exit when found;
     select d.job_id, d.until into holder, held_until from windlass.dedupe d where d.tenant_id = tenant and d.dedupe_key = key;

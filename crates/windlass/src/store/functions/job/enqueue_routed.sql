@@ -1,10 +1,10 @@
--- The hot way in: the caller (our Rust code) has checked the payload and holds the lane, and the job has no guard.
--- No SET clause and no unqualified name or operator, so the caller's search_path cannot reach it; changing
--- search_path and back cost about 20 of 145 us of the plain door in one run on PostgreSQL 15, on a busy machine.
--- Three plain inserts; whether they cost less than one statement with three parts is not settled by measurement.
--- The body's instant is the statement's, as in enqueue_routed_many: enqueue_as answers it without looking.
--- `extra` carries the rare columns and is null for most jobs.
--- Our processes are trusted to have routed the job; an application's lane is looked at (see refuse_routed).
+-- The fast path: the caller (our Rust code) has validated the payload and found the lane, and the job has no guard.
+-- `extra` contains the rare columns; it is null for most jobs. created_at is the statement's timestamp, as in
+-- enqueue_routed_many, so enqueue_as can return it without a lookup. Our processes are trusted to have routed the job;
+-- the lane of an application is checked (see refuse_routed).
+-- Trap: no SET clause and no unqualified name or operator, so the caller's search_path has no effect. Setting and
+-- resetting search_path took about 20 of 145 us in one run on PostgreSQL 15, on a busy machine. Whether one statement
+-- with three parts is slower than three plain inserts was not measured conclusively.
 create or replace function windlass.enqueue_routed(
   tenant uuid, job uuid, lane integer, max_attempts smallint, payload json, extra jsonb)
 returns void
@@ -24,16 +24,20 @@ begin
     perform windlass.tenants_for(array[$1]); -- refuses; unlike tenant_for it sets its search path
   end if;
   if pg_catalog.current_setting('synchronous_commit') operator(pg_catalog.=) 'off' then
-    perform pg_catalog.set_config('synchronous_commit', 'on', true); -- as stay_durable, without the call
+    perform pg_catalog.set_config('synchronous_commit', 'on', true); -- like stay_durable, without the call
+  end if;
+  if $2 operator(pg_catalog.=) '00000000-0000-0000-0000-000000000000'
+     or $2 operator(pg_catalog.=) 'ffffffff-ffff-ffff-ffff-ffffffffffff' then
+    perform windlass.refuse_ids(array[$2]); -- refuses
   end if;
   place := pg_catalog.nextval('windlass.line_seq');
   insert into windlass.job (tenant_id, id, created_at, lane, source, max_attempts, line_seq, payload)
     values ($1, $2, pg_catalog.statement_timestamp(), $3, 1, $4, place, $5);
   insert into windlass.line (tenant_id, seq, lane, max_attempts, ids) values ($1, place, $3, $4, array[$2]);
   insert into windlass.tally (tenant_id, lane, queued) values ($1, $3, 1);
-  -- What the caller knows of the lane may be a few seconds old: its tenant may take no jobs any more, or have got a quota. To look at
-  -- the tenant each time would cost every enqueue two more relations, so it is looked at only while some tenant is watched.
-  -- The flags are read by a function, because as relations they cost 1 us each.
+  -- The caller's knowledge of the lane may be a few seconds old: its tenant may no longer accept jobs, or may have a
+  -- quota now. Reading the tenant would cost every enqueue two more relations, so it is read only while some tenant is
+  -- watched. The flags are read by a function, because reading them as relations costs 1 us each.
   if pg_catalog.pg_sequence_last_value('windlass.tenants_watched'::pg_catalog.regclass) operator(pg_catalog.>) 0 then
     perform windlass.refuse_watched($1);
   end if;
@@ -41,7 +45,7 @@ begin
     perform pg_catalog.pg_notify('windlass', pg_catalog.int4out($3)::pg_catalog.text);
   end if;
   if pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.<>) 'read committed' then
-    perform windlass.refuse_tenant(array[$1]); -- its snapshot may be older than what the flag tells of
+    perform windlass.refuse_tenant(array[$1]); -- its snapshot may be older than the change behind the flag
   end if;
 end
 $$;

@@ -1,6 +1,6 @@
--- Many jobs of any lanes, checked and routed by the caller. `parts` says which of them are queued in one row: those
--- with the same number, at most 64, all of one lane and with the same number of attempts, which the caller sees to.
--- Sorted by nothing: none of these rows can conflict, so no lock order is needed.
+-- Enqueues many jobs of any lanes, validated and routed by the caller. `parts` groups them into rows of the line: jobs
+-- with the same number share a row. The caller ensures that a row has at most 64 jobs, of one lane and with the same
+-- number of attempts. Not sorted: these rows cannot conflict, so no lock order is needed.
 create or replace function windlass.enqueue_routed_many(
   tenants uuid[], jobs uuid[], lanes integer[], max_attempts smallint[], parts integer[], payloads json[], extras jsonb[])
 returns void
@@ -29,7 +29,8 @@ begin
   insert into windlass.tally (tenant_id, lane, queued)
     select n.tenant, n.lane, count(*) from unnest(tenants, lanes) n (tenant, lane) group by n.tenant, n.lane;
   perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t));
-  perform windlass.hold_to_quota(n.t, n.jobs) from (select t, count(*) as jobs from unnest(tenants) t group by t order by t) n; -- it locks, so in one order
+  perform windlass.hold_to_quota(n.t, n.jobs) -- takes locks, so in one order
+    from (select t, count(*) as jobs from unnest(tenants) t group by t order by t) n;
   if pg_sequence_last_value('windlass.workers_wait'::regclass) > 0 then
     perform pg_notify('windlass', n.lane::text) from (select distinct unnest(lanes) as lane limit 64) n;
   end if;

@@ -1,6 +1,6 @@
--- Ends jobs that are not running (queued, scheduled or blocked) with a final status and no attempt. Takes only what it
--- can lock in that shape; returns the ids it ended. What a job waited for because of its ordering key stays written:
--- unblock hands it on to whoever comes next, which would otherwise start beside the one still running.
+-- Ends jobs that are not running (queued, scheduled or blocked) with a final status and no attempt. Ends only jobs that
+-- it can lock in that state; returns their ids. Dependencies that exist because of an ordering key are kept: unblock
+-- passes them to the next job of the key, which would otherwise start while an earlier one is still running.
 create or replace function windlass.finish_waiting(tenant uuid, jobs uuid[], final smallint, why text) returns uuid[]
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -40,7 +40,7 @@ begin
 end
 $$;
 
--- The number of the last attempt that history knows of: attempts only ever rise, across retries too.
+-- The number of the last attempt in history. Attempt numbers only increase, also across retries.
 create or replace function windlass.last_attempt(tenant uuid, job uuid) returns integer
 language sql stable
 as $$

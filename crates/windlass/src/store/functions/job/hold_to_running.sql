@@ -1,10 +1,10 @@
--- Cuts what a claim may take from each lane to the room that is left under the limits on running jobs: of the lane's
--- definition, over all tenants, and of its tenant, over all definitions. Answers the new counts.
+-- Reduces the number of jobs that a claim may take from each lane to the room under the limits on running jobs: of the
+-- lane's definition, over all tenants, and of its tenant, over all definitions. Returns the new counts.
 --
--- Exact: whoever claims under a limit passes here one after the other, by a lock that lasts until the claim has
--- committed, and then counts what those before it have taken. Whoever ends a job only makes room. A lock of its own and not
--- the tenant's row, which a user's open transaction may hold because of its quota.
--- Locks: by id, in order; before any row of the line.
+-- Exact: claims under a limit are serialized by a lock that lasts until commit, and each counts what the previous ones
+-- have taken. The end of a job only makes room. A separate lock and not the tenant's row, which a user's open
+-- transaction may hold because of its quota.
+-- Lock order: gates by id; before any row of the line.
 create or replace function windlass.hold_to_running(lanes integer[], counts integer[]) returns integer[]
 language plpgsql
 as $$
@@ -25,6 +25,7 @@ begin
     return counts;
   end if;
   perform windlass.lock_gate(l.id, 'running') from unnest(limited) l (id);
+  perform windlass.mark_running(l.id) from unnest(limited) l (id);
   room := array(select windlass.room_to_run(l.id) from unnest(limited) with ordinality l (id, ord) order by l.ord);
   for i in 1 .. cardinality(lanes) loop
     select array_position(limited, n.definition_id) as definition, array_position(limited, n.tenant_id) as tenant
@@ -41,7 +42,8 @@ begin
 end
 $$;
 
--- In every claim and settlement, so in PL/pgSQL, which plans it once: in SQL it was planned with every call, 85 us instead of 18.
+-- Called by every claim and settlement, so in PL/pgSQL, which caches the plan: in SQL it was planned with every call,
+-- 85 us instead of 18.
 create or replace function windlass.has_running_limits() returns boolean
 language plpgsql stable
 as $$
@@ -51,9 +53,10 @@ begin
 end
 $$;
 
--- How many more may run of a definition or of a tenant, by its id; null if it has no limit, 0 if as many run as may or more.
--- Counts the running rows under that limit, and no more of them than the limit allows, so it costs by the limit asked for and not
--- by what runs, waits or ended elsewhere: from the counters, a definition of 1,000 tenants cost 171 ms a claim.
+-- The number of further jobs that may run for a definition or a tenant, by its id; null if it has no limit, 0 if
+-- the limit is reached. Counts the running rows under that limit, at most as many as the limit, so the cost depends
+-- on the limit and not on other jobs: from the counters, a definition of 1,000 tenants took 171 ms per claim. For a
+-- while after a limit was set, rows of the definition without a mark are counted too (see mark_running).
 -- Index: live_by_limit, and live's primary key for a tenant.
 create or replace function windlass.room_to_run(of_id uuid) returns bigint
 language plpgsql volatile
@@ -64,14 +67,18 @@ declare
 begin
   select d.max_running into most from windlass.job_definitions d where d.id = of_id and d.max_running is not null;
   if found then
-    return most - (select count(*) from (select from windlass.live l where l.limited_by = of_id limit most) r);
+    most := most - (select count(*) from (select from windlass.live l where l.limited_by = of_id limit most) r);
+    if exists (select from windlass.gate g where g.of_id = room_to_run.of_id and g.purpose = 'unmarked') then
+      most := most - windlass.unmarked_running(of_id);
+    end if;
+    return greatest(0, most);
   end if;
   select t.max_running into most from windlass.tenants t where t.id = of_id and t.max_running is not null;
   return most - (select count(*) from (select from windlass.live l where l.tenant_id = of_id limit most) r);
 end
 $$;
 
--- The lane's definition, if it has a limit on running jobs: what a claim writes as limited_by.
+-- The lane's definition, if it has a limit on running jobs: the value of limited_by.
 create or replace function windlass.limited_by(of_lane integer) returns uuid
 language plpgsql stable
 as $$
@@ -82,24 +89,65 @@ begin
 end
 $$;
 
--- Counts what runs already under a limit that a definition has just got. A claim that is committing at that very moment is missed:
--- its jobs run beside the limit until they end.
--- Index: none, a walk over the runs under way, when a limit is set.
+-- Requests that the running jobs of a definition that has just got a limit are counted. Leaves their rows alone: an
+-- open transaction that sets a limit must not keep the jobs of all tenants from ending.
+-- Lock: the definition's gate `unmarked`, until commit. A claim skips it if it is locked.
 create or replace function windlass.count_running(definition uuid) returns void
+language sql
+as $$
+  insert into windlass.gate (of_id, purpose) values (definition, 'unmarked') on conflict (of_id, purpose) do update set turn = null
+$$;
+
+-- Marks the running jobs that a definition had when it got its limit, except locked rows, and those of claims that did
+-- not see the limit yet. The gate `unmarked` says that there may be such rows. It is deleted when there are none, and
+-- every transaction that was in progress when a claim saw the limit first has ended: a claim locks its worker, and so
+-- has a transaction id, before it reads the limits. `turn` is that barrier. In a database that was restored into
+-- another cluster it may be in the future; until then claims of the definition read all running rows. Called under the
+-- definition's gate `running`. Does nothing for a tenant.
+create or replace function windlass.mark_running(definition uuid) returns void
 language plpgsql
 as $$
 #variable_conflict use_column
+declare
+  barrier record;
 begin
-  update windlass.live l set limited_by = definition
-   where l.limited_by is null and l.lane in (select n.id from windlass.lane n where n.definition_id = definition);
+  select g.turn into barrier from windlass.gate g where g.of_id = definition and g.purpose = 'unmarked' for update skip locked;
+  if not found then
+    return;
+  end if;
+  with mine as materialized (
+    select l.tenant_id, l.job_id from windlass.live l
+     where l.limited_by is null and (select n.definition_id from windlass.lane n where n.id = l.lane) = definition
+     order by l.tenant_id, l.job_id for update skip locked)
+  update windlass.live l set limited_by = definition from mine m where l.tenant_id = m.tenant_id and l.job_id = m.job_id;
+  if barrier.turn is null or barrier.turn > pg_snapshot_xmax(pg_current_snapshot()) then -- or it is of another cluster
+    update windlass.gate g set turn = pg_snapshot_xmax(pg_current_snapshot()) where g.of_id = definition and g.purpose = 'unmarked';
+  else
+    delete from windlass.gate g
+     where g.of_id = definition and g.purpose = 'unmarked' and barrier.turn <= pg_snapshot_xmin(pg_current_snapshot())
+       and windlass.unmarked_running(definition) = 0;
+  end if;
 end
 $$;
 
--- Wakes workers that wait for room under a limit that was full, or nearly so, before these jobs ended: they look again at their
--- lanes of that definition or tenant, and nobody else looks at anything. `ended` is how many ended. Nearly, because an end that
--- commits at the same moment is not seen, and neither of two would be the one that made room.
--- Says the number of the limit's gate: everybody who may connect hears it, and must not learn whose it is. A limit without a gate has
--- held nobody up yet.
+-- The number of running jobs of a definition without a mark.
+-- Index: lane by id, for each running job: a join with the lanes of the definition, in the settings of a claim, would
+-- compare each with each.
+create or replace function windlass.unmarked_running(definition uuid) returns bigint
+language plpgsql stable
+as $$
+#variable_conflict use_column
+begin
+  return (select count(*) from windlass.live l
+           where l.limited_by is null and (select n.definition_id from windlass.lane n where n.id = l.lane) = definition);
+end
+$$;
+
+-- Wakes workers that wait for room under a limit that was reached, or nearly reached, before these jobs ended. They
+-- check only their lanes of that definition or tenant. `ended` is the number of jobs that ended. "Nearly", because an
+-- end that commits at the same moment is not visible, and neither of two would detect that it made room.
+-- The message contains the number of the limit's gate, because every login can listen and must not learn whose limit it
+-- is. A limit without a gate has not delayed any claim yet.
 create or replace function windlass.ring_for_room(definitions uuid[], tenants uuid[], ended integer) returns void
 language plpgsql
 as $$
@@ -114,7 +162,7 @@ begin
 end
 $$;
 
--- Which limits keep the jobs of a lane from being claimed now: 'definition', 'tenant', both or none.
+-- The limits that keep the jobs of a lane from being claimed now: 'definition', 'tenant', both or none.
 create or replace function windlass.limits_reached(of_lane integer) returns text[]
 language sql volatile security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -1,5 +1,5 @@
--- What a row of the line may hold: 1 to 64 ids, as a plain list. Whoever claims counts on it.
--- A function, because a constraint is read and planned again by every statement: this one costs an enqueue 2 us, written out it cost 12.
+-- The constraint on a row of the line: 1 to 64 ids in a one-dimensional array. Claims depend on it. A function, because
+-- every statement reads and plans a constraint again: this one costs an enqueue 2 us, as an expression 12.
 create or replace function windlass.is_line(ids uuid[]) returns boolean
 language plpgsql immutable
 as $$
@@ -9,7 +9,7 @@ begin
     and pg_catalog.array_position(ids, null) is null;
 end
 $$;
--- Only where it is missing, because it locks the table.
+-- Only if it is missing, because it locks the table.
 do $$
 begin
   if not exists (select from pg_constraint c where c.conrelid = 'windlass.line'::regclass and c.conname = 'line_ids') then

@@ -1,5 +1,5 @@
--- Whether a job in line must not start any more: its instant in `expiry` has passed, and the keeper has not dealt with it yet. An
--- operator's retry of an expired job finds no such row, and so the job runs.
+-- Whether a queued job must not start any more: its instant in `expiry` has passed, and the keeper has not processed it
+-- yet. An operator's retry of an expired job finds no such row, so the job runs.
 create or replace function windlass.is_late(tenant uuid, job uuid, attempts_so_far integer, at timestamptz) returns boolean
 language sql stable
 as $$
@@ -7,8 +7,8 @@ as $$
                     and (not e.only_unstarted or attempts_so_far = 0))
 $$;
 
--- Fails the late ones of the jobs that a claim found in these places, of each place the first takes[i]. Those without a body have
--- left the line by now and are only counted.
+-- Fails the late jobs among those that a claim found in these rows, the first takes[i] of each. Jobs without a body
+-- have already left the line and are only counted.
 create or replace function windlass.fail_late(places windlass.line[], takes integer[], at timestamptz) returns void
 language plpgsql
 as $$
@@ -23,7 +23,7 @@ begin
      where windlass.is_late(p.tenant_id, i.id, p.attempt, at)
      group by p.tenant_id order by p.tenant_id
   loop
-    -- The keeper passes over a job whose position in the queue we hold.
+    -- The keeper skips a job whose position in the queue is locked.
     delete from windlass.expiry e using (
         select x.tenant_id, x.job_id, x.only_unstarted from windlass.expiry x
          where x.tenant_id = late.tenant_id and x.job_id = any (late.jobs) and x.expires_at <= at for update skip locked) d

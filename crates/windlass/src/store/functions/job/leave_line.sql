@@ -1,10 +1,9 @@
--- Takes these jobs of one tenant out of line, wherever they stand in it; answers those that stood there.
+-- Removes these jobs of one tenant from the line, regardless of their position; returns those that were queued.
 --
--- Index: bodies by primary key, then line by (lane, seq), and line_by_job for those that came back into line.
--- The first part of a key is looked for by = any for the reason told in settle.sql.
--- Locks: the rows of the line in the order of their key. A claim that is taking one of them is waited for, and only the
+-- Index: line by (lane, seq). settle.sql explains `= any`.
+-- Lock order: the rows of the line in key order (see lock_line). Waits for a claim that takes one of them; only the
 -- second statement sees what it left.
--- The others keep their places (offsets), so that a list which is being paged through neither repeats nor skips one.
+-- The other jobs keep their positions (offsets), so that paging through a list neither repeats nor skips a job.
 create or replace function windlass.leave_line(tenant uuid, jobs uuid[])
 returns table (job_id uuid, lane integer, holds_dedupe boolean)
 language plpgsql
@@ -18,17 +17,10 @@ declare
   lanes integer[];
   seqs bigint[];
 begin
-  select array_agg(s.lane order by s.lane, s.seq), array_agg(s.seq order by s.lane, s.seq) into lanes, seqs from (
-    select l.lane, l.seq from windlass.job b
-      join windlass.line l on l.lane = b.lane and l.seq = b.line_seq and l.tenant_id = b.tenant_id
-     where b.tenant_id = tenant and b.id = any (jobs) and b.id = any (l.ids)
-    union
-    select l.lane, l.seq from windlass.line l where l.tenant_id = tenant and l.job_id = any (jobs)) s;
+  select l.lanes, l.seqs into lanes, seqs from windlass.lock_line(tenant, jobs) l;
   if lanes is null then
     return;
   end if;
-  perform from unnest(lanes, seqs) s (lane, seq)
-    cross join lateral (select from windlass.line l where l.lane = s.lane and l.seq = s.seq and l.tenant_id = tenant for update) l;
   return query
     with place as materialized (
       select l.lane, l.seq, l.ids, l.holds_dedupe,

@@ -1,4 +1,4 @@
--- Whether one job waits for the other to keep the order of their key.
+-- Whether two jobs have the same ordering key, so that one waits for the other.
 create or replace function windlass.share_ordering_key(tenant uuid, one uuid, other uuid) returns boolean
 language sql stable
 as $$
@@ -6,7 +6,8 @@ as $$
                   where a.tenant_id = tenant and a.id = one and b.id = other)
 $$;
 
--- Whether the next job of its ordering key must wait for this one: it has not ended, or it ended before what it waited for.
+-- Whether the next job of its ordering key must wait for this one: it has not ended, or it ended before a job that it
+-- waited for.
 create or replace function windlass.holds_ordering_key(tenant uuid, job uuid) returns boolean
 language sql stable
 as $$
@@ -14,16 +15,14 @@ as $$
       or exists (select from windlass.dependency d where d.tenant_id = tenant and d.job_id = job)
 $$;
 
--- The jobs that wait for this one, directly or through others, whether or not they have ended: a link of an ended job is handed on
--- (see unblock). Costs by how many those are; most jobs have none. One retry at a time looks for them in a tenant: two that each
--- add what the other does not see could close a circle together.
+-- The jobs that wait for this one, directly or through others, whether or not they have ended: the dependency of an
+-- ended job is passed on (see unblock). The cost depends on their number; most jobs have none. The caller holds the gate
+-- `circle`: two retries that do not see each other's new dependency could create a cycle.
 create or replace function windlass.waiting_behind(tenant uuid, job uuid) returns uuid[]
 language plpgsql
 as $$
 #variable_conflict use_column
 begin
-  -- Before the look: a retry under way may be about to add the first one.
-  perform windlass.take_turn(tenant, 'circle');
   if not exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = job) then
     return '{}';
   end if;
@@ -36,8 +35,8 @@ begin
 end
 $$;
 
--- The jobs of its ordering key that a retried job must wait for, given those that wait for it: the last of the key, or, as far as that
--- waits for the job itself or was purged, whichever come before it in the key.
+-- The jobs of its ordering key that a retried job must wait for, given those that wait for it (`behind`): the last job
+-- of the key, or, if that one waits for the job itself or was purged, the jobs before it in the key.
 create or replace function windlass.places_before(tenant uuid, job uuid, last_of_key uuid, behind uuid[]) returns table (job_id uuid)
 language sql
 as $$

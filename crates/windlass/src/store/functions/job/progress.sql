@@ -1,5 +1,5 @@
--- What running jobs say of themselves; each is taken only under its fence, and never over the words of a later attempt.
--- Returns how many were.
+-- Stores the progress of running jobs. Each write takes effect only with a current fence, and never overwrites that of
+-- a later attempt. Returns the number of writes.
 create or replace function windlass.report_progress(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], percents real[], messages text[]) returns integer
 language sql security definer

@@ -1,9 +1,13 @@
--- Deletes jobs whole, in whatever state: bodies, history, position in the queue, keys. A run that is under way loses its lease.
--- Counters follow. A blocked job that waits for one of them is decided as if that one had been canceled.
--- keep_promises is for retention, whose jobs have ended: it leaves the keys that are promised forever or for a window that is
--- open, and leaves jobs that a blocked job waits for. Returns how many bodies went. Callers pass batches, so no transaction is long.
--- Locks: what moves the jobs, dedupe rows, ordering rows, bodies; an enqueue takes the last three in the same order.
-create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
+-- Deletes jobs in any state: bodies, history, position in the queue, keys. A running attempt loses its lease. Updates
+-- the counters. A blocked job that waits for one of them is decided as if that one had been canceled. keep_promises is
+-- for retention, whose jobs have ended: it keeps keys that are held forever or for a window that has not ended, and
+-- keeps jobs that a blocked job waits for. Returns the number of deleted bodies. Callers pass batches, so that no
+-- transaction is long. Only other functions call it; those below are for operators.
+-- Lock order: the gate of holds; the gate `circle` if there are dependencies; the rows that move the jobs, and the
+-- waiting jobs (see lock_jobs); final history rows;
+-- dedupe rows, ordering rows, bodies, each kind by key; an enqueue takes the last three in the same order. Retention
+-- locks the last four before it calls, skipping locked ones.
+create or replace function windlass.purge_unaudited(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set jit = off
@@ -17,7 +21,7 @@ declare
 begin
   perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
-  perform windlass.share_gate(tenant, 'hold'); -- a hold that is being placed comes first
+  perform windlass.share_gate(tenant, 'hold'); -- waits for a hold that is being placed
   held := windlass.held_jobs(tenant, jobs);
   if held <> '{}' then
     raise exception 'job % is under legal hold', held[1] using errcode = 'WL020', detail = held[1]::text;
@@ -27,24 +31,31 @@ begin
     held := windlass.needed_jobs(tenant, jobs);
     jobs := array(select j from unnest(jobs) j where j <> all (held));
   else
-    -- Whoever waits for one that has ended is decided by how it ended, and now: later nobody knows how.
-    perform from windlass.blocked b
-      where b.tenant_id = tenant and b.job_id in (select d.job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs))
-      order by b.job_id for update;
+    -- A purge hands the dependencies of its jobs on to others, which lock_jobs cannot know: one at a time, as a retry.
+    if exists (select from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs))
+       or exists (select from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)) then
+      perform windlass.take_turn(tenant, 'circle');
+    end if;
+    perform windlass.lock_jobs(tenant, jobs, 1000000);
+    perform from windlass.history h
+      where h.tenant_id = tenant and h.job_id = any (jobs) and h.job_status is not null order by h.job_id for update;
+    -- A job that waits for one that has ended is decided now, by its final status: later the status is unknown.
     perform windlass.unblock(tenant, array(select distinct d.needs_job_id from windlass.dependency d
       where d.tenant_id = tenant and d.needs_job_id = any (jobs)), null, 1000000);
   end if;
-  -- A job that somebody moves while we delete is at its new place in our next look.
+  -- A job that moves during the delete is found at its new position by the next iteration.
   loop
     with from_line as materialized (select l.lane, 5 as state from windlass.leave_line(tenant, jobs) l),
     from_live as (delete from windlass.live l where l.tenant_id = tenant and l.job_id = any (jobs) returning l.lane, 6 as state),
     from_time as (delete from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs) returning d.lane, 7 as state),
     from_jobs as (delete from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) returning b.lane, 8 as state),
-    from_history as (delete from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs) returning h.lane, h.job_status as state),
+    from_history as (delete from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs)
+      returning h.lane, h.job_status as state),
     gone as (select * from from_line union all select * from from_live union all select * from from_time union all select * from from_jobs
              union all select * from from_history where state is not null)
     insert into windlass.tally (tenant_id, lane, queued, running, scheduled, blocked, succeeded, failed, dead_letter, canceled, purged)
-      select tenant, g.lane, -count(*) filter (where g.state = 5), -count(*) filter (where g.state = 6), -count(*) filter (where g.state = 7),
+      select tenant, g.lane, -count(*) filter (where g.state = 5), -count(*) filter (where g.state = 6),
+             -count(*) filter (where g.state = 7),
              -count(*) filter (where g.state = 8), -count(*) filter (where g.state = 1), -count(*) filter (where g.state = 2),
              -count(*) filter (where g.state = 3), -count(*) filter (where g.state = 4), count(*)
         from gone g group by g.lane;
@@ -55,11 +66,18 @@ begin
       union all select from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs)
       union all select from windlass.history h where h.tenant_id = tenant and h.job_id = any (jobs));
   end loop;
-  delete from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs) and (d.until <= clock_timestamp() or not keep_promises);
+  if not keep_promises then
+    perform from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs) order by d.dedupe_key collate "C" for update;
+  end if;
+  delete from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs)
+    and (d.until <= clock_timestamp() or not keep_promises);
   perform from windlass.ordering o
     where o.tenant_id = tenant and o.last_job_id = any (jobs)
       and o.ordering_key in (select b.ordering_key from windlass.job b where b.tenant_id = tenant and b.id = any (jobs))
-    order by o.ordering_key for update;
+    order by o.ordering_key collate "C" for update;
+  if not keep_promises then
+    perform from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) order by b.id for update;
+  end if;
   with unwaited as (delete from windlass.dependency d where d.tenant_id = tenant and d.job_id = any (jobs)
       and not windlass.share_ordering_key(tenant, d.needs_job_id, d.job_id)),
   unexpiring as (delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = any (jobs)),
@@ -71,26 +89,27 @@ begin
   bodies as (delete from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) returning b.ordering_key)
   select count(*), array_agg(distinct b.ordering_key) filter (where b.ordering_key is not null)
     into purged, ordering_keys from bodies b;
-  -- Only now: an enqueue that began to wait for one of them holds a lock on its body.
+  -- Only now: an enqueue that started to wait for one of them holds a lock on its body.
   needed := array(select distinct d.needs_job_id from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (jobs));
   perform windlass.unblock(tenant, needed);
   if ordering_keys is not null then
-    -- The last of a key is gone, and nothing before it is waited for: the next one may begin the key again. In the order of
-    -- keys, and after the dedupe rows, as an enqueue takes them.
+    -- The last job of a key was deleted and no job waits for an earlier one, so the key can start again. In key order,
+    -- and after the dedupe rows, as in an enqueue.
     delete from windlass.ordering o using (
         select x.ordering_key from windlass.ordering x
          where x.tenant_id = tenant and x.ordering_key = any (ordering_keys) and x.last_job_id = any (jobs)
            and not exists (select from windlass.dependency d where d.tenant_id = tenant and d.job_id = x.last_job_id)
-         order by x.ordering_key for update) gone
+         order by x.ordering_key collate "C" for update) gone
      where o.tenant_id = tenant and o.ordering_key = gone.ordering_key;
   end if;
   return purged;
 end
 $$;
 
--- Those of these finished jobs that a blocked job waits for, and those that somebody else holds: an open transaction may enqueue under a
--- key of theirs, or be about to wait for one. The others stay locked, so that no enqueue begins to wait for one of them before the caller
--- has deleted it. Locks: dedupe rows, ordering rows, bodies, as an enqueue does, skipping locked ones.
+-- Those of these finished jobs that a blocked job waits for, and those that another transaction has locked: it may
+-- enqueue under one of their keys, or be about to wait for one. The other jobs stay locked, so that no enqueue starts
+-- to wait for one of them before the caller deletes it.
+-- Lock order: dedupe rows, ordering rows, bodies, as in an enqueue, skipping locked ones.
 create or replace function windlass.needed_jobs(tenant uuid, jobs uuid[]) returns uuid[]
 language plpgsql
 as $$
@@ -99,7 +118,8 @@ declare
   needed uuid[];
 begin
   with mine as materialized (
-    select d.dedupe_key from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs) order by d.dedupe_key for update skip locked)
+    select d.dedupe_key from windlass.dedupe d where d.tenant_id = tenant and d.job_id = any (jobs) order by d.dedupe_key
+           for update skip locked)
   select array_agg(d.job_id) into needed from windlass.dedupe d
    where d.tenant_id = tenant and d.job_id = any (jobs) and d.dedupe_key not in (select m.dedupe_key from mine m);
   with last as materialized (
@@ -123,11 +143,37 @@ begin
 end
 $$;
 
--- The jobs of one subject, in batches: call until it answers 0.
-create or replace function windlass.purge_subject(tenant uuid, of_type text, of_id text, most integer default 1000) returns integer
-language sql security definer
+-- The same for an operator, with a row in the audit trail.
+create or replace function windlass.purge(tenant uuid, jobs uuid[], keep_promises boolean default false) returns integer
+language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select windlass.purge(tenant, array(
-    select b.id from windlass.job b where b.tenant_id = tenant and b.subject_type is not distinct from of_type and b.subject_id = of_id limit most))
+declare
+  purged integer := windlass.purge_unaudited(tenant, jobs, keep_promises);
+begin
+  if purged > 0 then
+    perform windlass.must_record(tenant, array['job.delete_many'], format('%s jobs', cardinality(jobs)), null,
+      jsonb_build_object('changed', purged, 'ids', to_jsonb(jobs[1:1000])));
+  end if;
+  return purged;
+end
+$$;
+
+-- Deletes the jobs of one subject in batches: call until it returns 0.
+create or replace function windlass.purge_subject(tenant uuid, of_type text, of_id text, most integer default 1000) returns integer
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  purged integer := windlass.purge_unaudited(tenant, array(
+    select b.id from windlass.job b
+     where b.tenant_id = tenant and b.subject_type is not distinct from of_type and b.subject_id = of_id limit most));
+begin
+  if purged > 0 then
+    perform windlass.must_record(tenant, array['job.delete_many'], format('%s jobs', purged), null,
+      jsonb_build_object('filter', jsonb_build_object('subject_type', of_type, 'subject_id', of_id), 'changed', purged));
+  end if;
+  return purged;
+end
 $$;

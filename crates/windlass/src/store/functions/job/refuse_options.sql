@@ -1,4 +1,4 @@
--- What the SQL door refuses, each with the field's name; Rust callers never get here with a bad value.
+-- Refuses invalid options of the SQL function, with the field's name; Rust callers validate before.
 -- texts: dedupe_key, idempotency_key, ordering_key, subject_type, subject_id, correlation_id, source_ref, trace.
 create or replace function windlass.refuse_options(
   payload jsonb, source text, max_attempts integer, if_unmet text, uniqueness jsonb, tags text[], texts text[])
@@ -13,20 +13,23 @@ begin
   end if;
   perform windlass.refuse_json('payload', payload);
   if windlass.source_code(source) is null then
-    raise exception 'source % is not one of manual, event, schedule, system', quote_nullable(source) using errcode = 'WL007', column = 'source';
+    raise exception 'source % is not one of manual, event, schedule, system', quote_nullable(source)
+      using errcode = 'WL007', column = 'source';
   end if;
   if max_attempts not between 1 and 1000 then
-    raise exception 'max_attempts is %, it must be between 1 and 1000', max_attempts using errcode = 'WL007', column = 'max_attempts';
+    raise exception 'max_attempts must be between 1 and 1000, not %', max_attempts using errcode = 'WL007', column = 'max_attempts';
   end if;
   if if_unmet not in ('cancel', 'run', 'wait') then
     raise exception 'if_unmet % is not one of cancel, run, wait', quote_literal(if_unmet) using errcode = 'WL007', column = 'if_unmet';
   end if;
   if not windlass.is_uniqueness(uniqueness) then
-    raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}, n above 0 and at most 316224000 (10 years)'
+    raise exception 'uniqueness must be "active", "forever" or {"window_seconds": n}, where n is greater than 0 and at most % (10 years)',
+      316224000
       using errcode = 'WL007', column = 'uniqueness';
   end if;
-  if cardinality(tags) > 20 or array_ndims(tags) > 1 or exists (select from unnest(tags) t where t is null or octet_length(t) not between 1 and 100) then
-    raise exception 'tags are a list of at most 20 texts of 1 to 100 bytes' using errcode = 'WL007', column = 'tags';
+  if cardinality(tags) > 20 or array_ndims(tags) > 1 or exists (select from unnest(tags) t where t is null
+    or octet_length(t) not between 1 and 100) then
+    raise exception 'tags must have at most 20 strings of 1 to 100 bytes each' using errcode = 'WL007', column = 'tags';
   end if;
   select (array['dedupe_key', 'idempotency_key', 'ordering_key', 'subject_type', 'subject_id', 'correlation_id', 'source_ref',
                 'trace'])[t.ord] into refused

@@ -1,8 +1,8 @@
--- What enqueue_routed, enqueue_routed_many and enqueue_alike are given, checked in one place; asks tenants_for as well.
--- Of everybody: lists that match each other, parts of at most 64 jobs, and no id far ahead of now. Where parts is null the jobs are
--- alike: one tenant, lane and number of attempts for all of them.
--- Our own processes look a job's lane up by route_of and check its payload, and are trusted with both. An application may pass anything:
--- a job in another tenant's lane would take that tenant's turn, and a payload of a gigabyte would fail every claim that reads it.
+-- Validates the arguments of enqueue_routed, enqueue_routed_many and enqueue_alike; calls tenants_for too. For every
+-- caller: arrays of the same length, parts of at most 64 jobs, and no id far in the future. If parts is null, all jobs
+-- have the same tenant, lane and number of attempts. Our own processes get a job's lane from route_of and validate its
+-- payload, and are trusted with both. An application may pass anything: a job in another tenant's lane would take that
+-- tenant's turn, and a payload of a gigabyte would fail every claim that reads it.
 create or replace function windlass.refuse_routed(
   tenants uuid[], jobs uuid[], lanes integer[], attempts smallint[], parts integer[], payloads json[], extras jsonb[])
 returns void
@@ -35,16 +35,18 @@ begin
   select n.lane into refused from unnest(tenants, lanes) n (tenant, lane)
    where not exists (select from windlass.lane l where l.id = n.lane and l.tenant_id = n.tenant) limit 1;
   if found then
-    raise exception 'lane % is not one of the tenant''s', refused using errcode = 'WL007', column = 'lane';
+    raise exception 'lane % does not belong to the tenant', refused using errcode = 'WL007', column = 'lane';
   end if;
-  perform windlass.use_lane_again(l.tenant_id, l.id, l.queue) from windlass.lane l where l.id = any (lanes) and l.retired_at is not null;
+  perform windlass.use_lane_again(r.tenant_id, r.id, r.queue) -- takes locks, so in one order
+    from (select l.tenant_id, l.id, l.queue from windlass.lane l where l.id = any (lanes) and l.retired_at is not null
+           order by l.tenant_id, l.id) r;
   select n.most into refused from unnest(attempts) n (most) where n.most is null or n.most not between 1 and 1000 limit 1;
   if found then
-    raise exception 'max_attempts must be from 1 to 1000, not %', refused using errcode = 'WL007', column = 'max_attempts';
+    raise exception 'max_attempts must be between 1 and 1000, not %', refused using errcode = 'WL007', column = 'max_attempts';
   end if;
   select octet_length(n.payload::text) into refused from unnest(payloads) n (payload) where octet_length(n.payload::text) > 1048576 limit 1;
   if found then
-    raise exception 'payload is % bytes of JSON, the most is 1048576', refused using errcode = 'WL005', column = 'payload';
+    raise exception 'payload has % bytes of JSON; at most 1048576 are allowed', refused using errcode = 'WL005', column = 'payload';
   end if;
   perform windlass.refuse_json('payload', n.payload::jsonb) from unnest(payloads) n (payload);
   perform windlass.refuse_options('{}', coalesce(x.source, 'manual'), null, null, null, x.tags,
@@ -53,14 +55,16 @@ begin
     cross join lateral jsonb_to_record(n.extra) x (source text, source_ref text, correlation_id text, subject_type text, subject_id text,
       trace text, tags text[])
    where n.extra is not null;
-  perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t)); -- it may know a lane from before its tenant was suspended
+  perform windlass.refuse_tenant(array(select distinct t from unnest(tenants) t)); -- the lane may be older than a suspension
 end
 $$;
 
--- An application may choose the ids of its jobs. A UUIDv7 says when it was made, and jobs are kept by the week of their id: one of a week to
--- come, for which there is no partition yet, would lie in the default partition and keep that week's from being made. So an id of more than
--- a day ahead is refused (clocks differ, but by less). One of the past is taken, however old: no partition of the past is made any more, so
--- it turns nothing off, and jobs that waited in an outbox, or come from another queue, bring old ids. Ids of other versions carry no time.
+-- Refuses ids that are too far in the future. An application may choose the ids of its jobs. A UUIDv7 contains its
+-- creation time, and jobs are partitioned by the week of their id. An id of more than a day ahead is refused (clocks
+-- differ by less), because it would be in the default partition. Any past id is accepted: no partition of the past is
+-- created any more, and jobs from an outbox or another queue have old ids. Ids of other versions contain no time; one in
+-- the range of a future week is moved when the partition of that week is created (see partition_rows.sql).
+-- The nil and the max UUID are refused: lists start and end with them, so no list would show such a job.
 create or replace function windlass.refuse_ids(jobs uuid[]) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
@@ -72,8 +76,13 @@ declare
 begin
   select j into refused from unnest(jobs) j where j >= bound and get_byte(uuid_send(j), 6) >> 4 = 7 limit 1;
   if found then
-    raise exception 'job_id % is a UUIDv7 of a time more than a day ahead of the database''s clock', refused
+    raise exception 'job_id % is a UUIDv7 more than a day in the future', refused
       using errcode = 'WL007', column = 'job_id';
+  end if;
+  select j into refused from unnest(jobs) j
+   where j in ('00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff') limit 1;
+  if found then
+    raise exception 'job_id must not be the nil or the max UUID' using errcode = 'WL007', column = 'job_id';
   end if;
 end
 $$;

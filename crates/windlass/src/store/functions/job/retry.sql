@@ -1,10 +1,12 @@
--- Runs a finished job again, with a fresh budget. Answers queued or blocked, or not_finished, missing, or duplicate with
--- the job that holds its dedupe slot; and the status in which the job had ended. The attempt numbers go on rising. The final
--- status is cleared in history, because the job is no longer final; every attempt stays.
--- If retention was about to delete the job, that is off: it no longer waits for its clean-up, and the clean-up is canceled,
--- because it might remove what this run is going to make.
--- Locks: the job's final history row (a deletion locks it too), then as an enqueue.
--- Nobody but the owner's functions calls it: retry_as.sql has the verbs, which write the audit row in the same transaction.
+-- Runs a finished job again, with its attempts reset. Returns queued or blocked; or not_finished, missing, or duplicate
+-- with the job that holds its dedupe key; and the job's previous final status. Attempt numbers continue to increase.
+-- The final status is cleared in history, because the job is no longer final; every attempt is kept. A pending deletion
+-- by retention is canceled: the job no longer waits for its clean-up job, and that job is canceled, because it might
+-- remove the output of this run. Refuses, like an enqueue, if the tenant does not accept jobs (WL003). Only functions of
+-- the owner call it: retry_as.sql has the public functions, which write the audit row in the same transaction.
+-- Lock order (decision 0020): the tenant's row if it has a quota, the gate `circle` if the job has an ordering key, its
+-- clean-up job, its final history row (a deletion locks it too), then as in an enqueue. retry_many_as locks those of all
+-- its jobs before the first one (see lock_to_retry).
 create or replace function windlass.retry_unaudited(tenant uuid, job uuid, out answer text, out holder uuid, out was text)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -28,16 +30,26 @@ begin
     answer := 'missing';
     return;
   end if;
+  if body.ordering_key is not null then
+    -- Retries of one tenant are serialized, and before they read: a concurrent one may be about to add the first job
+    -- that waits for this one (see waiting_behind).
+    perform windlass.take_turn(tenant, 'circle');
+  end if;
+  perform windlass.lock_jobs(tenant, array(select w.cleanup_job_id from windlass.purge_wait w
+    where w.tenant_id = tenant and w.job_id = job), 100);
   select h.attempt, h.job_status, h.lane into ended from windlass.history h
    where h.tenant_id = tenant and h.job_id = job and h.job_status is not null for update;
   if not found then
-    -- Deleted while we waited for the row, or it has not ended.
-    answer := case when exists (select from windlass.job b where b.tenant_id = tenant and b.id = job) then 'not_finished' else 'missing' end;
+    -- Deleted while this call waited for the row, or it has not ended.
+    answer := case when exists (select from windlass.job b where b.tenant_id = tenant and b.id = job) then 'not_finished'
+      else 'missing' end;
     return;
   end if;
-  -- A key with an end counts when a job is accepted, and a retry accepts none; a key held forever by this job is its own.
+  -- A key with a window applies when a job is accepted, which a retry does not do; this job may hold its own key
+  -- forever.
   if body.dedupe_key is not null then
-    select k.holder, k.held_until into slot from windlass.take_dedupe_key(tenant, body.dedupe_key, job, 'infinity', true, clock_timestamp()) k;
+    select k.holder, k.held_until into slot from windlass.take_dedupe_key(tenant, body.dedupe_key, job, 'infinity', true,
+           clock_timestamp()) k;
     holds := slot.holder is null;
     if slot.held_until = 'infinity' and slot.holder <> job then
       holder := slot.holder;
@@ -46,10 +58,10 @@ begin
     end if;
   end if;
 
-  -- It takes its place behind the last of its key. Where the last of the key waits for this job, directly or through others, that
-  -- would close a circle: then this job goes before those that wait for it and behind the nearest one that does not.
-  -- The key's row is locked before looking, or an enqueue could begin to wait for this job meanwhile.
-  -- A key whose row went with its last job begins again with this one.
+  -- The job is queued after the last one of its key. If that one waits for this job, directly or through others, this
+  -- would create a cycle: then this job runs before those that wait for it and after the nearest one that does not. The
+  -- key's row is locked before the read, or an enqueue could start to wait for this job meanwhile. If the key's row was
+  -- deleted with its last job, the key starts again with this one.
   if body.ordering_key is not null then
     insert into windlass.ordering (tenant_id, ordering_key, last_job_id) values (tenant, body.ordering_key, job) on conflict do nothing;
     select o.last_job_id into last_of_key from windlass.ordering o
@@ -62,7 +74,7 @@ begin
       update windlass.ordering o set last_job_id = job where o.tenant_id = tenant and o.ordering_key = body.ordering_key;
     end if;
   end if;
-  -- What it waited for when it was ended may still be there as well.
+  -- The dependencies from before its end may still exist.
   perform from windlass.dependency d where d.tenant_id = tenant and d.job_id = job for update;
   answer := case when found then 'blocked' else 'queued' end;
 
@@ -84,16 +96,40 @@ begin
     perform windlass.cancel_unaudited(tenant, clean_up);
   end if;
   delete from windlass.prune_passed p where p.tenant_id = tenant and p.job_id = job;
-  delete from windlass.expiry e where e.tenant_id = tenant and e.job_id = job and e.expires_at <= clock_timestamp(); -- it shall run
+  delete from windlass.expiry e
+   where e.tenant_id = tenant and e.job_id = job and e.expires_at <= clock_timestamp(); -- the retried job must run
   insert into windlass.tally (tenant_id, lane, queued, blocked, succeeded, failed, dead_letter, canceled)
     values (tenant, body.lane, (answer = 'queued')::integer, (answer = 'blocked')::integer, -(ended.job_status = 1)::integer,
             -(ended.job_status = 2)::integer, -(ended.job_status = 3)::integer, -(ended.job_status = 4)::integer);
   perform windlass.hold_to_quota(tenant, 1);
+  perform windlass.refuse_tenant(array[tenant]);
   was := windlass.state_name(ended.job_status);
   if answer = 'blocked' then
     perform windlass.unblock(tenant, array(select d.needs_job_id from windlass.dependency d
       where d.tenant_id = tenant and d.job_id = retry_unaudited.job), array[job]);
     answer := windlass.state_of(tenant, job);
   end if;
+end
+$$;
+
+-- Locks what the retries of many jobs need, before the first one; see the lock order above. Returns the jobs that have
+-- ended, and their keys, which the caller unlocks after the last retry (see unlock_keys).
+create or replace function windlass.lock_to_retry(
+  tenant uuid, jobs uuid[], out ended uuid[], out dedupe_keys text[], out ordering_keys text[])
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  perform windlass.lock_quota(tenant);
+  if exists (select from windlass.job b where b.tenant_id = tenant and b.id = any (jobs) and b.ordering_key is not null) then
+    perform windlass.take_turn(tenant, 'circle');
+  end if;
+  perform windlass.lock_jobs(tenant, array(select w.cleanup_job_id from windlass.purge_wait w
+    where w.tenant_id = tenant and w.job_id = any (jobs)), 100 * cardinality(jobs));
+  ended := array(select h.job_id from windlass.history h
+    where h.tenant_id = tenant and h.job_id = any (jobs) and h.job_status is not null order by h.job_id for update);
+  select array_agg(b.dedupe_key), array_agg(b.ordering_key) into dedupe_keys, ordering_keys from windlass.job b
+   where b.tenant_id = tenant and b.id = any (ended);
+  perform windlass.lock_keys(tenant, null, dedupe_keys, ordering_keys, null);
 end
 $$;

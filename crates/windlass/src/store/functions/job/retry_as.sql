@@ -1,5 +1,5 @@
--- Runs a finished job again for a caller, as retry_unaudited does, with a row of the audit trail in the same transaction.
--- What changed nothing leaves no row.
+-- Runs a finished job again for a caller, like retry_unaudited, with a row of the audit trail in the same transaction.
+-- A call that changes nothing writes no row.
 create or replace function windlass.retry_as(
   tenant uuid, job uuid, by_actor text, by_role text, from_address text, request_id text, out answer text, out holder uuid)
 language plpgsql security definer
@@ -22,8 +22,8 @@ begin
 end
 $$;
 
--- The same for an operator or an application with SQL. `actor` is what the caller says, without it the login; the role is the
--- database's word for who called.
+-- The same for an operator or an application that uses SQL. The actor is the login, followed by the name that the caller
+-- gives (see actor_for); the role is the caller's database role.
 create or replace function windlass.retry(tenant uuid, job uuid, actor text, out answer text, out holder uuid)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -38,8 +38,10 @@ begin
 end
 $$;
 
--- Runs many finished jobs of one tenant again, in the order of their ids, and says of each what came of it. One row of the
--- audit trail has the filter and the jobs that were changed.
+-- Runs many finished jobs of one tenant again, in the order of their ids, and returns the result of each. One row of
+-- the audit trail contains the filter and the changed jobs.
+-- Lock order: the rows and keys of all jobs that have ended first (see lock_to_retry). A job that ends later is not
+-- retried: its locks would be out of order.
 create or replace function windlass.retry_many_as(
   tenant uuid, jobs uuid[], filter jsonb, by_actor text, by_role text, from_address text, request_id text)
 returns table (id uuid, answer text)
@@ -50,23 +52,33 @@ as $$
 declare
   changed uuid[] := '{}';
   met integer := 0;
+  its record;
 begin
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_many(jobs, filter);
+  select l.ended, l.dedupe_keys, l.ordering_keys into its from windlass.lock_to_retry(tenant, jobs) l;
   for id in select distinct u.id from unnest(jobs) u (id) order by u.id loop
-    select r.answer into answer from windlass.retry_unaudited(tenant, id) r;
+    if id = any (its.ended) then
+      select r.answer into answer from windlass.retry_unaudited(tenant, id) r;
+    else
+      answer := case when exists (select from windlass.job b where b.tenant_id = tenant and b.id = retry_many_as.id) then 'not_finished'
+        else 'missing' end;
+    end if;
     met := met + 1;
     if answer in ('queued', 'blocked') then
       changed := changed || id;
     end if;
     return next;
   end loop;
-  perform windlass.record_many(tenant, by_actor, by_role, from_address, request_id, 'job.retry_many', filter, met, changed);
+  perform windlass.unlock_keys(tenant, null, its.dedupe_keys, its.ordering_keys);
+  if changed <> '{}' then
+    perform windlass.record_many(tenant, by_actor, by_role, from_address, request_id, 'job.retry_many', filter, met, changed);
+  end if;
 end
 $$;
 
--- The same for an operator or an application with SQL. Answers how many were taken back; those that have not ended, or whose
--- dedupe slot another job holds, are left as they are.
+-- The same for an operator or an application that uses SQL. Returns how many were queued again. Jobs that have not
+-- ended, or whose dedupe key another job holds, are unchanged.
 create or replace function windlass.retry_many(tenant uuid, jobs uuid[], filter jsonb, actor text) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -1,6 +1,7 @@
--- Where a job of this definition is queued for this tenant, and the policies it starts with.
--- Checks what a foreign key would: the definition exists and is active, the tenant exists and may enqueue.
--- One lookup by primary key each; the lane is made on its first use, and used again if it was retired (see retire_lanes).
+-- The lane of a job of this definition for this tenant, and its initial policies. Checks what a foreign key would: the
+-- definition exists and is active, the tenant exists and may enqueue. One lookup by primary key each; the lane is
+-- created on its first use, and reactivated if it was retired (see retire_lanes).
+-- Lock order, if the lane is created: the tenant's row (see lock_tenant), the gate `lanes`, the lane.
 create or replace function windlass.route(
   for_tenant uuid, for_key text, for_queue text, for_priority integer,
   out lane integer, out max_attempts smallint, out start_deadline_seconds integer, out uniqueness jsonb)
@@ -18,7 +19,7 @@ begin
     into found_definition
     from windlass.job_definitions d where d.key = for_key;
   if not found then
-    raise exception 'there is no definition with key %', quote_literal(for_key) using errcode = 'WL001', detail = for_key;
+    raise exception 'definition % not found', quote_literal(for_key) using errcode = 'WL001', detail = for_key;
   elsif not found_definition.is_active then
     raise exception 'the definition % is not active', quote_literal(for_key) using errcode = 'WL002', detail = for_key;
   end if;
@@ -36,13 +37,15 @@ begin
     return;
   end if;
   if found_definition.queue !~ '^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$' then
-    raise exception 'queue % is not a name: letters, digits and . _ : - up to 100', quote_literal(found_definition.queue)
+    raise exception 'queue % is not a valid name: use at most 100 letters, digits and . _ : -', quote_literal(found_definition.queue)
       using errcode = 'WL007', column = 'queue';
   end if;
+  perform windlass.lock_tenant(for_tenant);
   if for_queue is not null or for_priority is not null then
     perform windlass.hold_to_lanes(for_tenant, found_definition.queue, case when for_queue is null then 'priority' else 'queue' end);
   end if;
-  -- Two first users of a lane meet here, and so do one and a keeper that deletes it: the loser reads the winner's row in a fresh snapshot.
+  -- Two first uses of a lane conflict here, as do a use and a keeper that deletes it: the loser reads the winner's row
+  -- with a new snapshot.
   insert into windlass.lane as l (tenant_id, definition_id, queue, priority)
     values (for_tenant, found_definition.id, found_definition.queue, found_definition.priority)
     on conflict (tenant_id, definition_id, queue, priority)
@@ -56,15 +59,16 @@ begin
 end
 $$;
 
--- Refuses (WL014) a new lane that the caller's choice of queue or priority asks for when the tenant has all the lanes, or all the
--- queue names, that it may have. `field` is what the caller chose. A job that leaves both to its definition is never refused: there
--- are as many such lanes as definitions, and tenants do not make those.
--- Index: lane's primary key, whose first column is the tenant; read only when a lane is made.
--- Lanes that are retired do not count, and one that is used again counts as new.
--- From a tenth of the limit on, those who make lanes for one tenant wait for each other, so the limit is exceeded by no more than
--- what simultaneous transactions make below that tenth. Below it a transaction makes three without waiting, which no other one sees until it
--- commits: an open transaction must not hold up a tenant's first use of another queue. From the fourth on it waits as well. A transaction with
--- one snapshot throughout cannot tell where the tenant is now, so it always waits, and fails (40001) if others passed here since.
+-- Refuses (WL014) a new lane for a queue or priority of the caller's choice if the tenant has reached its limit of
+-- lanes or queue names. `field` is the caller's choice. A job that leaves both to its definition is never refused:
+-- there are as many such lanes as definitions, and tenants do not create those. Retired lanes do not count, and one
+-- that is used again counts as new.
+-- Index: lane's primary key, whose first column is the tenant; read only when a lane is created.
+-- Lock: from a tenth of the limit on, transactions that create lanes for one tenant wait for each other, so the limit
+-- is exceeded at most by what concurrent transactions create below that tenth. Below it a transaction creates three
+-- without waiting, which others do not see until it commits: an open transaction must not delay a tenant's first use of
+-- another queue. From the fourth on it waits too. A transaction with a fixed snapshot cannot see the current number, so
+-- it always waits, and fails (40001) if others have passed since.
 create or replace function windlass.hold_to_lanes(tenant uuid, new_queue text, field text) returns void
 language plpgsql
 as $$
@@ -79,10 +83,11 @@ begin
            count(*) filter (where n.made_by = pg_current_xact_id()) as mine
       into has from windlass.lane n where n.tenant_id = tenant and n.retired_at is null;
     if has.lanes >= most.max_lanes then
-      raise exception 'the tenant uses % combinations of definition, queue and priority, and may use % (max_lanes)', has.lanes, most.max_lanes
+      raise exception 'the tenant uses % combinations of definition, queue and priority; its limit is % (max_lanes)', has.lanes,
+        most.max_lanes
         using errcode = 'WL014', column = field, detail = most.max_lanes::text;
     elsif has.queues >= most.max_queue_names and not has.is_known then
-      raise exception 'the tenant uses % queue names, and may use % (max_queue_names)', has.queues, most.max_queue_names
+      raise exception 'the tenant uses % queue names; its limit is % (max_queue_names)', has.queues, most.max_queue_names
         using errcode = 'WL014', column = field, detail = most.max_queue_names::text;
     end if;
     exit when look = 2 or (has.lanes < most.max_lanes / 10 and has.queues < most.max_queue_names / 10 and has.mine < 3

@@ -1,6 +1,6 @@
--- What a Rust caller keeps for a few seconds: the lane and the policies of (tenant, definition, queue, priority). A definition with
--- a start deadline and a tenant with a quota need the guarded way in; has_start_deadline says so of both. It is `is_guarded` in Rust; here the name
--- stays, because workers of the previous release read it.
+-- The lane and the policies of (tenant, definition, queue, priority), which Rust callers cache for a few seconds. A
+-- definition with a start deadline and a tenant with a quota need the guarded enqueue; has_start_deadline is true for
+-- both. In Rust it is `is_guarded`; the name is kept here because workers of the previous release read it.
 create or replace function windlass.route_of(
   tenant uuid, definition_key text, queue text, priority integer,
   out tenant_id uuid, out lane integer, out max_attempts smallint, out has_start_deadline boolean, out arg_schema jsonb)

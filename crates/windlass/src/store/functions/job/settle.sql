@@ -1,23 +1,26 @@
--- Ends attempts. Each takes effect only if the job is still running that attempt under that token; what was
--- decided (details, null for a plain success) becomes true together with its history row, its counters, the freed
--- dedupe slot and the chained jobs. Returns the positions that took effect, those overruled by a cancel request,
--- and for how many others the lease was lost (they changed nothing).
+-- Ends attempts. Each end takes effect only if the job is still running that attempt with that token; the decision
+-- (details, null for a plain success), the history row, the counters, the released dedupe key and the chained jobs
+-- commit together. Returns the positions that took effect and those overruled by a cancel request. The others lost
+-- their lease and changed nothing.
 --
 -- details: outcome, next (codes), delay_ms, failures, lost, snoozes, reason, error, result, artifact, exit_code, pid,
--- stdout, stderr, chain [arguments of enqueue, at most 1000], progress {percent, message}: the run's last word, which may not have
--- been written before it ended. An attempt keeps its last progress, whoever ends it; a plain success said nothing.
--- Index: live's primary key. Locks: live rows in the order given (callers sort by tenant and job), then dedupe.
--- A cancel request that came after the decision wins over it: the returned row is the newest version, so the
--- deciding column is read at commit time.
--- The first part of a key is looked for by = any (array[…]) and not by =, so that the index has no order that a merge join could use, and
--- thus no plan reads it from end to end. After a vacuum under an old transaction the books say that live holds no row; then such a plan
--- looks cheapest, reads every dead entry for every batch, and 30 000 jobs a second become 1 500. (A comparison of rows would do
--- too, but its scans end late; = any for both parts lets the planner drop the second.)
--- only_workers: a reap passes the workers whose expiry it has just locked and re-checked.
--- skips_locked: for whoever ends jobs of many tenants. An application's transaction that cancels a running job may stay open for minutes;
--- the job's position is then answered as busy, its row is left as it is, and the others are ended. A row that nobody has touched since the
--- claim has no xmax, so it is deleted as it is; only one that has is looked at again, with a lock. Whatever else has to be waited for
--- (a key of a chained job) fails the call after 200 ms with lock_not_available.
+-- stdout, stderr, chain [arguments of enqueue, at most 1000], progress {percent, message}: the last report of the run,
+-- which may not have been written before. An attempt keeps its last progress, regardless of what ended it; a plain
+-- success has none.
+-- Index: live's primary key.
+-- Lock order (decision 0020): live rows in the given order (callers sort by tenant and job), dedupe rows, progress; then
+-- the keys of chained jobs and the blocked rows of jobs that wait. A cancel request that came after the decision
+-- overrules it: the returned row is the newest version, so its column is read at commit time.
+-- Trap: the first column of a key is compared by `= any (array[…])` and not by `=`, so that the index has no order that
+-- a merge join could use, and no plan scans it whole. After a vacuum under an old transaction, the statistics show no
+-- rows in live; then such a plan seems cheapest, reads every dead entry for every batch, and 30 000 jobs a second
+-- become 1 500. (A row comparison works too, but its scans end late; with = any for both columns the planner drops the
+-- second.)
+-- only_workers: a reap passes the workers whose expiry it has just locked and checked again.
+-- skips_locked: for callers that end jobs of many tenants. An application's transaction that cancels a running job may
+-- stay open for minutes; the job's position is then returned as busy, its row is unchanged, and the others are ended. A
+-- row that was not touched since the claim has no xmax and is deleted directly; any other is locked first. Any other
+-- wait (for a key of a chained job) fails the call after 200 ms with lock_not_available.
 create or replace function windlass.settle(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], ran_ms integer[], details jsonb[],
   only_workers integer[] default null, skips_locked boolean default false,
@@ -43,11 +46,6 @@ begin
   if skips_locked then
     perform set_config('lock_timeout', '200ms', true);
   end if;
-  if exists (select from unnest(details) d where d ? 'progress') then
-    perform windlass.report_progress(array_agg(i.tenant), array_agg(i.job), array_agg(i.attempt), array_agg(i.token),
-        array_agg((i.detail #>> '{progress,percent}')::real), array_agg(i.detail #>> '{progress,message}'))
-       from unnest(tenants, jobs, attempts, tokens, details) i (tenant, job, attempt, token, detail) where i.detail ? 'progress';
-  end if;
   with input as materialized (
     select i.*, coalesce((i.detail -> 'next')::smallint, 1::smallint) as next
       from unnest(tenants, jobs, attempts, tokens, ran_ms, details) with ordinality
@@ -59,8 +57,8 @@ begin
        and (not skips_locked or l.xmax = '0')
     returning l.tenant_id, l.job_id, l.lane, i.ord, i.ran, i.detail,
       case when l.cancel_requested_at is null then i.next else 4 end::smallint as next, l.attempt,
-      l.failures, l.lost, l.snoozes, l.holds_dedupe, l.cancel_requested_at is not null as was_canceled, l.claimed_at, l.max_attempts, l.worker,
-      l.limited_by),
+      l.failures, l.lost, l.snoozes, l.holds_dedupe, l.cancel_requested_at is not null as was_canceled, l.claimed_at, l.max_attempts,
+      l.worker, l.limited_by),
   remembered as (
     insert into windlass.history (tenant_id, job_id, started_at, finished_at, attempt, lane, worker, exit_code, pid, outcome,
         job_status, reason, error_text, stdout_tail, stderr_tail, result, artifact, signal, max_rss_kb,
@@ -74,10 +72,12 @@ begin
              e.detail ->> 'error', e.detail ->> 'stdout', e.detail ->> 'stderr', e.detail -> 'result',
              case when e.next = 1 then e.detail -> 'artifact' end,
              (e.detail -> 'signal')::smallint, (e.detail -> 'max_rss_kb')::bigint,
-             case when e.detail is not null then (
-               select p.percent from windlass.progress p where p.tenant_id = e.tenant_id and p.job_id = e.job_id and p.attempt = e.attempt) end,
-             case when e.detail is not null then (
-               select p.message from windlass.progress p where p.tenant_id = e.tenant_id and p.job_id = e.job_id and p.attempt = e.attempt) end
+             case when e.detail ? 'progress' then (e.detail #>> '{progress,percent}')::real when e.detail is not null then (
+               select p.percent from windlass.progress p where p.tenant_id = e.tenant_id and p.job_id = e.job_id
+                      and p.attempt = e.attempt) end,
+             case when e.detail ? 'progress' then e.detail #>> '{progress,message}' when e.detail is not null then (
+               select p.message from windlass.progress p where p.tenant_id = e.tenant_id and p.job_id = e.job_id
+                      and p.attempt = e.attempt) end
         from ended e),
   waits as (
     insert into windlass.deferred (tenant_id, job_id, due_at, lane, attempt, failures, lost, snoozes, max_attempts, holds_dedupe)
@@ -105,8 +105,16 @@ begin
     into settled, overruled, released_to, limited
     from ended e;
 
+  if exists (select from unnest(details) d where d ? 'progress') then
+    insert into windlass.progress as p (tenant_id, job_id, attempt, percent, message, updated_at)
+      select tenants[o], jobs[o], attempts[o], (details[o] #>> '{progress,percent}')::real, details[o] #>> '{progress,message}', at
+        from unnest(settled) o where details[o] ? 'progress' order by 1, 2
+      on conflict (tenant_id, job_id) do update
+        set attempt = excluded.attempt, percent = excluded.percent, message = excluded.message, updated_at = excluded.updated_at
+        where p.attempt <= excluded.attempt;
+  end if;
   if overruled is not null then
-    -- On its own, because the statement above may have waited for the very cancel whose request it could not see.
+    -- A separate statement, because the one above may have waited for the cancel whose request it could not see.
     delete from windlass.cancel_request c using unnest(overruled) o
      where c.tenant_id = tenants[o] and c.job_id = jobs[o];
   end if;
@@ -117,15 +125,11 @@ begin
     perform windlass.ring_for_room(limited, tenants, cardinality(settled));
   end if;
   if exists (select from unnest(details) d where d ? 'chain') then
-    if exists (select from unnest(details) d where jsonb_array_length(d -> 'chain') > 1000) then
-      raise exception 'a job may be followed by at most 1000 others' using errcode = 'WL007', column = 'next';
-    end if;
-    perform windlass.enqueue_chain(tenants[o.ord], jobs[o.ord], link)
-       from unnest(settled) o (ord) cross join lateral jsonb_array_elements(details[o.ord] -> 'chain') link
-      where o.ord <> all (coalesce(overruled, '{}'));
+    perform windlass.enqueue_chains(tenants, jobs, details,
+      array(select o from unnest(settled) o where o <> all (coalesce(overruled, '{}'))));
   end if;
-  -- Looked for on its own too: a job that begins to wait for one of these either is seen here, or was committed after we had a
-  -- transaction number, and then the keeper knows to look at it once we have ended (see unblock_all).
+  -- A separate statement too: a job that starts to wait for one of these is either visible here, or was committed after
+  -- this transaction got its id, and then the keeper checks it after this transaction has ended (see unblock_all).
   if exists (select from windlass.dependency) then
     perform windlass.unblock(t.tenant, t.needs)
        from (select tenants[o] as tenant, array_agg(jobs[o]) as needs from unnest(settled) o
@@ -141,8 +145,8 @@ begin
 end
 $$;
 
--- Of the attempts that settle has passed over, ends those whose rows it can lock now, and answers which somebody else holds. The rest
--- has lost its lease.
+-- Of the attempts that settle has skipped, ends those whose rows it can lock now, and returns those that another
+-- transaction has locked. The rest lost their lease.
 create or replace function windlass.settle_touched(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], ran_ms integer[], details jsonb[], only_workers integer[], done integer[],
   out settled integer[], out overruled integer[], out busy integer[])
@@ -162,14 +166,15 @@ begin
   end if;
   mine := array(
     select o.ord from unnest(busy) o (ord)
-      cross join lateral (select from windlass.live l where l.tenant_id = tenants[o.ord] and l.job_id = jobs[o.ord] for update skip locked) l);
+      cross join lateral (select from windlass.live l where l.tenant_id = tenants[o.ord] and l.job_id = jobs[o.ord]
+        for update skip locked) l);
   busy := nullif(array(select o from unnest(busy) o where o <> all (mine)), '{}');
   if mine <> '{}' then
     select s.settled, s.overruled into ended from windlass.settle(
-      array(select tenants[o] from unnest(mine) o), array(select jobs[o] from unnest(mine) o), array(select attempts[o] from unnest(mine) o),
-      array(select tokens[o] from unnest(mine) o), array(select ran_ms[o] from unnest(mine) o), array(select details[o] from unnest(mine) o),
-      only_workers) s;
-    settled := nullif(array(select mine[o] from unnest(ended.settled) o), '{}'); -- somebody else's attempt by now
+      array(select tenants[o] from unnest(mine) o), array(select jobs[o] from unnest(mine) o),
+      array(select attempts[o] from unnest(mine) o), array(select tokens[o] from unnest(mine) o),
+      array(select ran_ms[o] from unnest(mine) o), array(select details[o] from unnest(mine) o), only_workers) s;
+    settled := nullif(array(select mine[o] from unnest(ended.settled) o), '{}'); -- another attempt may have started
     overruled := nullif(array(select mine[o] from unnest(ended.overruled) o), '{}');
   end if;
 end

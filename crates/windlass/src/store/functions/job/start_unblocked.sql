@@ -1,5 +1,6 @@
--- Moves those of the given jobs that are blocked and wait for nothing any more into line, or on to their start time. A job that
--- stands there already is set aside: it must not keep the others, nor the job they waited for, from going on.
+-- Queues or schedules those of the given jobs that are blocked and have no dependency left. A job that is already
+-- queued or scheduled is recorded in `trouble` and skipped: it must not block the others, or the job that they waited
+-- for.
 create or replace function windlass.start_unblocked(tenant uuid, jobs uuid[]) returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -18,7 +19,8 @@ begin
     select d.job_id from windlass.deferred d where d.tenant_id = tenant and d.job_id = any (jobs));
   if stuck <> '{}' then
     jobs := array(select j from unnest(jobs) j where j <> all (stuck));
-    perform windlass.note_trouble('unblock', tenant, s::text, 'the job waits for nothing any more and cannot be released: it is queued already')
+    perform windlass.note_trouble('unblock', tenant, s::text,
+      'the job has no dependency left but cannot be unblocked: it is already queued')
        from unnest(stuck) s;
   end if;
   with ready as (

@@ -1,18 +1,21 @@
--- Looks again at the jobs that wait for any of the given ones, of which those that have not ended are passed over. A need is met
--- when its job succeeded, was canceled (for a 'wait'), or ended in any way (for a 'run'); an unmet 'cancel' cancels the waiting
--- job. A job that is gone counts as canceled: only an operator's purge deletes a job that a blocked one waits for. Either decision
--- may decide others, hence the loop.
--- only_jobs: looks at these waiting jobs only (an enqueue looks at its own), and at what falls with them.
--- Decides about the first `most` jobs; if there are more, the keeper is rung and moves the rest in batches, so that a settlement
--- stays short however many wait for its jobs. Answers how many waits were decided.
+-- Decides the dependencies on those of the given jobs that have ended. A dependency is met if its job succeeded, was
+-- canceled (for 'wait'), or ended in any way (for 'run'); an unmet 'cancel' cancels the waiting job. A deleted job
+-- counts as canceled: only an operator's purge deletes a job that a blocked one waits for. Each decision may lead to
+-- others, hence the loop. only_jobs: decides only for these waiting jobs (an enqueue passes its own), and for what is
+-- canceled with them. Decides for the first `most` jobs; if there are more, the keeper is notified and decides the rest
+-- in batches, so that a settlement stays short. Returns the number of decided dependencies.
 --
--- Locks the blocked rows first: two needs that end at once would otherwise each see the other still open, and the job
--- would wait forever. All that the decision may reach is locked at once, by id: level by level, two failures that meet in a
--- diamond would take the same rows in opposite order. A job that begins to wait meanwhile is not among them; the keeper looks
--- at every new wait (see unblock_all). A row that somebody else holds for long, as an open transaction that cancels the job does, is
--- not waited for but left to the keeper as well (see lock_blocked): whoever settles many tenants' jobs comes through here.
--- Ends whatever the rows say: no wait is decided twice, so a circle of them is left behind, and after a hundred steps the keeper goes on.
-create or replace function windlass.unblock(tenant uuid, needs uuid[], only_jobs uuid[] default null, most integer default 100) returns integer
+-- Lock order: the blocked rows first, or two jobs that end at once would each see the other as unfinished, and the
+-- waiting job would wait forever. All rows that the decision may reach are locked at once, by id: level by level, two
+-- failures that meet in a diamond would lock the same rows in opposite order. A job that starts to wait meanwhile is
+-- not among them; the keeper checks every new dependency (see unblock_all). A row that another transaction holds for
+-- long, such as an open cancel, is left to the keeper too (see lock_blocked), because settlements of many tenants pass
+-- through here. A lock does not renew a fixed snapshot, in which a dependency that another transaction has decided
+-- since still exists: outside read committed, the keeper checks the jobs that seem to stay blocked (see unblock_rest).
+-- Terminates for any data: no dependency is decided twice, so a cycle is left as it is, and after a hundred steps the
+-- keeper continues.
+create or replace function windlass.unblock(tenant uuid, needs uuid[], only_jobs uuid[] default null,
+  most integer default 100) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set plan_cache_mode = force_generic_plan
@@ -42,12 +45,14 @@ begin
   if ended.ids is null then
     return 0;
   end if;
-  -- Waits for a failed job that are to go on are left out: they would take the places of those that can be decided.
+  -- Dependencies with 'wait' on a failed job are excluded: they stay undecided and would displace those that can be
+  -- decided.
   with recursive reach (job_id, falls) as (
     select d.job_id, d.if_unmet = 'cancel' and d.needs_job_id = any (ended.unmet) from (
       select d.* from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (ended.ids) and only_jobs is null
-      union all -- and not one condition with OR, which would read all that wait for the need
-      select d.* from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (ended.ids) and d.job_id = any (only_jobs)) d
+      union all -- and not one condition with OR, which would read all dependencies on the job
+      select d.* from windlass.dependency d where d.tenant_id = tenant and d.needs_job_id = any (ended.ids)
+             and d.job_id = any (only_jobs)) d
      where not (d.if_unmet = 'wait' and d.needs_job_id = any (coalesce(ended.failed, '{}')))
     union
     select d.job_id, d.if_unmet = 'cancel' from reach r
@@ -70,6 +75,12 @@ begin
     seen := seen || wave.next;
     steps := steps + 1;
   end loop;
+  if current_setting('transaction_isolation') not in ('read committed', 'read uncommitted') then
+    insert into windlass.unblock_due (tenant_id, needs_job_id)
+      select tenant, b.job_id from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (jobs) order by 2
+      on conflict do nothing;
+    perform pg_notify('windlass', 'unblock');
+  end if;
   if cardinality(reached) > most or busy <> '{}' or needs <> '{}' then
     insert into windlass.unblock_due (tenant_id, needs_job_id)
       select distinct tenant, s.id from unnest(seen) s (id)
@@ -82,9 +93,9 @@ begin
 end
 $$;
 
--- Locks the blocked rows of these jobs, by id, and answers those that somebody else holds. Most holders settle a job beside us and are
--- done within milliseconds, so they are waited for, but briefly, and only while the tenant has nothing that is left to the keeper: a
--- transaction that stays open is met by one wait and not by one for each settlement.
+-- Locks the blocked rows of these jobs, by id, and returns those that another transaction holds. Most holders settle a
+-- job concurrently and end within milliseconds, so they are waited for, but briefly, and only while the tenant has
+-- nothing left to the keeper: an open transaction causes one wait and not one per settlement.
 create or replace function windlass.lock_blocked(tenant uuid, jobs uuid[]) returns uuid[]
 language plpgsql
 set lock_timeout = '200ms'
@@ -103,16 +114,17 @@ begin
       perform from windlass.blocked b where b.tenant_id = tenant and b.job_id = any (busy) order by b.job_id for update;
       busy := '{}';
     exception when lock_not_available or deadlock_detected then
-      null; -- they stay with the keeper
+      null; -- left to the keeper
     end;
   end if;
   return busy;
 end
 $$;
 
--- Decides the waits of these jobs for these needs; their blocked rows are locked. Answers how many, and the needs to look at next: jobs
--- that were canceled by it, and what a need that ended while it waited for others of its ordering key left to whoever waits for it.
--- done_needs, done_jobs: the waits that were decided so far, which are not handed on again.
+-- Decides the dependencies of these jobs on these needs; their blocked rows are locked. Returns their number, and the
+-- needs to check next: jobs that it canceled, and the dependencies of a need that ended while it waited for others of
+-- its ordering key, which are passed on to the jobs that wait for it. done_needs, done_jobs: the dependencies decided
+-- so far, which are not passed on again.
 create or replace function windlass.unblock_wave(
   tenant uuid, needs uuid[], jobs uuid[], inout done_needs uuid[], inout done_jobs uuid[], out decided integer, out next uuid[])
 language plpgsql
@@ -139,7 +151,8 @@ begin
       from known k join windlass.dependency d on d.tenant_id = tenant and d.job_id = k.needs_job_id
      where (k.met or k.if_unmet = 'cancel') and d.needs_job_id <> k.job_id
        and not exists (select from unnest(done_needs, done_jobs) o (need, job) where o.need = d.needs_job_id and o.job = k.job_id)
-       and not exists (select from known o where o.needs_job_id = d.needs_job_id and o.job_id = k.job_id and (o.met or o.if_unmet = 'cancel'))),
+       and not exists (select from known o where o.needs_job_id = d.needs_job_id and o.job_id = k.job_id
+         and (o.met or o.if_unmet = 'cancel'))),
   handed_on as (
     insert into windlass.dependency (tenant_id, needs_job_id, job_id, if_unmet)
       select tenant, l.needs_job_id, l.job_id, l.if_unmet from left_behind l on conflict do nothing)

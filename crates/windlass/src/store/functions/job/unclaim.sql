@@ -1,11 +1,12 @@
--- Gives back what a claim took whose answer never came: the worker does not know of these jobs, and as long as it lives
--- nobody else would look for them. Uncharged, since they were never started. Returns how many could not be given back because somebody
--- else holds them locked: call again until it is none. They keep nobody from claiming.
--- Ends the epoch of that claim, because the claim may not have been executed yet: its bytes may still be on their way, or it may
--- wait for a lock. Executed after this, it finds its epoch ended and takes nothing. Calling this twice does no harm.
+-- Releases the jobs of a claim whose response was lost: the worker does not know them, and no keeper searches for them
+-- while its lease is valid. Not counted as a failure, because they were never started. Returns how many could not be
+-- released because another transaction has locked them: call again until it returns 0. They do not block claims. Ends
+-- the epoch of the claim, because the claim may not have run yet: it may still be on the network, or wait for a lock.
+-- If it runs later, its epoch has ended and it takes nothing. Idempotent.
 --
--- Index: live's primary key, which is as short as the runs under way. Locks: the worker's row first, in a mode that waits for
--- the claim if that is still under way; only after it is the claim's work, or that there is none, visible.
+-- Index: live's primary key, which is as small as the number of running jobs.
+-- Lock order: the worker's row first, in a mode that waits for a claim in progress; only then is the claim's result
+-- visible.
 create or replace function windlass.unclaim(by_worker integer, with_token uuid, lanes integer[], of_epoch integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -25,14 +26,14 @@ begin
     select coalesce(cardinality(s.busy), 0) into left_over
       from windlass.settle(held.tenants, held.jobs, held.attempts, array_fill(with_token, array[held.n]),
         array_fill(null::integer, array[held.n]),
-        array_fill('{"outcome": 7, "next": 5, "error": "the answer to the claim was lost"}'::jsonb, array[held.n]),
+        array_fill('{"outcome": 7, "next": 5, "error": "the response to the claim was lost"}'::jsonb, array[held.n]),
         skips_locked => true) s;
   end if;
   return left_over;
 end
 $$;
 
--- From now on no claim of this epoch, or of an earlier one, takes anything for this worker. Waits for a claim under way.
+-- Ends this epoch: no claim of it, or of an earlier one, takes anything for this worker. Waits for a claim in progress.
 create or replace function windlass.end_epoch(by_worker integer, of_epoch integer) returns void
 language plpgsql
 as $$

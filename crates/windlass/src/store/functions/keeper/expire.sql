@@ -1,13 +1,13 @@
--- Fails jobs whose deadline, or whose deadline to have begun, has passed while they waited. Running ones are left to
--- their own deadline, which stays written: a job that its worker gives back must not outlive it. Returns how many instants were dealt
--- with, whatever came of each: a full round means that there may be more.
--- A job that cannot be ended is set aside with the reason, and the others are ended. One that somebody else holds locked is passed over
--- and looked at again in the next round: an application's transaction may stay open for minutes.
--- A claim fails what is late by itself (see claim.sql), so jobs that nobody claims are what is left for the keeper.
--- Locks: where each job waits, then its instant, skipping locked ones. As it waits for neither, it is in no deadlock with a purge.
--- Tenants take turns (see tenants_in_turn).
--- Index: expiry_by_time to see who is due, expiry_of_tenant, read in its own order: another plan would lock all that is due and not only
--- a round of it.
+-- Fails waiting jobs whose deadline or start deadline has passed. Running jobs are left to their own timeout, and their
+-- instant is kept: a job that its worker releases must not outlive it. Returns the number of processed instants,
+-- regardless of the result: a full round means that there may be more. A job that cannot be ended is recorded in
+-- `trouble`, and the others are ended. A job that another transaction has locked is skipped and tried again in the next
+-- round: an application's transaction may stay open for minutes. A claim fails late jobs by itself (see claim.sql), so
+-- the keeper processes jobs that are never claimed. Tenants take turns (see tenants_in_turn).
+-- Lock order: the row of each waiting job, then its instant, skipping locked ones. It waits for neither, so it cannot
+-- deadlock with a purge.
+-- Index: expiry_by_time to find who is due, and expiry_of_tenant in its own order: another plan would lock everything
+-- that is due and not only one round of it.
 create or replace function windlass.expire(most integer, out looked integer, out has_more boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -51,7 +51,8 @@ begin
           perform windlass.expire_these(due.tenant_id, array[due.jobs[i]], array[due.are_starts[i]]);
         exception when others then
           perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-          perform windlass.note_trouble('expire', due.tenant_id, due.jobs[i]::text, 'the job is past its deadline and cannot be ended: ' || sqlerrm);
+          perform windlass.note_trouble('expire', due.tenant_id, due.jobs[i]::text,
+            'the job is past its deadline and cannot be failed: ' || sqlerrm);
         end;
       end loop;
     end;
@@ -61,16 +62,31 @@ begin
 end
 $$;
 
--- Locks the place where a job waits, whichever it is, so that it stays there. False if somebody else holds it, or if the job runs and its
--- instant is still to be kept. True also for a job that has ended or begun in time: its instant is over.
+-- Whether the instant can be processed: the job is waiting and its row is locked now, or it has ended or started in
+-- time, and then its instant is obsolete. False if another transaction has locked the row, or if the job is running and
+-- its instant must be kept.
 create or replace function windlass.lock_to_expire(tenant uuid, job uuid, only_unstarted boolean) returns boolean
 language plpgsql
 as $$
 #variable_conflict use_column
 begin
+  return case windlass.state_of(tenant, job)
+    when 'running' then only_unstarted
+    when 'queued' then windlass.lock_waiting(tenant, job)
+    when 'scheduled' then windlass.lock_waiting(tenant, job)
+    when 'blocked' then windlass.lock_waiting(tenant, job)
+    else true end;
+end
+$$;
+
+-- Locks the row of a waiting job, in whichever table, so that it does not move. False if the job is not waiting, or if
+-- another transaction has locked its row.
+create or replace function windlass.lock_waiting(tenant uuid, job uuid) returns boolean
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
   case windlass.state_of(tenant, job)
-    when 'running' then
-      return only_unstarted;
     when 'queued' then
       perform from windlass.line l where l.tenant_id = tenant and l.job_id = job for update skip locked;
       if not found then
@@ -85,21 +101,25 @@ begin
       perform from windlass.blocked b where b.tenant_id = tenant and b.job_id = job for update skip locked;
       return found;
     else
-      return true;
+      return false;
   end case;
 end
 $$;
 
--- Fails these jobs as far as they wait and deletes their instants. Where each waits is locked (see lock_to_expire). are_starts: whether
--- the instant is the one by which the job must have begun.
+-- Fails those of these jobs that are waiting and deletes their instants. are_starts: whether the instant is a start
+-- deadline. Only jobs whose row is locked are failed, and whether one has started is read after that, in a statement of
+-- its own: a job that was running when its instant was found may have been released since, and its first attempt is
+-- written to history only then.
 create or replace function windlass.expire_these(tenant uuid, jobs uuid[], are_starts boolean[]) returns void
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
-  late uuid[] := array(select j.job from unnest(jobs, are_starts) j (job, is_start)
-                        where not j.is_start or windlass.last_attempt(tenant, j.job) = 0);
+  mine uuid[] := array(select j from unnest(jobs) j where windlass.lock_waiting(tenant, j));
+  late uuid[];
 begin
+  late := array(select j.job from unnest(jobs, are_starts) j (job, is_start)
+                 where j.job = any (mine) and (not j.is_start or windlass.last_attempt(tenant, j.job) = 0));
   perform windlass.unblock(tenant, windlass.finish_waiting(tenant, late, 2::smallint, 'expired'));
   delete from windlass.expiry e using unnest(jobs, are_starts) j (job, is_start)
    where e.tenant_id = tenant and e.job_id = j.job and e.only_unstarted = j.is_start;

@@ -1,6 +1,7 @@
--- Folds counter differences into totals. One transaction, so that totals plus what is left is exact in every snapshot;
--- one folder at a time, or two would wait for each other's rows. Rows that somebody else holds are left for the next round, and a
--- lane whose differences cannot be added is set aside: the others are folded.
+-- Adds counter differences to the totals. One transaction, so that totals plus remaining differences are exact in every
+-- snapshot. Rows that another transaction has locked are left for the next round. A lane whose differences cannot be
+-- added is recorded in `trouble`, and the others are processed.
+-- Lock: the gate `fold`, or two calls would wait for each other's rows.
 create or replace function windlass.fold_tallies(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -18,7 +19,8 @@ begin
   end if;
   begin
     places := array(select t.ctid from windlass.tally t
-                     where not (has_trouble and windlass.is_set_aside('fold', t.tenant_id, t.lane::text)) limit most for update skip locked);
+                     where not (has_trouble and windlass.is_set_aside('fold', t.tenant_id, t.lane::text)) limit most
+                       for update skip locked);
     folded := windlass.fold_these(places);
     if has_trouble then -- of lanes that have no differences left
       delete from windlass.trouble t
@@ -32,7 +34,7 @@ begin
         folded := folded + windlass.fold_these(part.places);
       exception when others then
         perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-        perform windlass.note_trouble('fold', part.tenant_id, part.lane::text, 'the counters of this lane cannot be added: ' || sqlerrm);
+        perform windlass.note_trouble('fold', part.tenant_id, part.lane::text, 'the counters of this lane cannot be summed: ' || sqlerrm);
       end;
     end loop;
     return folded;
@@ -40,6 +42,7 @@ begin
 end
 $$;
 
+-- Adds these rows of tally to the totals and deletes them.
 create or replace function windlass.fold_these(places tid[]) returns integer
 language plpgsql
 as $$

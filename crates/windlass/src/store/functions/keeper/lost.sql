@@ -1,7 +1,8 @@
--- Jobs held by workers whose lease has run out: what the reaper decides about. Looks at live rows only when a worker
--- is overdue, and walks live's primary key, which is as short as the runs under way. A job whose body or definition is gone is taken
--- back as well, under no key. Tenants take turns. What somebody else holds locked is passed over, so that it never fills a round. Also removes the waiting
--- rows of workers that are closed, of which there should be none: while there is a row, every enqueue rings.
+-- The jobs of workers whose lease has expired, for the reaper. Reads live only if a worker is overdue. A job without a
+-- body or definition is returned too, with an empty key. Tenants take turns. Rows that another transaction has locked
+-- are skipped, so that they never fill a round. Also deletes the waiting rows of closed workers, which should not
+-- exist: while there is such a row, every enqueue sends a notification.
+-- Index: live's primary key, which is as small as the number of running jobs.
 create or replace function windlass.lost_jobs(most integer)
 returns table (worker integer, tenant_id uuid, job_id uuid, lane integer, attempt integer, token uuid, failures smallint, lost smallint,
   snoozes smallint, max_attempts smallint, cancel_requested boolean, deadline_ms bigint, definition_key text)
@@ -16,11 +17,13 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-  overdue integer[] := array(select w.id from windlass.job_workers w where w.stopped_at is null and w.lease_expires_at <= clock_timestamp());
+  overdue integer[] := array(select w.id from windlass.job_workers w where w.stopped_at is null
+    and w.lease_expires_at <= clock_timestamp());
   holding integer[];
   has_trouble boolean;
   leaked integer[];
 begin
+  perform windlass.need_read_committed();
   leaked := array(select w.worker from windlass.waiting w
     where not exists (select from windlass.job_workers j where j.id = w.worker and j.stopped_at is null));
   if leaked <> '{}' then
@@ -29,7 +32,6 @@ begin
   if overdue = '{}' then
     return;
   end if;
-  perform windlass.need_read_committed();
   has_trouble := exists (select from windlass.trouble t where t.duty = 'reap');
   return query
     with lost as materialized (
@@ -46,14 +48,14 @@ begin
       left join windlass.lane n on n.id = l.lane
       left join windlass.job_definitions d on d.id = n.definition_id;
   if not found then
-    -- Nothing left of them: closed, under their row locks, so that a late heartbeat finds itself declared dead and no
-    -- claim of theirs is under way. Only then is it certain that they hold nothing, hence the second look.
+    -- No jobs left: close these workers under their row locks, so that a late heartbeat sees that its lease has expired
+    -- and no claim of theirs is in progress. Only then is it certain that they hold no jobs, hence the second read.
     overdue := array(select w.id from windlass.job_workers w
       where w.id = any (overdue) and w.stopped_at is null and w.lease_expires_at <= clock_timestamp()
       order by w.id for update skip locked);
     holding := array(select l.worker from windlass.live l where l.worker = any (overdue) order by l.tenant_id, l.job_id);
     overdue := array(select o from unnest(overdue) o where o <> all (holding));
-    -- One of ours that said no goodbye is lost; the name of one that pulls holds an @, and it just went away.
+    -- A worker that did not deregister is lost; a pull worker, whose name contains @, has only stopped.
     update windlass.job_workers w
        set stopped_at = clock_timestamp(), running_count = 0,
            ended = coalesce(w.ended, case when strpos(w.worker_id, '@') > 0 then 'stopped' else 'lost' end)

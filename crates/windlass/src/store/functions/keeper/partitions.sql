@@ -1,9 +1,11 @@
--- Makes the partitions of bodies and history for this week and the next weeks_ahead, and drops those that are over and
--- empty. One keeper at a time. What cannot be done now is left for the next round, and keeps nothing else from being done.
--- is_unfinished: call again soon, there is a further step or somebody held a lock.
--- Weeks are those of UTC, whatever the session's time zone. Locks are waited for only briefly, because everyone else waits behind.
--- Locks when dropping: the parent, then the partition, and only then is it looked at again: a job may be about to commit into it.
-create or replace function windlass.maintain_partitions(weeks_ahead integer, out made integer, out dropped integer, out is_unfinished boolean)
+-- Creates the partitions of bodies and history for this week and the next weeks_ahead, and drops past empty ones. One
+-- keeper at a time. A step that cannot be done now is left for the next round and does not block the others.
+-- is_unfinished: call again soon, because there is a further step or a lock was not available. Weeks are UTC,
+-- regardless of the session's time zone.
+-- Lock order for a drop: the parent, then the partition, which is then checked again, because a job may have committed
+-- into it. Waits for locks only briefly, because others queue behind it.
+create or replace function windlass.maintain_partitions(weeks_ahead integer, out made integer, out dropped integer,
+  out is_unfinished boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set lock_timeout = '100ms'
@@ -25,10 +27,10 @@ begin
   foreach parent in array array['job', 'history'] loop
     for week in select date_trunc('week', now() at time zone 'UTC') + w * interval '1 week' from generate_series(0, weeks_ahead) w loop
       answer := windlass.make_partition(parent, week::date);
-      made := made + (answer = 'made')::integer;
-      is_unfinished := is_unfinished or answer in ('step', 'busy');
-      if answer = 'step' then
-        return; -- its lock must not be held while the next step works
+      made := made + (answer in ('made', 'moved'))::integer;
+      is_unfinished := is_unfinished or answer in ('step', 'moved', 'busy');
+      if answer in ('step', 'moved') then
+        return; -- its lock must not be held during the next step
       end if;
     end loop;
   end loop;
@@ -55,14 +57,17 @@ begin
 end
 $$;
 
--- One step towards the partition of a week: answers `there`, `made`, `step` (call again in another transaction), `busy` (a lock was
--- held) or `left` (the week's jobs stay in the default partition).
+-- One step towards the partition of a week. Returns `there`, `made`, `moved` (made, with rows of the default partition),
+-- `step` (call again in another transaction), `busy` (a lock was not available) or `left` (the week's jobs stay in the
+-- default partition, and `troubles` has the reason).
 --
--- Attaching a partition scans the default one under a lock that stops everybody, to prove that no row of it belongs to the new one. Ids
--- chosen by callers pile up there, so beyond a small size the proof comes first: a constraint that is not checked yet (one instant under the
--- lock), then its check (a scan that stops nobody), then the partition (no scan). In between the default partition refuses ids of that
--- week, so it is done only for weeks that have not begun, of which no job can be yet. Where another partition covers a part of the week,
--- its bounds made under another time zone, the rest is made.
+-- Trap: attaching a partition scans the default partition under an exclusive lock, to prove that none of its rows
+-- belongs to the new one. Ids chosen by callers accumulate there, so above a small size the proof comes first: a
+-- constraint that is not valid yet (a short lock), then its validation (a scan that does not block), then the partition
+-- (no scan). In between the default partition refuses ids of that week, so this is done only for future weeks, which
+-- have few jobs yet. If another partition covers a part of the week, because its bounds were computed in another time
+-- zone, the rest is created. Rows of the week that are in the default partition are moved in the same transaction (see
+-- partition_rows.sql).
 create or replace function windlass.make_partition(parent text, week date) returns text
 language plpgsql
 set timezone = 'UTC'
@@ -71,14 +76,15 @@ declare
   part text := parent || '_' || to_char(week, 'IYYY_"w"IW');
   spare text := parent || '_default';
   guard text := 'not_' || to_char(week, 'IYYY_"w"IW');
-  of_id text := case parent when 'job' then 'id' else 'job_id' end;
   low uuid := windlass.uuid7_floor(week::timestamp at time zone 'UTC');
   high uuid := windlass.uuid7_floor((week + 7)::timestamp at time zone 'UTC');
   other record;
   is_checked boolean;
-  is_small boolean := pg_relation_size(format('windlass.%I', parent || '_default')::regclass) <= 64 * 8192;
+  pages bigint := pg_relation_size(format('windlass.%I', parent || '_default')::regclass) / 8192;
   has_begun boolean := (week - 1)::timestamp at time zone 'UTC' <= clock_timestamp(); -- a day early: clocks differ
   has_rows boolean;
+  must_lock boolean := false;
+  moved integer := 0;
 begin
   if to_regclass(format('windlass.%I', part)) is not null then
     return 'there';
@@ -91,40 +97,64 @@ begin
     end if;
   end loop;
   if low >= high then
-    return 'there'; -- others cover all of it
+    return 'there'; -- other partitions cover the whole week
   end if;
-  select c.convalidated into is_checked from pg_constraint c where c.conrelid = format('windlass.%I', spare)::regclass and c.conname = guard;
-  if is_small or is_checked then
-    execute format('create table windlass.%I (like windlass.%I including all)', part, parent);
-    perform windlass.guard_table(part);
-    execute format('alter table windlass.%I attach partition windlass.%I for values from (%L) to (%L)', parent, part, low, high);
-    if is_checked is not null then
-      execute format('alter table windlass.%I drop constraint %I', spare, guard);
-    end if;
-    return 'made';
-  elsif is_checked is null then
-    execute format('select exists (select from windlass.%I where %I >= %L and %I < %L)', spare, of_id, low, of_id, high) into has_rows;
-    if has_begun or has_rows then
+  select c.convalidated into is_checked from pg_constraint c
+   where c.conrelid = format('windlass.%I', spare)::regclass and c.conname = guard;
+  if is_checked then
+    has_rows := false;
+  else
+    select r.has_rows into has_rows from windlass.partition_rows(parent, low, high) r where not r.is_too_much;
+    must_lock := is_checked is null and (has_begun or has_rows) and pages <= 1024;
+    if has_rows is null or has_begun and is_checked is null and not must_lock then
+      if is_checked is not null then
+        execute format('alter table windlass.%I drop constraint %I', spare, guard);
+      end if;
+      perform windlass.leave_partition(parent, part, low, high);
       return 'left';
     end if;
-    execute format('alter table windlass.%I add constraint %I check (%I < %L or %I >= %L) not valid', spare, guard, of_id, low, of_id, high);
+  end if;
+  if is_checked is null and pages > 64 and not must_lock then
+    execute format('alter table windlass.%I add constraint %I check (%I < %L or %I >= %L) not valid', spare, guard,
+      windlass.partition_key(parent), low, windlass.partition_key(parent), high);
+    return 'step';
+  elsif not is_checked and not has_rows then
+    execute format('alter table windlass.%I validate constraint %I', spare, guard);
     return 'step';
   end if;
-  execute format('alter table windlass.%I validate constraint %I', spare, guard);
-  return 'step';
+  if must_lock then
+    -- Whoever reads or writes waits here, before it has decided which partition to use. Otherwise an insert would fail, and a read would
+    -- miss the rows.
+    execute format('lock table only windlass.%I in access exclusive mode', parent);
+    execute format('lock table windlass.%I in access exclusive mode', spare);
+  end if;
+  execute format('create table windlass.%I (like windlass.%I including all)', part, parent);
+  perform windlass.guard_table(part);
+  if has_rows or must_lock then
+    moved := windlass.move_rows(parent, part, low, high); -- and those that came since they were counted
+    if not is_checked then
+      execute format('alter table windlass.%I validate constraint %I', spare, guard);
+    end if;
+  end if;
+  execute format('alter table windlass.%I attach partition windlass.%I for values from (%L) to (%L)', parent, part, low, high);
+  if is_checked is not null then
+    execute format('alter table windlass.%I drop constraint %I', spare, guard);
+  end if;
+  delete from windlass.trouble t where t.duty = 'partition' and t.subject = part;
+  return case when moved > 0 then 'moved' else 'made' end;
 exception
   when lock_not_available then
     return 'busy';
   when check_violation then
-    -- A job of that week lies in the default partition. The constraint must not keep further ones out.
+    -- A job of that week was enqueued a moment ago. The constraint must not keep further ones out.
     if is_checked is not null then
       execute format('alter table windlass.%I drop constraint %I', spare, guard);
     end if;
-    return 'left';
+    return 'busy';
 end
 $$;
 
--- The partitions of a table by the range of ids they hold; the default one has none.
+-- The partitions of a table with their range of ids, without the default partition.
 create or replace function windlass.partition_bounds(parent text) returns table (name text, low uuid, high uuid)
 language sql stable
 as $$
@@ -134,23 +164,25 @@ as $$
    where i.inhparent = format('windlass.%I', parent)::regclass and b.text like 'FOR VALUES%'
 $$;
 
--- Partitions that do not hold the week of their name, this week if it has none, and tables that stand where a partition should.
+-- Partitions that do not contain the week of their name, the current week if it has none, and tables with the name of a
+-- partition.
 create or replace function windlass.partition_problems() returns table (name text, problem text)
 language sql stable
 set timezone = 'UTC'
 as $$
-  select b.name, format('holds ids from %s to %s, which is not the week of its name; jobs of the rest are in the next or the default partition', b.low, b.high)
+  select b.name, format('contains ids from %s to %s, which is not the week in its name; '
+           || 'other jobs of that week are in the next or the default partition', b.low, b.high)
     from unnest(array['job', 'history']) p (parent) cross join lateral windlass.partition_bounds(p.parent) b
     cross join lateral (select to_date(substring(b.name from '[0-9]{4}_w[0-9]{2}$'), 'IYYY"_w"IW') as week) w
    where w.week is not null and (b.low, b.high) is distinct from
          (windlass.uuid7_floor(w.week::timestamp at time zone 'UTC'), windlass.uuid7_floor((w.week + 7)::timestamp at time zone 'UTC'))
   union all
-  select n.name, 'is not there; jobs of that week are in the default partition, where they stay'
+  select n.name, 'does not exist; jobs of that week are in the default partition'
     from unnest(array['job', 'history']) p (parent)
     cross join lateral (select p.parent || '_' || to_char(now() at time zone 'UTC', 'IYYY_"w"IW') as name) n
    where to_regclass(format('windlass.%I', n.name)) is null
   union all
-  select n.name, 'is a table but no partition; jobs of that week are in the default partition'
+  select n.name, 'is a table but not a partition; jobs of that week are in the default partition'
     from unnest(array['job', 'history']) p (parent) cross join generate_series(0, 4) w (ahead)
     cross join lateral (select p.parent || '_' || to_char(now() at time zone 'UTC' + w.ahead * interval '1 week', 'IYYY_"w"IW') as name) n
    where to_regclass(format('windlass.%I', n.name)) is not null

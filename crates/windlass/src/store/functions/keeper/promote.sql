@@ -1,8 +1,9 @@
--- Queues deferred jobs that are due, at most `most` of them, each at a new position.
--- Returns how many, whether there may be more, and the milliseconds until the next one is due (null: none). A row that cannot be moved is
--- set aside, and the others are moved. Tenants take turns (see tenants_in_turn).
--- Index: deferred_by_due to see who is due, deferred_of_tenant, read in its own order. Locks: deferred rows, skipping locked ones; within the block that deletes them, because a
--- row that is locked outside and deleted inside a block makes a multixact.
+-- Queues deferred jobs that are due, at most `most` of them, each at a new position. Returns how many, whether there
+-- may be more, and the milliseconds until the next one is due (null: none). A row that cannot be moved is recorded in
+-- `trouble`, and the others are moved. Tenants take turns (see tenants_in_turn).
+-- Index: deferred_by_due to find who is due, deferred_of_tenant in its own order.
+-- Lock: deferred rows, skipping locked ones; inside the block that deletes them, because a row that is locked outside a
+-- block and deleted inside it creates a multixact.
 create or replace function windlass.promote(most integer, out promoted integer, out has_more boolean, out next_due_ms bigint)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -58,7 +59,7 @@ begin
 end
 $$;
 
--- Moves these deferred jobs into line in the order given. Answers how many.
+-- Queues these deferred jobs in the given order. Returns how many.
 create or replace function windlass.promote_these(tenants uuid[], jobs uuid[]) returns integer
 language plpgsql
 as $$

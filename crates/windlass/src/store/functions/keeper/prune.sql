@@ -1,18 +1,19 @@
--- Deletes finished jobs that are past their retention, a batch at a time. Each rule remembers how far it has come, so
--- history is read once per rule and a crash resumes where it was. What is under legal hold is passed over (releasing
--- the hold begins again), and what has an artifact to be removed first waits for that. A job that a blocked job waits for stays, or the
--- need would count as met: it is passed over too, and its rule goes back to it once nobody waits any more (see prune_jobs). The rule that was
--- looked at longest ago goes first, so that a long backlog of one does not hold up the others. Returns how many jobs were dealt with.
--- Index: history_by_time. A rule looks at a span of time that is sized after what the last one held, so that no statement reads
--- all that is still to go. A new rule begins at the oldest row.
--- A rule that has come as far as it could is looked at again after a twentieth of its period, at most an hour: with 1,200 rules and
--- nothing to do, a look at each took 1.1 s every round. A round ends after five seconds; the next one goes on.
+-- Deletes finished jobs past their retention, a batch at a time. Each rule stores its progress, so history is read once
+-- per rule and the work resumes after a crash. A job under legal hold is skipped (releasing the hold starts the rule
+-- again). A job whose artifact must be removed first waits for that. A job that a blocked job waits for is kept, or the
+-- dependency would count as met: it is skipped too, and its rule returns to it when no job waits any more (see
+-- prune_jobs). The rule that was processed longest ago comes first, so that a long backlog of one does not delay the
+-- others. Returns the number of processed jobs.
+-- Index: history_by_time. A rule reads an interval whose size is derived from the content of the last one, so that no
+-- statement reads the whole backlog. A new rule starts at the oldest row.
+-- A rule that has reached its end is processed again after a twentieth of its period, at most an hour: with 1,200 rules
+-- and nothing to do, checking each took 1.1 s every round. A round ends after five seconds; the next one continues.
 create or replace function windlass.prune(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 set enable_seqscan = off
 set jit = off
-set lock_timeout = '200ms' -- an open transaction of one tenant must not keep the others' jobs
+set lock_timeout = '200ms' -- an open transaction of one tenant must not delay the others
 as $$
 #variable_conflict use_column
 declare
@@ -80,8 +81,8 @@ begin
       since := upto;
     end loop;
     insert into windlass.keeper_mark as m (duty, reached, moved, span) values (rule.duty, least(since, ended_before), gone, step)
-      on conflict (duty) do update set reached = greatest(m.reached, excluded.reached), moved = m.moved + excluded.moved, span = excluded.span,
-        updated_at = clock_timestamp();
+      on conflict (duty) do update set reached = greatest(m.reached, excluded.reached), moved = m.moved + excluded.moved,
+        span = excluded.span, updated_at = clock_timestamp();
     exit when is_full or clock_timestamp() - began > interval '5 s';
   end loop;
   perform windlass.end_again();
@@ -89,8 +90,8 @@ begin
 end
 $$;
 
--- Deletes keys that are over, and workers of long ago: of each at most `most`, the oldest first, and not what an open transaction takes again.
--- Answers the most that went of any.
+-- Deletes expired keys and workers that stopped long ago: at most `most` of each, the oldest first, except rows that an
+-- open transaction has locked. Returns the largest number deleted from one table.
 create or replace function windlass.prune_keys(most integer) returns integer
 language sql
 as $$
@@ -118,9 +119,9 @@ as $$
     (select count(*) from workers))::integer
 $$;
 
--- Tells the index on times by which fires are pruned of the pages written since the last vacuum: what it does not know, a
--- scan reads every time. Gives up at once where a vacuum is at work, which does the same. In a transaction of its own, because its lock would
--- keep a vacuum away until the end. Answers how many ranges of pages it took in.
+-- Adds the pages written since the last vacuum to the BRIN index by which fires are pruned: a scan reads every page
+-- that the index does not summarize. Returns immediately during a vacuum, which does the same. Needs a separate
+-- transaction, because its lock would block a vacuum until the end. Returns the number of summarized page ranges.
 create or replace function windlass.summarize_times() returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -1,16 +1,27 @@
--- Deletes finished jobs of one tenant for retention. What stays is written into prune_passed, from where its rule comes back to it: jobs
--- that somebody has locked, that a blocked job waits for, and that could not be deleted.
--- handled: how many of the jobs were neither locked nor waited for. gone: how many were deleted.
+-- Deletes finished jobs of one tenant for retention. Jobs that are kept are written to prune_passed, from where their
+-- rule returns to them: jobs that another transaction has locked, that a blocked job waits for, or that could not be
+-- deleted, and all of them while a legal hold of the tenant is being placed. Jobs under a hold are only skipped,
+-- because its release starts the rule again. handled: the number of jobs that were neither locked nor waited for. gone:
+-- the number of deleted jobs.
 create or replace function windlass.prune_jobs(tenant uuid, jobs uuid[], ended_as smallint, out handled integer, out gone integer)
 language plpgsql
 as $$
 #variable_conflict use_column
 declare
+  held uuid[];
   locked uuid[];
   needed uuid[];
   waiting uuid[];
   failed uuid[];
 begin
+  if not windlass.try_share_gate(tenant, 'hold') then
+    insert into windlass.prune_passed (tenant_id, job_id) select tenant, j from unnest(jobs) j on conflict do nothing;
+    handled := 0;
+    gone := 0;
+    return;
+  end if;
+  held := windlass.held_jobs(tenant, jobs); -- read again: a hold may have been committed since they were found
+  jobs := array(select j from unnest(jobs) j where j <> all (held));
   -- An operator may be retrying one of them.
   locked := array(
     select h.job_id from windlass.history h
@@ -26,9 +37,9 @@ begin
 end
 $$;
 
--- Deletes jobs that the caller has locked, all together; if that fails, one by one, so that a job that cannot be deleted keeps no other
--- from it. That one is set aside with the reason. A hold that was placed just now and a lock that somebody else has are reasons to leave a
--- job, and no trouble; a lock that was waited for in vain is not waited for again for each job.
+-- Deletes jobs that the caller has locked, all together; if that fails, one by one, so that a job that cannot be
+-- deleted does not block the others. Such a job is recorded in `trouble`. A legal hold that was just placed and a lock
+-- of another transaction keep a job, but are not recorded. After one lock timeout, the other jobs are not tried.
 create or replace function windlass.purge_or_set_aside(tenant uuid, jobs uuid[], out gone integer, out failed uuid[])
 language plpgsql
 as $$
@@ -39,7 +50,7 @@ declare
 begin
   failed := '{}';
   begin
-    gone := windlass.purge(tenant, jobs, true);
+    gone := windlass.purge_unaudited(tenant, jobs, true);
   exception when others then
     perform windlass.raise_server_trouble(sqlstate, sqlerrm);
     gone := 0;
@@ -49,7 +60,7 @@ begin
     end if;
     foreach job in array jobs loop
       begin
-        gone := gone + windlass.purge(tenant, array[job], true);
+        gone := gone + windlass.purge_unaudited(tenant, array[job], true);
       exception when others then
         if sqlstate not in ('WL020', '55P03', '40P01') then
           perform windlass.note_trouble('prune', tenant, job::text, 'the job cannot be deleted: ' || sqlerrm);

@@ -1,10 +1,12 @@
--- How far rules may go, and when they go back. Only prune writes marks, so none is moved by two at once.
+-- The progress of retention rules, and when they start again. Only prune writes marks, so there are no concurrent
+-- changes.
 
--- The instant before which no job can end any more: every transaction that may have ended a job before it has
--- ended itself. A job bears the time at which it ended and is seen when that is committed, maybe hours later or, of a prepared
--- transaction, days. So a round remembers which transactions have begun, and a later one that finds all of these ended believes the
--- remembered time. A minute is left for those that have read the clock and have no number yet.
--- In a database that was restored into another cluster numbers begin again; nothing of the old cluster is at work there.
+-- The instant before which no job can end any more: every transaction that may have ended a job before it has ended. A
+-- job's row contains its end time and becomes visible at commit, perhaps hours later or, for a prepared transaction,
+-- days. So a round stores the transactions that have started, and a later one that finds all of them ended accepts the
+-- stored time. A minute is subtracted for transactions that have read the clock but have no id yet. In a database that
+-- was restored into another cluster, transaction ids start again; no transaction of the old cluster is in progress
+-- there.
 create or replace function windlass.move_prune_mark() returns timestamptz
 language plpgsql
 as $$
@@ -15,7 +17,8 @@ declare
   reached timestamptz;
 begin
   update windlass.prune_mark m
-     set ended_before = case when m.seen_xid <= pg_snapshot_xmin(now_running) then greatest(m.ended_before, m.seen_at) else m.ended_before end,
+     set ended_before = case when m.seen_xid <= pg_snapshot_xmin(now_running) then greatest(m.ended_before, m.seen_at)
+       else m.ended_before end,
          seen_at = at, seen_xid = pg_snapshot_xmax(now_running)
    where m.seen_xid <= pg_snapshot_xmin(now_running) or m.seen_xid > pg_snapshot_xmax(now_running);
   select m.ended_before into reached from windlass.prune_mark m;
@@ -23,9 +26,9 @@ begin
 end
 $$;
 
--- Sends a tenant's rules back to the beginning where its hold was released or its rule has changed: its own marks only, so that nobody can
--- make retention begin again for others. A request that an open transaction repeats is left for the next round: to wait for it would stop
--- everybody's retention.
+-- Resets a tenant's rules after a hold was released or a rule changed: only the marks of the tenant, so that it cannot
+-- restart retention for others. A request that an open transaction is repeating is left for the next round: waiting for
+-- it would stop retention for all tenants.
 create or replace function windlass.begin_again() returns void
 language sql
 as $$
@@ -38,8 +41,8 @@ as $$
    where m.duty like 'prune ' || coalesce(d.id::text, '%') || ' ' || coalesce(a.status, '%') || ' ' || a.tenant_id
 $$;
 
--- Forgets what was asked for once the tenant's rules have come as far as any could have been when they began: from there on the definition's
--- rule sees the tenant's jobs again.
+-- Deletes the requests of a tenant once its rules have advanced as far as any could have when they started: from there
+-- on the definition's rule covers the tenant's jobs again.
 create or replace function windlass.end_again() returns void
 language sql
 as $$
@@ -50,15 +53,16 @@ as $$
     select a.ctid from windlass.prune_again a
      where a.begun_at is not null and not exists (
        select from rules r
-        where r.tenant_id = a.tenant_id and r.definition_key = coalesce(a.definition_key, r.definition_key) and r.status = coalesce(a.status, r.status)
+        where r.tenant_id = a.tenant_id and r.definition_key = coalesce(a.definition_key, r.definition_key)
+          and r.status = coalesce(a.status, r.status)
           and (r.reached is null or r.reached < a.begun_at - r.keep))
        for update skip locked)
   delete from windlass.prune_again a using done d where a.ctid = d.ctid
 $$;
 
--- Sends rules back to jobs that they passed over: nobody waits for them any more, they are not locked any more (and stay locked by us), and
--- it is a minute since they could not be deleted. The rule may have changed since, so both that may apply to a job go back: its definition's
--- and its tenant's.
+-- Moves rules back to jobs that they skipped, if no job waits for them any more, they are no longer locked (this
+-- transaction locks them), and a minute has passed since they could not be deleted. The rule may have changed since, so
+-- both rules that may apply to a job are moved: its definition's and its tenant's.
 create or replace function windlass.return_to_passed(most integer) returns void
 language sql
 as $$

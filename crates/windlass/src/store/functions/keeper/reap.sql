@@ -1,7 +1,8 @@
--- Applies what the reaper decided. Locks the workers and re-checks that each is still overdue, so a heartbeat either
--- came first (and its jobs are spared) or comes after (and finds them taken); settle re-checks attempt and token.
--- Whoever left jobs behind without a goodbye is marked as lost. A job that cannot be settled is set aside, and the others are. One that
--- somebody else holds locked is left for the next round.
+-- Applies the decisions of the reaper. A worker that left jobs without deregistering is marked as lost. A job that
+-- cannot be settled is recorded in `trouble`, and the others are settled. A job that another transaction has locked is
+-- left for the next round.
+-- Lock: the workers' rows; each is checked again, so a heartbeat either came first (its jobs are kept) or comes later
+-- (its jobs are gone). settle checks attempt and token again.
 create or replace function windlass.reap(
   workers integer[], tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], details jsonb[],
   out settled integer[], out overruled integer[])
@@ -32,12 +33,13 @@ begin
     for i in 1 .. cardinality(jobs) loop
       begin
         select s.settled, s.overruled into one
-          from windlass.settle(array[tenants[i]], array[jobs[i]], array[attempts[i]], array[tokens[i]], array[null::integer], array[details[i]], overdue, true) s;
+          from windlass.settle(array[tenants[i]], array[jobs[i]], array[attempts[i]], array[tokens[i]], array[null::integer],
+            array[details[i]], overdue, true) s;
         settled := settled || case when one.settled is not null then i end;
         overruled := overruled || case when one.overruled is not null then i end;
       exception when others then
         perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-        perform windlass.note_trouble('reap', tenants[i], jobs[i]::text, 'the job cannot be taken back from its worker: ' || sqlerrm);
+        perform windlass.note_trouble('reap', tenants[i], jobs[i]::text, 'the job cannot be recovered: ' || sqlerrm);
       end;
     end loop;
     settled := array_remove(settled, null);

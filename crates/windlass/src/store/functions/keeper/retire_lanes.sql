@@ -1,17 +1,18 @@
--- Lets go of lanes that nobody uses, so that a tenant whose queue names contain dates gets below its limits again. Looks at `most` lanes, from
--- where the last call ended, and returns how many it retired or deleted.
+-- Retires and deletes unused lanes, so that a tenant whose queue names contain dates stays below its limits. Processes
+-- `most` lanes, starting where the last call ended, and returns how many it retired or deleted.
 --
--- A lane without a job for a day is retired: it does not count for the limits any more. Nothing else changes, because a job may still come into
--- it: a process keeps a route for a few seconds, and a transaction that is open has jobs that nobody sees. Such a job is claimed like any other,
--- and the lane counts again from the next visit on. Whoever looks the route up makes the lane count again (see route).
--- A lane that has been retired for a week is deleted once all transactions have ended that may have used it: those before `barrier`, which is
--- noted after that week, when no process can have its route any more. A barrier that is still to come was taken in another cluster, before
--- the database was restored here. The first lane of a tenant and definition stays: it takes over how many jobs were purged from the others,
--- so that the number of all jobs ever enqueued does not fall.
--- Counters say whether a lane has a job: they are exact, and bodies and history have no index by lane. What they count is not moved
--- meanwhile, because folding needs the same gate. A lane whose row is locked is left alone: somebody is about to use it again. Lanes of a tenant
--- that is being deleted are deleted with it.
--- Index: lane_by_id.
+-- A lane without a job for a day is retired: it no longer counts for the limits. Nothing else changes, because a job
+-- may still be enqueued into it: processes cache a route for a few seconds, and an open transaction has jobs that are
+-- not visible. Such a job is claimed like any other, and the lane counts again from the next visit on. A route lookup
+-- makes the lane count again (see route). A lane that has been retired for a week is deleted once all transactions that
+-- may have used it have ended: those before `barrier`, which is stored after that week, when no process can still cache
+-- its route. A barrier in the future comes from another cluster, before the database was restored here. The first lane
+-- of a tenant and definition is kept: it takes over the purged count of the others, so that the number of all jobs ever
+-- enqueued does not decrease.
+-- The counters show whether a lane has a job: they are exact, and bodies and history have no index by lane. Lanes of a
+-- tenant that is being deleted are deleted with it.
+-- Index: lane_by_id. Lock: the gate `fold`, so that counters are not folded meanwhile; then lane rows, skipping locked
+-- ones, which are about to be used again.
 create or replace function windlass.retire_lanes(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -44,7 +45,8 @@ begin
     last := one.id;
     if not one.is_empty or one.idle_purged is distinct from one.purged then
       update windlass.lane l
-         set idle_since = case when one.is_empty then at end, idle_purged = case when one.is_empty then one.purged end, retired_at = null, barrier = null
+         set idle_since = case when one.is_empty then at end, idle_purged = case when one.is_empty then one.purged end, retired_at = null,
+           barrier = null
        where l.tenant_id = one.tenant_id and l.id = one.id and (one.is_empty or l.idle_since is not null or l.retired_at is not null);
     elsif one.idle_since is null then
       update windlass.lane l set idle_since = at where l.tenant_id = one.tenant_id and l.id = one.id;
@@ -59,12 +61,12 @@ begin
       let_go := let_go + windlass.delete_lane(one.tenant_id, one.id, one.definition_id, one.purged)::integer;
     end if;
   end loop;
-  update windlass.lane_mark m set at_lane = last where m.at_lane <> last; -- from the beginning again, if there was none
+  update windlass.lane_mark m set at_lane = last where m.at_lane <> last; -- from the start again, if there was none
   return let_go;
 end
 $$;
 
--- Deletes a lane that has no job; see above. Returns false for the first one of its tenant and definition, which stays.
+-- Deletes a lane without jobs; see above. Returns false for the first one of its tenant and definition, which is kept.
 create or replace function windlass.delete_lane(tenant uuid, of_lane integer, definition uuid, purged bigint) returns boolean
 language plpgsql
 as $$
@@ -84,12 +86,14 @@ begin
 end
 $$;
 
--- An application that enqueues into a lane by its number, and may have kept that for long: a retired lane counts for the limits again.
+-- Makes a retired lane count for the limits again, for an application that enqueues into a lane by its number and may
+-- have cached it for long. Lock order: as in route.
 create or replace function windlass.use_lane_again(tenant uuid, of_lane integer, of_queue text) returns void
 language plpgsql
 as $$
 #variable_conflict use_column
 begin
+  perform windlass.lock_tenant(tenant);
   perform windlass.hold_to_lanes(tenant, of_queue, 'lane');
   update windlass.lane l set retired_at = null, idle_since = null, barrier = null, made_by = pg_current_xact_id()
    where l.tenant_id = tenant and l.id = of_lane;

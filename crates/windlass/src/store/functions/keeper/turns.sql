@@ -1,8 +1,9 @@
--- Tenants that have something due in a table, at most `most` of them, in any order; null if there is none. A duty that finds more than it can do
--- in one round takes an equal share from each of these, so that one tenant's backlog holds up nobody else. A round that can do all that is
--- due needs no turns.
--- Walks from one tenant to the next and looks at the first row of each, so it costs by tenants that wait, not by what they have waiting.
--- Needs an index on (tenant_id, due_column), and enable_seqscan = off in the caller: the planner may know nothing of the table.
+-- Tenants that have rows due in a table, at most `most` of them, in random order; null if there are none. A duty with
+-- more work than one round takes an equal share from each of these, so that one tenant's backlog does not delay the
+-- others. A round that can process everything needs no turns. Steps from one tenant to the next and reads the first row
+-- of each, so the cost depends on the number of waiting tenants, not of their rows.
+-- Index: needs one on (tenant_id, due_column), and enable_seqscan = off in the caller: the planner may have no
+-- statistics of the table.
 create or replace function windlass.tenants_in_turn(of_table text, due_column text, at timestamptz, most integer) returns uuid[]
 language plpgsql
 as $$

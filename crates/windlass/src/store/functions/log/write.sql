@@ -1,6 +1,7 @@
--- Appends chunks to the logs of running attempts, each only under its fence, and drops the chunks of that attempt before
--- keep_from. A chunk that was written before stays as it is, so a lost answer may be asked for again. Returns how many
--- were taken. Index: live_pkey, job_log_pkey. Locks: none but its own rows, which one worker writes.
+-- Appends chunks to the logs of running attempts, each only with a current fence, and deletes the chunks of the attempt
+-- before keep_from. An existing chunk is unchanged, so a write can be repeated after a lost response. Returns the
+-- number of inserted chunks.
+-- Index: live_pkey, job_log_pkey. Lock: only its own rows, which one worker writes.
 create or replace function windlass.write_log(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], chunks integer[], streams smallint[], texts text[], keep_from integer[])
 returns integer
@@ -15,6 +16,7 @@ as $$
 declare
   taken integer;
 begin
+  perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenants_for(tenants);
   with held as materialized (
     select i.* from unnest(tenants, jobs, attempts, tokens, chunks, streams, texts, keep_from)

@@ -1,4 +1,4 @@
--- A member of a tenant as it is shown.
+-- A member of a tenant as the API returns it.
 create or replace function windlass.shown_member(of_tenant uuid, of_user uuid) returns jsonb
 language sql stable
 as $$
@@ -7,7 +7,8 @@ as $$
     from windlass.members m join windlass.users u on u.id = m.user_id where m.tenant_id = of_tenant and m.user_id = of_user
 $$;
 
--- One member, locked: what is decided by their role holds until the transaction ends. Null if there is none.
+-- Locks and returns one member, so that a decision by their role stays valid until the transaction ends. Null if there
+-- is none.
 create or replace function windlass.lock_member(of_tenant uuid, of_user uuid) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -20,7 +21,7 @@ begin
 end
 $$;
 
--- Gives a member another role. Answers the member, or null if there is none.
+-- Changes the role of a member. Returns the member, or null if there is none.
 create or replace function windlass.set_member_role(of_tenant uuid, of_user uuid, new_role text) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -29,10 +30,14 @@ as $$
 begin
   perform windlass.tenant_for(of_tenant);
   update windlass.members m set role = new_role, updated_at = now() where m.tenant_id = of_tenant and m.user_id = of_user;
+  if found then
+    perform windlass.must_record(of_tenant, array['member.role'], of_user::text, null, windlass.shown_member(of_tenant, of_user));
+  end if;
   return windlass.shown_member(of_tenant, of_user);
 end
 $$;
 
+-- The members of a tenant.
 create or replace function windlass.members_of(of_tenant uuid) returns setof jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -45,7 +50,7 @@ begin
 end
 $$;
 
--- Answers the member that was, or null.
+-- Returns the removed member, or null.
 create or replace function windlass.remove_member(of_tenant uuid, of_user uuid) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -57,11 +62,14 @@ begin
   perform windlass.tenant_for(of_tenant);
   was := windlass.shown_member(of_tenant, of_user);
   delete from windlass.members m where m.tenant_id = of_tenant and m.user_id = of_user;
+  if found then
+    perform windlass.must_record(of_tenant, array['member.remove'], of_user::text, was);
+  end if;
   return was;
 end
 $$;
 
--- A person by their address, for signing in; the hash of their password with it.
+-- A person by their email address, for signing in, with the hash of their password.
 create or replace function windlass.find_user(of_email text) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp

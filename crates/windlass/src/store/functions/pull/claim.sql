@@ -1,10 +1,11 @@
--- Takes jobs for several pull workers at once: as many as one claim of ours, dealt out one to a slot (workers[i],
--- lease_seconds[i], tokens[i]) in the order claimed. Each job gets a token of its own, because the one of a batch would
--- let one worker speak for another's job. by_worker is the dispatcher, which holds nothing once this has committed.
--- `seconds_present` is how long a worker counts as present beyond its lease.
+-- Claims jobs for several pull workers at once: as many as one claim, assigned one to a slot (workers[i],
+-- lease_seconds[i], tokens[i]) in the order claimed. Each job gets its own token, because a common one would let one
+-- worker write for another's job. by_worker is the dispatcher, which holds nothing after the commit. `seconds_present`
+-- is how long a worker counts as present after its lease.
 --
--- Locks: the pull workers' rows in order (so that none is closed meanwhile), then as claim, then the lease's row.
--- A row at a time: the claim's own update of the live row must be over before the second one.
+-- Lock order: the pull workers' rows in order (so that none is closed meanwhile), then as in claim, then the row of the
+-- lease. The slots of a worker that another transaction has locked stay empty: the call serves many workers. One row at
+-- a time: the update of the live row by claim must be complete before the second one.
 create or replace function windlass.claim_remote(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[],
   workers integer[], lease_seconds integer[], tokens uuid[], seconds_present integer, in_epoch integer default 0)
@@ -20,11 +21,26 @@ as $$
 declare
   at timestamptz := clock_timestamp();
   got record;
+  locked integer[];
+  slots integer[];
+  room integer;
+  used integer := 0;
 begin
-  perform from windlass.job_workers w where w.id = any (workers) order by w.id for no key update;
-  slot := 0;
+  perform windlass.need_read_committed();
+  locked := array(
+    select w.id from windlass.job_workers w where w.id = any (workers) order by w.id for no key update skip locked);
+  slots := array(select u.ord::integer from unnest(workers) with ordinality u (worker, ord) where u.worker = any (locked) order by u.ord);
+  room := cardinality(slots);
+  for i in 1 .. cardinality(counts) loop
+    counts[i] := least(counts[i], room);
+    room := room - counts[i];
+  end loop;
+  if slots = '{}' then
+    return;
+  end if;
   for got in select * from windlass.claim(by_worker, with_token, lanes, after_seqs, counts, in_epoch) loop
-    slot := slot + 1;
+    used := used + 1;
+    slot := slots[used];
     select least(at + d.timeout_seconds * interval '1 s', at + got.deadline_ms * interval '1 ms') into times_out_at
       from windlass.lane n join windlass.job_definitions d on d.id = n.definition_id where n.id = got.lane;
     lease_expires_at := least(at + lease_seconds[slot] * interval '1 s', times_out_at);
@@ -40,11 +56,11 @@ begin
     queued_ms := got.queued_ms; deadline_ms := got.deadline_ms; extra := got.extra;
     return next;
   end loop;
-  if slot > 0 then
+  if used > 0 then
     update windlass.job_workers w
        set last_seen_at = at, stopped_at = null, ended = null,
            lease_expires_at = greatest(w.lease_expires_at, at + (i.seconds + seconds_present) * interval '1 s')
-      from (select u.worker, max(u.seconds) as seconds from unnest(workers[1:slot], lease_seconds[1:slot]) u (worker, seconds) group by 1) i
+      from (select workers[u.slot] as worker, max(lease_seconds[u.slot]) as seconds from unnest(slots[1:used]) u (slot) group by 1) i
      where w.id = i.worker;
   end if;
 end

@@ -1,7 +1,8 @@
--- A worker of ours started a job that goes on elsewhere (an endpoint answered 202): the same attempt, under the same
--- token, is now held by `to_worker` under a lease of its own. False if the attempt is over: its endpoint may have been
--- quicker than our note of it.
--- Locks: the new worker's row, the live row, the lease. A reap of the old worker either takes the job first or finds it gone.
+-- Hands a job over to a pull worker, after a worker started it with an HTTP call that returned 202: the same attempt,
+-- with the same token, is now held by `to_worker` with its own lease. Returns false if the attempt has ended: the
+-- endpoint may have been faster than this call.
+-- Lock order: the new worker's row, the lease of an earlier attempt if there is one, the live row, as in settle_remote.
+-- A reap of the old worker either takes the job first or no longer finds it.
 create or replace function windlass.hand_over(
   tenant uuid, job uuid, with_attempt integer, with_token uuid, to_worker integer, seconds integer, seconds_present integer)
 returns boolean
@@ -15,6 +16,7 @@ declare
 begin
   perform windlass.tenant_for(tenant);
   perform from windlass.job_workers w where w.id = to_worker for no key update;
+  perform from windlass.remote_lease r where r.tenant_id = tenant and r.job_id = job for update;
   at := clock_timestamp();
   update windlass.live l set worker = to_worker
    where l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token
@@ -35,7 +37,8 @@ begin
           expires_at = excluded.expires_at, times_out_at = excluded.times_out_at;
   update windlass.cancel_request c set worker = to_worker where c.tenant_id = tenant and c.job_id = job;
   update windlass.job_workers w
-     set last_seen_at = at, stopped_at = null, ended = null, lease_expires_at = greatest(w.lease_expires_at, at + (seconds + seconds_present) * interval '1 s')
+     set last_seen_at = at, stopped_at = null, ended = null,
+       lease_expires_at = greatest(w.lease_expires_at, at + (seconds + seconds_present) * interval '1 s')
    where w.id = to_worker;
   return true;
 end

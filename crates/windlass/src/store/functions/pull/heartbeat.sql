@@ -1,12 +1,13 @@
--- Renews the lease of one job under its fence, takes what the job says of itself, and answers until when the lease runs
--- and whether the job should stop. No row: the fence is stale, and nothing was changed. No renewal reaches beyond the
--- attempt's timeout. A job that a worker of ours still holds (an HTTP call under way) has no lease to renew: its
--- endpoint only reports. `log` is text for the attempt's log, in pieces of at most 16 KiB: the last 64 pieces are kept.
+-- Renews the lease of one job with a current fence, stores the job's progress, and returns the end of the lease and
+-- whether the job should stop. No row: the fence is stale, and nothing was changed. No renewal exceeds the attempt's
+-- timeout. A job that a worker still holds (an HTTP call in progress) has no lease to renew: its endpoint only reports.
+-- `log` is text for the attempt's log, in chunks of at most 16 KiB: the last 64 chunks are kept.
 --
--- Locks: the worker's row, then the lease. The first because a reap of the whole worker holds it: what the second
--- statement sees is then what that reap left.
+-- Lock order: the worker's row, then the lease. The first because a reap of the whole worker locks it: the second
+-- statement then sees the result of that reap.
 create or replace function windlass.heartbeat_remote(
-  tenant uuid, job uuid, with_attempt integer, with_token uuid, seconds integer, percent real, message text, log text[], seconds_present integer)
+  tenant uuid, job uuid, with_attempt integer, with_token uuid, seconds integer, percent real, message text, log text[],
+  seconds_present integer)
 returns table (lease_expires_at timestamptz, cancel_requested boolean, lease_seconds integer)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -16,6 +17,7 @@ declare
   at timestamptz;
   held record;
 begin
+  perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenant_for(tenant);
   select l.worker, r.job_id is not null as is_remote into held
     from windlass.live l

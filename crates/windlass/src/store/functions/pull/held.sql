@@ -1,5 +1,5 @@
--- What the decision about an attempt needs to know of its job, if this fence holds it; nothing of it changes while it
--- does, but for a cancel request, which settle looks at again.
+-- The data of a job that the decision about its attempt needs, if the fence is current. It does not change meanwhile,
+-- except for a cancel request, which settle checks again.
 create or replace function windlass.held_remote(tenant uuid, job uuid, with_attempt integer, with_token uuid)
 returns table (definition_key text, failures smallint, lost smallint, snoozes smallint, max_attempts smallint,
   cancel_requested boolean, deadline_ms bigint, ran_ms bigint, payload json)

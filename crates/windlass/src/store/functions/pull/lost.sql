@@ -1,6 +1,7 @@
--- Pulled jobs whose lease has run out: what the reaper decides about. `is_timed_out`: it did not fall silent but
--- used up its time. Tenants take turns. What somebody else holds locked is passed over, so that it never fills a round. Sweeps leases whose attempt is over
--- first. Index: remote_lease_by_expiry, so a look that finds nothing costs nothing.
+-- Jobs of pull workers whose lease has expired, for the reaper. `is_timed_out`: the attempt exceeded its timeout and
+-- did not miss a heartbeat. Tenants take turns. Rows that another transaction has locked are skipped, so that they
+-- never fill a round. Deletes leases of ended attempts first.
+-- Index: remote_lease_by_expiry, so a call that finds nothing is cheap.
 create or replace function windlass.lost_remote_jobs(most integer)
 returns table (worker integer, tenant_id uuid, job_id uuid, attempt integer, token uuid, failures smallint, lost smallint,
   snoozes smallint, max_attempts smallint, cancel_requested boolean, deadline_ms bigint, definition_key text, is_timed_out boolean)
@@ -20,7 +21,8 @@ declare
 begin
   delete from windlass.remote_lease r
    where r.expires_at <= at
-     and not exists (select from windlass.live l where l.tenant_id = r.tenant_id and l.job_id = r.job_id and l.attempt = r.attempt and l.token = r.token);
+     and not exists (select from windlass.live l where l.tenant_id = r.tenant_id and l.job_id = r.job_id and l.attempt = r.attempt
+       and l.token = r.token);
   return query
     with lost as materialized (
       select r.*, row_number() over (partition by r.tenant_id order by r.expires_at) as turn from windlass.remote_lease r

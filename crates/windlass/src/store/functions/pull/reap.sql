@@ -1,8 +1,9 @@
--- Applies what the reaper decided about pulled jobs. Locks each lease and re-checks that it has still run out, so a
--- heartbeat either came first (and the job is spared) or comes after (and finds it taken); settle re-checks attempt and
--- token. Answers the positions that took effect. A worker that left a job behind is marked as lost, until it is heard from.
--- Locks: the workers' rows in order, then the leases, as a heartbeat does, and the live rows, skipping locked ones. Whatever else an
--- open transaction holds is waited for briefly.
+-- Applies the decisions of the reaper about jobs of pull workers. Returns the positions that took effect. A worker that
+-- left a job is marked as lost until its next request.
+-- Lock order: the workers' rows in order, then the leases, as in a heartbeat, and the live rows, skipping locked ones:
+-- the jobs of a worker that an open transaction has locked are left for the next round. Each lease is checked again, so
+-- a heartbeat either came first (the job is kept) or comes later (the job is gone); settle checks attempt and token
+-- again. Waits only briefly for other locks of open transactions.
 create or replace function windlass.reap_remote(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], details jsonb[], out settled integer[], out overruled integer[])
 language plpgsql security definer
@@ -15,18 +16,22 @@ declare
   due record;
   done text;
   left_behind integer[];
+  locked integer[];
 begin
+  perform windlass.need_read_committed();
   perform windlass.tenants_for(tenants);
-  perform from windlass.job_workers w
-    where w.id in (select r.worker from unnest(tenants, jobs) i (tenant, job)
-                     join windlass.remote_lease r on r.tenant_id = i.tenant and r.job_id = i.job)
-    order by w.id for no key update;
+  locked := array(
+    select w.id from windlass.job_workers w
+     where w.id in (select r.worker from unnest(tenants, jobs) i (tenant, job)
+                      join windlass.remote_lease r on r.tenant_id = i.tenant and r.job_id = i.job)
+     order by w.id for no key update skip locked);
   for due in
     select i.ord::integer as ord, r.worker, r.times_out_at > r.expires_at as is_silent
       from unnest(tenants, jobs, attempts, tokens) with ordinality i (tenant, job, attempt, token, ord)
       join windlass.remote_lease r on r.tenant_id = i.tenant and r.job_id = i.job and r.attempt = i.attempt and r.token = i.token
       join windlass.live l on l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token
      where r.expires_at <= clock_timestamp()
+       and (r.worker = any (locked) or not exists (select from windlass.job_workers w where w.id = r.worker))
      order by r.tenant_id, r.job_id
        for update of r, l skip locked
   loop
@@ -34,7 +39,7 @@ begin
       done := windlass.settle_remote(tenants[due.ord], jobs[due.ord], attempts[due.ord], tokens[due.ord], details[due.ord]);
     exception when others then
       perform windlass.raise_server_trouble(sqlstate, sqlerrm);
-      perform windlass.note_trouble('reap', tenants[due.ord], jobs[due.ord]::text, 'the job cannot be taken back from its worker: ' || sqlerrm);
+      perform windlass.note_trouble('reap', tenants[due.ord], jobs[due.ord]::text, 'the job cannot be recovered: ' || sqlerrm);
       done := 'lost';
     end;
     if done <> 'lost' then

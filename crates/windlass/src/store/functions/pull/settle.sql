@@ -1,6 +1,6 @@
--- Ends one pulled attempt: as settle, and its lease goes with it. Answers settled, overruled (a cancel
--- request won) or lost (the fence is stale; nothing was changed).
--- Locks: the lease, then the live row; a reap takes them in the same order.
+-- Ends one attempt of a pull worker: like settle, and deletes its lease. Returns settled, overruled (by a cancel
+-- request) or lost (the fence is stale; nothing was changed).
+-- Lock order: the lease, then the live row; a reap uses the same order.
 create or replace function windlass.settle_remote(tenant uuid, job uuid, with_attempt integer, with_token uuid, detail jsonb)
 returns text
 language plpgsql security definer

@@ -1,23 +1,27 @@
--- Processes that were heard from: they are present. One statement for all of them, however many wait. Answers those that
--- exist, and besides every worker that an operator asked to be quiet. Locks: the workers' rows, in order.
+-- Marks pull workers as present, in one statement for all of them. Returns those that exist, and also every worker that
+-- an operator drained.
+-- Lock: the workers' rows, in order. One that an open transaction has locked, such as an operator's that drains it, is
+-- returned and not marked: the call serves the workers of all tenants. No keeper closes it meanwhile (see lost_jobs).
 create or replace function windlass.touch_remote(workers integer[], seconds integer)
-returns table (worker integer, is_quiet boolean)
+returns table (worker integer, is_draining boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 declare
   at timestamptz := clock_timestamp();
+  locked integer[] := array(
+    select w.id from windlass.job_workers w where w.id = any (workers) order by w.id for no key update skip locked);
 begin
-  perform from windlass.job_workers w where w.id = any (workers) order by w.id for no key update;
   return query
-    with held as (select r.worker, count(*)::integer as n from windlass.remote_lease r where r.worker = any (workers) group by r.worker)
+    with held as (select r.worker, count(*)::integer as n from windlass.remote_lease r where r.worker = any (locked) group by r.worker)
     update windlass.job_workers w
-       set last_seen_at = at, stopped_at = null, ended = null, lease_expires_at = greatest(w.lease_expires_at, at + seconds * interval '1 s'),
-           running_count = coalesce(h.n, 0)
-      from unnest(workers) i (worker) left join held h on h.worker = i.worker
+       set last_seen_at = at, stopped_at = null, ended = null,
+           lease_expires_at = greatest(w.lease_expires_at, at + seconds * interval '1 s'), running_count = coalesce(h.n, 0)
+      from unnest(locked) i (worker) left join held h on h.worker = i.worker
      where w.id = i.worker
-    returning w.id, w.is_quiet;
-  return query select w.id, true from windlass.job_workers w where w.is_quiet and w.stopped_at is null;
+    returning w.id, w.is_draining;
+  return query select w.id, w.is_draining from windlass.job_workers w where w.id = any (workers) and w.id <> all (locked);
+  return query select w.id, true from windlass.job_workers w where w.is_draining and w.stopped_at is null;
 end
 $$;

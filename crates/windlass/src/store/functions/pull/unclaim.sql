@@ -1,8 +1,8 @@
--- Gives back, uncharged, what a pull claim took whose answer never came: nobody knows the fences of these jobs. What somebody else holds
--- locked is left to the reaper, since its lease runs out. Ends the epoch of
--- that claim, so that it takes nothing if it is executed only after this (see unclaim).
--- Index: none, a walk over the leases in force, which happens once per broken connection. Locks: the dispatcher's row
--- first, in a mode that waits for the claim if that is still under way; then as settle_remote.
+-- Releases the jobs of a pull claim whose response was lost: no worker knows their fences. Not counted as a failure. A
+-- job that another transaction has locked is left to the reaper, because its lease expires. Ends the epoch of the
+-- claim, so that it takes nothing if it runs later (see unclaim).
+-- Index: none; scans the current leases, once per broken connection.
+-- Lock order: the dispatcher's row first, in a mode that waits for a claim in progress; then as in settle_remote.
 create or replace function windlass.unclaim_remote(by_worker integer, tokens uuid[], of_epoch integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -20,7 +20,7 @@ begin
      where r.token = any (tokens) order by r.tenant_id, r.job_id for update of r, l skip locked
   loop
     perform windlass.settle_remote(held.tenant_id, held.job_id, held.attempt, held.token,
-      '{"outcome": 7, "next": 5, "error": "the answer to the claim was lost"}');
+      '{"outcome": 7, "next": 5, "error": "the response to the claim was lost"}');
     given := given + 1;
   end loop;
   return given;

@@ -1,14 +1,14 @@
--- Pauses or resumes a queue: workers leave its lanes alone from their next look, within a poll interval. A queue is every tenant's, so
--- nobody acts on it for one of them.
+-- Pauses or resumes a queue: workers skip its lanes from their next poll on. Queues are shared by all tenants, so the
+-- call is refused with a current tenant.
 create or replace function windlass.set_paused(queue text, paused boolean) returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 begin
-  if windlass.current_tenant() is not null then
-    raise exception 'a queue is every tenant''s, and this transaction acts for one' using errcode = 'WL003', detail = windlass.current_tenant()::text;
-  end if;
+  perform windlass.need_no_tenant('a queue');
   insert into windlass.queues (name, is_paused) values ($1, $2)
     on conflict (name) do update set is_paused = excluded.is_paused, updated_at = now();
+  perform windlass.must_record(null, array[case when paused then 'queue.pause' else 'queue.resume' end], queue, null,
+    jsonb_build_object('is_paused', paused));
 end
 $$;

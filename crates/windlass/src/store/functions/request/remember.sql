@@ -1,6 +1,6 @@
--- Takes an Idempotency-Key for the request of this fingerprint. Answers nothing when the key is new, so the request goes on
--- and is remembered by answer_request in the same transaction; otherwise the stored answer, to be given again. A key whose
--- first request is still under way is waited for: if that one fails, the key is ours.
+-- Takes an Idempotency-Key for a request with this fingerprint. Returns null if the key is new; then the caller
+-- continues and stores the response with answer_request in the same transaction. Otherwise returns the stored response.
+-- Waits for a first request that is still in progress: if it fails, this call gets the key.
 create or replace function windlass.remember_request(for_tenant uuid, with_key text, with_fingerprint bytea) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -19,7 +19,7 @@ begin
     select k.fingerprint, k.status, k.answer into known from windlass.request_keys k
      where k.tenant_id = for_tenant and k.request_key = with_key;
     if found and known.fingerprint <> with_fingerprint then
-      raise exception 'the idempotency key was used for another request' using errcode = 'WL009', detail = with_key;
+      raise exception 'the idempotency key was already used for a different request' using errcode = 'WL009', detail = with_key;
     elsif found then
       return jsonb_build_object('status', known.status, 'answer', known.answer);
     end if; -- pruned between the two statements: try again
@@ -27,6 +27,7 @@ begin
 end
 $$;
 
+-- Stores the response to a request with an Idempotency-Key.
 create or replace function windlass.answer_request(for_tenant uuid, with_key text, with_status integer, with_answer jsonb) returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

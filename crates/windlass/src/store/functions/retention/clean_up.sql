@@ -1,6 +1,8 @@
--- Of jobs that are past their retention, those that have an artifact and whose definition names a job to remove it: that job
--- is enqueued, and the row waits until it has succeeded. Answers the jobs that wait. What cannot be enqueued (the
--- definition is gone) waits too, for the nil job, and is tried again: an artifact is not forgotten.
+-- Of jobs past their retention, selects those with an artifact whose definition names a job to remove it (on_purge).
+-- That job is enqueued, and the row waits until it has succeeded. Returns the waiting jobs. If the enqueue fails (the
+-- definition does not exist), the row waits too, for the nil job, and is tried again: an artifact is never forgotten.
+-- The caller holds the gate `hold` of the tenant and has read the holds under it: a hold that is placed later sees the
+-- row and cancels the clean-up.
 create or replace function windlass.clean_up_first(tenant uuid, jobs uuid[]) returns uuid[]
 language plpgsql
 as $$
@@ -27,7 +29,7 @@ begin
     exception when others then
       perform windlass.raise_server_trouble(sqlstate, sqlerrm);
       cleanup := '00000000-0000-0000-0000-000000000000';
-      raise warning 'the artifact of job % cannot be removed yet: %', item.job_id, sqlerrm;
+      raise warning 'the artifact of job % cannot be deleted yet: %', item.job_id, sqlerrm;
     end;
     insert into windlass.purge_wait (tenant_id, job_id, cleanup_job_id) values (tenant, item.job_id, cleanup)
       on conflict (tenant_id, job_id) do update set cleanup_job_id = excluded.cleanup_job_id;
@@ -37,11 +39,12 @@ begin
 end
 $$;
 
--- Deletes what waited for its artifact and need not any more; where the job that removes it is gone itself, it is made again. What was
--- decided may be long ago, so the job must still be finished, and stay so until we commit: a retry locks its final history row.
--- One that is no longer finished is not to be deleted any more, and one that a blocked job waits for is left for later. Those that were
--- looked at longest ago come first, and count as looked at whatever comes of it: what cannot be finished yet (its clean-up runs, or nobody
--- can enqueue it) holds up no other, and a round costs by ten times `most`, not by all that waits. Tenants take turns.
+-- Deletes jobs whose artifact was removed. If the job that removes it no longer exists, it is created again. The
+-- decision may be old, so the job must still be finished, and stay so until commit: a retry locks its final history
+-- row. A job that is no longer finished is not deleted, and one that a blocked job waits for is left for later. Rows
+-- that were processed longest ago come first, and count as processed regardless of the result: a row that cannot be
+-- completed yet (its clean-up job is running, or cannot be enqueued) does not delay the others, and the cost of a round
+-- depends on ten times `most`, not on all waiting rows. Tenants take turns.
 -- Index: purge_wait_of_tenant.
 create or replace function windlass.finish_clean_ups(most integer) returns integer
 language plpgsql
@@ -49,15 +52,14 @@ as $$
 #variable_conflict use_column
 declare
   batch record;
-  has_holds boolean := exists (select from windlass.legal_hold);
   turns uuid[] := windlass.tenants_in_turn('purge_wait', 'looked_at', clock_timestamp(), most);
   held uuid[];
   ended uuid[];
   gone integer := 0;
 begin
   for batch in
-    select w.tenant_id, array_agg(w.job_id) filter (where w.state = 'succeeded') as done, array_agg(w.job_id) filter (where w.state is null) as lost,
-           array_agg(w.job_id) as jobs
+    select w.tenant_id, array_agg(w.job_id) filter (where w.state = 'succeeded') as done,
+           array_agg(w.job_id) filter (where w.state is null) as lost, array_agg(w.job_id) as jobs
       from unnest(turns) t (id) cross join lateral (
             select p.tenant_id, p.job_id, windlass.state_of(p.tenant_id, p.cleanup_job_id) as state from windlass.purge_wait p
              where p.tenant_id = t.id
@@ -65,7 +67,8 @@ begin
      group by w.tenant_id
   loop
     update windlass.purge_wait w set looked_at = clock_timestamp() where w.tenant_id = batch.tenant_id and w.job_id = any (batch.jobs);
-    held := case when has_holds then windlass.held_jobs(batch.tenant_id, batch.jobs) else '{}' end;
+    continue when not windlass.try_share_gate(batch.tenant_id, 'hold'); -- a hold is being placed
+    held := windlass.held_jobs(batch.tenant_id, batch.jobs);
     batch.jobs := array(select j from unnest(batch.done || batch.lost) j
                          where j <> all (held) and not windlass.is_set_aside('prune', batch.tenant_id, j::text));
     continue when batch.jobs = '{}';

@@ -1,7 +1,8 @@
--- Keeps a job, the jobs of a subject, or (with neither) all of the tenant from being deleted, by retention and by hand.
--- Waits for deletions that are in progress, and lets none begin until it is committed: what is there then, stays.
--- A tenant has at most a thousand holds: each is compared with every job that is about to be deleted. Counted under the lock, so that the
--- number holds.
+-- Protects a job, the jobs of a subject, or (with neither) all jobs of the tenant from deletion, by retention or by an
+-- operator. A tenant has at most 1000 holds, because each is compared with every job that is about to be deleted.
+-- Counted under the lock, so the limit is exact.
+-- Lock order: the gate `hold`, then as in a cancel. Waits for deletions in progress, and blocks new ones until commit:
+-- all jobs that exist then are kept, with their artifacts.
 create or replace function windlass.place_hold(tenant uuid, on_job uuid, on_type text, on_id text, why text, by_actor text) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -17,12 +18,50 @@ begin
     raise exception 'the tenant has 1000 legal holds; release some first' using errcode = 'WL005', column = 'reason';
   end if;
   insert into windlass.legal_hold (tenant_id, job_id, subject_type, subject_id, reason, created_by)
-    values (tenant, on_job, on_type, on_id, why, by_actor) returning id into new_id;
+    values (tenant, on_job, on_type, on_id, why, windlass.actor_for(by_actor)) returning id into new_id;
+  perform windlass.must_record(tenant, array['hold.place'], new_id::text, null,
+    jsonb_build_object('job_id', on_job, 'subject_type', on_type, 'subject_id', on_id, 'reason', why));
+  perform windlass.cancel_clean_ups(tenant);
   return new_id;
 end
 $$;
 
--- Ends a hold. Retention has gone past what was held, so it begins again and reads history again.
+-- Cancels the clean-up jobs of jobs under hold that have not ended: those would remove the artifacts. A running one is
+-- requested to stop, and is not retried. The held jobs no longer wait for them; when the hold is released, retention
+-- reads history again and enqueues new ones. A clean-up that has ended stays as it is.
+-- Lock order, as in a retry of the job: the clean-up jobs (see lock_jobs), then purge_wait by job.
+create or replace function windlass.cancel_clean_ups(tenant uuid) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+  waiting uuid[] := array(select w.job_id from windlass.purge_wait w where w.tenant_id = tenant);
+  held uuid[];
+  clean_ups uuid[];
+  ended uuid[];
+begin
+  if waiting = '{}' then
+    return;
+  end if;
+  waiting := windlass.held_jobs(tenant, waiting);
+  perform windlass.lock_jobs(tenant, array(
+    select w.cleanup_job_id from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = any (waiting)),
+    100 * greatest(1, cardinality(waiting)));
+  held := array(
+    select w.job_id from windlass.purge_wait w
+     where w.tenant_id = tenant and w.job_id = any (waiting)
+       and coalesce(windlass.state_code(windlass.state_of(tenant, w.cleanup_job_id)), 5) > 4
+     order by w.job_id for update);
+  with gone as (
+    delete from windlass.purge_wait w where w.tenant_id = tenant and w.job_id = any (held) returning w.cleanup_job_id)
+  select coalesce(array_agg(g.cleanup_job_id order by g.cleanup_job_id), '{}') into clean_ups from gone g;
+  ended := windlass.finish_waiting(tenant, clean_ups, 4::smallint, 'canceled');
+  perform windlass.unblock(tenant, ended);
+  perform windlass.cancel_unaudited(tenant, c) from unnest(clean_ups) c where c <> all (ended);
+end
+$$;
+
+-- Ends a hold. Retention has skipped the held jobs, so it starts again and rereads history.
 create or replace function windlass.release_hold(tenant uuid, hold uuid) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -34,12 +73,13 @@ begin
   if not found then
     return false;
   end if;
+  perform windlass.must_record(tenant, array['hold.release'], hold::text);
   perform windlass.read_history_again(tenant, null, null);
   return true;
 end
 $$;
 
--- Those of the jobs that are under a hold. Most tenants have none, and then this is one look-up.
+-- Those of the jobs that are under a hold. Most tenants have none, and then this is one lookup.
 create or replace function windlass.held_jobs(tenant uuid, jobs uuid[]) returns uuid[]
 language plpgsql stable
 as $$

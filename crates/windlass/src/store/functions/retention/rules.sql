@@ -1,15 +1,17 @@
--- What is kept how long: each definition's own rule for its statuses, for all tenants that have none of their own, and each
--- tenant's, of which one that names the definition comes before one for all. Rules that keep forever are left out.
--- duty is the name under which a rule's progress is kept. For a tenant whose history is read again, a definition's rule is also listed as
--- the tenant's, until that has come as far: the mark that is everybody's stays where it is.
+-- The retention rules: each definition's rule per status, for all tenants without a rule of their own, and each
+-- tenant's rules, of which one for the definition takes precedence over one for all. Rules that keep jobs forever are
+-- omitted. duty is the name of the rule's progress mark. For a tenant whose history is read again, a definition's rule
+-- is also listed as the tenant's, until that has advanced as far; the common mark is unchanged.
 create or replace function windlass.retention_rules()
 returns table (duty text, tenant_id uuid, definition_id uuid, definition_key text, status text, keep interval)
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
   with common as (
-    select d.id, d.key, r.key as status, make_interval(secs => case when windlass.is_whole(r.value, 0, 3162240000) then r.value::double precision end) as keep
-      from windlass.job_definitions d cross join lateral jsonb_each(case jsonb_typeof(d.retention) when 'object' then d.retention else '{}' end) r
+    select d.id, d.key, r.key as status, make_interval(secs => case when windlass.is_whole(r.value, 0, 3162240000)
+           then r.value::double precision end) as keep
+      from windlass.job_definitions d cross join lateral jsonb_each(case jsonb_typeof(d.retention) when 'object' then d.retention
+        else '{}' end) r
      where windlass.is_whole(r.value, 0, 3162240000) and windlass.state_code(r.key) <= 4) -- a rule that cannot be read is not applied
   select 'prune ' || c.id || ' ' || c.status, null::uuid, c.id, c.key, c.status, c.keep from common c
   union all
@@ -28,10 +30,10 @@ as $$
    where o.keep_seconds is not null
 $$;
 
--- How far each rule has come, for whoever asks "is it being deleted?".
+-- The progress of each rule.
 create or replace function windlass.retention_progress()
-returns table (tenant_id uuid, definition_key text, status text, keep_seconds bigint, reached timestamptz, behind_seconds bigint, purged bigint,
-  looked_at timestamptz)
+returns table (tenant_id uuid, definition_key text, status text, keep_seconds bigint, reached timestamptz, behind_seconds bigint,
+  purged bigint, looked_at timestamptz)
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -43,9 +45,11 @@ as $$
    order by r.definition_key, r.status, r.tenant_id nulls first
 $$;
 
--- Sets or, with is_cleared, takes away a tenant's own rule; answers whether there was one to take. keep null is forever. A mark that a rule has passed must
--- not hide what the new rule means, so the tenant's history is read again (see begin_again), unless the rule is as it was.
-create or replace function windlass.set_retention(tenant uuid, for_key text, for_status text, keep bigint, is_cleared boolean) returns boolean
+-- Sets or, with is_cleared, removes a tenant's own rule; returns whether there was a rule to remove. keep null means
+-- forever. The mark of the previous rule must not hide jobs from the new one, so the tenant's history is read again
+-- (see begin_again), unless the rule is unchanged.
+create or replace function windlass.set_retention(tenant uuid, for_key text, for_status text, keep bigint,
+  is_cleared boolean) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -55,12 +59,12 @@ begin
   if coalesce(for_status not in ('succeeded', 'failed', 'dead_letter', 'canceled', 'event'), true) then
     raise exception 'status must be succeeded, failed, dead_letter, canceled or event' using errcode = 'WL007', column = 'status';
   elsif for_status = 'event' and for_key <> '*' then
-    raise exception 'events are kept for all definitions alike: definition_key must be *' using errcode = 'WL007', column = 'definition_key';
+    raise exception 'events have no definition: definition_key must be *' using errcode = 'WL007', column = 'definition_key';
   elsif keep not between 0 and 3162240000 then
     raise exception 'keep_seconds must be between 0 and 3162240000 (100 years)' using errcode = 'WL007', column = 'keep_seconds';
   end if;
   if for_key is distinct from '*' and not exists (select from windlass.job_definitions d where d.key = for_key) then
-    raise exception 'there is no definition with key %', quote_literal(for_key) using errcode = 'WL001', detail = for_key;
+    raise exception 'definition % not found', quote_literal(for_key) using errcode = 'WL001', detail = for_key;
   end if;
   if is_cleared then
     delete from windlass.retention r where r.tenant_id = tenant and r.definition_key = for_key and r.status = for_status;
@@ -75,6 +79,8 @@ begin
       return true;
     end if;
   end if;
+  perform windlass.must_record(tenant, array[case when is_cleared then 'retention.clear' else 'retention.set' end], for_key, null,
+    jsonb_build_object('definition_key', for_key, 'status', for_status, 'keep_seconds', keep));
   if for_status <> 'event' then -- events have no marks
     perform windlass.read_history_again(tenant, nullif(for_key, '*'), for_status);
   end if;
@@ -82,8 +88,10 @@ begin
 end
 $$;
 
--- Asks retention to read a tenant's history again: the jobs of a definition and a status, null for all. A request that is there already begins
--- again. It waits for a round of pruning that is working on that one, whose snapshot may be older than what the caller has changed.
+-- Requests that retention reads a tenant's history again: the jobs of a definition and a status, null for all. An
+-- existing request starts again.
+-- Lock: waits for a round of pruning that is processing the request, whose snapshot may be older than the caller's
+-- change.
 create or replace function windlass.read_history_again(tenant uuid, for_key text, for_status text) returns void
 language plpgsql
 as $$

@@ -1,7 +1,8 @@
--- Begins a session of a browser and ends the one that the browser had. A person's begins only if the password that was compared is
--- still theirs: the account is locked, so a change of the password either is seen here or sees this session and ends it. At most
--- fifty of one person or token: the oldest ends. Sessions that have expired are swept, so that nobody has to. A person's looks at
--- the tenant that they have been a member of for longest, until they choose another; a super-admin's at none. False: it did not begin.
+-- Starts a browser session and ends the browser's previous one. A person's session starts only if the compared password
+-- is still current: the account is locked, so a change of the password is either visible here, or sees this session and
+-- ends it. At most fifty sessions per person or token: the oldest ends. Deletes expired sessions too. A person's
+-- session starts with the tenant of their oldest membership; a super-admin's with none. Returns false if it did not
+-- start.
 create or replace function windlass.create_session(
   hash bytea, of_user uuid, of_token text, compared_hash text, replaced bytea, seconds integer, from_address text, user_agent text)
 returns boolean
@@ -30,25 +31,27 @@ begin
       (select m.tenant_id from windlass.members m join windlass.tenants t on t.id = m.tenant_id and t.status <> 'deleting'
          join windlass.users u on u.id = m.user_id and not u.is_super_admin
         where m.user_id = of_user order by m.created_at, m.tenant_id limit 1));
+  perform windlass.must_record(null, array['session.begin'], coalesce('user:' || of_user, 'token:' || of_token));
   return true;
 end
 $$;
 
--- Who is behind a session that has not expired: a person with the tenants they are a member of, or a token.
+-- The identity of a session that has not expired: a person with their tenants, or a token.
 create or replace function windlass.find_session(hash bytea) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
   select jsonb_build_object('user_id', s.user_id, 'token_id', s.token_id, 'chosen_tenant', s.chosen_tenant,
            'email', u.email, 'name', u.name, 'is_super_admin', coalesce(u.is_super_admin, false),
-           'members', coalesce((select jsonb_agg(jsonb_build_object('tenant_id', m.tenant_id, 'slug', t.slug, 'name', t.name, 'role', m.role,
-                                  'requests_per_minute', t.requests_per_minute) order by m.created_at)
+           'members', coalesce((select jsonb_agg(jsonb_build_object('tenant_id', m.tenant_id, 'slug', t.slug, 'name', t.name, 'role',
+                                  m.role, 'requests_per_minute', t.requests_per_minute) order by m.created_at)
                          from windlass.members m join windlass.tenants t on t.id = m.tenant_id and t.status <> 'deleting'
                         where m.user_id = s.user_id), '[]'))
     from windlass.sessions s left join windlass.users u on u.id = s.user_id
    where s.secret_hash = hash and s.expires_at > clock_timestamp() and (s.user_id is null or u.is_active)
 $$;
 
+-- Sets the tenant that a session works with.
 create or replace function windlass.choose_tenant(hash bytea, tenant uuid) returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -56,14 +59,25 @@ as $$
 begin
   perform windlass.tenant_for(tenant);
   update windlass.sessions s set chosen_tenant = tenant where s.secret_hash = hash;
+  if found then
+    perform windlass.must_record(tenant, array['session.tenant'], tenant::text);
+  end if;
 end
 $$;
 
--- Answers whether there was one.
+-- Ends a session. Returns whether there was one.
 create or replace function windlass.end_session(hash bytea) returns boolean
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  with ended as (delete from windlass.sessions s where s.secret_hash = hash returning true)
-  select exists (select from ended)
+declare
+  ended text;
+begin
+  delete from windlass.sessions s where s.secret_hash = hash returning coalesce('user:' || s.user_id, 'token:' || s.token_id) into ended;
+  if not found then
+    return false;
+  end if;
+  perform windlass.must_record(null, array['session.end'], ended);
+  return true;
+end
 $$;

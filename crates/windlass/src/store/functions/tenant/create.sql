@@ -1,18 +1,30 @@
--- Makes a tenant, or answers the one with that slug. With a tenant in force only that one can be named.
+-- Creates a tenant, or updates and returns the one with that slug. With a current tenant, only that one can be named. Without one, a
+-- caller that serves one tenant at a time can create one too: so the row is read here, and not with shown_tenant.
 create or replace function windlass.ensure_tenant(slug text, name text, weight integer) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '3s'
 as $$
 #variable_conflict use_column
 declare
   made uuid;
+  was jsonb;
+  became jsonb;
+  internal constant text[] := array['purge_barrier', 'purge_looked_at', 'quota_room'];
 begin
   if windlass.current_tenant() is not null then
     perform windlass.tenant_for(coalesce((select t.id from windlass.tenants t where t.slug = $1), '00000000-0000-0000-0000-000000000000'));
   end if;
+  select to_jsonb(t) - internal into was from windlass.tenants t where t.slug = $1;
   insert into windlass.tenants as t (slug, name, weight) values ($1, $2, $3)
     on conflict (slug) do update set name = excluded.name, weight = excluded.weight, updated_at = now()
-  returning t.id into made;
+  returning t.id, to_jsonb(t) - internal into made, became;
+  if was is null or (was ->> 'name', was ->> 'weight') is distinct from ($2, $3::text) then
+    perform windlass.must_record(null, array[case when was is null then 'tenant.create' else 'tenant.change' end], made::text, was,
+      became);
+  end if;
   return made;
+exception when lock_not_available then
+  perform windlass.refuse_locked('the tenant');
 end
 $$;

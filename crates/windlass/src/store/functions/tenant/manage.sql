@@ -1,4 +1,4 @@
--- Makes a tenant; one whose slug is there already is refused, where `ensure_tenant` would change it.
+-- Creates a tenant. Refuses an existing slug, which `ensure_tenant` would update.
 create or replace function windlass.create_tenant(fields jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -7,7 +7,8 @@ as $$
 declare
   made uuid;
 begin
-  -- What is not given is refused as what is empty.
+  perform windlass.need_no_tenant('the list of tenants');
+  -- A missing field is refused like an empty one.
   perform windlass.refuse_tenant_fields('{"name": "", "slug": ""}' || fields);
   insert into windlass.tenants (slug, name, weight, timezone, max_queued, max_running, requests_per_minute,
       max_lanes, max_queue_names, max_triggers)
@@ -19,11 +20,12 @@ begin
   if fields ->> 'max_queued' is not null then
     perform windlass.watch_tenants();
   end if;
+  perform windlass.must_record(null, array['tenant.create'], made::text, null, windlass.shown_tenant(made));
   return windlass.shown_tenant(made);
 end
 $$;
 
--- Refuses (WL007) fields of a tenant that nobody knows or could use, by the field's name.
+-- Refuses (WL007) unknown and invalid fields of a tenant, with the field's name.
 create or replace function windlass.refuse_tenant_fields(fields jsonb) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
@@ -54,6 +56,7 @@ begin
 end
 $$;
 
+-- A tenant as the API returns it.
 create or replace function windlass.shown_tenant(of_id uuid) returns jsonb
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -61,36 +64,50 @@ as $$
   select to_jsonb(t) - 'purge_barrier' - 'purge_looked_at' - 'quota_room' from windlass.tenants t where t.id = windlass.tenant_for(of_id)
 $$;
 
--- Changes the fields given; a limit that is given as null is taken away, or set back to its default if it has one. A tenant that is being deleted stays so. Answers null
--- if there is none.
+-- Changes the given fields. A limit that is given as null is removed, or reset to its default if it has one. A tenant
+-- that is being deleted stays so. Returns null if there is none. Waits at most three seconds for a transaction that has
+-- locked the tenant's row, which an application can keep open: one that enqueued with a fixed snapshot (see
+-- refuse_tenant), or under a quota.
 create or replace function windlass.change_tenant(of_id uuid, fields jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '3s'
 as $$
 #variable_conflict use_column
+declare
+  was jsonb;
 begin
   perform windlass.tenant_for(of_id);
   perform windlass.refuse_tenant_fields(fields);
-  -- Locked first: an update that waits for the row would see what others changed meanwhile, but not the row that it is joined with.
+  -- Locked first: an update that waits for the row would see concurrent changes in it, but not in the row that it is
+  -- joined with.
   perform from windlass.tenants t where t.id = of_id for no key update;
+  was := windlass.shown_tenant(of_id);
   update windlass.tenants t
-     set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued, quota_room = null, max_running = n.max_running,
-         requests_per_minute = n.requests_per_minute, max_lanes = coalesce(n.max_lanes, 1000),
+     set slug = n.slug, name = n.name, weight = n.weight, timezone = n.timezone, max_queued = n.max_queued, quota_room = null,
+         max_running = n.max_running, requests_per_minute = n.requests_per_minute, max_lanes = coalesce(n.max_lanes, 1000),
          max_queue_names = coalesce(n.max_queue_names, 200), max_triggers = coalesce(n.max_triggers, 1000), updated_at = now(),
          status = case when t.status = 'deleting' then t.status else n.status end
     from (select p.* from windlass.tenants o cross join lateral jsonb_populate_record(o, fields) p where o.id = of_id) n
    where t.id = of_id;
+  if found then
+    perform windlass.must_record(null, array['tenant.change', 'tenant.limits'], of_id::text, was, windlass.shown_tenant(of_id));
+  end if;
   if fields ->> 'max_queued' is not null or fields ->> 'status' <> 'active' then
     perform windlass.watch_tenants();
   end if;
   return windlass.shown_tenant(of_id);
+exception when lock_not_available then
+  perform windlass.refuse_locked('the tenant');
 end
 $$;
 
--- Marks a tenant for deletion: nothing enters any more, its credentials end, and the keeper purges it in batches.
+-- Marks a tenant for deletion: it accepts no jobs any more, its tokens become invalid, and the keeper purges it in
+-- batches.
 create or replace function windlass.mark_tenant_deleting(of_id uuid) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
+set lock_timeout = '3s'
 as $$
 #variable_conflict use_column
 begin
@@ -99,14 +116,20 @@ begin
     raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = of_id::text;
   end if;
   update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = of_id;
+  if found then
+    perform windlass.must_record(null, array['tenant.delete'], of_id::text, null, windlass.shown_tenant(of_id));
+  end if;
   perform windlass.watch_tenants();
   return windlass.shown_tenant(of_id);
+exception when lock_not_available then
+  perform windlass.refuse_locked('the tenant');
 end
 $$;
 
--- One batch of one tenant that is being deleted; how many jobs went, or -1 if there is none that can go on. They take turns, so one
--- that waits or fails does not hold up the others. Why one cannot go on is written at it: something of it is under legal hold, or the
--- error that it met, after which it rests for a minute. What an open transaction holds is not waited for.
+-- Deletes one batch of one tenant that is being deleted. Returns the number of deleted jobs, or -1 if there is no
+-- tenant that can be processed. Tenants take turns, so one that waits or fails does not delay the others. The reason
+-- why one cannot be processed is stored in its row: some of its data is under legal hold, or an error, after which it
+-- is tried again in a minute. Does not wait for locks of open transactions.
 create or replace function windlass.purge_deleted_tenants(most integer) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -114,7 +137,7 @@ set lock_timeout = '200ms'
 as $$
 #variable_conflict use_column
 declare
-  held constant text := 'something of it is under legal hold';
+  held constant text := 'some of its data is under legal hold';
   tenant uuid;
   purged integer := 0;
   blocked text;
@@ -136,8 +159,8 @@ begin
   begin
     select p.purged into purged from windlass.purge_tenant(tenant, most) p;
   exception when lock_not_available then
-    null; -- a transaction of the tenant is open: at its next turn
-  when query_canceled or others then -- others does not include a timeout, which would roll back that the tenant had its turn
+    null; -- an open transaction holds a lock: tried again at its next turn
+  when query_canceled or others then -- others does not include a timeout, which would roll back the tenant's turn
     raise warning 'the tenant % cannot be deleted: %', tenant, sqlerrm;
     blocked := sqlerrm;
   end;

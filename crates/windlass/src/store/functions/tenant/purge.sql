@@ -1,9 +1,10 @@
--- One step of deleting a tenant. The first marks it `deleting`, so that nothing new is enqueued; each further one deletes
--- a batch; the last removes the tenant itself. Answers how many jobs went, and whether it is done. Resumable at any
--- point: call until done. The last one waits for every transaction that may have looked at the tenant before it was marked
--- and has not committed its jobs: each door looks at the tenant when it has a transaction number already. The quick door
--- looks only while tenants are watched (see enqueue_routed and watch.sql). A barrier that is still to come was taken in another
--- cluster, before the database was restored here; nobody of that time is left, so it is taken again.
+-- One step of deleting a tenant. The first step marks it `deleting`, so that nothing new is enqueued; each further step
+-- deletes a batch; the last one deletes the tenant itself. Returns the number of deleted jobs, and whether it is done.
+-- Resumable at any point: call until done. The last step waits for every transaction that may have read the tenant
+-- before it was marked and has not committed its jobs: each enqueue function reads the tenant after its transaction has
+-- an id. The fast path reads it only while tenants are watched (see enqueue_routed and watch.sql). A barrier in the
+-- future comes from another cluster, before the database was restored here; no transaction of that time exists, so the
+-- barrier is set again.
 create or replace function windlass.purge_tenant(tenant uuid, most integer, out purged integer, out done boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -19,18 +20,19 @@ begin
   if tenant = '00000000-0000-7000-8000-000000000001' then
     raise exception 'the default tenant cannot be deleted' using errcode = 'WL003', detail = tenant::text;
   end if;
-  perform windlass.share_gate(tenant, 'hold'); -- a hold that is being placed comes first
+  perform windlass.share_gate(tenant, 'hold'); -- waits for a hold that is being placed
   if exists (select from windlass.legal_hold h where h.tenant_id = tenant) then
-    raise exception 'the tenant has something under legal hold' using errcode = 'WL020', detail = tenant::text;
+    raise exception 'some data of the tenant is under legal hold' using errcode = 'WL020', detail = tenant::text;
   end if;
   select t.status, least(t.purge_barrier, pg_snapshot_xmax(now_running)) as barrier into was from windlass.tenants t where t.id = tenant;
   if was.status <> 'deleting' then
     update windlass.tenants t set status = 'deleting', updated_at = now() where t.id = tenant;
+    perform windlass.must_record(null, array['tenant.delete'], tenant::text, null, windlass.shown_tenant(tenant));
     perform windlass.watch_tenants();
   else
     update windlass.tenants t set purge_barrier = was.barrier where t.id = tenant and t.purge_barrier is distinct from was.barrier;
   end if;
-  purged := windlass.purge(tenant, array(select b.id from windlass.job b where b.tenant_id = tenant limit most));
+  purged := windlass.purge_unaudited(tenant, array(select b.id from windlass.job b where b.tenant_id = tenant limit most));
   if purged = 0 and was.status = 'deleting' and pg_snapshot_xmin(now_running) >= was.barrier then
     if windlass.purge_other_rows(tenant, most) then
       return;
@@ -53,8 +55,8 @@ begin
 end
 $$;
 
--- A batch of a deleted tenant's rows in the tables that may hold many of them: at most `most` of each. Each has an index that begins with
--- the tenant. Answers whether there were any.
+-- Deletes a batch of a deleted tenant's rows from the tables that may have many of them: at most `most` of each. Each
+-- has an index that starts with the tenant. Returns whether there were any.
 create or replace function windlass.purge_other_rows(tenant uuid, most integer) returns boolean
 language plpgsql
 as $$
@@ -63,9 +65,10 @@ declare
   gone integer;
   has_gone boolean := false;
 begin
-  foreach of_table in array array['event_pending', 'event_dispatch', 'event', 'fire', 'job_triggers', 'dedupe', 'idempotency', 'request_keys',
-      'ordering', 'dependency', 'unblock_due', 'tally'] loop
-    execute format('delete from windlass.%I r where r.ctid = any (array(select o.ctid from windlass.%1$I o where o.tenant_id = $1 limit $2))', of_table)
+  foreach of_table in array array['event_pending', 'event_dispatch', 'event', 'fire', 'job_triggers', 'dedupe', 'idempotency',
+      'request_keys', 'ordering', 'dependency', 'unblock_due', 'tally'] loop
+    execute format('delete from windlass.%I r
+                     where r.ctid = any (array(select o.ctid from windlass.%1$I o where o.tenant_id = $1 limit $2))', of_table)
       using tenant, most;
     get diagnostics gone = row_count;
     has_gone := has_gone or gone > 0;

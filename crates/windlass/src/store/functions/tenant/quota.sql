@@ -1,11 +1,13 @@
--- Refuses (WL010) when the tenant has more jobs that have not ended than it may. Called by whoever has just added some, in the same
--- transaction, so that the count is the one that would be committed: all that add to one tenant pass here one after the other, by the
--- lock on its row, and each sees what those before it committed. The row is written, not only locked: in a transaction with one
--- snapshot throughout, that turns an outdated count into a serialization failure instead of a wrong answer.
--- A tenant without a limit pays one look-up by primary key here, and nothing on the hot way in, where its route says that it has none.
--- Running jobs count too: one that fails goes back into line, and must not find its place taken.
--- The counters are not added up for each job: what was free at the last count, up to a hundred places, is written at the tenant and used
--- up first. Jobs that end meanwhile only free more, so nobody is refused before a new count. Index: tally_of_tenant, total's key.
+-- Refuses (WL010) new jobs of a tenant that exceeds its quota of unfinished jobs. Called after jobs were added, in the
+-- same transaction, so that it counts what would be committed. A tenant without a limit costs one lookup by primary key
+-- here, and nothing on the fast path, where the route shows that there is none. Running jobs count too: one that fails
+-- is queued again and must still fit. The counters are not summed for each job: up to a hundred free places of the last
+-- count are stored with the tenant and used first. Jobs that end meanwhile only free more, so no job is refused without
+-- a new count.
+-- Index: tally_of_tenant, total's key.
+-- Lock: the tenant's row, so that all transactions that add jobs to one tenant are serialized and see what the previous
+-- ones committed. The row is written and not only locked: in a transaction with a fixed snapshot, that turns an
+-- outdated count into a serialization failure.
 create or replace function windlass.hold_to_quota(tenant uuid, added bigint) returns void
 language plpgsql
 as $$
@@ -27,19 +29,34 @@ begin
     union all
     select d.queued, d.running, d.scheduled, d.blocked from windlass.tally d where d.tenant_id = tenant) c;
   if unended > quota.max_queued then
-    raise exception 'the tenant % has all the jobs it may have', tenant using errcode = 'WL010', detail = quota.max_queued::text;
+    raise exception 'the tenant % has reached its job quota', tenant using errcode = 'WL010', detail = quota.max_queued::text;
   end if;
   update windlass.tenants t set quota_room = least(quota.max_queued - unended, 100) where t.id = tenant;
 end
 $$;
 
--- Takes the lock of hold_to_quota before any other. Whoever adds a job with keys calls this first: a batch takes the keys of its second
--- job when it has passed hold_to_quota with its first, and one that held such a key while it waited for the row would wait in a circle.
+-- Takes the lock of hold_to_quota before any other. Functions that add a job with keys call it first: a batch takes the
+-- keys of its second job after hold_to_quota of its first, so a transaction that held such a key while it waited for
+-- the row would deadlock.
 create or replace function windlass.lock_quota(tenant uuid) returns void
 language plpgsql
 as $$
 #variable_conflict use_column
 begin
   perform from windlass.tenants t where t.id = tenant and t.max_queued is not null for no key update;
+end
+$$;
+
+-- Takes the lock on the tenant's row that the rest of an enqueue needs, before a lane is created: that of lock_quota, or,
+-- in a transaction with a fixed snapshot, that of refuse_tenant. Others hold the row while they wait for the lane.
+create or replace function windlass.lock_tenant(tenant uuid) returns void
+language plpgsql
+as $$
+#variable_conflict use_column
+begin
+  perform windlass.lock_quota(tenant);
+  if current_setting('transaction_isolation') <> 'read committed' then
+    perform from windlass.tenants t where t.id = tenant for share;
+  end if;
 end
 $$;

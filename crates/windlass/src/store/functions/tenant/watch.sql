@@ -1,5 +1,5 @@
--- Makes the quick doors look at the tenant of each job (see enqueue_routed), from now on and whatever becomes of this transaction.
--- Whoever has just suspended a tenant, marked it as deleting, or given it a quota, calls this.
+-- Makes the fast paths check the tenant of each job (see enqueue_routed), from now on, even if this transaction rolls
+-- back. Called after a tenant was suspended, marked as deleting, or given a quota.
 create or replace function windlass.watch_tenants() returns void
 language plpgsql
 as $$
@@ -9,9 +9,11 @@ begin
 end
 $$;
 
--- Lets them stop looking when there is nothing to look for: no tenant has a quota or is being deleted, and the last one went a minute
--- ago, so nobody can know of its lanes any more. A tenant that is suspended, or whose deletion a legal hold stops, counts for a minute only:
--- it may stay so for years, and our processes know within seconds. An application's jobs are looked at always (see refuse_routed). Leaves it for the next time while somebody calls watch_tenants.
+-- Ends these checks when they are not needed: no tenant has a quota or is being deleted, and the last one was deleted a
+-- minute ago, so no process can still cache its lanes. A tenant that is suspended, or whose deletion is blocked by a
+-- legal hold, counts for a minute only: it may stay so for years, and our processes refresh within seconds. An
+-- application's jobs are always checked (see refuse_routed). Does nothing while another transaction is in
+-- watch_tenants.
 create or replace function windlass.unwatch_tenants() returns void
 language plpgsql
 as $$
@@ -24,13 +26,15 @@ begin
   if not exists (select from windlass.tenants t where t.max_queued is not null
         or (t.status <> 'active' and t.updated_at > clock_timestamp() - interval '1 min')
         or (t.status = 'deleting' and not exists (select from windlass.legal_hold h where h.tenant_id = t.id)))
-      and not exists (select from windlass.keeper_mark m where m.duty = 'tenant deleted' and m.reached > clock_timestamp() - interval '1 min') then
+      and not exists (select from windlass.keeper_mark m where m.duty = 'tenant deleted'
+        and m.reached > clock_timestamp() - interval '1 min') then
     perform setval('windlass.tenants_watched', 0);
   end if;
 end
 $$;
 
--- What the quick door asks while some tenant is watched: refuses when this one takes no jobs, or has all that it may have.
+-- The check of the fast path while some tenant is watched: refuses the job if the tenant does not accept jobs or has
+-- reached its quota.
 create or replace function windlass.refuse_watched(tenant uuid) returns void
 language plpgsql
 set search_path = pg_catalog, windlass, pg_temp

@@ -1,7 +1,7 @@
--- Writes a token whose secret only its maker has seen: `hash` is all that is kept of it. The nil tenant is the
--- installation. Answers the token as it is shown, without the hash. A tenant has at most a thousand tokens that are valid, and as many
--- that have ended: the oldest of those is forgotten here, and stays in the audit trail. One at a time of a tenant, so that the number
--- holds.
+-- Stores a token. Only `hash` is kept of its secret. The nil tenant is the installation. Returns the token without the
+-- hash. A tenant has at most 1000 valid tokens and 1000 that have ended: the oldest of those is deleted here, but stays
+-- in the audit trail.
+-- Lock: the gate `tokens` of the tenant, so that the limit is exact.
 create or replace function windlass.create_token(for_tenant uuid, token jsonb, hash bytea) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -11,7 +11,7 @@ begin
   perform windlass.tenant_for(for_tenant);
   if for_tenant <> '00000000-0000-0000-0000-000000000000'
       and not exists (select from windlass.tenants t where t.id = for_tenant and t.status <> 'deleting') then
-    raise exception 'the tenant % is unknown', for_tenant using errcode = 'WL003', detail = for_tenant::text;
+    raise exception 'tenant % not found', for_tenant using errcode = 'WL003', detail = for_tenant::text;
   end if;
   perform windlass.need_read_committed();
   perform windlass.lock_gate(for_tenant, 'tokens');
@@ -23,20 +23,22 @@ begin
      order by coalesce(x.revoked_at, x.expires_at) desc, x.id offset 999));
   perform windlass.refuse_instant('expires_at', (token ->> 'expires_at')::timestamptz);
   insert into windlass.api_tokens (tenant_id, id, kind, name, secret_hash, role, scopes, created_by, expires_at)
-    select for_tenant, n.id, n.kind, n.name, hash, n.role, n.scopes, n.created_by, n.expires_at
+    select for_tenant, n.id, n.kind, n.name, hash, n.role, n.scopes, windlass.actor_for(n.created_by), n.expires_at
       from jsonb_to_record(token) n (id text, kind text, name text, role text, scopes text[], created_by text, expires_at timestamptz);
+  perform windlass.must_record(for_tenant, array['token.create', 'token.rotate'], token ->> 'id', null,
+    windlass.shown_token(for_tenant, token ->> 'id'));
   return windlass.shown_token(for_tenant, token ->> 'id');
 end
 $$;
 
--- Whether it opens anything.
+-- Whether the token is valid.
 create or replace function windlass.is_valid(token windlass.api_tokens) returns boolean
 language sql stable
 as $$
   select token.revoked_at is null and coalesce(token.expires_at operator(pg_catalog.>) pg_catalog.clock_timestamp(), true)
 $$;
 
--- One token as people may see it.
+-- One token as the API returns it, without the hash.
 create or replace function windlass.shown_token(of_tenant uuid, of_id text) returns jsonb
 language sql stable
 as $$

@@ -1,5 +1,5 @@
--- A token by the id it carries, for authentication: before any tenant is known, hence by a function. Notes that it was used, if the
--- secret that was shown is its own (its hash; null for a session that was begun with it), and at most once a minute, so that a busy
+-- A token by its id, for authentication: before the tenant is known, hence a function. Records its use if the given
+-- secret (as a hash; null for a session that was started with it) matches, and at most once a minute, so that a busy
 -- token is not a hot row.
 -- Index: api_tokens_by_id.
 create or replace function windlass.find_token(of_id text, shown_hash bytea) returns jsonb

@@ -1,4 +1,5 @@
--- The tokens of a tenant, newest first, or of everyone where no tenant is in force and none is named; or the one with an id.
+-- The tokens of a tenant, newest first, or of all tenants if none is named and there is no current one; or the one with
+-- an id.
 create or replace function windlass.tokens_of(of_tenant uuid, of_id text) returns setof jsonb
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

@@ -1,5 +1,6 @@
--- Makes a trigger from fields that were checked in Rust, as far as SQL can again; next_due is its first instant, null for one that waits for events
--- or is off. Rings the scheduler, since the instant may be nearer than its next look.
+-- Creates a trigger from fields that were validated in Rust, and here as far as SQL can; next_due is its first instant,
+-- null for an event trigger or one that is disabled. Notifies the scheduler, because the instant may be before its next
+-- check.
 create or replace function windlass.create_trigger(tenant uuid, fields jsonb, next_due timestamptz) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -11,12 +12,13 @@ begin
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_trigger(fields, next_due);
   perform windlass.hold_to_triggers(tenant);
-  perform windlass.route(tenant, fields ->> 'definition_key', null, null); -- refuses what is not there or not active
+  perform windlass.route(tenant, fields ->> 'definition_key', null, null); -- refuses a definition that does not exist or is not active
   insert into windlass.job_triggers (tenant_id, label, is_enabled, trigger_type, event_name, conditions, cron_expr, timezone,
       definition_id, payload_template, dedupe_window_seconds, created_by, misfire, misfire_max, misfire_window_seconds,
       misfire_grace_seconds, overlap, jitter_seconds, starts_at, ends_at, next_due_at)
     select tenant, f.label, f.is_enabled, f.trigger_type, f.event_name, f.conditions, f.cron_expr, f.timezone, d.id,
-           fields -> 'payload_template', f.dedupe_window_seconds, f.created_by, f.misfire, f.misfire_max, f.misfire_window_seconds,
+           fields -> 'payload_template', f.dedupe_window_seconds, case when windlass.is_server() then f.created_by end,
+           f.misfire, f.misfire_max, f.misfire_window_seconds,
            f.misfire_grace_seconds, f.overlap, f.jitter_seconds, f.starts_at, f.ends_at, next_due
       from jsonb_to_record(fields) f (label text, is_enabled boolean, trigger_type text, event_name text, conditions jsonb,
         cron_expr text, timezone text, dedupe_window_seconds integer, created_by uuid, misfire text, misfire_max integer,
@@ -24,6 +26,8 @@ begin
         ends_at timestamptz)
       join windlass.job_definitions d on d.key = fields ->> 'definition_key'
   returning id into new_id;
+  perform windlass.must_record(tenant, array['trigger.create'], new_id::text, null,
+    jsonb_build_object('label', fields -> 'label', 'definition_key', fields -> 'definition_key'));
   if next_due is not null then
     perform pg_notify('windlass', 'schedule');
   end if;
@@ -31,8 +35,9 @@ begin
 end
 $$;
 
--- Refuses (WL015) when the tenant has all the triggers it may have. Those who make triggers for one tenant wait for each other here, by the lock
--- on its row, so the limit is exact.
+-- Refuses (WL015) a new trigger if the tenant has reached its limit.
+-- Creations take turns, so the limit is exact at every isolation level: with an older snapshot, the turn fails (40001).
+-- Not the tenant's row, which an open enqueue may hold because of its quota.
 create or replace function windlass.hold_to_triggers(tenant uuid) returns void
 language plpgsql
 as $$
@@ -40,9 +45,10 @@ as $$
 declare
   most integer;
 begin
-  select t.max_triggers into most from windlass.tenants t where t.id = tenant for no key update;
+  perform windlass.take_turn(tenant, 'triggers');
+  select t.max_triggers into most from windlass.tenants t where t.id = tenant;
   if (select count(*) from windlass.job_triggers t where t.tenant_id = tenant and t.deleted_at is null) >= most then
-    raise exception 'the tenant has all the triggers it may have, which is % (max_triggers)', most using errcode = 'WL015', detail = most::text;
+    raise exception 'the tenant has reached its limit of % triggers (max_triggers)', most using errcode = 'WL015', detail = most::text;
   end if;
 end
 $$;

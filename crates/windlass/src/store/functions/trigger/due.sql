@@ -1,13 +1,13 @@
--- Triggers whose instant has come, with what is needed to decide about them, and the database's time. Takes no lock: the
--- decision is made outside and applied by fire_triggers under its own guard, so a scheduler that freezes holds nobody up.
--- late_ms: whoever is not the leader looks only at what the leader should have done by now.
--- A trigger that a keeper could not read is passed over for a minute, so that such ones never fill a round; for the same reason all of a
--- tenant are, for two seconds, if its open transactions keep them from being fired.
--- Tenants take turns (see tenants_in_turn), each with an equal share of most triggers and of most_bytes, and with at least one. One that is
--- larger than the share comes when it is the first, and keeps none of those behind it waiting: what is first may be held for long by a
--- transaction of the tenant. The first one
--- of every tenant comes before the second one of any, so that a caller who stops before the end has served all tenants alike.
--- Index: job_triggers_due to see who is due, job_triggers_due_of_tenant.
+-- Triggers that are due, with the fields that are needed to decide about them, and the database's time. Takes no lock:
+-- the decision is made by the caller and applied by fire_triggers with its own guard, so a scheduler that hangs does
+-- not block others. late_ms: a keeper that is not the leader returns only triggers that the leader should have
+-- processed by now. A trigger that a keeper could not read is skipped for a minute, so that such triggers never fill a
+-- round; for the same reason all triggers of a tenant are skipped for two seconds if its open transactions block them.
+-- Tenants take turns (see tenants_in_turn), each with an equal share of `most` triggers and of most_bytes, and at least
+-- one. A trigger larger than the share is returned only as the first one, and does not delay those after it: a
+-- transaction of the tenant may lock the first one for long. The first trigger of every tenant comes before the second
+-- one of any, so that a caller that stops early has treated all tenants equally.
+-- Index: job_triggers_due to find who is due, job_triggers_due_of_tenant.
 create or replace function windlass.due_triggers(late_ms integer, most integer, most_bytes integer)
 returns table (fields jsonb, at timestamptz)
 language plpgsql security definer
@@ -56,12 +56,13 @@ as $$
     from windlass.job_triggers t
    where t.next_due_at is not null
      and not (exists (select from windlass.trouble x where x.duty = 'schedule')
-          and (windlass.is_set_aside('schedule', t.tenant_id, t.id::text) or windlass.is_set_aside('schedule', t.tenant_id, t.tenant_id::text)))
+          and (windlass.is_set_aside('schedule', t.tenant_id, t.id::text)
+            or windlass.is_set_aside('schedule', t.tenant_id, t.tenant_id::text)))
    order by t.next_due_at limit 1
 $$;
 
--- Takes or keeps the lead of a duty. Answers the epoch while this holder leads, else null. Written only when half of the
--- lease is over, and never waited for: a leader that freezes in the middle must not stop the others.
+-- Acquires or keeps the leadership of a duty. Returns the epoch while this holder leads, else null. Written only after
+-- half of the lease, and never waits for a lock: a leader that hangs must not block the others.
 create or replace function windlass.lead(of_duty text, by_holder uuid, lease_ms integer) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp

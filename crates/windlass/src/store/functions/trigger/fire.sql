@@ -1,10 +1,11 @@
--- Applies what the scheduler decided, one transaction for a batch: each trigger's next_due_at moves on if it is still of
--- that generation and at that instant (else somebody was quicker, or it was edited, and nothing of it is done), and with it
--- come the rows of its instants and their jobs. ords: which trigger an instant is of. reasons: null fires.
--- lanes: null for a job that has guards (overlap, jitter, a start deadline), which enters through the SQL door.
--- A trigger that somebody else holds is left for the next round, and so is one whose job would have to wait for an open transaction of its
--- tenant (the quota, a key, the first use of a lane): one open transaction must not stop the others' schedules.
--- Lock order: triggers by key. The primary key of fire is the last guard: whatever went wrong before, one instant is one row.
+-- Applies the decisions of the scheduler, one transaction for a batch: each trigger's next_due_at advances if the
+-- trigger still has that generation and instant (else another keeper was faster, or it was edited, and nothing is done
+-- for it), together with the rows of its instants and their jobs. ords: the trigger of each instant. reasons: null
+-- fires. lanes: null for a job with guards (overlap, jitter, a start deadline), which is enqueued by windlass.enqueue.
+-- A trigger that another transaction has locked is left for the next round, and so is one whose job would have to wait
+-- for an open transaction of its tenant (the quota, a key, the first use of a lane): an open transaction must not stop
+-- the schedules of others.
+-- Lock order: triggers by key. The primary key of fire is the last guard: one instant is one row.
 create or replace function windlass.fire_triggers(
   tenants uuid[], triggers uuid[], generations integer[], expected timestamptz[], next_dues timestamptz[],
   ords integer[], dues timestamptz[], reasons text[], jobs uuid[], lanes integer[], attempts smallint[], keys text[],
@@ -17,11 +18,12 @@ set lock_timeout = '200ms'
 as $$
 #variable_conflict use_column
 declare
-  locked constant text := 'another transaction holds what its job needs: ';
+  locked constant text := 'another transaction holds a lock that its job needs: ';
   part record;
   made record;
   waits integer;
 begin
+  perform windlass.need_read_committed(); -- overlap: see run_trigger
   perform windlass.tenants_for(tenants);
   perform windlass.stay_durable();
   begin
@@ -53,8 +55,8 @@ begin
         perform windlass.note_locked('schedule', part.tenant, triggers[part.ords[i]]::text, locked || sqlerrm);
       end;
       if waits = 3 then
-        -- All of its schedules rest: each would wait for as long, and in a round there is room for so many.
-        perform windlass.note_locked('schedule', part.tenant, part.tenant::text, locked || 'too many of its schedules wait');
+        -- Delay all schedules of the tenant: each would wait equally long, and a round has time for only a few.
+        perform windlass.note_locked('schedule', part.tenant, part.tenant::text, locked || 'too many schedules of the tenant are waiting');
         exit;
       end if;
     end loop;
@@ -62,7 +64,8 @@ begin
 end
 $$;
 
--- The same for those triggers of the batch that only_ords names (null: all). Fails whole when one of them has to wait for too long.
+-- The same for those triggers of the batch that only_ords lists (null: all). Fails completely if one of them has to
+-- wait too long.
 create or replace function windlass.fire_these(
   tenants uuid[], triggers uuid[], generations integer[], expected timestamptz[], next_dues timestamptz[],
   ords integer[], dues timestamptz[], reasons text[], jobs uuid[], lanes integer[], attempts smallint[], keys text[],
@@ -78,7 +81,8 @@ declare
   item record;
 begin
   locked := array(
-    select n.ord from windlass.job_triggers t join unnest(tenants, triggers) with ordinality n (tenant, id, ord) on t.tenant_id = n.tenant and t.id = n.id
+    select n.ord from windlass.job_triggers t join unnest(tenants, triggers) with ordinality n (tenant, id, ord) on t.tenant_id = n.tenant
+           and t.id = n.id
      where only_ords is null or n.ord = any (only_ords)
      order by t.tenant_id, t.id for update of t skip locked);
   with moved as (
@@ -101,7 +105,7 @@ begin
   select count(d.job_id), count(*) - count(d.job_id), array_agg(d.job_id) filter (where d.job_id is not null)
     into fired, skipped, plain from decided d;
   if plain is not null then
-    -- They are queued by the row: at most 64 of one lane with the same number of attempts.
+    -- They share rows of the line: at most 64 of one lane with the same number of attempts.
     perform windlass.enqueue_routed_many(array_agg(tenants[p.ord]), array_agg(p.job), array_agg(p.lane), array_agg(p.attempts),
         array_agg(p.part), array_agg(p.payload::json), array_agg(jsonb_build_object('source', 'schedule', 'source_ref', triggers[p.ord])))
       from (select c.*, dense_rank() over (order by c.lane, c.attempts, c.chunk)::integer as part

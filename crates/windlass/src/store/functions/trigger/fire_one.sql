@@ -1,10 +1,10 @@
--- Fires one instant of a trigger whose row the caller has locked, as the overlap policy allows. Answers the outcome, null if
--- the instant was fired before. An enqueue that is refused (the tenant is suspended, the definition is gone) leaves the
--- instant as skipped with the refusal as its reason: it must not keep the rest of a batch from firing.
--- Overlap is decided here, where misfire is decided in Rust (model/trigger/plan.rs): misfire follows from the instant and the clock alone,
--- overlap from which earlier jobs have not ended. Only this transaction, under the trigger's lock, sees that and acts on it in one step.
--- Decided before, from what was read then, `skip` could let two jobs run or leave out an instant whose earlier job has just ended.
--- A backfill is not held back by the jobs before it, but its jobs run one after the other where the policy is not `allow`.
+-- Fires one instant of a trigger whose row the caller has locked, according to the overlap policy. Returns the outcome,
+-- or null if the instant was fired before. If the enqueue is refused (the tenant is suspended, the definition does not
+-- exist), the instant is skipped with the message as its reason: it must not block the rest of a batch. Overlap is
+-- decided here, and misfire in Rust (model/trigger/plan.rs): misfire depends only on the instant and the clock, overlap
+-- on which earlier jobs have not ended. Only this transaction, under the trigger's lock, can read that and act on it
+-- atomically. Decided earlier, `skip` could let two jobs run, or omit an instant whose earlier job has just ended. A
+-- backfill does not wait for earlier jobs, but its jobs run one after another unless the policy is `allow`.
 create or replace function windlass.fire_one(
   tenant uuid, trigger uuid, of_generation integer, of_kind text, due timestamptz, job uuid, key text, payload jsonb,
   delay double precision, out outcome text, out reason text, out job_id uuid)
@@ -40,8 +40,8 @@ begin
       insert into windlass.fire as f (tenant_id, trigger_id, due_at, generation, kind, outcome, job_id, jitter_seconds, is_open)
         values (tenant, trigger, due, of_generation, of_kind, 'fired', job, delay, policy <> 'allow')
         on conflict (tenant_id, trigger_id, due_at, generation) do update
-          set kind = excluded.kind, outcome = 'fired', reason = null, job_id = excluded.job_id, jitter_seconds = excluded.jitter_seconds, is_open = excluded.is_open,
-              decided_at = excluded.decided_at
+          set kind = excluded.kind, outcome = 'fired', reason = null, job_id = excluded.job_id, jitter_seconds = excluded.jitter_seconds,
+              is_open = excluded.is_open, decided_at = excluded.decided_at
           where f.outcome = 'skipped' and excluded.kind = 'backfill';
       if found then
         perform windlass.enqueue(key, payload, tenant, source => case of_kind when 'manual' then 'manual' else 'schedule' end,
@@ -54,7 +54,7 @@ begin
       return;
     end if;
   exception when others then
-    -- The SQLSTATE class tells a refusal from an accident: a deadlock or a full disk is tried again by whoever called.
+    -- The SQLSTATE class distinguishes a refusal from a failure: the caller retries after a deadlock or a full disk.
     if sqlstate !~ '^(WL|22|23)' then
       raise;
     end if;
@@ -67,8 +67,9 @@ begin
 end
 $$;
 
--- Fires instants that an operator asked for: now (dues is null), or a past range that is not fired yet in any generation.
--- Answers one row per instant; nothing at all if the trigger is not there or was edited meanwhile.
+-- Fires instants that an operator requested: now (dues is null), or a past range that was not fired in any generation.
+-- Returns one row per instant; no rows if the trigger does not exist or was edited meanwhile. Needs read committed: the
+-- trigger's row is locked and not written, so a fixed snapshot would miss the job of a call that came before.
 create or replace function windlass.run_trigger(
   tenant uuid, trigger uuid, seen integer, dues timestamptz[], jobs uuid[], key text, payloads jsonb[])
 returns table (due_at timestamptz, outcome text, reason text, job_id uuid)
@@ -81,6 +82,7 @@ declare
   made record;
   is_now boolean := dues is null;
 begin
+  perform windlass.need_read_committed();
   perform windlass.tenant_for(tenant);
   perform windlass.stay_durable();
   perform from windlass.job_triggers t
@@ -88,6 +90,8 @@ begin
   if not found then
     return;
   end if;
+  perform windlass.must_record(tenant, array[case when is_now then 'trigger.run' else 'trigger.backfill' end], trigger::text, null,
+    jsonb_build_object('ids', to_jsonb(jobs[1:1000])));
   for item in
     select coalesce(n.due, clock_timestamp()) as due, n.job, n.payload from unnest(dues, jobs, payloads) n (due, job, payload)
      where is_now or not exists (select from windlass.fire f where f.tenant_id = tenant and f.trigger_id = trigger and f.due_at = n.due

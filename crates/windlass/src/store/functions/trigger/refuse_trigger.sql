@@ -1,5 +1,6 @@
--- Refuses (WL007) fields of a trigger that a keeper could not use, by the field's name. Rust checks more before (trigger/check.rs): the
--- cron expression, the template and the conditions can only be read there. What only a keeper can see it sets aside.
+-- Refuses (WL007) fields of a trigger that a keeper could not use, with the field's name. Rust validates more
+-- (trigger/check.rs): the cron expression, the template and the conditions. Problems that only a keeper can detect are
+-- recorded in `trouble`.
 create or replace function windlass.refuse_trigger(fields jsonb, next_due timestamptz) returns void
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
@@ -13,9 +14,11 @@ begin
     raise exception 'a trigger must be a JSON object' using errcode = 'WL007', column = 'fields';
   end if;
   for rule in
-    select * from (values ('label', 'string', true), ('is_enabled', 'boolean', true), ('trigger_type', 'string', true), ('event_name', 'string', false),
+    select * from (values ('label', 'string', true), ('is_enabled', 'boolean', true), ('trigger_type', 'string', true),
+           ('event_name', 'string', false),
       ('conditions', 'object', true), ('cron_expr', 'string', false), ('timezone', 'string', false), ('definition_key', 'string', true),
-      ('payload_template', null, true), ('dedupe_window_seconds', 'number', true), ('created_by', 'string', false), ('misfire', 'string', true),
+      ('payload_template', null, true), ('dedupe_window_seconds', 'number', true), ('created_by', 'string', false),
+      ('misfire', 'string', true),
       ('misfire_max', 'number', true), ('misfire_window_seconds', 'number', true), ('misfire_grace_seconds', 'number', true),
       ('overlap', 'string', true), ('jitter_seconds', 'number', true), ('starts_at', 'string', false), ('ends_at', 'string', false))
       r (name, type, is_needed)
@@ -31,7 +34,8 @@ begin
       ('misfire_grace_seconds', 1, 86400), ('jitter_seconds', 0, 86400)) r (name, lowest, highest)
   loop
     if not windlass.is_whole(fields -> rule.name, rule.lowest, rule.highest) then
-      raise exception '% must be a whole number between % and %', rule.name, rule.lowest, rule.highest using errcode = 'WL007', column = rule.name;
+      raise exception '% must be a whole number between % and %', rule.name, rule.lowest, rule.highest
+        using errcode = 'WL007', column = rule.name;
     end if;
   end loop;
   select f.name into refused from (values
@@ -48,7 +52,7 @@ begin
       ('payload_template', octet_length((fields -> 'payload_template')::text) <= 65536)) f (name, is_fine)
    where not f.is_fine limit 1;
   if found then
-    raise exception '% is not usable for this trigger', refused using errcode = 'WL007', column = refused;
+    raise exception '% is not allowed for this trigger', refused using errcode = 'WL007', column = refused;
   end if;
   perform windlass.refuse_instant('starts_at', (fields ->> 'starts_at')::timestamptz);
   perform windlass.refuse_instant('ends_at', (fields ->> 'ends_at')::timestamptz);
@@ -56,7 +60,7 @@ begin
 end
 $$;
 
--- Whether the server knows a time zone of this name.
+-- Whether the server has a time zone of this name.
 create or replace function windlass.is_time_zone(name text) returns boolean
 language plpgsql stable
 set search_path = pg_catalog, windlass, pg_temp
@@ -69,11 +73,12 @@ exception when invalid_parameter_value then
 end
 $$;
 
--- A trigger as it is read: its fields, with instants that every reader can hold.
+-- The fields of a trigger, with instants that every client can represent.
 create or replace function windlass.trigger_fields(of_trigger windlass.job_triggers, definition_key text) returns jsonb
 language sql stable
 set search_path = pg_catalog, windlass, pg_temp
 as $$
-  select to_jsonb(of_trigger) || jsonb_build_object('definition_key', definition_key, 'next_due_at', windlass.shown_instant(of_trigger.next_due_at),
+  select to_jsonb(of_trigger) || jsonb_build_object('definition_key', definition_key, 'next_due_at',
+         windlass.shown_instant(of_trigger.next_due_at),
     'starts_at', windlass.shown_instant(of_trigger.starts_at), 'ends_at', windlass.shown_instant(of_trigger.ends_at))
 $$;

@@ -1,8 +1,9 @@
--- Replaces a trigger's fields if it is still of the generation that the caller has seen, and raises that. An edit that does
--- not change when it is due must not lose an instant that has just come, so next_due_at then stays. Where the times do
--- change, the instants that had come and that nobody had decided about (missed) are told as skipped, with why.
--- The row lock is what keeps the promise: a fire of the old generation has committed before, or finds a newer one.
--- Answers the new generation, or null if there is no such trigger or it was edited meanwhile.
+-- Replaces a trigger's fields if it still has the generation that the caller has read, and increments it. An edit that
+-- does not change its times must not lose an instant that has just become due, so next_due_at is kept then. If the
+-- times change, due instants that were not decided (missed) are recorded as skipped, with the reason. Returns the new
+-- generation, or null if there is no such trigger or it was edited meanwhile.
+-- Lock order: the trigger's row, so that a fire of the old generation has committed before, or sees a newer one; then a
+-- new lane, as in a fire.
 create or replace function windlass.update_trigger(
   tenant uuid, trigger uuid, seen integer, fields jsonb, changes_times boolean, next_due timestamptz, missed timestamptz[],
   why text)
@@ -17,12 +18,12 @@ begin
   perform windlass.tenant_for(tenant);
   perform windlass.refuse_trigger(fields, next_due);
   perform windlass.refuse_instant('missed', m) from unnest(missed) m;
-  perform windlass.route(tenant, fields ->> 'definition_key', null, null);
   select t.overlap into old from windlass.job_triggers t
    where t.tenant_id = tenant and t.id = trigger and t.generation = seen and t.deleted_at is null for update;
   if not found then
     return null;
   end if;
+  perform windlass.route(tenant, fields ->> 'definition_key', null, null); -- refuses a definition that does not exist or is not active
   update windlass.job_triggers t
      set label = f.label, is_enabled = f.is_enabled, trigger_type = f.trigger_type, event_name = f.event_name,
          conditions = f.conditions, cron_expr = f.cron_expr, timezone = f.timezone, definition_id = d.id,
@@ -37,22 +38,25 @@ begin
         ends_at timestamptz)
     join windlass.job_definitions d on d.key = fields ->> 'definition_key'
    where t.tenant_id = tenant and t.id = trigger;
-  -- What was decided since the caller looked has its row already.
+  -- Instants that were decided since the caller's read already have a row.
   insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason)
     select tenant, trigger, m.due, seen, 'skipped', why from unnest(missed) m (due) on conflict do nothing;
   if old.overlap = 'allow' and fields ->> 'overlap' <> 'allow' then
-    -- Nobody followed the jobs of a trigger that may overlap; from now on somebody asks.
+    -- The jobs of a trigger that may overlap are not tracked; from now on they are.
     update windlass.fire f set is_open = true
      where f.tenant_id = tenant and f.trigger_id = trigger and f.outcome = 'fired'
-       and f.due_at in (select r.due_at from windlass.fire r where r.tenant_id = tenant and r.trigger_id = trigger order by r.due_at desc limit 1000);
+       and f.due_at in (select r.due_at from windlass.fire r where r.tenant_id = tenant and r.trigger_id = trigger order by r.due_at desc
+         limit 1000);
   end if;
+  perform windlass.must_record(tenant, array['trigger.update'], trigger::text, null,
+    jsonb_build_object('label', fields -> 'label', 'definition_key', fields -> 'definition_key'));
   perform pg_notify('windlass', 'schedule');
   return seen + 1;
 end
 $$;
 
--- Deletes a trigger if it is still of the generation that the caller has seen. What it did stays as history, so the row stays
--- and is marked; missed as above. Answers whether it was there.
+-- Deletes a trigger if it still has the generation that the caller has read. Its history is kept, so the row is only
+-- marked as deleted; missed as above. Returns whether it existed.
 create or replace function windlass.delete_trigger(tenant uuid, trigger uuid, seen integer, missed timestamptz[]) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -69,6 +73,7 @@ begin
   end if;
   insert into windlass.fire (tenant_id, trigger_id, due_at, generation, outcome, reason)
     select tenant, trigger, m.due, seen, 'skipped', 'deleted' from unnest(missed) m (due) on conflict do nothing;
+  perform windlass.must_record(tenant, array['trigger.delete'], trigger::text);
   return true;
 end
 $$;

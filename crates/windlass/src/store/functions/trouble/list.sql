@@ -1,7 +1,7 @@
--- Everything that a keeper set aside or passes over, with the reason: what its duties noted, and what is stored but cannot be used.
--- The second kind is found by looking, so it needs no note and is gone as soon as it is mended. A note counts for a day after it was
--- last seen, and one about a trigger until that is changed. Of events that wait in the outbox with a problem, a thousand at most, as of
--- notes. Of the tenant in force, or of all.
+-- All problems that keepers have recorded or skip, with the reason: problems recorded by duties, and stored rows that
+-- cannot be used. The second kind is derived from the rows, so it disappears as soon as it is fixed. A recorded problem
+-- counts for a day after it was last seen, and one of a trigger until that is changed. At most a thousand pending
+-- events with a problem, as of recorded problems. Of the current tenant, or of all tenants.
 create or replace function windlass.troubles()
 returns table (duty text, tenant_id uuid, subject text, reason text, since timestamptz, times integer)
 language sql stable security definer
@@ -23,14 +23,15 @@ as $$
     from windlass.job_definitions d cross join lateral windlass.definition_problem(to_jsonb(d)) p
    where p.field is not null
   union all
-  select 'purge_tenants', t.id, t.id::text, 'the tenant is being deleted, and something of it is under legal hold', t.updated_at, 1
+  select 'purge_tenants', t.id, t.id::text, 'the tenant is being deleted, and some of its data is under legal hold', t.updated_at, 1
     from windlass.tenants t where t.status = 'deleting' and exists (select from windlass.legal_hold h where h.tenant_id = t.id)
      and (windlass.current_tenant() is null or t.id = windlass.current_tenant())
   union all
   select 'partition', '00000000-0000-0000-0000-000000000000', p.name, p.problem, null, 1 from windlass.partition_problems() p
    where windlass.current_tenant() is null
   union all
-  select 'seal', s.tenant_id, s.audit_id::text, 'the audit row could not be read when it was chained, so nothing proves what it says', s.sealed_at, 1
+  select 'seal', s.tenant_id, s.audit_id::text, 'the audit row could not be read when it was chained; its content cannot be verified',
+         s.sealed_at, 1
     from windlass.audit_seals s
    where s.form = 3 and (windlass.current_tenant() is null or s.tenant_id = windlass.current_tenant())
   order by 1, 2, 3

@@ -1,5 +1,5 @@
--- Notes that a duty could not deal with a row and set it aside, with the reason; the nil tenant stands for the installation.
--- Bounded: what was not seen again for a day goes, and so does the oldest beyond a thousand.
+-- Records that a duty could not process a row, with the reason; the nil tenant is the installation. Bounded: problems
+-- that were not seen for a day are deleted, and so are the oldest above a thousand.
 create or replace function windlass.note_trouble(of_duty text, of_tenant uuid, of_subject text, why text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -15,7 +15,8 @@ begin
 end
 $$;
 
--- The same for a row that another transaction holds: it is tried again after two seconds instead of a minute (see is_set_aside).
+-- The same for a row that another transaction has locked: it is tried again after two seconds instead of a minute (see
+-- is_set_aside).
 create or replace function windlass.note_locked(of_duty text, of_tenant uuid, of_subject text, why text) returns void
 language plpgsql
 as $$
@@ -27,8 +28,8 @@ begin
 end
 $$;
 
--- Whether a row was set aside within the last minute: until then a duty passes over it, so that rows it cannot deal with never fill its
--- rounds. After that it is tried again.
+-- Whether a problem with a row was recorded within the last minute: a duty skips it until then, so that such rows never
+-- fill its rounds.
 create or replace function windlass.is_set_aside(of_duty text, of_tenant uuid, of_subject text) returns boolean
 language sql stable
 as $$
@@ -36,8 +37,8 @@ as $$
                     and t.seen_at > clock_timestamp() - interval '1 minute')
 $$;
 
--- Of these rows, which a duty has just looked at, those that were not noted again since `at` are no trouble any more. Mostly there is
--- none at all, and then this is one look.
+-- Deletes the problems of these rows, which a duty has just processed, unless they were recorded again since `at`.
+-- Mostly there are none, and then this is one lookup.
 create or replace function windlass.clear_trouble(of_duty text, of_tenants uuid[], of_subjects uuid[], at timestamptz) returns void
 language plpgsql
 as $$
@@ -50,8 +51,8 @@ begin
 end
 $$;
 
--- A duty that goes on without the row at which it failed calls this first: what the server lacks (memory, disk, time) is no row's fault, and
--- fails the duty.
+-- A duty that continues without the row that failed calls this first: a lack of resources of the server (memory, disk,
+-- time) is not caused by the row, and fails the duty.
 create or replace function windlass.raise_server_trouble(state text, reason text) returns void
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
--- The read surface: one row per job, with the status it has now. security_invoker, so the row-level security of the
--- tables below holds for whoever reads.
+-- The views for readers: one row per job, with its current status. security_invoker, so that the row-level security of
+-- the tables applies to the reader.
 select windlass.keep_view('jobs', $view$
 select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as source, b.source_ref,
        case when l.job_id is not null then 'running'
@@ -18,8 +18,8 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
        case when f.job_status is distinct from 1 then a.last_error end as last_error,
        b.created_by,
        n.queue, j.key as definition_key, f.result, f.artifact, p.percent as progress_percent, p.message as progress_message,
-       b.subject_type, b.subject_id, b.tags, b.trace, b.parent_id, b.ordering_key, windlass.shown_instant(b.deadline) as deadline, l.cancel_requested_at,
-       coalesce(l.claimed_at, a.last_started_at) as last_started_at, f.reason
+       b.subject_type, b.subject_id, b.tags, b.trace, b.parent_id, b.ordering_key, windlass.shown_instant(b.deadline) as deadline,
+       l.cancel_requested_at, coalesce(l.claimed_at, a.last_started_at) as last_started_at, f.reason
   from windlass.job b
   join windlass.lane n on n.tenant_id = b.tenant_id and n.id = b.lane
   join windlass.job_definitions j on j.id = n.definition_id
@@ -33,7 +33,7 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
   left join windlass.blocked k on k.tenant_id = b.tenant_id and k.job_id = b.id
   left join windlass.progress p on p.tenant_id = b.tenant_id and p.job_id = b.id
   left join windlass.job_workers w on w.id = l.worker
-  left join windlass.remote_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.token = l.token
+  left join windlass.remote_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.worker = l.worker
   left join lateral (
     select h.job_status, h.finished_at, h.result, h.artifact, h.worker, h.reason from windlass.history h
      where h.tenant_id = b.tenant_id and h.job_id = b.id and h.job_status is not null) f on true
@@ -43,7 +43,7 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
            (array_agg(h.error_text order by h.attempt desc) filter (where h.error_text is not null))[1] as last_error
       from windlass.history h where h.tenant_id = b.tenant_id and h.job_id = b.id and h.attempt > 0) a on true$view$);
 
--- One row per attempt, the one under way included.
+-- One row per attempt, including running ones.
 select windlass.keep_view('job_attempts', $view$
 select h.tenant_id, h.job_id, h.attempt as attempt_no, coalesce(w.worker_id, h.worker::text) as worker_id, h.pid, h.started_at,
        h.finished_at, h.exit_code, windlass.outcome_name(h.outcome) as status, h.stdout_tail, h.stderr_tail, h.error_text, h.reason,
@@ -57,7 +57,8 @@ select l.tenant_id, l.job_id, l.attempt, w.worker_id, null, l.claimed_at, null, 
   from windlass.live l join windlass.job_workers w on w.id = l.worker
   left join windlass.progress p on p.tenant_id = l.tenant_id and p.job_id = l.job_id and p.attempt = l.attempt$view$);
 
--- Jobs per tenant, queue, definition and status, exact: the folded totals and what is not folded yet. purged: those that are gone.
+-- Jobs per tenant, queue, definition and status, exact: the totals plus the differences that are not folded yet.
+-- purged: deleted jobs.
 select windlass.keep_view('job_counts', $view$
 select c.tenant_id, n.queue, n.definition_id, sum(c.queued) as queued, sum(c.running) as running, sum(c.scheduled) as scheduled,
        sum(c.blocked) as blocked, sum(c.succeeded) as succeeded, sum(c.failed) as failed, sum(c.dead_letter) as dead_letter,

@@ -1,7 +1,7 @@
--- Renews a worker's lease and brings back what it should know: whether an operator asked it to be quiet, and which of
--- its jobs should stop. One HOT update. Answers no row when the worker was declared dead: nothing brings it back.
+-- Renews a worker's lease and returns its instructions: whether an operator drained it, and which of its jobs must
+-- stop. One HOT update. Returns no row if the worker's lease expired and it was closed.
 create or replace function windlass.heartbeat(by_worker integer, running integer)
-returns table (is_quiet boolean, canceled_tenants uuid[], canceled_jobs uuid[])
+returns table (is_draining boolean, canceled_tenants uuid[], canceled_jobs uuid[])
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
@@ -12,7 +12,7 @@ begin
   update windlass.job_workers w
      set last_seen_at = at, lease_expires_at = at + w.lease_seconds * interval '1 s', running_count = running
    where w.id = by_worker and w.stopped_at is null
-  returning w.is_quiet into is_quiet;
+  returning w.is_draining into is_draining;
   if found then
     select array_agg(c.tenant_id), array_agg(c.job_id) into canceled_tenants, canceled_jobs
       from windlass.cancel_request c where c.worker = by_worker;

@@ -1,10 +1,12 @@
--- The lanes of these definitions and queues that have queued jobs, with what fairness needs to know. Walks line's key
--- from one lane to the next (a loose index scan), so it costs by lanes with work, not by jobs in them nor by lanes known. Where the
--- definitions have fewer lanes than the walk has met, those are looked at instead: a worker does not pay for the lanes of other workers.
--- Each lane with work is looked up on its own (`offset 0` keeps the planner from joining in another order): joined, it read the whole
--- walk once for each lane known, and with 30,000 lanes that took more than five minutes.
--- rooms: the numbers of the limits on running jobs that the lane is under, as ring_for_room says them; none before the first claim.
--- definition_keys, queues: null means every one. Lanes of paused queues and of tenants that are suspended or being deleted are left out.
+-- The lanes of these definitions and queues that have queued jobs, with the data for fair scheduling. definition_keys,
+-- queues: null means all. rooms: the numbers of the limits on running jobs that apply to the lane, as in the messages
+-- of ring_for_room; empty before the first claim. Lanes of paused queues and of tenants that are suspended or being
+-- deleted are omitted.
+-- Index: line's primary key, from one lane to the next (a loose index scan), so the cost depends on the lanes with
+-- work, not on their jobs or on all lanes. If the definitions have fewer lanes than the scan has visited, those are
+-- checked instead: a worker does not pay for the lanes of other workers.
+-- Trap: each lane with work is looked up separately (`offset 0` prevents another join order): as a join, it read the
+-- whole scan once for each existing lane, and with 30,000 lanes that took more than five minutes.
 create or replace function windlass.active_lanes(definition_keys text[], queues text[])
 returns table (lane integer, tenant_id uuid, definition_key text, queue text, priority smallint, weight integer, rooms integer[])
 language plpgsql security definer
@@ -46,7 +48,8 @@ begin
            case when is_limited then array(select g.number from windlass.gate g
              where g.of_id in (n.definition_id, n.tenant_id) and g.purpose = 'running') else '{}' end
       from unnest(walked) w (lane)
-      cross join lateral (select l.id, l.tenant_id, l.definition_id, l.queue, l.priority from windlass.lane l where l.id = w.lane offset 0) n
+      cross join lateral (select l.id, l.tenant_id, l.definition_id, l.queue, l.priority from windlass.lane l
+        where l.id = w.lane offset 0) n
       cross join lateral (select o.key from windlass.job_definitions o where o.id = n.definition_id offset 0) d
       cross join lateral (select o.weight from windlass.tenants o where o.id = n.tenant_id and o.status = 'active' offset 0) t
      where (active_lanes.definition_keys is null or n.definition_id = any (definitions))
@@ -55,8 +58,9 @@ begin
 end
 $$;
 
--- Whether more than one tenant has used these definitions: then a worker keeps slots free for those that have no work at the moment.
--- Index: lane_of_definition, its two ends for each definition.
+-- Whether more than one tenant has used these definitions: then a worker reserves slots for tenants that have no work
+-- at the moment.
+-- Index: lane_of_definition, its first and last row for each definition.
 create or replace function windlass.has_several_tenants(definition_keys text[]) returns boolean
 language sql stable security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -70,7 +74,8 @@ as $$
    where d.key = any (definition_keys)
 $$;
 
--- Those of these lanes that have queued jobs which may run: the quick form of active_lanes, for lanes that a busy worker has met before.
+-- Those of these lanes that have queued jobs that may run: the fast form of active_lanes, for lanes that a busy worker
+-- has seen before.
 -- Index: line's primary key, once for each lane.
 create or replace function windlass.lanes_with_work(lanes integer[]) returns setof integer
 language sql stable security definer

@@ -1,4 +1,4 @@
--- A worker process introduces itself and gets the small integer by which its claims are marked.
+-- Registers a worker process and returns the integer that identifies it in claims.
 create or replace function windlass.register_worker(
   worker_id text, hostname text, version text, queues text[], definition_keys text[], lease_seconds integer, metadata jsonb)
 returns integer

@@ -1,16 +1,16 @@
--- A worker with nothing to do says so, and enqueuers begin to ring; a busy one says so, and they stop paying for it. Answers whether
--- it is rung for now.
--- Only a worker whose lease holds may wait, checked under its row lock: the reaper takes the row of a dead worker away once, when it
--- closes that worker, and a message that arrives after that must not leave a row behind.
--- Nothing here has to survive a crash, so the commit does not wait for the disk.
--- Locks: the worker's row, then the gate; stop_worker and lost_jobs take them in the same order. All workers pass the gate one after the
--- other: a shared lock on a row would be a MultiXact for each of them.
+-- Marks a worker as waiting, so that enqueues notify it, or as busy, so that they do not. Returns whether it will be
+-- notified. Nothing here has to survive a crash, so the commit does not wait for the disk.
+-- Lock order: the worker's row, then the gate, as in stop_worker and lost_jobs. Only a worker with a valid lease may
+-- wait, which is checked under its row lock: the reaper deletes the waiting row of a dead worker once, when it closes
+-- the worker, and a later message must not leave a row. The gate is locked exclusively: a shared lock on a row would be
+-- a MultiXact for each worker.
 create or replace function windlass.set_waiting(by_worker integer, is_waiting boolean) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
 as $$
 #variable_conflict use_column
 begin
+  perform windlass.need_read_committed();
   perform set_config('synchronous_commit', 'off', true);
   if not is_waiting then
     perform windlass.end_waiting(array[by_worker]);
@@ -30,8 +30,8 @@ begin
 end
 $$;
 
--- These workers do not wait any more. The last one takes the flag down; the lock lasts until its commit, so nobody who begins to wait
--- meanwhile is overlooked.
+-- Marks these workers as not waiting. The last one clears the flag; the lock lasts until its commit, so a worker that
+-- starts to wait meanwhile is not missed.
 create or replace function windlass.end_waiting(workers integer[]) returns void
 language plpgsql
 as $$

@@ -1,4 +1,4 @@
--- Which of these roles this login cannot stand in for: $1 the roles. Asked once, when a process starts.
+-- The roles of $1 that this login cannot act as. Runs once, when a process starts.
 select r.role, session_user::text as login
   from unnest($1::text[]) r (role)
  cross join (select case when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end) k (kind)

@@ -1,4 +1,4 @@
--- A page of the audit trail that this role may see, newest first: of one tenant, or of all that row-level security lets through.
+-- A page of the audit trail, newest first: of one tenant, or of all that row-level security allows.
 -- Index: audit_pkey backwards for one tenant, audit_by_id for all.
 select to_jsonb(a) - 'xid', a.id
   from windlass.audit a

@@ -1,5 +1,5 @@
--- Damage in the catalog: an index that a failed CONCURRENTLY left invalid, and a table of tenants whose row-level
--- security somebody switched off. A table is one of tenants' if it has the column tenant_id.
+-- Damage in the catalog: an index that a failed CONCURRENTLY left invalid, and a tenant table whose row-level security
+-- was switched off. A table with the column tenant_id is a tenant table.
 select 'invalid index' as kind, c.relname::text as name
   from pg_catalog.pg_index i join pg_catalog.pg_class c on c.oid = i.indexrelid
  where c.relnamespace = 'windlass'::regnamespace and not i.indisvalid

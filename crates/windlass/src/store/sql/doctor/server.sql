@@ -1,5 +1,5 @@
--- What the server says of itself: its version, the settings that durability rests on, and how near it is to its limits.
--- Reads no table of ours, so it also answers on a database that was never migrated.
+-- The state of the server: its version, the settings that durability depends on, and how close it is to its limits.
+-- Reads no table of ours, so it also works on a database that was never migrated.
 select current_setting('server_version_num')::integer as version, current_setting('server_version') as version_text,
        pg_is_in_recovery() as is_replica,
        array(select s.name || '=' || s.setting from pg_catalog.pg_settings s

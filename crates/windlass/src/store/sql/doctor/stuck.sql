@@ -1,7 +1,8 @@
--- Work that somebody should have moved by now, one row per kind: the keeper's duties that are overdue, and jobs in line that
--- no live worker knows how to run. Counters and small tables only; it reads no job's body. Counters may be out of range: the doctor reports that.
--- unknown run: a live worker last said how many jobs it has, and holds more that it took at least a lease before that.
-select 'promote' as kind, '' as name, count(*) as jobs, coalesce(extract(epoch from clock_timestamp() - min(d.due_at))::bigint, 0) as age_seconds
+-- Work that is overdue, one row per kind: duties of the keeper, and queued jobs that no live worker has a handler for.
+-- Reads only counters and small tables, and no body. Counters may be out of range: the doctor reports that. unknown
+-- run: a live worker last reported how many jobs it has, and holds more that it claimed at least a lease before that.
+select 'promote' as kind, '' as name, count(*) as jobs, coalesce(extract(epoch from clock_timestamp() - min(d.due_at))::bigint,
+       0) as age_seconds
   from windlass.deferred d where d.due_at < clock_timestamp() - interval '30 s'
 having count(*) > 0
 union all
@@ -36,8 +37,8 @@ select 'unknown key', d.key, least(sum(c.queued), 9223372036854775807)::bigint, 
  group by d.key
 having sum(c.queued) > 0
 union all
-select 'paused', q.name, least(coalesce((select sum(c.queued) from windlass.job_counts c where c.queue = q.name), 0), 9223372036854775807)::bigint,
-       extract(epoch from clock_timestamp() - q.updated_at)::bigint
+select 'paused', q.name, least(coalesce((select sum(c.queued) from windlass.job_counts c where c.queue = q.name), 0),
+       9223372036854775807)::bigint, extract(epoch from clock_timestamp() - q.updated_at)::bigint
   from windlass.queues q where q.is_paused
 union all
 select 'partition', to_char(w.week, 'YYYY-MM-DD'), 0, 0

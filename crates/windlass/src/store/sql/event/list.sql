@@ -1,5 +1,5 @@
--- Events of a tenant, newest first, with what they caused; $2 one of them, $3 by name, $4 older than this id, $5 only those
--- with a problem or with a trigger that failed. Index: the primary key backwards, or event_by_name.
+-- Events of a tenant, newest first, with their dispatches; $2 one of them, $3 by name, $4 older than this id, $5 only
+-- those with a problem or a failed trigger. Index: the primary key backwards, or event_by_name.
 select jsonb_build_object('id', e.id, 'tenant_id', e.tenant_id, 'name', e.name, 'payload', e.payload, 'emitted_at', e.emitted_at,
          'dedupe_id', e.dedupe_id, 'correlation_id', e.correlation_id, 'created_by', e.created_by,
          'is_pending', exists (select from windlass.event_pending p where p.tenant_id = e.tenant_id and p.event_id = e.id),

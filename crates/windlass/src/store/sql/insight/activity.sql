@@ -1,5 +1,5 @@
--- What ended and what waited per queue, in spans of $3 seconds since $2, of one tenant; the nil tenant's rows are the sums
--- over all. Index: activity_pkey for the tenant, bounded by what a day of slots holds.
+-- Attempts that ended and jobs that waited per queue, in intervals of $3 seconds since $2, of one tenant; the rows of
+-- the nil tenant are the sums over all. Index: activity_pkey for the tenant, limited to the slots of a day.
 select date_bin(make_interval(secs => $3::double precision), a.at, 'epoch') as from_at, a.queue,
        sum(a.succeeded)::bigint as succeeded, sum(a.failed)::bigint as failed, max(a.queued) as queued, max(a.running) as running
   from windlass.activity a

@@ -1,4 +1,4 @@
--- A tenant's newest dead letters with what they died of.
+-- A tenant's newest dead letters with their errors.
 -- Index: history_by_status backwards.
 select h.job_id, d.key as definition_key, h.finished_at, h.attempt, h.reason, left(h.error_text, 1000) as error_text
   from windlass.history h

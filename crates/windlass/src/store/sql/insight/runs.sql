@@ -1,5 +1,5 @@
--- The attempts of the newest jobs of some tenants that have ended, at most $2 of each tenant: a sample that costs the same at any
--- history.
+-- The attempts of the newest jobs of some tenants that have ended, at most $2 per tenant: a sample whose cost does not
+-- depend on the size of history.
 -- Index: history_pkey backwards for each tenant; the body of each by its primary key.
 select h.job_id, h.attempt, n.queue, d.key as definition_key, windlass.outcome_name(h.outcome) as outcome, h.started_at, h.finished_at,
        case when h.attempt = 1 then windlass.shown_instant(coalesce(b.scheduled_for, b.created_at)) end as ready_at

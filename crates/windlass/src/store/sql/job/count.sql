@@ -1,4 +1,4 @@
--- Jobs of a tenant per queue, definition and status, from counters: exact, and it reads no job.
+-- Jobs of a tenant per queue, definition and status, from the counters: exact, and reads no job.
 select c.tenant_id, c.queue, c.definition_id, d.key as definition_key, c.queued::bigint, c.running::bigint, c.scheduled::bigint,
        c.blocked::bigint, c.succeeded::bigint, c.failed::bigint, c.dead_letter::bigint, c.canceled::bigint,
        c.purged::bigint

@@ -1,6 +1,6 @@
--- Since when the oldest queued job of each queue could have run, of one tenant, or of every tenant if none is named. Looks at the head
--- of each line alone. For all it goes from one lane that holds something to the next, and past those that are empty.
--- Index: lane_by_id, line_pkey, job_pkey. Trap: joined instead of looked up, the bodies would be found by their tenant, all of them.
+-- Since when the oldest queued job of each queue could have run, for one tenant, or for all if none is given. Reads
+-- only the head of each lane. For all tenants it steps from one lane with jobs to the next, and skips empty ones.
+-- Index: lane_by_id, line_pkey, job_pkey. Trap: with a join instead of a lookup, all bodies of a tenant would be read.
 with recursive head (lane, job_id) as (
   (select l.lane, l.ids[1] from windlass.line l where $1::uuid is null order by l.lane, l.seq limit 1)
   union all

@@ -1,5 +1,5 @@
 -- Ids of a tenant's jobs that ended in one status, newest first.
--- Index: history_by_status backwards, in every partition; it holds only the rows that ended a job.
+-- Index: history_by_status backwards, in every partition; it contains only the rows that ended a job.
 select h.job_id
   from windlass.history h
  where h.tenant_id = $1 and h.job_status = $10::smallint and h.job_id < $2 and h.job_id >= $3

@@ -1,9 +1,9 @@
--- Ids of a tenant's jobs, newest first, by what their bodies say. Also by state, for filters that are narrower than a
--- state: that look-up is per row.
+-- Ids of a tenant's jobs, newest first, by the columns of their bodies. Also by state, for filters that are narrower
+-- than a state: that lookup is per row.
 --
--- Index: job_pkey backwards, or job_by_subject, job_by_correlation, or job_pkey by the ids given. Planned for its
--- arguments each time (see scope.sql), so a filter that is not given costs nothing and hides no index.
--- A definition or a queue has no index of its own: a rare one is looked for among the newest first.
+-- Index: job_pkey backwards, or job_by_subject, job_by_correlation, or job_pkey by the given ids. Planned for its
+-- arguments each time (see scope.sql), so an absent filter costs nothing and prevents no index. A definition or a queue
+-- has no index: a rare one is searched from the newest job on.
 select b.id
   from windlass.job b
  where b.tenant_id = $1 and b.id < $2 and b.id >= $3

@@ -1,6 +1,6 @@
--- Ids of a tenant's queued jobs, the last in line first, each with its position in the queue.
--- Index: line's primary key backwards, for each lane of the tenant: at most a page is read of each, and those are merged.
--- A row's jobs are counted down from its last one instead of being sorted, or the planner would read and sort whole lanes.
+-- Ids of a tenant's queued jobs, last in the queue first, each with its position.
+-- Index: line's primary key backwards, for each lane of the tenant: at most a page of each is read and merged. The jobs
+-- of a row are enumerated from its last one instead of sorted, or the planner would read and sort whole lanes.
 select j.id, j.place
   from windlass.lane n
   join windlass.job_definitions d on d.id = n.definition_id

@@ -1,5 +1,6 @@
 -- Ids of a tenant's running jobs, newest first.
--- Index: live_pkey backwards. Live rows are as few as the runs under way, so the other conditions may be looked at per row.
+-- Index: live_pkey backwards. live is as small as the number of running jobs, so the other conditions are checked per
+-- row.
 select l.job_id
   from windlass.live l
  where l.tenant_id = $1 and l.job_id < $2 and l.job_id >= $3

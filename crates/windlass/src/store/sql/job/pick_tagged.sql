@@ -1,5 +1,6 @@
--- The same for jobs with a tag. Materialized without an order, so that the planner finds the tag's jobs first and sorts those:
--- in the order of ids it would hope to meet the tag soon, and for a rare one walk through every job of the tenant.
+-- The same for jobs with a tag. Materialized without an order, so that the planner finds the jobs of the tag first and
+-- sorts those: in the order of ids it would expect to find the tag soon, and for a rare one read every job of the
+-- tenant.
 -- Index: job_by_tag.
 with tagged as materialized (
   select b.id from windlass.job b

@@ -1,10 +1,11 @@
--- Everything that keeps one job from running, as facts: the rules are why.rs's. Numbers that would cost by the size of a
--- backlog are counted up to a thousand. A worker of a tenant has a name that ends with @ and the tenant's id; only those of
--- the job's own tenant and of the installation are named, because no other one runs it.
+-- All facts that keep one job from running; why.rs has the rules. Numbers whose cost depends on the size of a backlog
+-- are counted up to a thousand. The name of a tenant's worker ends with @ and the tenant's id; only workers of the
+-- job's tenant and of the installation are listed, because no other worker runs the job.
 -- Index: the primary keys of each table, line_by_job, dependency_by_job.
 select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, d.is_active, n.queue,
        coalesce(q.is_paused, false) as queue_is_paused, t.status as tenant_status, t.weight,
-       windlass.shown_instant(f.due_at) as due_at, clock_timestamp() as now, l.cancel_requested_at, w.worker_id, w.lease_expires_at, windlass.shown_instant(b.deadline) as deadline,
+       windlass.shown_instant(f.due_at) as due_at, clock_timestamp() as now, l.cancel_requested_at, w.worker_id, w.lease_expires_at,
+         windlass.shown_instant(b.deadline) as deadline,
        coalesce(f.failures, l.failures, s.failures, 0::smallint) as failures, b.max_attempts,
        array(select p.needs_job_id from windlass.dependency p where p.tenant_id = b.tenant_id and p.job_id = b.id
               order by p.needs_job_id limit 20) as waits_for,
@@ -12,18 +13,19 @@ select windlass.state_of(b.tenant_id, b.id) as status, d.key as definition_key, 
               where p.tenant_id = b.tenant_id and p.job_id = b.id order by p.needs_job_id limit 20) as their_states,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
                 and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text) and k.stopped_at is null
-                and k.lease_expires_at > clock_timestamp() and not k.is_quiet
+                and k.lease_expires_at > clock_timestamp() and not k.is_draining
                 and (k.queues = '{}' or n.queue = any (k.queues)) order by k.worker_id limit 20) as able_workers,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
                 and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text) and k.stopped_at is null
-                and k.lease_expires_at > clock_timestamp() and not k.is_quiet
+                and k.lease_expires_at > clock_timestamp() and not k.is_draining
                 and not (k.queues = '{}' or n.queue = any (k.queues)) order by k.worker_id limit 20) as workers_of_other_queues,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
                 and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text) and k.stopped_at is null
-                and k.lease_expires_at > clock_timestamp() and k.is_quiet order by k.worker_id limit 20) as quiet_workers,
+                and k.lease_expires_at > clock_timestamp() and k.is_draining order by k.worker_id limit 20) as drained_workers,
        array(select k.worker_id from windlass.job_workers k where d.key = any (k.definition_keys)
                 and (k.worker_id !~ '@[0-9a-f-]{36}$' or k.worker_id like '%@' || $1::text)
-                and (k.stopped_at is not null or k.lease_expires_at <= clock_timestamp()) order by k.last_seen_at desc limit 5) as gone_workers,
+                and (k.stopped_at is not null or k.lease_expires_at <= clock_timestamp()) order by k.last_seen_at desc
+                  limit 5) as gone_workers,
        (select least(coalesce(sum(o.jobs), 0), 1000)::bigint from (
           select case when o.offsets is null then least(cardinality(o.ids), s.place - o.seq - o.taken)
                       else (select count(*) from unnest(o.offsets) f where o.seq + f < s.place) end as jobs from windlass.line o

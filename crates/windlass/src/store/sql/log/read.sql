@@ -1,5 +1,5 @@
--- What a job printed after a position ($3 attempt, $4 chunk), at most $5 chunks, in order. An attempt that has ended and
--- wrote no chunks is told by its tails instead. Index: job_log_pkey, history_pkey.
+-- The output of a job after a position ($3 attempt, $4 chunk), at most $5 chunks, in order. For an attempt that has
+-- ended without chunks, its tails are returned. Index: job_log_pkey, history_pkey.
 select c.attempt, c.chunk, c.stream, c.at, c.text
   from ((select o.attempt, o.chunk, o.stream, o.at, o.text from windlass.job_log o
           where o.tenant_id = $1 and o.job_id = $2 and (o.attempt, o.chunk) > ($3, $4)

@@ -1,3 +1,3 @@
--- The tenants that this role may see, by their slug.
+-- The tenants that this role may see, by slug.
 -- Index: tenants_slug_unique.
 select to_jsonb(t) - 'purge_barrier' from windlass.tenants t order by t.slug

@@ -1,5 +1,5 @@
--- How many jobs of these definitions ($1) are queued, running, or scheduled for an instant that has passed. Reads every job that has not
--- ended, so it is only for throw-away databases.
+-- The number of jobs of these definitions ($1) that are queued, running, or scheduled for a past instant. Reads every
+-- job that has not ended, so it is only for test databases.
 select count(*)
   from windlass.lane n
   join windlass.job_definitions j on j.id = n.definition_id

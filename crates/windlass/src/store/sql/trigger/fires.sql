@@ -1,8 +1,9 @@
--- What a trigger did, newest instant first: of a schedule its instants, of an event trigger the events it matched.
--- Each half walks the key of its own table; $3 is the oldest instant of the page before.
+-- The fires of a trigger, newest instant first: for a schedule its instants, for an event trigger the events that it
+-- matched. Each half reads the key of its own table; $3 is the oldest instant of the previous page.
 select jsonb_build_object('trigger_id', f.trigger_id, 'due_at', f.at, 'kind', f.kind, 'generation', f.generation, 'outcome', f.outcome,
          'reason', f.reason, 'job_id', f.job_id, 'jitter_seconds', f.jitter_seconds, 'event_id', f.event_id, 'decided_at', f.decided_at)
-  from (select f.trigger_id, f.due_at as at, f.kind, f.generation, f.outcome, f.reason, f.job_id, f.jitter_seconds, null::uuid as event_id, f.decided_at
+  from (select f.trigger_id, f.due_at as at, f.kind, f.generation, f.outcome, f.reason, f.job_id, f.jitter_seconds,
+    null::uuid as event_id, f.decided_at
           from windlass.fire f
          where f.tenant_id = $1 and f.trigger_id = $2 and ($3::timestamptz is null or f.due_at < $3)
          order by f.due_at desc limit $4) f

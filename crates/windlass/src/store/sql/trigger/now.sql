@@ -1,2 +1,2 @@
--- The database's time and the zone of a tenant: what a new schedule is reckoned from.
+-- The database's time and the time zone of a tenant, from which a new schedule is computed.
 select clock_timestamp(), (select t.timezone from windlass.tenants t where t.id = $1)

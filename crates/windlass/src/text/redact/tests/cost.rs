@@ -1,11 +1,11 @@
-//! What secrets cost, counted, and that the automaton finds what a simple search finds.
+//! The cost of secrets, counted, and a comparison of the automaton with a simple search.
 
 use std::fmt::Write;
 
 use super::*;
 use crate::text::redact::variants::variants;
 
-/// Every form of every secret is searched for at every place; overlapping finds become one placeholder.
+/// Searches for every form of every secret at every position; overlapping matches become one placeholder.
 fn simply(secrets: &[Vec<u8>], text: &[u8]) -> Vec<u8> {
     let mut found: Vec<(usize, usize)> = Vec::new();
     for form in secrets.iter().flat_map(|secret| variants(secret)) {
@@ -32,7 +32,7 @@ fn streamed(values: &Values, text: &[u8], piece: usize) -> Vec<u8> {
     clean
 }
 
-/// Few letters, so that secrets overlap one another and themselves.
+/// Few letters, so that secrets overlap each other and themselves.
 fn letters(most: usize) -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(prop::sample::select(b"ab61/".to_vec()), 6..most)
 }
@@ -54,14 +54,14 @@ proptest! {
                 None => text.extend_from_slice(&filler[..which.min(filler.len())]),
             }
         }
-        // In two sets, as a worker's own secrets and those of a job are.
+        // In two sets, like the secrets of a worker and those of a job.
         let values = Values::new(first).and(&Values::new(second));
         let shown = |text: &[u8]| String::from_utf8_lossy(text).into_owned();
         prop_assert_eq!(shown(&streamed(&values, &text, piece)), shown(&simply(&all, &text)));
     }
 }
 
-/// Texts that make the most of the limits: every encoder writes them in another way.
+/// The most expensive texts within the limits: every encoder writes them differently.
 fn worst(count: usize, length: usize) -> Vec<Vec<u8>> {
     let secret = |which: usize| {
         let mut text = format!("{which}");
@@ -75,21 +75,21 @@ fn worst(count: usize, length: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_cost_of_building_grows_with_the_length_of_the_secrets_and_no_faster() {
-    // Twice as much costs twice as much, and all that is allowed stays below a hundred nodes per byte.
-    let costs = [1, 2, 4].map(|times| Values::new(worst(times, LONGEST_SECRET)).nodes());
+fn the_cost_of_building_is_linear_in_the_length_of_the_secrets() {
+    // Twice the size costs twice as much, and the maximum stays below a hundred nodes per byte.
+    let costs = [1, 2, 4].map(|times| Values::new(worst(times, MAX_SECRET_LENGTH)).nodes());
     assert!(costs[1] <= 2 * costs[0] + 100 && costs[2] <= 2 * costs[1] + 100, "{costs:?}");
-    assert!(costs[2] <= 100 * MOST_SECRET_BYTES, "{costs:?}");
-    let many = Values::new(worst(MOST_SECRETS, MOST_SECRET_BYTES / MOST_SECRETS)).nodes();
-    assert!(many <= 100 * MOST_SECRET_BYTES, "{many}");
-    // Each is the end of the next, which is the worst case for automata that list every match.
-    let nested: Vec<Vec<u8>> = (SHORTEST_SECRET..180).map(|length| vec![b'a'; length]).collect();
+    assert!(costs[2] <= 100 * MAX_SECRET_BYTES, "{costs:?}");
+    let many = Values::new(worst(MAX_SECRETS, MAX_SECRET_BYTES / MAX_SECRETS)).nodes();
+    assert!(many <= 100 * MAX_SECRET_BYTES, "{many}");
+    // Each is a suffix of the next, which is the worst case for automata that list every match.
+    let nested: Vec<Vec<u8>> = (MIN_SECRET_LENGTH..180).map(|length| vec![b'a'; length]).collect();
     let bytes: usize = nested.iter().flat_map(|secret| variants(secret)).map(|form| form.len()).sum();
     assert!(Values::new(nested).nodes() <= bytes + 1);
 }
 
 #[test]
-fn what_a_worker_knows_is_not_built_again_for_a_job() {
+fn the_secrets_of_a_worker_are_not_rebuilt_for_a_job() {
     let base = Redactor::new(["known-to-all-of-them"], [""; 0]).unwrap();
     let job = base.with_values(["only-in-this-job"]);
     let alone = Redactor::default().with_values(["only-in-this-job"]);
@@ -103,9 +103,9 @@ fn more_secrets_than_can_be_searched_for_withhold_everything() {
     let payload = |texts: Vec<String>| json!({"note": "plain", "tokens": texts}).to_string();
     let distinct = |count: usize| (0..count).map(|which| format!("secret-{which}")).collect::<Vec<_>>();
     let too_much = [
-        (distinct(MOST_SECRETS + 1), "has 257 texts under names such as `password` or `token`; at most 256"),
-        (vec!["x".repeat(LONGEST_SECRET + 1)], "has a text of 4097 bytes"),
-        ((0..5).map(|n| format!("{n}{}", "x".repeat(4000))).collect(), "has texts of 20005 bytes"),
+        (distinct(MAX_SECRETS + 1), "has 257 values under names such as `password` or `token`; at most 256"),
+        (vec!["x".repeat(MAX_SECRET_LENGTH + 1)], "has a value of 4097 bytes"),
+        ((0..5).map(|n| format!("{n}{}", "x".repeat(4000))).collect(), "has values of 20005 bytes"),
     ];
     for (texts, problem) in too_much {
         let payload = payload(texts);
@@ -121,8 +121,8 @@ fn more_secrets_than_can_be_searched_for_withhold_everything() {
         assert!(redactor.and(&Redactor::default()).withholds);
         assert!(Redactor::default().and(&redactor).withholds);
     }
-    let mut fine = distinct(MOST_SECRETS);
-    fine.extend(distinct(MOST_SECRETS));
+    let mut fine = distinct(MAX_SECRETS);
+    fine.extend(distinct(MAX_SECRETS));
     fine.extend((0..1000).map(|short| short.to_string()));
     assert!(check_amount(&payload(fine.clone())).is_ok());
     let redactor = Rules::default().redactor(&Redactor::default(), &payload(fine));
@@ -130,14 +130,14 @@ fn more_secrets_than_can_be_searched_for_withhold_everything() {
 }
 
 #[test]
-fn a_text_full_of_overlapping_secrets_keeps_nothing_back_but_what_is_open() {
-    let nested: Vec<Vec<u8>> = (SHORTEST_SECRET..180).map(|length| vec![b'a'; length]).collect();
+fn a_text_of_overlapping_secrets_holds_back_only_the_open_part() {
+    let nested: Vec<Vec<u8>> = (MIN_SECRET_LENGTH..180).map(|length| vec![b'a'; length]).collect();
     let values = Values::new(nested);
     let mut text = String::new();
     for part in 0..1000 {
         let _ = write!(text, "{}b{part}", "a".repeat(part % 400));
     }
-    let expected = simply(&[vec![b'a'; SHORTEST_SECRET]], text.as_bytes());
+    let expected = simply(&[vec![b'a'; MIN_SECRET_LENGTH]], text.as_bytes());
     assert_eq!(streamed(&values, text.as_bytes(), 4096), expected);
 }
 

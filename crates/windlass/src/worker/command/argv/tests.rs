@@ -1,4 +1,4 @@
-//! Templates and payloads that have broken others.
+//! Templates and payloads that have broken other tools.
 
 use super::*;
 
@@ -40,7 +40,7 @@ fn numbers_keep_every_digit() {
 }
 
 #[test]
-fn what_is_absent_is_an_error_or_left_out() {
+fn a_missing_value_is_an_error_or_omitted() {
     assert_eq!(built(&[always("{payload.a}")], "{}").unwrap_err(), "payload.a is missing");
     assert_eq!(built(&[always("{payload.a}")], r#"{"a": null}"#).unwrap_err(), "payload.a is missing");
     let optional = [part(&["--a", "{payload.a}"], When::Present), always("end")];
@@ -61,35 +61,35 @@ fn lists_are_repeated_only_where_declared() {
     );
     assert_eq!(
         built(&each, r#"{"tags": ["-x"]}"#).unwrap_err(),
-        "payload.tags begins with `-`, and the command would take it for an option"
+        "payload.tags starts with `-`, which the command would read as an option"
     );
 }
 
 #[test]
-fn a_leading_dash_is_refused_unless_declared_or_after_dashes() {
+fn a_leading_dash_is_rejected_unless_declared_or_after_dashes() {
     for value in ["-", "--", "--config=/etc/x", "-rf"] {
         let payload = serde_json::json!({ "a": value }).to_string();
-        assert!(built(&[always("{payload.a}")], &payload).unwrap_err().contains("begins with `-`"));
+        assert!(built(&[always("{payload.a}")], &payload).unwrap_err().contains("starts with `-`"));
         assert_eq!(built(&[always("--a={payload.a}")], &payload).unwrap(), [format!("--a={value}")]);
         assert_eq!(built(&["x", "--", "{payload.a}"].map(always), &payload).unwrap()[2], value);
         let mut allowed = always("{payload.a}");
         allowed.rule.may_begin_with_dash = true;
         assert_eq!(built(&[allowed], &payload).unwrap(), [value]);
     }
-    // Only a literal one counts.
+    // Only a literal `--` counts.
     let smuggled = ["x", "{payload.a}", "{payload.b}"].map(always);
     assert!(built(&smuggled, r#"{"a": "--", "b": "-x"}"#).is_err());
 }
 
 #[test]
-fn nul_and_too_much_are_refused() {
+fn nul_and_long_values_are_rejected() {
     assert_eq!(
         built(&[always("{payload.a}")], r#"{"a": "x\u0000y"}"#).unwrap_err(),
         "payload.a contains NUL"
     );
     let long = serde_json::json!({ "a": "x".repeat(ELEMENT_BYTES + 1) }).to_string();
     assert!(built(&[always("{payload.a}")], &long).unwrap_err().contains("are allowed"));
-    let many = serde_json::json!({ "a": vec!["x"; MOST_ELEMENTS + 1] }).to_string();
+    let many = serde_json::json!({ "a": vec!["x"; MAX_ELEMENTS + 1] }).to_string();
     assert!(built(&[part(&["{payload.a}"], When::Each)], &many).unwrap_err().contains("arguments"));
 }
 
@@ -106,7 +106,7 @@ fn a_value_must_be_among_those_allowed() {
 }
 
 #[test]
-fn a_bad_template_is_refused() {
+fn an_invalid_template_is_rejected() {
     for bad in [
         "{payload}",
         "{env.HOME}",

@@ -8,7 +8,7 @@ use crate::model::job::settle::{Outcome, Retry};
 
 const LEASE: Duration = Duration::from_secs(300);
 
-fn heard(status: u16, body: &str) -> CallResult {
+fn response(status: u16, body: &str) -> CallResult {
     CallResult::Answer(Answer { status, reason: "", retry_after: None, body: body.as_bytes().to_vec() })
 }
 
@@ -17,31 +17,31 @@ fn later(status: u16, seconds: u64) -> CallResult {
     CallResult::Answer(Answer { status, reason: "", retry_after, body: Vec::new() })
 }
 
-fn one(heard: &CallResult) -> RunResult {
-    read(heard, LEASE).0
+fn one(response: &CallResult) -> RunResult {
+    read(response, LEASE).0
 }
 
 #[test]
-fn a_status_means_what_the_documents_say() {
+fn a_status_has_the_documented_meaning() {
     let permanent = Outcome::Failed { retry: Retry::Permanent };
     let by_policy = Outcome::Failed { retry: Retry::ByPolicy };
     for status in [200, 201, 204, 299] {
-        assert_eq!(one(&heard(status, "")).outcome, Outcome::Succeeded, "{status}");
+        assert_eq!(one(&response(status, "")).outcome, Outcome::Succeeded, "{status}");
     }
     for status in [400, 401, 403, 404, 409, 410, 422, 499, 304] {
-        assert_eq!(one(&heard(status, "no")).outcome, permanent, "{status}");
+        assert_eq!(one(&response(status, "no")).outcome, permanent, "{status}");
     }
     for status in [429, 500, 502, 503, 504, 599] {
-        assert_eq!(one(&heard(status, "busy")).outcome, by_policy, "{status}");
+        assert_eq!(one(&response(status, "busy")).outcome, by_policy, "{status}");
     }
     for status in [429, 503] {
         let snoozed = Outcome::Snoozed { delay: Duration::from_secs(7) };
         assert_eq!(one(&later(status, 7)).outcome, snoozed, "{status}");
     }
     let far = Outcome::Snoozed { delay: Duration::from_secs(86_400) };
-    assert_eq!(one(&later(429, u64::MAX)).outcome, far, "a header puts nothing off forever");
+    assert_eq!(one(&later(429, u64::MAX)).outcome, far, "a header cannot delay a job forever");
     assert_eq!(one(&later(500, 7)).outcome, by_policy);
-    assert_eq!(one(&heard(202, "")).done.hand_over, Some(LEASE));
+    assert_eq!(one(&response(202, "")).done.hand_over, Some(LEASE));
     for fault in
         [CallFault::Late(LEASE), CallFault::Transport("x".to_owned()), CallFault::Refused("x".to_owned())]
     {
@@ -53,8 +53,8 @@ fn a_status_means_what_the_documents_say() {
 }
 
 #[test]
-fn the_body_is_the_result_as_it_was_written() {
-    let kept = |body: &str| one(&heard(200, body)).done.result;
+fn the_body_is_the_result_unchanged() {
+    let kept = |body: &str| one(&response(200, body)).done.result;
     assert_eq!(
         kept(r#"{"n": 1.10, "big": 12345678901234567890}"#).as_deref(),
         Some(r#"{"n": 1.10, "big": 12345678901234567890}"#)
@@ -66,8 +66,8 @@ fn the_body_is_the_result_as_it_was_written() {
 }
 
 #[test]
-fn a_body_may_say_more_in_its_reserved_member() {
-    let finish = one(&heard(
+fn a_body_may_set_more_in_its_reserved_member() {
+    let finish = one(&response(
         200,
         r#"{"tags": ["a"], "windlass": {"artifact": "s3://x", "next": [{"definition_key": "enrich"}]}}"#,
     ));
@@ -76,32 +76,32 @@ fn a_body_may_say_more_in_its_reserved_member() {
     assert_eq!((finish.done.artifact.as_deref(), finish.done.next.len()), (Some(r#""s3://x""#), 1));
 
     let (finish, progress) =
-        read(&heard(200, r#"{"windlass": {"snooze_seconds": 2.5, "progress": {"percent": 30}}}"#), LEASE);
+        read(&response(200, r#"{"windlass": {"snooze_seconds": 2.5, "progress": {"percent": 30}}}"#), LEASE);
     assert_eq!(finish.outcome, Outcome::Snoozed { delay: Duration::from_millis(2500) });
     assert_eq!(progress.and_then(|progress| progress.percent), Some(30.0));
 
-    let failed = |word: &str| one(&heard(200, &format!(r#"{{"windlass": {word}}}"#))).outcome;
+    let failed = |member: &str| one(&response(200, &format!(r#"{{"windlass": {member}}}"#))).outcome;
     assert_eq!(failed(r#"{"error": "x"}"#), Outcome::Failed { retry: Retry::ByPolicy });
     assert_eq!(failed(r#"{"error": "x", "retryable": false}"#), Outcome::Failed { retry: Retry::Permanent });
     let after = Outcome::Failed { retry: Retry::After(Duration::from_secs(9)) };
     assert_eq!(failed(r#"{"error": "x", "retry_after_seconds": 9}"#), after);
-    let accepted = one(&heard(202, r#"{"windlass": {"lease_seconds": 20}}"#));
+    let accepted = one(&response(202, r#"{"windlass": {"lease_seconds": 20}}"#));
     assert_eq!(accepted.done.hand_over, Some(Duration::from_secs(20)));
 }
 
 #[test]
-fn a_word_that_is_not_understood_fails_the_attempt_and_says_which() {
-    for (word, name) in [
+fn an_invalid_field_fails_the_attempt_and_is_named() {
+    for (member, name) in [
         (r#"{"snoze_seconds": 1}"#, "snoze_seconds"),
         (r#"{"snooze_seconds": -1}"#, "snooze_seconds"),
         (r#"{"next": [{"payload": 1}]}"#, "definition_key"),
         ("7", "invalid type"),
     ] {
-        let finish = one(&heard(200, &format!(r#"{{"windlass": {word}}}"#)));
+        let finish = one(&response(200, &format!(r#"{{"windlass": {member}}}"#)));
         assert_eq!(finish.outcome, Outcome::Failed { retry: Retry::ByPolicy });
         assert!(
             finish.error.as_deref().is_some_and(|error| error.contains(name)),
-            "{word}: {:?}",
+            "{member}: {:?}",
             finish.error
         );
     }
@@ -111,20 +111,21 @@ fn a_word_that_is_not_understood_fails_the_attempt_and_says_which() {
 fn a_batch_has_an_outcome_for_each_job() {
     let jobs = [Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(3), Uuid::from_u128(4)];
     let body = format!(
-        r#"{{"outcomes": [{{"id": "{}", "error": "no", "retryable": false}}, {{"id": "{}", "result": {{"ok": 1}}}}, {{"id": "{}", "accepted": true}}]}}"#,
+        r#"{{"outcomes": [{{"id": "{}", "error": "no", "retryable": false}},
+            {{"id": "{}", "result": {{"ok": 1}}}}, {{"id": "{}", "accepted": true}}]}}"#,
         jobs[1], jobs[0], jobs[3]
     );
     let read: Vec<RunResult> =
-        read_batch(&heard(200, &body), &jobs, LEASE).into_iter().map(|(finish, _)| finish).collect();
+        read_batch(&response(200, &body), &jobs, LEASE).into_iter().map(|(finish, _)| finish).collect();
     assert_eq!((read[0].outcome, read[0].done.result.as_deref()), (Outcome::Succeeded, Some(r#"{"ok": 1}"#)));
     assert_eq!(read[1].outcome, Outcome::Failed { retry: Retry::Permanent });
-    assert_eq!(read[2].outcome, Outcome::Failed { retry: Retry::ByPolicy }, "no word of it");
+    assert_eq!(read[2].outcome, Outcome::Failed { retry: Retry::ByPolicy }, "no outcome for it");
     assert_eq!(read[3].done.hand_over, Some(LEASE));
     for (answer, outcome) in [
-        (heard(500, ""), Outcome::Failed { retry: Retry::ByPolicy }),
-        (heard(404, ""), Outcome::Failed { retry: Retry::Permanent }),
+        (response(500, ""), Outcome::Failed { retry: Retry::ByPolicy }),
+        (response(404, ""), Outcome::Failed { retry: Retry::Permanent }),
         (later(429, 3), Outcome::Snoozed { delay: Duration::from_secs(3) }),
-        (heard(200, "ok"), Outcome::Failed { retry: Retry::ByPolicy }),
+        (response(200, "ok"), Outcome::Failed { retry: Retry::ByPolicy }),
     ] {
         let all = read_batch(&answer, &jobs, LEASE);
         assert!(all.len() == 4 && all.iter().all(|(finish, _)| finish.outcome == outcome));

@@ -1,7 +1,7 @@
-//! Where races are run: a few connections, and ways to put jobs at the start.
+//! The environment of the races: a few connections, and functions that prepare jobs.
 //!
-//! Acts are statements that answer with one text. Most rounds force an order: one act is done but not committed until each
-//! of the others has finished or waits for it, so that the losing side of every lock is seen; the rest let them run free.
+//! Acts are statements that return one text. Most rounds force an order: one act is executed but not committed until each of the
+//! others has finished or waits for it, so that the losing side of every lock is tested; the rest run freely.
 
 use std::cell::Cell;
 use std::env;
@@ -25,7 +25,7 @@ pub(super) struct Track {
     worker: Cell<i32>,
 }
 
-/// One attempt under way.
+/// One running attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Run {
     pub(super) job: Uuid,
@@ -80,7 +80,7 @@ impl Track {
         self.worker.get()
     }
 
-    /// The first jobs in line, claimed by this round's worker.
+    /// The first queued jobs, claimed by this round's worker.
     pub(super) async fn start(&self, count: usize) -> Vec<Run> {
         let (worker, token) = (self.worker.get(), Uuid::new_v4());
         let claim = format!(
@@ -98,7 +98,7 @@ impl Track {
                 worker,
             })
             .collect();
-        assert_eq!(runs.len(), count, "not all of what was enqueued is in line");
+        assert_eq!(runs.len(), count, "not all enqueued jobs are queued");
         runs
     }
 
@@ -107,7 +107,7 @@ impl Track {
         self.start(1).await[0]
     }
 
-    /// The worker's lease runs out.
+    /// The worker's lease expires.
     pub(super) async fn silence(&self) {
         let late = "update windlass.job_workers set lease_expires_at = clock_timestamp() where id = ";
         self.ask(&format!("{late} {} returning ''", self.worker.get())).await;
@@ -122,7 +122,7 @@ impl Track {
         self.ask("select decided::text from windlass.unblock_all(100)").await;
     }
 
-    /// Runs the acts against each other and gives their answers. An error of any is a failure, a deadlock above all.
+    /// Runs the acts concurrently and returns their results. Any error is a failure, especially a deadlock.
     pub(super) async fn race(&self, round: usize, acts: &[String]) -> Vec<String> {
         let turns = acts.len() + 1;
         let answers = match (round % turns).checked_sub(1) {
@@ -133,11 +133,11 @@ impl Track {
         };
         let wrong = self.racers[RACERS].query(SOUND, &[]).await.unwrap();
         let wrong: Vec<String> = wrong.iter().map(|row| row.get(0)).collect();
-        assert!(wrong.is_empty(), "{acts:#?}\nanswered {answers:?} in round {round}, and now {wrong:#?}");
+        assert!(wrong.is_empty(), "{acts:#?}\nreturned {answers:?} in round {round}, and now {wrong:#?}");
         answers
     }
 
-    /// The first act is done, the others begin, and only when each of them is done or waits is the first committed.
+    /// The first act is executed, the others start, and the first is committed only when each of them has ended or waits.
     async fn held_by(&self, first: usize, acts: &[String]) -> Vec<String> {
         let holder = &self.racers[first];
         holder.batch_execute("begin").await.unwrap();

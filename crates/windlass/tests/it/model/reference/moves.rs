@@ -1,4 +1,4 @@
-//! The moves of a job, of which every operation is made.
+//! The transitions of a job, of which every operation consists.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::model::definition::DEFINITIONS;
 use crate::model::operation::TICK;
 
 impl Reference {
-    /// Looks again at whoever waits for these. What it decides may decide others, wave by wave.
+    /// Checks the dependents of these again. Its decisions may decide others, wave by wave.
     pub(super) fn unblock(&mut self, mut ended: BTreeSet<usize>) {
         while !ended.is_empty() {
             let before = self.needs.clone();
@@ -20,7 +20,7 @@ impl Reference {
                 let met = match (self.jobs[need].place.state(), if_unmet) {
                     (Some(state), _) if !state.is_terminal() => continue,
                     (Some(State::Succeeded), _) | (_, IfUnmet::Run) => true,
-                    // A purge of a job that is waited for counts as a cancel.
+                    // A purge of a dependency counts as a cancel.
                     (state, IfUnmet::Wait) => matches!(state, None | Some(State::Canceled)),
                     (_, IfUnmet::Cancel) => false,
                 };
@@ -31,8 +31,8 @@ impl Reference {
                 if !met {
                     canceled.insert(job);
                 }
-                // What the ended job was still waiting for comes before the one that waited for it, also if that one is canceled: the
-                // next job of their ordering key waits for it in turn.
+                // The open dependencies of the ended job precede its dependents, even if a dependent is canceled: the next job of
+                // their ordering key waits for them in turn.
                 for &(deeper, _) in before.keys().filter(|&&(deeper, link)| link == need && deeper != job) {
                     self.needs.entry((deeper, job)).or_insert(if_unmet);
                     next.insert(deeper);
@@ -89,7 +89,7 @@ impl Reference {
         }
     }
 
-    /// Ends a job that is not running; says whether it was one.
+    /// Ends a job that is not running; returns whether it was one.
     pub(super) fn end_waiting(&mut self, job: usize, state: State, reason: &'static str) -> bool {
         let state_now = self.jobs[job].place.state();
         let waits = state_now.is_some_and(|now| !now.is_terminal() && now != State::Running);
@@ -111,8 +111,8 @@ impl Reference {
 
     pub(super) fn put(&mut self, job: usize, place: Place) {
         let (from, to) = (self.jobs[job].place.state(), place.state());
-        // Moves that `03-lifecycle.md` does not list: a job that waited for others and for time, a deadline that
-        // passes behind another job, and a retry behind another job of its ordering key.
+        // Transitions that `03-lifecycle.md` does not list: a job that waited for others and for time, a deadline that passes
+        // behind another job, and a retry behind another job of its ordering key.
         let is_beyond = match (from, to) {
             (Some(State::Blocked), Some(State::Scheduled | State::Failed)) => true,
             (Some(from), Some(State::Blocked)) => from.is_terminal(),
@@ -128,9 +128,9 @@ impl Reference {
         self.instants
     }
 
-    pub(super) fn named(&self, answer: &str, job: usize) -> String {
+    pub(super) fn named(&self, result: &str, job: usize) -> String {
         let state = self.jobs[job].place.state().map_or("gone", State::as_str);
-        format!("{answer} {job} {state}")
+        format!("{result} {job} {state}")
     }
 
     pub(super) fn holder(&self, key: Key) -> Option<usize> {
@@ -157,7 +157,7 @@ impl Reference {
         key(one).is_some() && key(one) == key(other)
     }
 
-    /// Whoever waits for it, directly or through others.
+    /// Its dependents, direct and indirect.
     pub(super) fn waiting_behind(&self, job: usize) -> BTreeSet<usize> {
         let (mut behind, mut next) = (BTreeSet::new(), vec![job]);
         while let Some(needed) = next.pop() {
@@ -167,8 +167,8 @@ impl Reference {
         behind
     }
 
-    /// Those of its ordering key that a retried job must wait for: the last one, or what comes before that as far as it waits for
-    /// the job itself or is gone.
+    /// The jobs of its ordering key that a retried job must wait for: the last one, or those before it if that one depends on the
+    /// job itself or was deleted.
     pub(super) fn places_before(&self, job: usize, last: usize, behind: &BTreeSet<usize>) -> BTreeSet<usize> {
         let (mut chain, mut next) = (BTreeSet::from([last]), vec![last]);
         while let Some(link) = next.pop() {
@@ -187,7 +187,7 @@ impl Reference {
         chain
     }
 
-    /// Whether the next job of its ordering key must wait for it, or for what it waits for.
+    /// Whether the next job of its ordering key must wait for it, or for its dependencies.
     pub(super) fn holds_key(&self, job: usize) -> bool {
         self.jobs[job].place.state().is_some_and(|state| !state.is_terminal())
             || !self.needs_of(job).is_empty()

@@ -1,4 +1,4 @@
-//! What the keeper and the operator do.
+//! The operations of the keeper and the operator.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ impl Reference {
     }
 
     pub(super) fn expire(&mut self) -> String {
-        // A running job keeps its deadline: its worker may give it back.
+        // A running job keeps its deadline: its worker may release it.
         let is_kept = |job: usize, only_unstarted: bool| {
             !only_unstarted && matches!(self.jobs[job].place, Place::Running { .. })
         };
@@ -33,22 +33,22 @@ impl Reference {
         self.expiry.retain(|key, _| !passed.contains(key));
         let is_concerned =
             |&(job, only_unstarted): &(usize, bool)| !only_unstarted || self.jobs[job].outcomes.is_empty();
-        let looked = passed.len();
+        let checked = passed.len();
         let mut ended: BTreeSet<usize> =
             passed.into_iter().filter(is_concerned).map(|(job, _)| job).collect();
         ended.retain(|&job| self.end_waiting(job, State::Failed, "expired"));
         self.unblock(ended);
-        format!("looked at {looked}")
+        format!("looked at {checked}")
     }
 
-    /// Whether a job in line must not start any more, by an instant that the keeper has not dealt with.
+    /// Whether a queued job must not start any more, by an instant that the keeper has not processed.
     pub(super) fn is_late(&self, job: usize) -> bool {
         self.expiry.iter().any(|(&(of, only_unstarted), &at)| {
             of == job && at <= self.now && (!only_unstarted || self.jobs[job].attempt == 0)
         })
     }
 
-    /// What a claim does with the late jobs that it meets.
+    /// How a claim handles late jobs.
     pub(super) fn fail_late(&mut self, mut late: BTreeSet<usize>) {
         let now = self.now;
         self.expiry.retain(|(job, _), at| *at > now || !late.contains(job));
@@ -86,7 +86,7 @@ impl Reference {
                 (Some(holder), Some(slot)) if slot.until.is_none() && holder != job => {
                     return format!("duplicate {holder}");
                 }
-                // A key with an end counts when a job is accepted, and a retry accepts none.
+                // A key with an expiry is checked when a job is accepted, and a retry accepts none.
                 (Some(_), _) => self.jobs[job].holds_dedupe = false,
                 (None, _) => {
                     self.dedupe.insert((tenant, key), Slot { job, until: None, released_at_end: true });
@@ -104,7 +104,7 @@ impl Reference {
                 self.ordering.insert((tenant, key), job);
             }
         }
-        self.expiry.retain(|&(of, _), at| of != job || *at > now); // it is to run, though its time has passed
+        self.expiry.retain(|&(of, _), at| of != job || *at > now); // it must run, though its time has passed
         let fresh = &mut self.jobs[job];
         (fresh.failures, fresh.lost, fresh.snoozes) = (0, 0, 0);
         if self.needs_of(job).is_empty() {

@@ -1,4 +1,4 @@
-//! Whatever a payload holds, a command gets exactly its elements (X-13).
+//! A command gets exactly the elements of its payload (X-13).
 
 use std::process::Command;
 
@@ -35,7 +35,7 @@ const CORPUS: [&str; 12] = [
     "é😀 '\"",
 ];
 
-/// Random text, weighted towards what has broken others.
+/// Random text, weighted towards characters that are known to break programs.
 fn text() -> String {
     if rand::random_bool(0.5) {
         return CORPUS[rand::random_range(0..CORPUS.len())].to_owned();
@@ -49,7 +49,7 @@ fn text() -> String {
 }
 
 fn random_payload() -> (String, Option<String>, Vec<String>, String) {
-    // What stands alone before `--` must not begin with a dash, else the job is refused: another test's business.
+    // A value alone before `--` must not start with a dash, or the job is rejected: another test checks that.
     let more = rand::random_bool(0.5).then(|| text().trim_start_matches('-').to_owned());
     (text(), more, (0..rand::random_range(0..4)).map(|_| text()).collect(), text())
 }
@@ -76,18 +76,18 @@ fn expected((text, more, tags, free): &(String, Option<String>, Vec<String>, Str
 }
 
 fn echoed(output: &[u8]) -> Vec<String> {
-    let mut said: Vec<String> =
+    let mut printed: Vec<String> =
         output.split(|byte| *byte == 0).map(|part| String::from_utf8(part.to_vec()).unwrap()).collect();
-    assert_eq!(said.pop().as_deref(), Some(""), "a NUL comes after the last");
-    let argc: usize = said.remove(0).parse().unwrap();
-    assert_eq!(argc, said.len());
-    said
+    assert_eq!(printed.pop().as_deref(), Some(""), "a NUL follows the last");
+    let argc: usize = printed.remove(0).parse().unwrap();
+    assert_eq!(argc, printed.len());
+    printed
 }
 
-/// The argv of fifty payloads go through one exec, each behind its number of elements, and each comes back with its own
-/// argc and its own elements: the kernel passes elements one by one, so fifty are as exact or inexact in one exec as in fifty.
+/// The argv of fifty payloads go through one exec, each after its number of elements, and each is returned with its own argc and
+/// its own elements: the kernel passes elements one by one, so fifty are as exact in one exec as in fifty.
 #[test]
-fn a_hundred_thousand_random_payloads_arrive_element_by_element() {
+fn a_hundred_thousand_random_payloads_arrive_unchanged() {
     const PAYLOADS: usize = 100_000;
     const PER_EXEC: usize = 50;
     let file = WorkerFile::parse("test.toml", &CONFIG.replace("CHILD", &program("command-child"))).unwrap();
@@ -102,20 +102,20 @@ fn a_hundred_thousand_random_payloads_arrive_element_by_element() {
         }
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
-        let mut said = output.stdout.split(|byte| *byte == 0).map(|part| str::from_utf8(part).unwrap());
+        let mut printed = output.stdout.split(|byte| *byte == 0).map(|part| str::from_utf8(part).unwrap());
         for one in &payloads {
             let wanted = expected(one);
-            assert_eq!(said.next(), Some(wanted.len().to_string().as_str()), "argc of {one:?}");
-            let arrived: Vec<&str> = said.by_ref().take(wanted.len()).collect();
+            assert_eq!(printed.next(), Some(wanted.len().to_string().as_str()), "argc of {one:?}");
+            let arrived: Vec<&str> = printed.by_ref().take(wanted.len()).collect();
             assert_eq!(arrived, wanted, "{one:?}");
         }
-        assert_eq!((said.next(), said.next()), (Some(""), None), "and nothing else");
+        assert_eq!((printed.next(), printed.next()), (Some(""), None), "and nothing else");
     }
 }
 
 /// The same through the whole worker, one job each.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_worker_starts_has_exactly_the_elements_of_its_job() {
+async fn a_started_command_has_exactly_the_arguments_of_its_job() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let mut sent = Vec::new();
@@ -131,33 +131,33 @@ async fn what_a_worker_starts_has_exactly_the_elements_of_its_job() {
     for (job, one) in sent {
         let (_, attempts) = yard.ended(job, "succeeded").await;
         // NUL cannot be stored and was replaced, as were the control characters of the corpus: there are none but \n.
-        let said = attempts[0].stdout_tail.as_deref().unwrap().replace('\u{fffd}', "\0");
-        assert_eq!(echoed(said.as_bytes()), expected(&one));
+        let printed = attempts[0].stdout_tail.as_deref().unwrap().replace('\u{fffd}', "\0");
+        assert_eq!(echoed(printed.as_bytes()), expected(&one));
     }
     worker.finish().await;
 }
 
-/// The SQL door cannot check a schema, so the worker does; and what would be read as an option is refused.
+/// The SQL function cannot check a schema, so the worker does; and a value that would be parsed as an option is rejected.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_payload_that_does_not_fit_is_refused_before_anything_runs() {
+async fn an_invalid_payload_is_rejected_before_anything_runs() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let through_sql = "select id from windlass.enqueue('strict', payload => '{\"text\": \"too long\"}')";
     let job: Uuid = yard.client.query_one(through_sql, &[]).await.unwrap().get(0);
     let (row, attempts) = yard.ended(job, "failed").await;
-    assert!(row["last_error"].as_str().unwrap().contains("does not fit the definition's schema"), "{row}");
+    assert!(row["last_error"].as_str().unwrap().contains("does not match the definition's schema"), "{row}");
     assert_eq!(attempts[0].pid, None);
     let (row, _) = yard.run("strict", json!({"text": "--x"}), "failed").await;
-    let why = "the command cannot be made from the payload: payload.text begins with `-`, and the command would take it for an option";
+    let why = "cannot build the command from the payload: payload.text starts with `-`, which the command would read as an option";
     assert_eq!((row["last_error"].as_str(), row["reason"].as_str()), (Some(why), Some("permanent")));
     let too_long = windlass::NewJob::new("strict").payload(&json!({"text": "too long"}));
     assert!(yard.queue.enqueue(&too_long).await.is_err(), "and at enqueue");
     worker.finish().await;
 }
 
-/// A worker claims only keys it has; a job of another key stays where it is and can be told apart.
+/// A worker claims only its own keys; a job of another key stays queued and can be distinguished.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_whose_key_the_worker_does_not_have_stays_queued() {
+async fn a_job_without_a_handler_stays_queued() {
     let yard = Yard::new(CONFIG).await;
     yard.queue.define(&Definition::new("elsewhere")).await.unwrap();
     let worker = yard.worker().await;

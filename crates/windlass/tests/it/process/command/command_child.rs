@@ -1,4 +1,4 @@
-//! A program for the tests to run as a command: it does what its first argument says.
+//! A program that the tests run as a command: its first argument selects what it does.
 
 use std::env;
 use std::error::Error;
@@ -9,14 +9,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().collect();
     let mut out = io::stdout().lock();
     match arguments.get(1).map(String::as_str) {
-        // Every argument, NUL after each: what cannot be in one.
+        // Every argument, with NUL after each, which cannot be part of one.
         Some("echo") => {
             write!(out, "{}\0", arguments.len())?;
             for argument in &arguments {
                 write!(out, "{argument}\0")?;
             }
         }
-        // The arguments of many runs in one, each behind its number of arguments; every run's are counted and given back.
+        // The arguments of many runs in one, each after its number of arguments; every run's are counted and returned.
         Some("echo-many") => {
             let mut rest = &arguments[2..];
             while let Some((count, more)) = rest.split_first() {
@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             memory.resize(bytes, 1);
             writeln!(out, "{}", memory.iter().step_by(4096).map(|byte| usize::from(*byte)).sum::<usize>())?;
         }
-        // As many bytes, in lines.
+        // This many bytes, in lines.
         Some("print") => {
             let mut left: usize = arguments.get(2).ok_or("how much?")?.parse()?;
             let block: Vec<u8> = (0..64 * 1024)

@@ -1,7 +1,7 @@
 //! A worker process that runs the commands of a file, for the tests to kill and freeze.
 //!
-//! Arguments: the database's URL, the file, the lease in milliseconds. How it stops: by the first SIGTERM gracefully, by
-//! the second at once.
+//! Arguments: the database's URL, the file, the lease in milliseconds. How it stops: gracefully on the first SIGTERM, at once on
+//! the second.
 
 use std::env;
 use std::error::Error;

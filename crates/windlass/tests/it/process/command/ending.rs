@@ -1,4 +1,4 @@
-//! How commands end, and what is kept of it.
+//! How commands end, and what is stored of it.
 
 use rustix::process::Signal;
 use serde_json::json;
@@ -29,7 +29,7 @@ max_attempts = 1
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn exit_codes_mean_what_the_table_says() {
+async fn exit_codes_have_the_documented_meaning() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let (row, attempt) = yard.run("exit", json!({"code": 0}), "succeeded").await;
@@ -48,7 +48,7 @@ async fn exit_codes_mean_what_the_table_says() {
         (Some("permanent"), Some("exit code 64: oh no"))
     );
     assert_eq!(attempt.exit_code, Some(64));
-    // A single code goes before a range.
+    // A single code precedes a range.
     let (row, _) = yard.run("exit", json!({"code": 75}), "dead_letter").await;
     assert_eq!(row["attempt_count"], 2);
     yard.run("exit", json!({"code": 3}), "succeeded").await;
@@ -60,13 +60,13 @@ async fn exit_codes_mean_what_the_table_says() {
     yard.queue.cancel(DEFAULT_TENANT, job).await.unwrap();
 
     let (row, attempt) = yard.run("missing", json!({}), "dead_letter").await;
-    assert!(row["last_error"].as_str().unwrap().starts_with("the command cannot be started: "), "{row}");
+    assert!(row["last_error"].as_str().unwrap().starts_with("cannot start the command: "), "{row}");
     assert_eq!((attempt.pid, attempt.exit_code), (None, None));
     worker.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signal_and_time_out_are_told_apart() {
+async fn signal_and_timeout_are_distinguished() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let (row, attempt) = yard.run("slow", json!({}), "dead_letter").await;
@@ -85,7 +85,7 @@ async fn signal_and_time_out_are_told_apart() {
 
 /// Invariants 41 and 42.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_reaches_a_running_command_and_it_may_tidy_up() {
+async fn a_cancel_reaches_a_running_command_and_it_may_clean_up() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let job = yard.send("long", json!({})).await;
@@ -103,7 +103,7 @@ async fn a_cancel_reaches_a_running_command_and_it_may_tidy_up() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_stops_gives_its_commands_jobs_back() {
+async fn a_stopping_worker_releases_the_jobs_of_its_commands() {
     let yard = Yard::new(&format!("[worker]\ngrace = \"100ms\"\n{CONFIG}")).await;
     let worker = yard.worker().await;
     let job = yard.send("long", json!({})).await;
@@ -111,5 +111,5 @@ async fn a_worker_that_stops_gives_its_commands_jobs_back() {
     worker.finish().await;
     assert_eq!(until(&yard.client, job, "queued").await["attempt_count"], 1);
     assert_eq!(attempts(&yard.client, job).await, ["released"]);
-    assert_eq!(yard.census(), [], "it was seen dead before the job was given back");
+    assert_eq!(yard.census(), [], "it was dead before the job was released");
 }

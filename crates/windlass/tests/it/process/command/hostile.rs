@@ -1,4 +1,4 @@
-//! Commands that misbehave. The worker stays up, and nothing is left of them.
+//! Commands that misbehave. The worker survives, and no process is left.
 
 use std::time::Instant;
 
@@ -70,7 +70,7 @@ async fn a_command_gets_exactly_the_environment_and_descriptors_it_is_given() {
     );
     assert_eq!(dump["fds"], json!([0, 1, 2]));
     assert_eq!(dump["no_new_privs"], "NoNewPrivs:\t1");
-    // A session that is not the worker's, and a group of its own.
+    // A session that is not the worker's, and its own group.
     let stat: Vec<i32> = dump["stat"]
         .as_str()
         .unwrap()
@@ -85,28 +85,31 @@ async fn a_command_gets_exactly_the_environment_and_descriptors_it_is_given() {
     assert_eq!((Some(stat[1]), stat[2]), (attempt.pid, stat[0]), "group and session");
     assert_eq!(worker.shims(), [stat[0]]);
     let cwd = std::path::PathBuf::from(dump["cwd"].as_str().unwrap());
-    assert!(cwd.starts_with(std::env::temp_dir()) && cwd.is_absolute(), "a directory of its own: {cwd:?}");
+    assert!(cwd.starts_with(std::env::temp_dir()) && cwd.is_absolute(), "its own directory: {cwd:?}");
 
     let (_, attempt) = yard.run("dump-report", json!({}), "succeeded").await;
     let dump: Value = serde_json::from_str(&attempt.stdout_tail.unwrap()).unwrap();
     assert_eq!((&dump["env"], &dump["fds"]), (&json!(["WINDLASS_REPORT=/dev/fd/3"]), &json!([0, 1, 2, 3])));
     worker.finish().await;
-    eventually("the directory is gone with its supervisor", async || !cwd.exists()).await;
+    eventually("the directory is removed with its supervisor", async || !cwd.exists()).await;
 }
 
-/// It doubles until it is stopped, or until a thousand: a test that fails must leave the machine usable.
+/// It doubles until it is stopped, or until a thousand: a failing test must leave the machine usable.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_bomb_is_ended() {
+async fn a_fork_bomb_is_stopped() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let (row, attempt) = yard.run("bomb", json!({}), "dead_letter").await;
-    assert_eq!(row["last_error"], "the command had more than 50 processes and was killed", "{attempt:?}");
+    assert_eq!(
+        row["last_error"], "the command exceeded its limit of 50 processes and was killed",
+        "{attempt:?}"
+    );
     yard.nothing_is_left().await;
     worker.finish().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_gigabytes_are_not_to_be_had() {
+async fn ten_gigabytes_cannot_be_allocated() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let (row, attempt) = yard.run("allocate", json!({"bytes": 10_000_000_000_u64}), "failed").await;
@@ -121,10 +124,10 @@ async fn limits_hold_in_the_command_itself() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let (_, attempt) = yard.run("files", json!({}), "succeeded").await;
-    let said = attempt.stdout_tail.unwrap();
-    let lines: Vec<&str> = said.lines().collect();
+    let output = attempt.stdout_tail.unwrap();
+    let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[..3], ["20", "5", "0"]);
-    assert!(lines[3].contains("windlass-") && lines[4].starts_with("drwx------"), "{said}");
+    assert!(lines[3].contains("windlass-") && lines[4].starts_with("drwx------"), "{output}");
     let (_, attempt) = yard.run("spin", json!({}), "dead_letter").await;
     assert!(matches!(attempt.signal, Some(24 | 9)), "{attempt:?}");
     worker.finish().await;
@@ -140,9 +143,9 @@ async fn a_command_that_ignores_sigterm_is_killed_after_its_grace() {
     worker.finish().await;
 }
 
-/// F-28: elsewhere a 2 s timeout took 300 s because a grandchild held the pipe.
+/// F-28: in other systems a 2 s timeout took 300 s because a grandchild held the pipe.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grandchild_that_keeps_the_pipe_keeps_nobody_waiting() {
+async fn a_grandchild_that_keeps_the_pipe_open_delays_nothing() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let began = Instant::now();
@@ -154,7 +157,7 @@ async fn a_grandchild_that_keeps_the_pipe_keeps_nobody_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn much_output_costs_bounded_memory_and_rows() {
+async fn large_output_uses_bounded_memory_and_rows() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let rss = || {
@@ -186,6 +189,6 @@ async fn much_output_costs_bounded_memory_and_rows() {
     let (kept, rows): (i64, i64) = (row.get(0), row.get(1));
     assert!(kept <= 1 << 20 && rows < 400, "{kept} bytes in {rows} rows");
     let (row, _) = yard.run("print-limited", json!({"bytes": 1 << 30}), "dead_letter").await;
-    assert_eq!(row["last_error"], "the command printed more than 1000000 bytes and was killed");
+    assert_eq!(row["last_error"], "the command exceeded its output limit of 1000000 bytes and was killed");
     worker.finish().await;
 }

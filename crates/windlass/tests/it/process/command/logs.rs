@@ -1,4 +1,4 @@
-//! What commands print, followed and kept: live, in order, without secrets.
+//! The output of commands, followed and stored: live, in order, without secrets.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ async fn the_lines_of_a_running_command_are_followed_live() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_short_command_writes_no_log_rows_and_can_be_read_all_the_same() {
+async fn a_short_command_writes_no_log_rows_and_can_be_read() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let job = yard.send("quick", json!({})).await;
@@ -71,7 +71,7 @@ async fn a_short_command_writes_no_log_rows_and_can_be_read_all_the_same() {
     worker.finish().await;
 }
 
-/// Invariant 46, looked for in every row of every table.
+/// Invariant 46, searched in every row of every table.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_is_found_anywhere_in_the_database() {
     let yard = Yard::new(CONFIG).await;
@@ -90,7 +90,7 @@ async fn no_secret_is_found_anywhere_in_the_database() {
             assert_eq!(row["last_error"], "exit code 1: [redacted]");
         }
     }
-    // The payload itself is the caller's own; everything else was made by us.
+    // The payload itself belongs to the caller; everything else was written by windlass.
     yard.client.batch_execute("update windlass.job set payload = '{}'").await.unwrap();
     let everything = crate::support::everything(&yard.client).await;
     for secret in ["s3cr3t-from-env", "czNjcjN0LWZyb20tZW52", "4111-1111", "k3y-of-the-payload"] {

@@ -1,4 +1,4 @@
-//! What commands report of themselves, as `docs/commands.md` describes it: its own examples are run.
+//! The reports of commands, as described in `docs/commands.md`: its own examples are run.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ stdin = "payload"
 "#;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_examples_of_the_document_report_all_they_claim() {
+async fn the_documented_examples_report_what_is_documented() {
     let yard = Yard::new(CONFIG).await;
     std::fs::write(yard.directory.join("example.sh"), example("sh")).unwrap();
     std::fs::write(yard.directory.join("example.py"), example("python")).unwrap();
@@ -61,7 +61,7 @@ async fn the_examples_of_the_document_report_all_they_claim() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_report_that_makes_no_sense_fails_the_attempt() {
+async fn an_invalid_report_fails_the_attempt() {
     let yard = Yard::new(CONFIG).await;
     let worker = yard.worker().await;
     let (row, _) = yard.run("nonsense", json!({}), "dead_letter").await;

@@ -19,7 +19,7 @@ use crate::support::until;
 pub(super) struct Yard {
     pub(super) queue: TestQueue,
     pub(super) client: Client,
-    /// Of this test alone; commands may leave files here.
+    /// Of this test only; commands may leave files here.
     pub(super) directory: PathBuf,
     file: PathBuf,
 }
@@ -68,7 +68,7 @@ impl Yard {
         (row, self.queue.attempts(DEFAULT_TENANT, job).await.unwrap())
     }
 
-    /// Sends one job and waits for its end.
+    /// Enqueues one job and waits for its end.
     pub(super) async fn run(&self, key: &str, payload: Value, status: &str) -> (Value, Attempt) {
         let job = self.send(key, payload).await;
         let (row, mut attempts) = self.ended(job, status).await;
@@ -97,7 +97,7 @@ impl Yard {
     }
 
     pub(super) async fn nothing_is_left(&self) {
-        eventually("nothing of the jobs is alive", async || self.census().is_empty()).await;
+        eventually("no process of the jobs is alive", async || self.census().is_empty()).await;
     }
 }
 
@@ -135,7 +135,7 @@ impl CommandWorker {
 
     pub(super) async fn finish(mut self) {
         self.signal(Signal::TERM);
-        assert!(self.child.wait().await.unwrap().success(), "the worker ends well");
+        assert!(self.child.wait().await.unwrap().success(), "the worker exits successfully");
     }
 }
 

@@ -1,11 +1,11 @@
-//! Two pages have one shape if their elements and the names of their attributes are the same, in order. Words and values differ.
+//! Two pages have the same shape if their elements and the names of their attributes are the same, in order. Texts and values differ.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::process::browser::chrome::Chrome;
 
-/// A page, or the answer to a form.
+/// A page, or the response to a form.
 #[derive(Debug, Clone)]
 pub(super) struct Ask {
     path: String,
@@ -36,8 +36,8 @@ pub(super) struct Comparison<'a> {
     compared: usize,
 }
 
-/// Reads pages in the browser and answers with their shapes. What is measured again with every look (charts, times, trends) counts as
-/// one element; a row that is chosen or a fold that is open is no other shape, nor is a group with more jobs in it.
+/// Reads pages in the browser and returns their shapes. Values that are measured on every read (charts, times, trends) count as
+/// one element; a selected row, an open fold, or a group with more jobs in it does not change the shape.
 const SHAPES: &str = "const [list, done] = arguments; \
     const idle = ['open', 'aria-current', 'selected', 'data-goes', 'checked']; \
     const shape = e => e.tagName + '[' + [...e.attributes].map(x => x.name).filter(n => !idle.includes(n)).sort().join() + '](' + [...e.children].map(shape).join() + ')'; \
@@ -56,7 +56,7 @@ const SHAPES: &str = "const [list, done] = arguments; \
         for (let i = 0; i < list.length; i += 6) answers.push(...await Promise.all(list.slice(i, i + 6).map(look))); \
         done(answers); })().catch(e => done(String(e)));";
 
-/// What the browser answers of one page: its shape, those of its rows, and where it goes on.
+/// The result of the browser for one page: its shape, those of its rows, and the address of the next page.
 struct Shape {
     page: String,
     rows: Vec<String>,
@@ -68,7 +68,7 @@ impl<'a> Comparison<'a> {
         Self { chrome, hostile, benign, different: Vec::new(), compared: 0 }
     }
 
-    /// Every page of the hostile tenant against one of the other.
+    /// Every page of the hostile tenant compared with one of the other.
     pub(super) async fn all(&mut self, asks: Vec<Ask>, harmless: Ask) {
         let expected = self.shapes(std::slice::from_ref(&harmless), self.benign).await.remove(0);
         let shapes = self.shapes(&asks, self.hostile).await;
@@ -96,7 +96,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Every row of a table against the first that the other tenant sees there; what belongs to no tenant, both see.
+    /// Every row of a table compared with the first one that the other tenant sees there; rows that belong to no tenant are
+    /// visible to both.
     pub(super) async fn rows_alike(&mut self, path: &str) {
         let shape = self.shapes(&[Ask::get(path)], self.hostile).await.remove(0);
         let other = self.shapes(&[Ask::get(path)], self.benign).await.remove(0);
@@ -128,12 +129,12 @@ impl<'a> Comparison<'a> {
                 .iter()
                 .map(|ask| json!([ask.path, ask.form, ask.tenant.unwrap_or(tenant).to_string()]))
                 .collect();
-            let answer = self.chrome.driver.execute_async(SHAPES, vec![json!(list)]).await.unwrap();
-            let answers = answer.json().as_array().unwrap_or_else(|| panic!("{}", answer.json())).clone();
-            shapes.extend(answers.iter().map(|answer| Shape {
-                page: answer[0].as_str().unwrap_or_default().to_owned(),
-                rows: answer[1].as_array().into_iter().flatten().map(ToString::to_string).collect(),
-                next: answer[2].as_str().map(str::to_owned),
+            let result = self.chrome.driver.execute_async(SHAPES, vec![json!(list)]).await.unwrap();
+            let results = result.json().as_array().unwrap_or_else(|| panic!("{}", result.json())).clone();
+            shapes.extend(results.iter().map(|result| Shape {
+                page: result[0].as_str().unwrap_or_default().to_owned(),
+                rows: result[1].as_array().into_iter().flatten().map(ToString::to_string).collect(),
+                next: result[2].as_str().map(str::to_owned),
             }));
         }
         shapes

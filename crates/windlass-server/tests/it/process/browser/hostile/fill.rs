@@ -1,4 +1,4 @@
-//! The same things with other words in them: whatever has a field that somebody fills.
+//! The same objects with different texts: everything with a field that a user fills.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use windlass_testing::eventually;
 
 use crate::process::browser::world::{PROVIDER, World};
 
-/// What one tenant was filled with, one of each per text.
+/// The objects of one tenant, one of each per text.
 pub(super) struct Filled {
     pub(super) canceled: Vec<Uuid>,
     pub(super) dead: Vec<Uuid>,
@@ -18,8 +18,8 @@ pub(super) struct Filled {
     pub(super) triggers: Vec<Uuid>,
 }
 
-/// Per text: a canceled job that holds it wherever a job can, one that died of it, one that gave it as its result, a trigger, a token and
-/// a member.
+/// Per text: a canceled job that contains it in every field, one that failed with it, one that returned it as its result, a
+/// trigger, a token and a member.
 pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Filled {
     let queue = &world.server.queue;
     queue.define(&Definition::new("unserved")).await.unwrap();
@@ -41,7 +41,7 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
             let payload = json!({"provider_id": PROVIDER, "path_prefix": format!("/{verb} {text}")});
             ids.push(queue.enqueue(&NewJob::new(key).tenant(tenant).payload(&payload)).await.unwrap().id);
         }
-        // Two braces would begin a place to fill in, and what is no name there is refused.
+        // Two braces would start a placeholder, and an invalid name in it is rejected.
         let plain = text.replace("{{", "{ {");
         let trigger = NewTrigger::event(on_one_line(text), "provider.folder.updated", "unserved")
             .payload_template(json!({"a": plain, plain.as_str(): [plain]}));
@@ -64,7 +64,7 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
             .await;
         }
     }
-    // They were run by workers with names of their own.
+    // They were run by workers with their own names.
     let client = queue.client().await;
     let workers = "insert into windlass.job_workers (worker_id, hostname, version, queues, definition_keys, started_at, last_seen_at, lease_expires_at, lease_seconds, running_count)
         select t || n, t, t, array[t], array[t], now(), now(), now() + interval '1 hour', 3600, 1 from unnest($1::text[]) with ordinality w (t, n)";
@@ -75,26 +75,26 @@ pub(super) async fn fill(world: &World, tenant: Uuid, texts: &[String]) -> Fille
     filled
 }
 
-/// As much of it as a label may hold.
+/// As much of it as a label may contain.
 fn on_one_line(text: &str) -> String {
     let mut line: String = text.chars().filter(|letter| !letter.is_control()).collect();
     line.truncate((0..=line.len().min(200)).rev().find(|&end| line.is_char_boundary(end)).unwrap());
     if line.trim().is_empty() { "nothing".to_owned() } else { line }
 }
 
-/// What belongs to nobody.
+/// Objects that belong to no tenant.
 pub(super) struct Everyones {
     pub(super) definitions: Vec<Uuid>,
     pub(super) tenants: Vec<Uuid>,
 }
 
-/// Per text: a definition that says it in its description and all over its schema, and a tenant of that name.
+/// Per text: a definition with it in its description and throughout its schema, and a tenant of that name.
 pub(super) async fn fill_everyone(world: &World, set: &str, texts: &[String]) -> Everyones {
     let queue = &world.server.queue;
     let mut made = Everyones { definitions: Vec::new(), tenants: Vec::new() };
     for (number, text) in texts.iter().enumerate() {
         let key = format!("{set}-{number}");
-        // Postgres puts shorter names first, and the fields of all forms are to stand in one order.
+        // Postgres sorts shorter names first, and the fields of all forms must have the same order.
         let long = format!("{text}, the longest of all names");
         let schema = json!({"type": "object", "title": text, "description": text, "properties": {
             "text": {"type": "string", "title": text, "description": text, "default": text},
@@ -108,14 +108,14 @@ pub(super) async fn fill_everyone(world: &World, set: &str, texts: &[String]) ->
     made
 }
 
-/// What a running job says it is at.
+/// The progress message of a running job.
 pub(super) async fn report_progress(world: &World, job: Uuid, text: &str) {
-    let said = "update windlass.progress set message = $2, percent = 40 where job_id = $1";
-    let rows = world.server.queue.client().await.execute(said, &[&job, &text]).await.unwrap();
+    let progress = "update windlass.progress set message = $2, percent = 40 where job_id = $1";
+    let rows = world.server.queue.client().await.execute(progress, &[&job, &text]).await.unwrap();
     assert_eq!(rows, 1);
 }
 
-/// As it stands in an address or in the body of a form.
+/// As written in an address or in the body of a form.
 pub(super) fn encoded(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }

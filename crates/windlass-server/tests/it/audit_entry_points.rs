@@ -1,0 +1,168 @@
+//! Every action through every entry point: the HTTP API, the forms of the UI, the command line with a server and with a database,
+//! and the library. For every caller and entry point the audit trail is the same: one row with the same action, the id of the
+//! changed object, and the same fields before and after.
+//!
+//! The actions come from [`Action::ALL`] and the routes from the route table, so a new one fails here until it is performed.
+
+mod api;
+mod cli;
+mod library;
+mod web;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use reqwest::Method;
+use serde_json::Value;
+use windlass::admin::Action;
+use windlass_server::auth::Permission;
+use windlass_server::http::table;
+
+use world::{Row, World};
+
+/// Ways to act.
+const ENTRY_POINTS: [&str; 5] =
+    ["API", "form", "command with a server", "command with a database", "library"];
+
+/// Routes that change something without an action of their own, or that repeat another route.
+const NOT_PERFORMED: [&str; 7] = [
+    // Only read.
+    "/api/v1/jobs/triggers/dry-run",
+    "/api/v1/jobs/triggers/preview",
+    "/api/v1/admin/audit/verify",
+    "/ui/triggers/dry-run",
+    // Sets a cookie.
+    "/ui/theme",
+    // The verbs of `/api/v1/events` and `/ui/jobs/act`: hooks.rs and the browser tests send these.
+    "/api/v1/hooks/{hook}",
+    "/ui/dead-letters",
+];
+
+async fn perform(world: &World, entry: &str, action: Action) -> Option<String> {
+    match entry {
+        "API" => api::perform(world, action).await,
+        "form" => web::perform(world, action).await,
+        "command with a server" => cli::perform(world, &world.to_server(), action).await,
+        "command with a database" => cli::perform(world, &world.to_database(), action).await,
+        _ => library::perform(world, action).await,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_entry_point_records_an_action_the_same_way() {
+    let world = World::create().await;
+    let mut wrong = Vec::new();
+    for action in Action::ALL.iter().copied().filter(|action| !action.is_only_denied()) {
+        let mut first: Option<(&str, Shape)> = None;
+        for entry in ENTRY_POINTS {
+            let Some(target) = perform(&world, entry, action).await else { continue };
+            let rows = world.rows().await;
+            let [row] = &rows[..] else {
+                wrong.push(format!("{action} by {entry}: {} rows: {rows:?}", rows.len()));
+                continue;
+            };
+            if (row.action.as_str(), &row.target) != (action.as_str(), &target) {
+                wrong.push(format!("{action} of {target} by {entry} is recorded as {row:?}"));
+            }
+            let shape = Shape::of(row);
+            match &first {
+                None => first = Some((entry, shape)),
+                Some((other, expected)) if *expected != shape => {
+                    wrong.push(format!("{action}: {entry} {shape:?}, but {other} {expected:?}"));
+                }
+                Some(_) => {}
+            }
+        }
+        if first.is_none() {
+            wrong.push(format!("nothing performs {action}: add it to audit_entry_points/"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+
+    let performed = world.performed();
+    let missing: Vec<String> = table()
+        .into_iter()
+        .filter(|route| route.method != Method::GET && route.permission != Permission::Work)
+        .filter(|route| !NOT_PERFORMED.contains(&route.path))
+        .map(|route| format!("{} {}", route.method, route.path))
+        .filter(|route| !performed.contains(route))
+        .collect();
+    assert!(missing.is_empty(), "routes that no action here uses: {missing:#?}");
+}
+
+/// The fields of a row's before and after.
+#[derive(Debug, PartialEq)]
+struct Shape {
+    before: Option<BTreeSet<String>>,
+    after: Option<BTreeSet<String>>,
+}
+
+impl Shape {
+    fn of(row: &Row) -> Self {
+        let names = |value: &Option<Value>| {
+            let fields = value.as_ref()?.as_object()?;
+            Some(fields.keys().cloned().collect())
+        };
+        Self { before: names(&row.before), after: names(&row.after) }
+    }
+}
+
+/// Functions that a caller's transaction may use without a row: they only read, or store the response of a request.
+const UNRECORDED: [&str; 15] = [
+    "commit",
+    "now",
+    "job",
+    "remember_request",
+    "answer_request",
+    "matching",
+    "cancelable",
+    "retryable",
+    "trigger",
+    "definition",
+    "tenant_record",
+    "members",
+    "lock_member",
+    "lock_link_creator",
+    "token",
+];
+
+/// Calls by which a verb writes its row, or leaves it to another verb.
+const RECORDS: [&str; 5] =
+    ["self.record(", "self.was_recorded()", "self.set_tenant(", "self.keep_by_name(", "self.purge("];
+
+#[test]
+fn every_verb_of_a_callers_transaction_records_itself() {
+    let mut verbs = BTreeMap::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../windlass/src/control");
+    collect_verbs(&folder, &mut verbs);
+    assert!(verbs.len() > 40, "{verbs:?}");
+    for (name, body) in verbs {
+        let is_recorded = RECORDS.iter().any(|call| body.contains(call));
+        let may_be_silent = UNRECORDED.contains(&name.as_str());
+        assert!(
+            is_recorded != may_be_silent,
+            "`Acting::{name}` does not record itself, or need not be listed"
+        );
+    }
+}
+
+/// The methods of `Acting` that others can call, with their text.
+fn collect_verbs(folder: &Path, verbs: &mut BTreeMap<String, String>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect_verbs(&path, verbs);
+            continue;
+        }
+        let text = std::fs::read_to_string(path).unwrap();
+        for block in text.split("\nimpl Acting {\n").skip(1) {
+            let block = block.split("\n}\n").next().unwrap();
+            for function in block.split("\n    pub async fn ").skip(1) {
+                let name = function.split('(').next().unwrap().to_owned();
+                let body = function.split("\n    }\n").next().unwrap().to_owned();
+                verbs.insert(name, body);
+            }
+        }
+    }
+}

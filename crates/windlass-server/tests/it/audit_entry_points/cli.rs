@@ -1,0 +1,142 @@
+//! Every action with a command, on a server or on a database.
+
+use windlass::DEFAULT_TENANT;
+use windlass::admin::Action;
+use windlass::retention::HoldOn;
+
+use super::world::{World, id_of, new_name};
+use crate::cli::{Ran, windlass};
+
+/// Performs the action; returns the target that its row must have. None: no command does it. `to` names the server or the database.
+pub(super) async fn perform(world: &World, to: &[String], action: Action) -> Option<String> {
+    // Marks, runs the command and returns what it printed.
+    let does = async |words: &[&str]| {
+        world.mark().await;
+        let mut command = windlass(words);
+        command.args(to).env("WINDLASS_TENANT", "default");
+        Ran::of(command.output().await.unwrap()).expect(0)
+    };
+    let queue = &world.server.queue;
+    Some(match action {
+        Action::DefinitionCreate => {
+            let key = new_name();
+            let file = definitions(&key, 3);
+            does(&["definitions", "apply", &file]).await;
+            world.definition_id(&key).await
+        }
+        Action::DefinitionChange => {
+            let (id, key) = world.definition().await;
+            does(&["definitions", "apply", &definitions(&key, 7)]).await;
+            id.to_string()
+        }
+        Action::HoldPlace => {
+            let job = world.job().await.to_string();
+            let hold = does(&["holds", "place", "--job", &job, "--reason", "r"]).await;
+            hold.out.trim().to_owned()
+        }
+        Action::HoldRelease => {
+            let on = HoldOn::Job(world.job().await);
+            let id = queue.hold(DEFAULT_TENANT, &on, "r", "fixture").await.unwrap().to_string();
+            does(&["holds", "release", &id]).await;
+            id
+        }
+        Action::JobCancel => {
+            let id = world.job().await.to_string();
+            does(&["jobs", "cancel", &id]).await;
+            id
+        }
+        Action::JobRetry => {
+            let id = world.job().await;
+            world.cancel(id).await;
+            does(&["jobs", "retry", &id.to_string()]).await;
+            id.to_string()
+        }
+        Action::JobCancelMany => {
+            let (_, tag) = world.tagged().await;
+            does(&["jobs", "cancel", "--tag", &tag]).await;
+            "1 jobs".to_owned()
+        }
+        Action::JobRetryMany => {
+            let (id, tag) = world.tagged().await;
+            world.cancel(id).await;
+            does(&["jobs", "retry", "--tag", &tag]).await;
+            "1 jobs".to_owned()
+        }
+        Action::JobEnqueue => id_of(&does(&["jobs", "enqueue", "a", "--json"]).await.json()),
+        Action::QueuePause | Action::QueueResume => {
+            let name = new_name();
+            does(&["queues", if action == Action::QueuePause { "pause" } else { "resume" }, &name]).await;
+            name
+        }
+        Action::RetentionSet => {
+            let (_, key) = world.definition().await;
+            does(&["retention", "set", "failed", "7d", "--definition", &key]).await;
+            key
+        }
+        Action::RetentionClear => {
+            let (_, key) = world.definition().await;
+            let failed = windlass::job::State::Failed;
+            queue.keep(DEFAULT_TENANT, Some(&key), failed, None, "fixture").await.unwrap();
+            does(&["retention", "clear", "failed", "--definition", &key]).await;
+            key
+        }
+        Action::TenantCreate => does(&["tenants", "create", &new_name()]).await.out.trim().to_owned(),
+        Action::TenantChange => {
+            let id = world.tenant().await.to_string();
+            does(&["tenants", "set", &id, "--weight", "2"]).await;
+            id
+        }
+        Action::TenantDelete => {
+            let id = world.tenant().await.to_string();
+            does(&["tenants", "delete", &id, "--yes"]).await;
+            id
+        }
+        Action::TokenCreate => {
+            id_of(&does(&["tokens", "create", "t", "--role", "viewer", "--json"]).await.json())
+        }
+        Action::TokenRotate => {
+            let id = world.token().await;
+            id_of(&does(&["tokens", "rotate", &id, "--json"]).await.json())
+        }
+        Action::TokenRevoke => {
+            let id = world.token().await;
+            does(&["tokens", "revoke", &id]).await;
+            id
+        }
+        Action::WorkerDrain | Action::WorkerResume => {
+            let id = world.worker().await;
+            does(&["workers", if action == Action::WorkerDrain { "drain" } else { "resume" }, &id]).await;
+            id
+        }
+        Action::EventEmit
+        | Action::EventRetry
+        | Action::InvitationAccept
+        | Action::InvitationCreate
+        | Action::InvitationRevoke
+        | Action::JobDeleteMany
+        | Action::JobEnqueueMany
+        | Action::MemberRemove
+        | Action::MemberRole
+        | Action::PasswordChange
+        | Action::PasswordReset
+        | Action::PasswordResetLink
+        | Action::SessionBegin
+        | Action::SessionEnd
+        | Action::SessionTenant
+        | Action::TenantLimits
+        | Action::TriggerBackfill
+        | Action::TriggerCreate
+        | Action::TriggerDelete
+        | Action::TriggerRun
+        | Action::TriggerUpdate => return None,
+        _ => panic!("{action}: perform it with a command, or return None if there is none"),
+    })
+}
+
+/// A file with one definition.
+fn definitions(key: &str, max_attempts: u8) -> String {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{key}.json"));
+    let text = serde_json::json!([{"key": key, "max_attempts": max_attempts}]);
+    std::fs::write(&file, text.to_string()).unwrap();
+    file.to_str().unwrap().to_owned()
+}

@@ -1,0 +1,109 @@
+-- Locks the keys of a batch before its first job takes one, in the lock order of decision 0020: the tenant's row if it
+-- has a quota; idempotency keys, dedupe keys and ordering keys, each kind in byte order; then the bodies of `needs` and
+-- of the last jobs of the ordering keys, by id. A batch that takes the keys job by job takes a key of the first kind
+-- after one of the second, and deadlocks with a job that has both. Keys that enqueue refuses are left to it.
+--
+-- A key without a row is locked by inserting one that no job holds: an idempotency key with an empty hash, a dedupe key
+-- that has expired, an ordering key whose last job does not exist. The jobs of the batch take these rows over;
+-- unlock_keys deletes the others, before the commit.
+-- A dedupe key that a job holds is not locked, because the holder's end must not wait for the batch (see
+-- take_dedupe_key). It counts as held for the whole batch, even if it is released before its job's turn: taken then, it
+-- would be taken after ordering keys and bodies. So that take_dedupe_key knows, its holder is stored in a further row
+-- (see key_note), which unlock_keys deletes too. Not with a fixed snapshot, which may show a holder that ended long ago.
+-- Index: the primary keys.
+create or replace function windlass.lock_keys(
+  tenant uuid, idempotency_keys text[], dedupe_keys text[], ordering_keys text[], needs uuid[]) returns void
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  own constant uuid := windlass.tenant_for(lock_keys.tenant);
+  nobody constant uuid := '00000000-0000-0000-0000-000000000000';
+  at constant timestamptz := clock_timestamp();
+begin
+  idempotency_keys := nullif(windlass.keys_in_order(idempotency_keys), '{}');
+  dedupe_keys := nullif(windlass.keys_in_order(dedupe_keys), '{}');
+  ordering_keys := nullif(windlass.keys_in_order(ordering_keys), '{}');
+  needs := nullif(needs, '{}');
+  perform windlass.lock_quota(own);
+  if not exists (select from windlass.tenants t where t.id = own and t.status = 'active') then
+    return; -- enqueue refuses its jobs
+  end if;
+  if idempotency_keys is not null then
+    insert into windlass.idempotency (tenant_id, idempotency_key, job_id, body_hash, created_at)
+      select own, k.key, nobody, '\x', at from unnest(idempotency_keys) with ordinality k (key, ord) order by k.ord
+      on conflict do nothing;
+  end if;
+  if dedupe_keys is not null then
+    if current_setting('transaction_isolation') in ('read committed', 'read uncommitted') then
+      insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end)
+        select own, windlass.key_note(d.dedupe_key), d.job_id, d.until, false from windlass.dedupe d
+         where d.tenant_id = own and d.dedupe_key = any (dedupe_keys) and d.until > at
+        on conflict do nothing;
+    end if;
+    insert into windlass.dedupe (tenant_id, dedupe_key, job_id, until, released_at_end)
+      select own, k.key, nobody, '-infinity', true from unnest(dedupe_keys) with ordinality k (key, ord)
+       where not exists (select from windlass.dedupe d where d.tenant_id = own and d.dedupe_key = windlass.key_note(k.key))
+       order by k.ord
+      on conflict do nothing;
+    perform from windlass.dedupe d
+      where d.tenant_id = own and d.dedupe_key = any (dedupe_keys) and d.until <= at and d.job_id <> nobody
+      order by d.dedupe_key collate "C" for update;
+  end if;
+  if ordering_keys is not null then
+    insert into windlass.ordering (tenant_id, ordering_key, last_job_id)
+      select own, k.key, nobody from unnest(ordering_keys) with ordinality k (key, ord) order by k.ord
+      on conflict do nothing;
+    needs := needs || array(
+      select o.last_job_id from windlass.ordering o
+       where o.tenant_id = own and o.ordering_key = any (ordering_keys) and o.last_job_id <> nobody
+       order by o.ordering_key collate "C" for update);
+  end if;
+  if needs is not null then
+    perform from windlass.job b where b.tenant_id = own and b.id = any (needs) order by b.id for key share;
+  end if;
+  perform set_config('windlass.keys_locked', 'on', true);
+end
+$$;
+
+-- Deletes the rows that lock_keys inserted and that no job of the batch has taken.
+create or replace function windlass.unlock_keys(tenant uuid, idempotency_keys text[], dedupe_keys text[], ordering_keys text[])
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, windlass, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  own constant uuid := windlass.tenant_for(unlock_keys.tenant);
+  nobody constant uuid := '00000000-0000-0000-0000-000000000000';
+begin
+  if idempotency_keys is not null then
+    delete from windlass.idempotency i
+     where i.tenant_id = own and i.idempotency_key = any (idempotency_keys) and i.job_id = nobody and i.body_hash = '\x';
+  end if;
+  if dedupe_keys is not null then
+    delete from windlass.dedupe d
+     where d.tenant_id = own and d.dedupe_key = any (dedupe_keys) and d.job_id = nobody and d.until = '-infinity';
+    delete from windlass.dedupe d
+     where d.tenant_id = own and d.dedupe_key = any (array(select windlass.key_note(k) from unnest(dedupe_keys) k));
+  end if;
+  if ordering_keys is not null then
+    delete from windlass.ordering o where o.tenant_id = own and o.ordering_key = any (ordering_keys) and o.last_job_id = nobody;
+  end if;
+  perform set_config('windlass.keys_locked', 'off', true);
+end
+$$;
+
+-- The keys that enqueue accepts, once each, in the order in which every batch locks them.
+create or replace function windlass.keys_in_order(keys text[]) returns text[]
+language sql immutable
+as $$
+  select array(select distinct k collate "C" from unnest(keys) k where octet_length(k) between 1 and 500 order by 1)
+$$;
+
+-- The key under which this transaction stores the holder of a dedupe key; see lock_keys. Only this transaction sees the
+-- row.
+create or replace function windlass.key_note(key text) returns text
+language sql stable
+return chr(1) || pg_current_xact_id() || chr(1) || key;
