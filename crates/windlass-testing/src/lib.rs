@@ -5,6 +5,7 @@ mod login;
 mod plain;
 mod postgres;
 mod queue;
+mod running;
 mod wait;
 
 pub use extent::{is_full, sample, times};

@@ -13,10 +13,13 @@ use tokio_postgres::{Client, NoTls};
 use windlass::setup::embedded::{Options, Postgres};
 use windlass::testing::Throwaway;
 
+use crate::running;
+
 /// The server that all tests of this checkout share.
 #[derive(Debug)]
 pub struct TestServer {
-    postgres: Postgres,
+    pub(crate) url: String,
+    pub(crate) data_dir: PathBuf,
 }
 
 impl TestServer {
@@ -27,20 +30,16 @@ impl TestServer {
 
     /// The URL of the database `postgres`; for tests that need no windlass tables.
     pub fn url(&self) -> String {
-        self.postgres.url()
+        self.url.clone()
     }
 
-    pub fn postgres(&self) -> &Postgres {
-        &self.postgres
+    pub fn data_dir(&self) -> &Path {
+        &self.data_dir
     }
 
     async fn start() -> TestServer {
         let mut options = Options::new(PathBuf::new())
             .unwrap_or_else(|error| panic!("cannot choose a test server: {error}"));
-        let major_version = options.source.major_version().await;
-        let major_version =
-            major_version.unwrap_or_else(|error| panic!("cannot find a test server: {error}"));
-        options.data_dir = target_dir().join("test-postgres").join(major_version.to_string());
         // A small cache and no just-in-time compiler suit many small databases. Without fsync the server survives everything that a test
         // does to it: only a crash of the operating system loses data then. With it, every dropped database waits for the disk, which
         // was most of the time of a test run. Tests of the embedded server run one with its own settings.
@@ -53,12 +52,21 @@ impl TestServer {
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
+        let directory = target_dir().join("test-postgres");
+        let file = running::file(&directory, &format!("{options:?}"));
+        if let Some(server) = running::find(&file).await {
+            return server;
+        }
+        let major_version = options.source.major_version().await;
+        let major_version =
+            major_version.unwrap_or_else(|error| panic!("cannot find a test server: {error}"));
+        options.data_dir = directory.join(major_version.to_string());
         let started = Postgres::start(&options).await;
-        let server = TestServer {
-            postgres: started.unwrap_or_else(|error| panic!("cannot start a test server: {error}")),
-        };
+        let postgres = started.unwrap_or_else(|error| panic!("cannot start a test server: {error}"));
+        let server = TestServer { url: postgres.url(), data_dir: postgres.data_dir().to_owned() };
         let cleaned = Throwaway::drop_abandoned(&server.url()).await;
         cleaned.unwrap_or_else(|error| panic!("cannot drop abandoned test databases: {error}"));
+        running::remember(&file, &server);
         server
     }
 }

@@ -159,7 +159,7 @@ impl Bouncer {
     async fn start(queue: &TestQueue) -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(Uuid::new_v4().simple().to_string());
         fs::create_dir_all(&directory).unwrap();
-        let owner = fs::metadata(TestServer::shared().await.postgres().data_dir()).unwrap();
+        let owner = fs::metadata(TestServer::shared().await.data_dir()).unwrap();
         let config: tokio_postgres::Config = queue.url().parse().unwrap();
         let [Host::Unix(socket)] = config.get_hosts() else { panic!("tests use the socket") };
         let (database, server_port) = (config.get_dbname().unwrap(), config.get_ports()[0]);
