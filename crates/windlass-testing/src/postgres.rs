@@ -25,7 +25,15 @@ pub struct TestServer {
 impl TestServer {
     pub async fn shared() -> &'static TestServer {
         static SHARED: OnceCell<TestServer> = OnceCell::const_new();
-        SHARED.get_or_init(TestServer::start).await
+        SHARED.get_or_init(|| TestServer::start("")).await
+    }
+
+    /// A second server, for tests that hold transactions open for long, or that wait until there is none. Sealing, deleting tenants and
+    /// retiring lanes wait for every older transaction of the whole server, so these tests would stop all others, or be stopped by them.
+    /// The test group `apart` in `.config/nextest.toml` runs one of them at a time.
+    pub async fn apart() -> &'static TestServer {
+        static APART: OnceCell<TestServer> = OnceCell::const_new();
+        APART.get_or_init(|| TestServer::start("-apart")).await
     }
 
     /// The URL of the database `postgres`; for tests that need no windlass tables.
@@ -37,7 +45,8 @@ impl TestServer {
         &self.data_dir
     }
 
-    async fn start() -> TestServer {
+    /// `suffix` is that of its data directory.
+    async fn start(suffix: &str) -> TestServer {
         let mut options = Options::new(PathBuf::new())
             .unwrap_or_else(|error| panic!("cannot choose a test server: {error}"));
         // A small cache and no just-in-time compiler suit many small databases. Without fsync the server survives everything that a test
@@ -53,14 +62,14 @@ impl TestServer {
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
         let directory = target_dir().join("test-postgres");
-        let file = running::file(&directory, &format!("{options:?}"));
+        let file = running::file(&directory, &format!("{options:?}{suffix}"));
         if let Some(server) = running::find(&file).await {
             return server;
         }
         let major_version = options.source.major_version().await;
         let major_version =
             major_version.unwrap_or_else(|error| panic!("cannot find a test server: {error}"));
-        options.data_dir = directory.join(major_version.to_string());
+        options.data_dir = directory.join(format!("{major_version}{suffix}"));
         let started = Postgres::start(&options).await;
         let postgres = started.unwrap_or_else(|error| panic!("cannot start a test server: {error}"));
         let server = TestServer { url: postgres.url(), data_dir: postgres.data_dir().to_owned() };
@@ -80,7 +89,15 @@ impl TestDatabase {
     /// `content` is everything that `prepare` depends on, such as the text of all migrations; a template with other content is
     /// replaced.
     pub async fn create(template: &str, content: &str, prepare: impl AsyncFnOnce(String)) -> TestDatabase {
-        let server = TestServer::shared().await;
+        Self::create_on(TestServer::shared().await, template, content, prepare).await
+    }
+
+    pub async fn create_on(
+        server: &TestServer,
+        template: &str,
+        content: &str,
+        prepare: impl AsyncFnOnce(String),
+    ) -> TestDatabase {
         let prepare = async |url: String| {
             prepare(url).await;
             Ok(())

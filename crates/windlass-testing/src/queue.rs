@@ -3,7 +3,7 @@
 use uuid::Uuid;
 use windlass::{Queue, Settings};
 
-use crate::TestDatabase;
+use crate::{TestDatabase, TestServer};
 
 /// A queue in its own database.
 #[derive(Debug)]
@@ -20,9 +20,18 @@ pub const CONTENT: &str = "WINDLASS_TEST_CONTENT";
 
 impl TestQueue {
     pub async fn create() -> Self {
+        Self::create_on(TestServer::shared().await).await
+    }
+
+    /// For tests that hold transactions open for long or wait until there is none: see [`TestServer::apart`].
+    pub async fn create_apart() -> Self {
+        Self::create_on(TestServer::apart().await).await
+    }
+
+    async fn create_on(server: &TestServer) -> Self {
         let given = std::env::var(DEFAULTS).unwrap_or_default();
         let defaults: Vec<_> = given.split(';').filter_map(|one| one.trim().split_once(" = ")).collect();
-        let database = migrated().await;
+        let database = migrated_on(server).await;
         if let Ok(content) = std::env::var(CONTENT) {
             crate::postgres::run(&crate::postgres::connect(database.url()).await, &content).await;
         }
@@ -99,7 +108,11 @@ async fn set_defaults(database: &TestDatabase, defaults: &[(&str, &str)]) {
 
 /// A database with the schema of this release.
 pub async fn migrated() -> TestDatabase {
-    TestDatabase::create("windlass", &windlass::setup::print_sql(), async |url: String| {
+    migrated_on(TestServer::shared().await).await
+}
+
+async fn migrated_on(server: &TestServer) -> TestDatabase {
+    TestDatabase::create_on(server, "windlass", &windlass::setup::print_sql(), async |url: String| {
         windlass::migrate(&settings(&url)).await.unwrap_or_else(|error| panic!("cannot migrate: {error}"));
     })
     .await

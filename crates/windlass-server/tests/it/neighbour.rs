@@ -33,7 +33,7 @@ const STREAMS: usize = 16;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_under_maximum_load_does_not_block_another() {
-    let queue = TestQueue::create().await;
+    let queue = TestQueue::create_apart().await;
     // On a busy machine the loud tenant's own statements may wait for each other for long. Time is not what is tried here.
     let settings = Settings::new(queue.url()).unwrap().statement_timeout(LONG);
     let served = Queue::connect(settings).await.unwrap();

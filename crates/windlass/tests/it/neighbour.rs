@@ -40,7 +40,7 @@ impl Handler for Loud {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_application_under_maximum_load_does_not_block_another() {
-    let queue = TestQueue::create().await;
+    let queue = TestQueue::create_apart().await;
     let admin = queue.client().await;
     for key in ["acting", "loud"] {
         queue.define(&Definition::new(key)).await.unwrap();

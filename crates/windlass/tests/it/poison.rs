@@ -16,7 +16,7 @@ use windlass_testing::{TestQueue, settings};
 #[tokio::test(flavor = "multi_thread")]
 async fn no_bad_row_stops_a_duty_of_the_keeper() {
     for duty in Duty::ALL {
-        let queue = TestQueue::create().await;
+        let queue = TestQueue::create_apart().await;
         match duty {
             Duty::Promote => jobs::promote(&queue).await,
             Duty::Reap => jobs::reap(&queue).await,

@@ -66,7 +66,7 @@ async fn no_open_transaction_blocks_another_tenant_and_all_finishes_after_rollba
 }
 
 async fn try_all(end: &str) {
-    let queue = TestQueue::create().await;
+    let queue = TestQueue::create_apart().await;
     for (number, (name, statement)) in OPEN.iter().enumerate() {
         let workers = Workers::new(&queue).await;
         let open = World::create(&queue, &workers, &format!("open-{number}")).await;

@@ -22,7 +22,7 @@ async fn enqueue(queue: &TestQueue, tenant: Uuid) -> Uuid {
 /// With one slot only: the waiting end must not occupy it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_job_is_being_canceled_does_not_block_other_ends() {
-    let queue = TestQueue::create().await;
+    let queue = TestQueue::create_apart().await;
     let client = queue.client().await;
     let (held, mut desk) = Held::new();
     let worker = worker(&queue).handler(held).concurrency(1).start().await.unwrap();
@@ -50,7 +50,7 @@ async fn a_run_whose_job_is_being_canceled_does_not_block_other_ends() {
 /// The end of a run waits for a key that a job chained to it needs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_whose_chained_job_must_wait_does_not_block_other_ends() {
-    let queue = TestQueue::create().await;
+    let queue = TestQueue::create_apart().await;
     let client = queue.client().await;
     queue.define(&Definition::new("next")).await.unwrap();
     let (held, mut desk) = Held::new();
@@ -90,7 +90,7 @@ async fn a_run_whose_chained_job_must_wait_does_not_block_other_ends() {
 /// A claim without a response is released except for locked jobs, and those later.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unclaim_releases_what_it_can() {
-    let queue = TestQueue::create().await;
+    let queue = TestQueue::create_apart().await;
     let hand = Hand::new(queue.client().await).await;
     hand.define(json!({"key": "held"})).await;
     let jobs = [hand.enqueue("'held'").await, hand.enqueue("'held'").await];
