@@ -33,7 +33,7 @@ select b.id, b.tenant_id, n.definition_id, windlass.source_name(b.source) as sou
   left join windlass.blocked k on k.tenant_id = b.tenant_id and k.job_id = b.id
   left join windlass.progress p on p.tenant_id = b.tenant_id and p.job_id = b.id
   left join windlass.job_workers w on w.id = l.worker
-  left join windlass.remote_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.worker = l.worker
+  left join windlass.pull_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.worker = l.worker
   left join lateral (
     select h.job_status, h.finished_at, h.result, h.artifact, h.worker, h.reason from windlass.history h
      where h.tenant_id = b.tenant_id and h.job_id = b.id and h.job_status is not null) f on true
