@@ -7,9 +7,7 @@ alter table windlass.job_workers add column epoch integer not null default 0;
 
 -- Their arguments or result types have changed.
 drop function if exists windlass.claim(integer, uuid, integer[], bigint[], integer[]);
-drop function if exists windlass.claim_remote(integer, uuid, integer[], bigint[], integer[], integer[], integer[], uuid[], integer);
 drop function if exists windlass.unclaim(integer, uuid, integer[]);
-drop function if exists windlass.unclaim_remote(integer, uuid[]);
 drop function if exists windlass.set_waiting(integer, boolean);
 drop function if exists windlass.unblock(uuid, uuid[]);
 

@@ -55,5 +55,5 @@ alter table windlass.tenants
   add column max_triggers integer not null default 1000,
   add constraint tenants_max_triggers_range check (max_triggers between 1 and 100000);
 
--- The workers of one tenant that are present; see register_remote.
+-- The workers of one tenant that are present; see pull_register.
 create index job_workers_of_tenant on windlass.job_workers (right(worker_id, 36)) where stopped_at is null;

@@ -157,12 +157,12 @@ async fn every_enqueued_job_is_counted_at_every_entry_point() {
 async fn endings_of_pull_workers_and_of_the_reaper_are_counted() {
     metrics::recorder();
     let server = TestServer::start().await;
-    let strict = Definition::new("remote").max_lost(1).max_attempts(1);
+    let strict = Definition::new("pulled").max_lost(1).max_attempts(1);
     server.queue.define(&strict).await.unwrap();
     let worker = server.client(windlass::DEFAULT_TENANT, Role::Worker).await;
     for verb in ["complete", "fail", "nothing"] {
-        server.queue.enqueue(&NewJob::new("remote")).await.unwrap();
-        let claim = serde_json::json!({"definition_keys": ["remote"], "wait_seconds": 30});
+        server.queue.enqueue(&NewJob::new("pulled")).await.unwrap();
+        let claim = serde_json::json!({"definition_keys": ["pulled"], "wait_seconds": 30});
         let jobs = worker.post("/api/v1/worker/jobs/claim", &claim).await.expect(200);
         let job = &jobs["jobs"][0];
         let path = format!("/api/v1/worker/jobs/{}/{verb}", job["id"].as_str().unwrap());
@@ -177,14 +177,14 @@ async fn endings_of_pull_workers_and_of_the_reaper_are_counted() {
             _ => {}
         }
     }
-    let silent = "update windlass.remote_lease set expires_at = now() - interval '1 minute'";
+    let silent = "update windlass.pull_lease set expires_at = now() - interval '1 minute'";
     server.queue.client().await.batch_execute(silent).await.unwrap();
     Keeper::new(server.queue.queue().clone(), KeeperSettings::default()).run_once(Duty::Reap).await.unwrap();
     let text = server.admin.get("/metrics").await.text;
     for line in [
-        "windlass_finished_total{definition_key=\"remote\",status=\"succeeded\"} 1",
-        "windlass_finished_total{definition_key=\"remote\",status=\"dead_letter\"} 2",
-        "windlass_attempts_total{definition_key=\"remote\",outcome=\"lost\"} 1",
+        "windlass_finished_total{definition_key=\"pulled\",status=\"succeeded\"} 1",
+        "windlass_finished_total{definition_key=\"pulled\",status=\"dead_letter\"} 2",
+        "windlass_attempts_total{definition_key=\"pulled\",outcome=\"lost\"} 1",
         "windlass_reaped_total 1",
     ] {
         assert!(text.contains(line), "{line} in {text}");

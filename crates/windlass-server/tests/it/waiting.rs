@@ -84,7 +84,7 @@ async fn a_claim_that_waits_gets_no_job_after_its_token_was_revoked() {
     let (other, _) = worker(&server, tenant).await;
     let claimed = other.post(CLAIM, &claim("other", &keys)).await.expect(200);
     assert_eq!(claimed["jobs"][0]["id"], json!(job));
-    let held = "select count(*) from windlass.remote_lease";
+    let held = "select count(*) from windlass.pull_lease";
     let database = server.queue.client().await;
     assert_eq!(database.query_one(held, &[]).await.unwrap().get::<_, i64>(0), 1, "one lease, of the other");
 }
@@ -155,7 +155,7 @@ async fn jobs_are_released_if_the_client_disconnects_while_its_access_is_checked
     eventually("a check waits for the lock", async || count(checks).await > 0).await;
     // The claim continues meanwhile, and its jobs wait for another check.
     server.queue.enqueue(&NewJob::new("a").tenant(tenant)).await.unwrap();
-    let leases = "select count(*) from windlass.remote_lease";
+    let leases = "select count(*) from windlass.pull_lease";
     eventually("the job is claimed", async || count(leases).await == 1).await;
     waiting.abort();
     assert!(waiting.await.unwrap_err().is_cancelled(), "it has no response");

@@ -9,13 +9,13 @@ use crate::support::{Client, TestServer};
 
 async fn start() -> (TestServer, Client) {
     let server = TestServer::start().await;
-    server.queue.define(&Definition::new("remote")).await.unwrap();
+    server.queue.define(&Definition::new("pulled")).await.unwrap();
     let worker = server.client(DEFAULT_TENANT, Role::Worker).await;
     (server, worker)
 }
 
 fn claim() -> Value {
-    json!({"definition_keys": ["remote"], "limit": 5, "wait_seconds": 20, "lease_seconds": 60})
+    json!({"definition_keys": ["pulled"], "limit": 5, "wait_seconds": 20, "lease_seconds": 60})
 }
 
 fn at(job: &Value, verb: &str) -> String {
@@ -31,7 +31,7 @@ async fn a_worker_claims_renews_and_completes_a_job_over_http() {
         json!({"worker_id": "mac", "is_draining": false})
     );
     let payload = json!({"n": 12345678901234567890u64});
-    let id = server.queue.enqueue(&NewJob::new("remote").payload(&payload).max_attempts(4)).await.unwrap().id;
+    let id = server.queue.enqueue(&NewJob::new("pulled").payload(&payload).max_attempts(4)).await.unwrap().id;
     let jobs = worker.post("/api/v1/worker/jobs/claim", &claim()).await.expect(200);
     let job = &jobs["jobs"][0];
     assert_eq!(
@@ -43,7 +43,7 @@ async fn a_worker_claims_renews_and_completes_a_job_over_http() {
             &job["max_attempts"],
             &job["payload"]
         ),
-        (&json!(id), &json!(DEFAULT_TENANT), &json!("remote"), &json!(1), &json!(4), &payload)
+        (&json!(id), &json!(DEFAULT_TENANT), &json!("pulled"), &json!(1), &json!(4), &payload)
     );
     for field in ["fence", "lease_expires_at", "deadline"] {
         assert!(job[field].is_string(), "{field}: {job}");
@@ -54,7 +54,7 @@ async fn a_worker_claims_renews_and_completes_a_job_over_http() {
     assert_eq!(response["cancel_requested"], json!(false));
     assert!(response["lease_expires_at"].as_str() >= job["lease_expires_at"].as_str(), "{response}");
     let done = json!({"fence": fence, "result": {"big": 12345678901234567890u64}, "artifact": "s3://a",
-                      "next": [{"definition_key": "remote", "payload": {"n": 2}}]});
+                      "next": [{"definition_key": "pulled", "payload": {"n": 2}}]});
     assert_eq!(worker.post(&at(job, "complete"), &done).await.expect(200), json!({"status": "succeeded"}));
     let row = server.queue.job(DEFAULT_TENANT, id).await.unwrap().unwrap();
     assert_eq!(
@@ -72,7 +72,7 @@ async fn a_worker_claims_renews_and_completes_a_job_over_http() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_attempt_fails_snoozes_and_is_released_over_http() {
     let (mut server, worker) = start().await;
-    let enqueue = async || server.queue.enqueue(&NewJob::new("remote").max_attempts(2)).await.unwrap().id;
+    let enqueue = async || server.queue.enqueue(&NewJob::new("pulled").max_attempts(2)).await.unwrap().id;
     let take =
         async || worker.post("/api/v1/worker/jobs/claim", &claim()).await.expect(200)["jobs"][0].clone();
     let end = async |job: &Value, verb: &str, mut body: Value| {
@@ -101,9 +101,9 @@ async fn only_the_holder_of_the_fence_is_accepted() {
     let (mut server, worker) = start().await;
     let other_tenant = server.queue.tenant("other").await;
     let other = server.client(other_tenant, Role::Worker).await;
-    let id = server.queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let id = server.queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     assert_eq!(
-        other.post("/api/v1/worker/jobs/claim", &json!({"definition_keys": ["remote"]})).await.expect(200),
+        other.post("/api/v1/worker/jobs/claim", &json!({"definition_keys": ["pulled"]})).await.expect(200),
         json!({"jobs": []})
     );
     let job = worker.post("/api/v1/worker/jobs/claim", &claim()).await.expect(200)["jobs"][0].clone();
@@ -129,7 +129,7 @@ async fn only_the_holder_of_the_fence_is_accepted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn invalid_fields_of_a_worker_are_named() {
     let (mut server, worker) = start().await;
-    server.queue.enqueue(&NewJob::new("remote")).await.unwrap();
+    server.queue.enqueue(&NewJob::new("pulled")).await.unwrap();
     let job = worker.post("/api/v1/worker/jobs/claim", &claim()).await.expect(200)["jobs"][0].clone();
     let fence = &job["fence"];
     let bad = [
@@ -151,7 +151,7 @@ async fn invalid_fields_of_a_worker_are_named() {
         (at(&job, "complete"), json!({"fence": fence, "next": [{"colour": 1}]}), "/next/0/colour"),
         (
             at(&job, "complete"),
-            json!({"fence": fence, "next": vec![json!({"definition_key": "remote"}); 1001]}),
+            json!({"fence": fence, "next": vec![json!({"definition_key": "pulled"}); 1001]}),
             "/next",
         ),
         (at(&job, "fail"), json!({"fence": fence}), ""),

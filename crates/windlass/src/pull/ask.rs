@@ -107,7 +107,7 @@ impl Puller {
         }
         Ok(match self.tenant {
             Some(tenant) => format!("{own}@{tenant}"),
-            None => format!("{own}@remote"),
+            None => format!("{own}@pull"),
         })
     }
 

@@ -1,5 +1,4 @@
-//! Jobs of pull workers in the database. The SQL functions are named `…_remote`: workers of the previous release call
-//! them, so the names are kept.
+//! Jobs of pull workers in the database. The SQL functions are named `pull_…`, after the function here that calls each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +25,7 @@ pub(crate) const STATEMENTS: &[&Statement] =
 pub(crate) const PRESENT: i32 = 60;
 
 static REGISTER: Statement = Statement {
-    text: "select id, is_draining from windlass.register_remote($1, $2, $3, $4, $5, $6, $7)",
+    text: "select id, is_draining from windlass.pull_register($1, $2, $3, $4, $5, $6, $7)",
     types: &[Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT4, Type::JSONB],
 };
 
@@ -51,7 +50,7 @@ pub(crate) async fn register(db: &Database, me: &WorkerRegistration, version: &s
 }
 
 static TOUCH: Statement = Statement {
-    text: "select worker, is_draining from windlass.touch_remote($1, $2)",
+    text: "select worker, is_draining from windlass.pull_touch($1, $2)",
     types: &[Type::INT4_ARRAY, Type::INT4],
 };
 
@@ -107,7 +106,7 @@ pub(crate) async fn active_lanes(session: &mut Session, keys: Option<&[String]>)
 }
 
 static CLAIM: Statement = Statement {
-    text: "select * from windlass.claim_remote($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    text: "select * from windlass.pull_claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     types: &[
         Type::INT4,
         Type::UUID,
@@ -174,7 +173,7 @@ pub(crate) async fn claim(
 }
 
 static UNCLAIM: Statement = Statement {
-    text: "select windlass.unclaim_remote($1, $2, $3)",
+    text: "select windlass.pull_unclaim($1, $2, $3)",
     types: &[Type::INT4, Type::UUID_ARRAY, Type::INT4],
 };
 
@@ -186,7 +185,7 @@ pub(crate) async fn unclaim(session: &Session, by: Claimant, tokens: &[Uuid]) ->
 
 static HEARTBEAT: Statement = Statement {
     text: "select lease_expires_at, cancel_requested, lease_seconds \
-           from windlass.heartbeat_remote($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+           from windlass.pull_heartbeat($1, $2, $3, $4, $5, $6, $7, $8, $9)",
     types: &[
         Type::UUID,
         Type::UUID,
@@ -240,7 +239,7 @@ pub(crate) async fn heartbeat(db: &Database, fence: &Fence, said: &Said) -> Resu
 
 static HELD: Statement = Statement {
     text: "select definition_key, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, ran_ms, payload \
-           from windlass.held_remote($1, $2, $3, $4)",
+           from windlass.pull_held($1, $2, $3, $4)",
     types: &[Type::UUID, Type::UUID, Type::INT4, Type::UUID],
 };
 
@@ -272,7 +271,7 @@ pub(crate) async fn held(db: &Database, fence: &Fence) -> Result<Option<(Claimed
 }
 
 static SETTLE: Statement = Statement {
-    text: "select windlass.settle_remote($1, $2, $3, $4, $5)",
+    text: "select windlass.pull_settle($1, $2, $3, $4, $5)",
     types: &[Type::UUID, Type::UUID, Type::INT4, Type::UUID, Type::JSONB],
 };
 
@@ -298,7 +297,7 @@ pub(crate) async fn hand_over(db: &Database, fence: &Fence, worker: i32, lease_s
 
 static LOST: Statement = Statement {
     text: "select worker, tenant_id, job_id, attempt, token, failures, lost, snoozes, max_attempts, cancel_requested, deadline_ms, \
-           definition_key, is_timed_out from windlass.lost_remote_jobs($1)",
+           definition_key, is_timed_out from windlass.pull_lost_jobs($1)",
     types: &[Type::INT4],
 };
 
@@ -309,7 +308,7 @@ pub(crate) async fn lost_jobs(db: &Database, most: i32) -> Result<Vec<(LostJob, 
 }
 
 static REAP: Statement = Statement {
-    text: "select settled, overruled from windlass.reap_remote($1, $2, $3, $4, $5)",
+    text: "select settled, overruled from windlass.pull_reap($1, $2, $3, $4, $5)",
     types: &[Type::UUID_ARRAY, Type::UUID_ARRAY, Type::INT4_ARRAY, Type::UUID_ARRAY, Type::JSONB_ARRAY],
 };
 

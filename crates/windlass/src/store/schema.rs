@@ -29,7 +29,7 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
     Migration { version: 2, name: "catalog", sql: include_str!("../../migrations/0002_catalog.sql") },
     Migration { version: 3, name: "jobs", sql: include_str!("../../migrations/0003_jobs.sql") },
     Migration { version: 4, name: "output", sql: include_str!("../../migrations/0004_output.sql") },
-    Migration { version: 5, name: "remote", sql: include_str!("../../migrations/0005_remote.sql") },
+    Migration { version: 5, name: "pull", sql: include_str!("../../migrations/0005_pull.sql") },
     Migration { version: 6, name: "identity", sql: include_str!("../../migrations/0006_identity.sql") },
     Migration { version: 7, name: "triggers", sql: include_str!("../../migrations/0007_triggers.sql") },
     Migration { version: 8, name: "insight", sql: include_str!("../../migrations/0008_insight.sql") },

@@ -1,5 +1,5 @@
-//! Attempts that this worker started and that continue in a remote endpoint which returned 202: from then on the
-//! endpoint holds them, with a separate lease, and they no longer depend on this worker.
+//! Attempts that this worker started and that continue in an endpoint which returned 202: from then on the endpoint
+//! holds them, with a separate lease, and they no longer depend on this worker.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

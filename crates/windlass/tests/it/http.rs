@@ -187,7 +187,7 @@ async fn an_endpoint_may_end_the_job_before_it_responds() {
     assert_eq!(row["result"], json!("quick"));
     worker.stop().await.unwrap();
     assert_eq!(attempts(&client, id).await, ["succeeded"]);
-    assert_eq!(count(&client, "select count(*) from windlass.remote_lease").await, 0);
+    assert_eq!(count(&client, "select count(*) from windlass.pull_lease").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -89,21 +89,21 @@ async fn releasing_twice_ends_one_epoch_and_releases_the_jobs() {
 async fn a_pull_claim_executed_after_its_release_takes_nothing() {
     let (queue, hand) = start().await;
     hand.enqueue("'held'").await;
-    let (dispatcher, remote, token) = (hand.worker, register(&hand.client).await, Uuid::new_v4());
+    let (dispatcher, puller, token) = (hand.worker, register(&hand.client).await, Uuid::new_v4());
     let client = queue.client().await;
     let late = async move {
-        let claim = "select c.job_id from windlass.lane l, windlass.claim_remote($1, gen_random_uuid(), array[l.id], array[0::bigint],
+        let claim = "select c.job_id from windlass.lane l, windlass.pull_claim($1, gen_random_uuid(), array[l.id], array[0::bigint],
             array[1], array[$2::integer], array[60], array[$3::uuid], 30, 0) c";
-        client.query(claim, &[&dispatcher, &remote, &token]).await.unwrap().len()
+        client.query(claim, &[&dispatcher, &puller, &token]).await.unwrap().len()
     };
     let taken = overtaken(&queue, late, async |other| {
-        let give_back = "select windlass.unclaim_remote($1, array[$2::uuid], 0)";
+        let give_back = "select windlass.pull_unclaim($1, array[$2::uuid], 0)";
         other.execute(give_back, &[&dispatcher, &token]).await.unwrap();
     })
     .await;
     assert_eq!(taken, 0);
     assert_eq!(count(&hand.client, "select count(*) from windlass.live").await, 0);
-    assert_eq!(count(&hand.client, "select count(*) from windlass.remote_lease").await, 0);
+    assert_eq!(count(&hand.client, "select count(*) from windlass.pull_lease").await, 0);
 }
 
 /// While there is a row, every enqueue notifies; nothing removes the row of a worker that does not exist.

@@ -32,13 +32,13 @@ pub(super) fn claim(keys: &[&str]) -> Claim {
 
 pub(super) async fn start() -> (TestQueue, Pull) {
     let queue = TestQueue::create().await;
-    queue.define(&Definition::new("remote").backoff(soon())).await.unwrap();
+    queue.define(&Definition::new("pulled").backoff(soon())).await.unwrap();
     let pull = Pull::start(queue.queue()).await.unwrap();
     (queue, pull)
 }
 
 pub(super) async fn take_one(pull: &Pull) -> PulledJob {
-    let mut jobs = pull.claim(&anyone(), claim(&["remote"])).await.unwrap();
+    let mut jobs = pull.claim(&anyone(), claim(&["pulled"])).await.unwrap();
     assert_eq!(jobs.len(), 1);
     jobs.remove(0)
 }
@@ -47,16 +47,16 @@ pub(super) async fn take_one(pull: &Pull) -> PulledJob {
 async fn a_pull_worker_claims_a_job_and_completes_it_with_next_jobs() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
-    let new = NewJob::new("remote").payload(&json!({"n": 1})).subject("call", "7").tag("a").max_attempts(4);
+    let new = NewJob::new("pulled").payload(&json!({"n": 1})).subject("call", "7").tag("a").max_attempts(4);
     let id = queue.enqueue(&new).await.unwrap().id;
     let taken = take_one(&pull).await;
     assert_eq!((taken.id, taken.tenant_id, taken.attempt, taken.max_attempts), (id, DEFAULT_TENANT, 1, 4));
-    assert_eq!((taken.definition_key.as_str(), taken.queue.as_str()), ("remote", "default"));
+    assert_eq!((taken.definition_key.as_str(), taken.queue.as_str()), ("pulled", "default"));
     assert_eq!(serde_json::from_str::<Value>(taken.payload.get()).unwrap(), json!({"n": 1}));
     assert_eq!((taken.subject_id.as_deref(), taken.tags.as_slice()), (Some("7"), &["a".to_owned()][..]));
     assert!(taken.deadline > taken.lease_expires_at);
     let row = job(&client, id).await;
-    assert_eq!((&row["status"], &row["claimed_by_worker"]), (&json!("running"), &json!("tester@remote")));
+    assert_eq!((&row["status"], &row["claimed_by_worker"]), (&json!("running"), &json!("tester@pull")));
 
     let beat = Beat::default().percent(Some(40.0)).message(Some("two\u{0} fifths".to_owned()));
     let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &beat).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_pull_worker_claims_a_job_and_completes_it_with_next_jobs() {
     );
 
     let done =
-        Done::new().result(&json!({"ok": true})).artifact(&json!("s3://a")).then(NewJob::new("remote"));
+        Done::new().result(&json!({"ok": true})).artifact(&json!("s3://a")).then(NewJob::new("pulled"));
     let state = pull.complete(&anyone(), id, &taken.fence, done).await.unwrap();
     assert_eq!(state, Held::Held(State::Succeeded));
     let row = job(&client, id).await;
@@ -79,9 +79,9 @@ async fn a_pull_worker_claims_a_job_and_completes_it_with_next_jobs() {
     );
     let next = take_one(&pull).await;
     assert_eq!(next.parent_id, Some(id));
-    assert_eq!(count(&client, "select count(*) from windlass.remote_lease").await, 1);
+    assert_eq!(count(&client, "select count(*) from windlass.pull_lease").await, 1);
     pull.release(&anyone(), next.id, &next.fence).await.unwrap();
-    assert_eq!(count(&client, "select count(*) from windlass.remote_lease").await, 0);
+    assert_eq!(count(&client, "select count(*) from windlass.pull_lease").await, 0);
     assert_counts_are_exact(&client).await;
     pull.stop().await;
 }
@@ -90,7 +90,7 @@ async fn a_pull_worker_claims_a_job_and_completes_it_with_next_jobs() {
 async fn every_ending_of_a_pulled_attempt_follows_the_definition() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
-    let id = queue.enqueue(&NewJob::new("remote").max_attempts(3)).await.unwrap().id;
+    let id = queue.enqueue(&NewJob::new("pulled").max_attempts(3)).await.unwrap().id;
     let keeper = crate::support::keeper(&queue);
     let promote = async || {
         eventually("it is due again", async || {
@@ -119,7 +119,7 @@ async fn every_ending_of_a_pulled_attempt_follows_the_definition() {
     assert_eq!(pull.fail(&puller, id, &taken.fence, failure).await.unwrap(), Held::Held(State::DeadLetter));
     assert_eq!(attempts(&client, id).await, ["released", "snoozed", "failed", "failed", "failed"]);
 
-    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let taken = take_one(&pull).await;
     let failure = Failure::permanent("never");
     assert_eq!(pull.fail(&puller, id, &taken.fence, failure).await.unwrap(), Held::Held(State::Failed));
@@ -132,7 +132,7 @@ async fn every_ending_of_a_pulled_attempt_follows_the_definition() {
 async fn a_cancel_reaches_a_pull_worker_with_its_next_heartbeat() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
-    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let taken = take_one(&pull).await;
     assert_eq!(queue.cancel(DEFAULT_TENANT, id).await.unwrap(), windlass::job::Canceled::Requested);
     let Held::Held(beaten) = pull.heartbeat(&anyone(), id, &taken.fence, &Beat::default()).await.unwrap()
@@ -153,11 +153,11 @@ async fn an_invalid_payload_is_never_handed_out() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let schema = json!({"type": "object", "required": ["n"]});
-    queue.define(&Definition::new("remote").arg_schema(schema)).await.unwrap();
+    queue.define(&Definition::new("pulled").arg_schema(schema)).await.unwrap();
     let bad: Uuid =
-        client.query_one("select id from windlass.enqueue('remote', '{}')", &[]).await.unwrap().get(0);
+        client.query_one("select id from windlass.enqueue('pulled', '{}')", &[]).await.unwrap().get(0);
     let good: Uuid = client
-        .query_one("select id from windlass.enqueue('remote', '{\"n\": 1}')", &[])
+        .query_one("select id from windlass.enqueue('pulled', '{\"n\": 1}')", &[])
         .await
         .unwrap()
         .get(0);
@@ -171,7 +171,7 @@ async fn an_invalid_payload_is_never_handed_out() {
 async fn a_completion_with_an_invalid_next_job_changes_nothing() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
-    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let taken = take_one(&pull).await;
     let before = everything(&client).await;
     let done = Done::new().then(NewJob::new("nowhere"));

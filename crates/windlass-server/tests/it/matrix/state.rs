@@ -22,7 +22,7 @@ const TABLES: [(&str, &str); 25] = [
     ("history", ""),
     ("dedupe", ""),
     ("cancel_request", ""),
-    ("remote_lease", " - 'expires_at'"),
+    ("pull_lease", " - 'expires_at'"),
     ("job_triggers", ""),
     ("event", ""),
     ("event_pending", ""),

@@ -45,6 +45,7 @@ const CHECKED: &[&str] = &[
     "rooms",
     "walk",
     "rejected-words",
+    "rejected-names",
 ];
 
 const REGISTERED: Rule = Rule {

@@ -79,22 +79,22 @@ fn is_absent(function: &str, name: &str) -> bool {
 fn id(function: &str, name: &str, about: &About) -> Option<Uuid> {
     let is_of_held = [
         "settle",
-        "settle_remote",
+        "pull_settle",
         "reap",
-        "reap_remote",
-        "heartbeat_remote",
-        "held_remote",
+        "pull_reap",
+        "pull_heartbeat",
+        "pull_held",
         "hand_over",
         "report_progress",
         "write_log",
         "unclaim",
-        "unclaim_remote",
+        "pull_unclaim",
     ]
     .contains(&function);
     match (function, name) {
         _ if is_tenant(function, name) => Some(about.tenant),
         _ if function.starts_with("enqueue") => None,
-        ("claim" | "claim_remote", _) | ("accept_invitation_as_new", "account") => None,
+        ("claim" | "pull_claim", _) | ("accept_invitation_as_new", "account") => None,
         ("dispatch_events" | "fire_triggers" | "run_trigger" | "retry_dispatch", "job" | "jobs") => None,
         ("change_definition" | "shown_definition", "of_id") => Some(about.definition),
         (_, "job" | "jobs") if function.starts_with("retry") => Some(about.done),

@@ -97,7 +97,7 @@ async fn an_application_sees_the_workers_of_the_installation_and_of_its_own_tena
     let queue = TestQueue::create().await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
     let admin = queue.client().await;
-    for name in ["host:1:boot".to_owned(), "mac@remote".to_owned(), format!("own@{a}"), format!("own@{b}")] {
+    for name in ["host:1:boot".to_owned(), "mac@pull".to_owned(), format!("own@{a}"), format!("own@{b}")] {
         let register =
             "insert into windlass.job_workers (worker_id, hostname, lease_expires_at, lease_seconds)
             values ($1, 'host', now(), 30)";
@@ -114,9 +114,9 @@ async fn an_application_sees_the_workers_of_the_installation_and_of_its_own_tena
         };
         assert_eq!(
             seen(&a.to_string()).await,
-            ["host:1:boot".to_owned(), "mac@remote".to_owned(), format!("own@{a}")]
+            ["host:1:boot".to_owned(), "mac@pull".to_owned(), format!("own@{a}")]
         );
-        assert_eq!(seen("").await, ["host:1:boot", "mac@remote"], "{group}");
+        assert_eq!(seen("").await, ["host:1:boot", "mac@pull"], "{group}");
         role.drop().await;
     }
 }

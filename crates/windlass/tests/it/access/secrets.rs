@@ -23,8 +23,8 @@ async fn nobody_who_reads_sees_the_token_of_a_running_job() {
             "select * from windlass.live",
             "select l::text from windlass.live l",
             "select to_jsonb(l) from windlass.live l",
-            "select token from windlass.remote_lease",
-            "select * from windlass.remote_lease",
+            "select token from windlass.pull_lease",
+            "select * from windlass.pull_lease",
             "select 1 from windlass.live where token is not null",
         ] {
             assert_eq!(refusal(client.query(query, &[]).await), "42501", "{group}: {query}");

@@ -64,7 +64,7 @@ const ROWS: &str = "
     insert into windlass.event_dispatch (tenant_id, event_id, trigger_id, outcome, reason) values (:tenant, :job, :job, 'failed', :mark);
     insert into windlass.request_keys (tenant_id, request_key, fingerprint, status, answer)
       values (:tenant, 'unserved', :hash_of_job, 200, jsonb_build_object('text', :mark));
-    insert into windlass.remote_lease (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
+    insert into windlass.pull_lease (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
       values (:tenant, :held, 1, :held, :held_by, 60, now() - interval '1 h', now() + interval '1 h');
     update windlass.job_workers set lease_expires_at = now() - interval '1 h' where id = :held_by;
     update windlass.expiry set expires_at = now() - interval '1 h' where tenant_id = :tenant and job_id = :late;

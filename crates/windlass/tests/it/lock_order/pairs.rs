@@ -30,9 +30,9 @@ async fn begin(queue: &TestQueue, first: &str) -> Client {
     client
 }
 
-fn settle_remote(fence: &Fence, detail: &Value) -> String {
+fn pull_settle(fence: &Fence, detail: &Value) -> String {
     let Fence { tenant, job, attempt, token } = fence;
-    format!("select windlass.settle_remote('{tenant}', '{job}', {attempt}, '{token}', '{detail}')")
+    format!("select windlass.pull_settle('{tenant}', '{job}', {attempt}, '{token}', '{detail}')")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,11 +51,11 @@ async fn a_job_that_is_handed_over_and_settled_at_once_does_not_deadlock() {
     assert!(hand.settle(&fence, Some(json!({"outcome": 7, "next": 5}))).await);
     let fence = hand.claim_one().await;
 
-    let settling = begin(&queue, "select from windlass.remote_lease for update").await;
+    let settling = begin(&queue, "select from windlass.pull_lease for update").await;
     let handing = beside(&queue, hand_over(&fence)).await;
     until_a_session_waits(&hand.client).await;
     let settled =
-        settling.query_one(&settle_remote(&fence, &json!({"outcome": 1, "next": 1})), &[]).await.unwrap();
+        settling.query_one(&pull_settle(&fence, &json!({"outcome": 1, "next": 1})), &[]).await.unwrap();
     settling.batch_execute("commit").await.unwrap();
     let handed = handing.await.unwrap().unwrap();
     assert_eq!((settled.get::<_, &str>(0), handed.get::<_, bool>(0)), ("settled", false));
@@ -78,7 +78,7 @@ async fn a_job_that_is_purged_and_settled_with_progress_at_once_does_not_deadloc
     let purging = beside(&queue, format!("select windlass.purge('{tenant}', array['{job}'::uuid])")).await;
     until_a_session_waits(&hand.client).await;
     let detail = json!({"outcome": 1, "next": 1, "progress": {"percent": 100, "message": "done"}});
-    let settling = beside(&queue, settle_remote(&fence, &detail)).await;
+    let settling = beside(&queue, pull_settle(&fence, &detail)).await;
     eventually("both wait", async || waiting_for_locks(&hand.client).await == 2).await;
     waiting.batch_execute("commit").await.unwrap();
     let (purged, settled) = (purging.await.unwrap().unwrap(), settling.await.unwrap().unwrap());

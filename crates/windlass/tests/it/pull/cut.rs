@@ -19,7 +19,7 @@ async fn enqueue_large(queue: &TestQueue) -> BTreeSet<Uuid> {
     let payload = json!({"text": "x".repeat(900_000)});
     let mut jobs = BTreeSet::new();
     for _ in 0..JOBS {
-        jobs.insert(queue.enqueue(&NewJob::new("remote").payload(&payload)).await.unwrap().id);
+        jobs.insert(queue.enqueue(&NewJob::new("pulled").payload(&payload)).await.unwrap().id);
     }
     jobs
 }
@@ -28,7 +28,7 @@ async fn enqueue_large(queue: &TestQueue) -> BTreeSet<Uuid> {
 async fn take_all(pull: &Pull) -> BTreeSet<Uuid> {
     let mut taken = BTreeSet::new();
     while taken.len() < JOBS {
-        let claim = claim(&["remote"]).limit(100).wait(Duration::from_secs(10));
+        let claim = claim(&["pulled"]).limit(100).wait(Duration::from_secs(10));
         let jobs = pull.claim(&anyone(), claim).await.unwrap();
         assert!(!jobs.is_empty(), "{} jobs have no holder", JOBS - taken.len());
         assert!(jobs.len() <= MAX_AT_ONCE, "{} large jobs at once", jobs.len());
@@ -46,14 +46,14 @@ async fn a_claim_whose_rest_cannot_be_released_at_first_loses_no_job() {
     let (queue, pull) = start().await;
     let jobs = enqueue_large(&queue).await;
     let fail_once = "create sequence public.calls; grant usage on sequence public.calls to public;
-        alter function windlass.unclaim_remote(integer, uuid[], integer) rename to unclaim_remote_in_truth;
-        create function windlass.unclaim_remote(by_worker integer, tokens uuid[], of_epoch integer) returns integer
+        alter function windlass.pull_unclaim(integer, uuid[], integer) rename to pull_unclaim_in_truth;
+        create function windlass.pull_unclaim(by_worker integer, tokens uuid[], of_epoch integer) returns integer
         language plpgsql security definer as $$
         begin
           if nextval('public.calls') = 1 then
             raise exception 'as the test requested' using errcode = '57P01';
           end if;
-          return windlass.unclaim_remote_in_truth(by_worker, tokens, of_epoch);
+          return windlass.pull_unclaim_in_truth(by_worker, tokens, of_epoch);
         end $$";
     queue.client().await.batch_execute(fail_once).await.unwrap();
     assert_eq!(take_all(&pull).await, jobs);
@@ -67,7 +67,7 @@ async fn a_claim_whose_rest_cannot_be_released_at_first_loses_no_job() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_is_limited_in_bytes_under_any_database_defaults() {
     let queue = TestQueue::create_under(&[("default_transaction_isolation", "'repeatable read'")]).await;
-    queue.define(&Definition::new("remote")).await.unwrap();
+    queue.define(&Definition::new("pulled")).await.unwrap();
     let pull = Pull::start(queue.queue()).await.unwrap();
     let jobs = enqueue_large(&queue).await;
     assert_eq!(take_all(&pull).await, jobs);

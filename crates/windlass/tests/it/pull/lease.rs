@@ -12,7 +12,7 @@ use windlass_testing::eventually;
 use super::{anyone, claim, start, take_one};
 use crate::support::{attempts, count, everything, job, keeper, soon, status};
 
-const EXPIRE: &str = "update windlass.remote_lease set expires_at = clock_timestamp() - interval '1 s'";
+const EXPIRE: &str = "update windlass.pull_lease set expires_at = clock_timestamp() - interval '1 s'";
 
 /// another job's fence, a changed one, a stale one, a repeated one.
 #[tokio::test(flavor = "multi_thread")]
@@ -20,10 +20,10 @@ async fn a_write_with_another_fence_is_lease_lost_and_changes_nothing() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let (first, second) = (
-        queue.enqueue(&NewJob::new("remote")).await.unwrap().id,
-        queue.enqueue(&NewJob::new("remote")).await.unwrap().id,
+        queue.enqueue(&NewJob::new("pulled")).await.unwrap().id,
+        queue.enqueue(&NewJob::new("pulled")).await.unwrap().id,
     );
-    let jobs = pull.claim(&anyone(), claim(&["remote"])).await.unwrap();
+    let jobs = pull.claim(&anyone(), claim(&["pulled"])).await.unwrap();
     let fence_of = |id: Uuid| jobs.iter().find(|job| job.id == id).unwrap().fence.clone();
     let (own, others) = (fence_of(first), fence_of(second));
     let fence = Fence::decode(&own).unwrap();
@@ -75,7 +75,7 @@ async fn lost_in_every_call(pull: &windlass::pull::Pull, job: Uuid, fence: &str)
 async fn an_expired_lease_is_valid_until_it_is_reaped() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
-    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let taken = take_one(&pull).await;
     client.execute(EXPIRE, &[]).await.unwrap();
     let beaten = pull.heartbeat(&anyone(), id, &taken.fence, &Beat::default()).await.unwrap();
@@ -86,7 +86,7 @@ async fn an_expired_lease_is_valid_until_it_is_reaped() {
     assert_eq!(keeper.run_once(Duty::Reap).await.unwrap().moved, 1);
     assert_eq!(status(&client, id).await, "scheduled");
     assert_eq!(attempts(&client, id).await, ["lost"]);
-    assert_eq!(count(&client, "select count(*) from windlass.remote_lease").await, 0);
+    assert_eq!(count(&client, "select count(*) from windlass.pull_lease").await, 0);
     let before = everything(&client).await;
     lost_in_every_call(&pull, id, &taken.fence).await;
     assert_eq!(everything(&client).await, before);
@@ -100,7 +100,7 @@ async fn a_concurrent_reap_and_completion_end_the_attempt_once() {
     let client = queue.client().await;
     let keeper = keeper(&queue);
     for _ in 0..30 {
-        let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+        let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
         let taken = take_one(&pull).await;
         client.execute(EXPIRE, &[]).await.unwrap();
         let puller = anyone();
@@ -121,9 +121,9 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     for _ in 0..2 {
-        queue.enqueue(&NewJob::new("remote")).await.unwrap();
+        queue.enqueue(&NewJob::new("pulled")).await.unwrap();
     }
-    let short = claim(&["remote"]).lease(Duration::from_secs(1)).limit(2);
+    let short = claim(&["pulled"]).lease(Duration::from_secs(1)).limit(2);
     let jobs = pull.claim(&anyone(), short).await.unwrap();
     let [silent, alive] = &jobs[..] else { panic!("two are queued") };
     let keeper = keeper(&queue);
@@ -138,7 +138,7 @@ async fn a_job_without_heartbeats_is_lost_while_its_worker_lives() {
     })
     .await;
     assert_eq!(status(&client, alive.id).await, "running");
-    let present = "select count(*) from windlass.job_workers where worker_id = 'tester@remote' and stopped_at is null and ended = 'lost'";
+    let present = "select count(*) from windlass.job_workers where worker_id = 'tester@pull' and stopped_at is null and ended = 'lost'";
     assert_eq!(count(&client, present).await, 1, "it left one job");
     pull.heartbeat(&anyone(), alive.id, &alive.fence, &Beat::default()).await.unwrap();
     assert_eq!(count(&client, present).await, 0, "and sends a heartbeat");
@@ -153,9 +153,9 @@ async fn a_pulled_attempt_times_out_despite_heartbeats() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let definition =
-        Definition::new("remote").backoff(soon()).timeout(Duration::from_secs(1), OnTimeout::Fail);
+        Definition::new("pulled").backoff(soon()).timeout(Duration::from_secs(1), OnTimeout::Fail);
     queue.define(&definition).await.unwrap();
-    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let taken = take_one(&pull).await;
     assert_eq!(taken.lease_expires_at, taken.deadline, "the lease ends with the attempt's time");
     let keeper = keeper(&queue);
@@ -178,7 +178,7 @@ async fn a_pulled_attempt_times_out_despite_heartbeats() {
 async fn a_pull_worker_that_vanished_is_closed_and_may_return() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
-    let id = queue.enqueue(&NewJob::new("remote").max_attempts(5)).await.unwrap().id;
+    let id = queue.enqueue(&NewJob::new("pulled").max_attempts(5)).await.unwrap().id;
     take_one(&pull).await;
     let silent = "update windlass.job_workers set lease_expires_at = clock_timestamp() - interval '1 s' where worker_id like '%@%'";
     client.execute(silent, &[]).await.unwrap();
@@ -186,9 +186,9 @@ async fn a_pull_worker_that_vanished_is_closed_and_may_return() {
     keeper.run_once(Duty::Reap).await.unwrap();
     assert_eq!(attempts(&client, id).await, ["lost"], "its jobs are lost with it");
     keeper.run_once(Duty::Reap).await.unwrap();
-    let closed = "select count(*) from windlass.job_workers where worker_id = 'tester@remote' and stopped_at is not null";
+    let closed = "select count(*) from windlass.job_workers where worker_id = 'tester@pull' and stopped_at is not null";
     assert_eq!(count(&client, closed).await, 1);
-    let ended = "select ended from windlass.job_workers where worker_id = 'tester@remote'";
+    let ended = "select ended from windlass.job_workers where worker_id = 'tester@pull'";
     let ended = async || client.query_one(ended, &[]).await.unwrap().get::<_, Option<String>>(0);
     assert_eq!(ended().await.as_deref(), Some("lost"), "it left a job");
     eventually("it is due again", async || {

@@ -25,10 +25,10 @@ async fn ten_thousand_waiting_claims_cost_little_and_a_job_wakes_one() {
         let pull = pull.clone();
         // A hundred workers with a hundred claims each, so that the test measures waiting and not registering.
         let worker_id = Some(format!("w{}", n % 100));
-        let claim = claim(&["remote"]).worker_id(worker_id).limit(1).wait(Duration::from_secs(60));
+        let claim = claim(&["pulled"]).worker_id(worker_id).limit(1).wait(Duration::from_secs(60));
         waiting.spawn(async move { pull.claim(&anyone(), claim).await.unwrap() });
     }
-    let known = "select count(*) from windlass.job_workers where worker_id like 'w%@remote'";
+    let known = "select count(*) from windlass.job_workers where worker_id like 'w%@pull'";
     eventually("all have arrived", async || count(&client, known).await == 100).await;
     let (before, began) = (count(&client, CALLS).await, Instant::now());
     eventually("some seconds have passed", async || began.elapsed() > Duration::from_secs(4)).await;
@@ -37,7 +37,7 @@ async fn ten_thousand_waiting_claims_cost_little_and_a_job_wakes_one() {
     assert!(calls < 1000, "{calls} transactions in 4 s while nothing happened");
 
     let began = Instant::now();
-    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
+    let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
     let first = waiting.join_next().await.unwrap().unwrap();
     assert!(began.elapsed() < Duration::from_millis(900), "woken, not polled: {:?}", began.elapsed());
     assert_eq!(first.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
@@ -47,7 +47,7 @@ async fn ten_thousand_waiting_claims_cost_little_and_a_job_wakes_one() {
     );
 
     // Five hundred jobs wake five hundred of them, each with one.
-    let jobs: Vec<_> = (0..500).map(|_| NewJob::new("remote")).collect();
+    let jobs: Vec<_> = (0..500).map(|_| NewJob::new("pulled")).collect();
     queue.enqueue_many(&jobs).await.unwrap();
     let mut seen = std::collections::HashSet::new();
     while seen.len() < 500 {
@@ -68,17 +68,17 @@ async fn a_claim_that_is_dropped_takes_no_job_with_it() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let ids: Vec<_> = {
-        let jobs: Vec<_> = (0..20).map(|_| NewJob::new("remote").max_attempts(1)).collect();
+        let jobs: Vec<_> = (0..20).map(|_| NewJob::new("pulled").max_attempts(1)).collect();
         queue.enqueue_many(&jobs).await.unwrap().into_iter().map(|job| job.id).collect()
     };
     for n in 0..20 {
-        let claim = claim(&["remote"]).limit(1).worker_id(Some(format!("gone{n}")));
+        let claim = claim(&["pulled"]).limit(1).worker_id(Some(format!("gone{n}")));
         // Long enough that the claim is sometimes running, rarely long enough for its response.
         let _ = tokio::time::timeout(Duration::from_millis(n / 2), pull.claim(&anyone(), claim)).await;
     }
     let mut got = 0;
     eventually("all of them are handed out in the end", async || {
-        let claim = claim(&["remote"]).wait(Duration::ZERO).limit(50);
+        let claim = claim(&["pulled"]).wait(Duration::ZERO).limit(50);
         for job in pull.claim(&anyone(), claim).await.unwrap() {
             assert_eq!(job.failures, 0);
             pull.complete(&anyone(), job.id, &job.fence, Done::new()).await.unwrap();
@@ -87,7 +87,7 @@ async fn a_claim_that_is_dropped_takes_no_job_with_it() {
         count(&client, "select count(*) from windlass.line").await == 0
     })
     .await;
-    let lost = count(&client, "select count(*) from windlass.remote_lease").await;
+    let lost = count(&client, "select count(*) from windlass.pull_lease").await;
     // A future that was dropped after its response had arrived keeps its job, like a process that dies then.
     assert_eq!(got + lost, i64::try_from(ids.len()).unwrap());
     pull.stop().await;

@@ -41,8 +41,8 @@ async fn thousands_of_invalid_jobs_delay_no_claim_of_another_tenant() {
         "select count(*) from windlass.jobs where definition_key = 'strict' and finished_at is not null";
     eventually("the first is rejected", async || count(&client, refused).await > 0).await;
 
-    let id = queue.enqueue(&NewJob::new("remote").tenant(quiet)).await.unwrap().id;
-    let given = pull.claim(&of(quiet), claim(&["remote"])).await.unwrap();
+    let id = queue.enqueue(&NewJob::new("pulled").tenant(quiet)).await.unwrap().id;
+    let given = pull.claim(&of(quiet), claim(&["pulled"])).await.unwrap();
     assert_eq!(given.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
     let left = 3000 - count(&client, refused).await;
     assert!(left > 0, "the other tenant's jobs were all rejected first");
@@ -89,8 +89,8 @@ async fn made_up_names_and_hang_ups_of_one_tenant_keep_no_claim_of_another_waiti
         }
     });
     for _ in 0..20 {
-        let id = queue.enqueue(&NewJob::new("remote").tenant(quiet)).await.unwrap().id;
-        let given = pull.claim(&of(quiet), claim(&["remote"])).await.unwrap();
+        let id = queue.enqueue(&NewJob::new("pulled").tenant(quiet)).await.unwrap().id;
+        let given = pull.claim(&of(quiet), claim(&["pulled"])).await.unwrap();
         assert_eq!(given.iter().map(|job| job.id).collect::<Vec<_>>(), [id]);
     }
     assert!(!hanging_up.is_finished(), "it went on all the time");
@@ -109,7 +109,7 @@ async fn the_workers_of_a_tenant_are_limited() {
          select 'w' || n || '@{loud}', '', 60, now() + interval '1 h' from generate_series(1, 1000) n"
     );
     client.execute(&fill, &[]).await.unwrap();
-    let hasty = claim(&["remote"]).wait(Duration::ZERO);
+    let hasty = claim(&["pulled"]).wait(Duration::ZERO);
     let refused = pull.claim(&of(loud), hasty.clone()).await.unwrap_err();
     assert!(matches!(&refused, Error::Refused { field, .. } if field == "worker_id"), "{refused}");
     let known = hasty.clone().worker_id(Some("w7".to_owned()));
@@ -137,28 +137,25 @@ async fn a_heartbeat_with_too_much_text_is_rejected_by_field() {
 async fn a_worker_that_is_being_drained_delays_no_worker_of_another_tenant() {
     let queue = TestQueue::create().await;
     let client = queue.client().await;
-    queue.define(&Definition::new("remote")).await.unwrap();
+    queue.define(&Definition::new("pulled")).await.unwrap();
     let dispatcher = register(&client).await;
     let mut workers = Vec::new();
     let tenants = [queue.tenant("loud").await, queue.tenant("quiet").await];
     for tenant in tenants {
         for _ in 0..2 {
-            queue.enqueue(&NewJob::new("remote").tenant(tenant)).await.unwrap();
+            queue.enqueue(&NewJob::new("pulled").tenant(tenant)).await.unwrap();
         }
-        let register = "select id from windlass.register_remote($1, 'h', '', '{}', '{}', 60, '{}')";
+        let register = "select id from windlass.pull_register($1, 'h', '', '{}', '{}', 60, '{}')";
         let row = client.query_one(register, &[&format!("own@{tenant}")]).await.unwrap();
         workers.push(row.get::<_, i32>(0));
     }
     // One job of each tenant, in the order of the slots.
     let claim = "select c.slot, c.tenant_id from (select array_agg(n.id order by array_position($2::uuid[], n.tenant_id)) as lanes
-          from windlass.lane n) l, windlass.claim_remote($1, gen_random_uuid(), l.lanes, array[0, 0]::bigint[], array[1, 1], $3,
+          from windlass.lane n) l, windlass.pull_claim($1, gen_random_uuid(), l.lanes, array[0, 0]::bigint[], array[1, 1], $3,
           array[60, 60], array[gen_random_uuid(), gen_random_uuid()], 60) c";
     let given = client.query(claim, &[&dispatcher, &&tenants[..], &workers]).await.unwrap();
     assert_eq!(given.len(), 2);
-    client
-        .batch_execute("update windlass.remote_lease set expires_at = now() - interval '1 s'")
-        .await
-        .unwrap();
+    client.batch_execute("update windlass.pull_lease set expires_at = now() - interval '1 s'").await.unwrap();
 
     let operator = queue.client().await;
     let drain = format!("begin; select windlass.set_draining('own@{}', true)", tenants[0]);
@@ -166,15 +163,14 @@ async fn a_worker_that_is_being_drained_delays_no_worker_of_another_tenant() {
     client.batch_execute("set lock_timeout = '5s'").await.unwrap();
     let reap = "select coalesce(r.settled, '{}'), l.tenants from (select array_agg(l.tenant_id) as tenants, array_agg(l.job_id) as jobs,
             array_agg(l.attempt) as attempts, array_agg(l.token) as tokens, array_agg($1::jsonb) as details
-          from windlass.lost_remote_jobs(10) l) l, windlass.reap_remote(l.tenants, l.jobs, l.attempts, l.tokens, l.details) r";
+          from windlass.pull_lost_jobs(10) l) l, windlass.pull_reap(l.tenants, l.jobs, l.attempts, l.tokens, l.details) r";
     let lost = json!({"outcome": 5, "next": 7, "delay_ms": 0, "failures": 1, "lost": 1, "snoozes": 0});
     let row = client.query_one(reap, &[&lost]).await.unwrap();
     let (settled, of) = (row.get::<_, Vec<i32>>(0), row.get::<_, Vec<Uuid>>(1));
     let settled: Vec<Uuid> = settled.iter().map(|&ord| of[usize::try_from(ord).unwrap() - 1]).collect();
     assert_eq!((of.len(), settled), (2, vec![tenants[1]]));
 
-    let touched =
-        client.query("select worker from windlass.touch_remote($1, 60)", &[&workers]).await.unwrap();
+    let touched = client.query("select worker from windlass.pull_touch($1, 60)", &[&workers]).await.unwrap();
     assert_eq!(touched.len(), 2, "both exist");
     let given = client.query(claim, &[&dispatcher, &&tenants[..], &workers]).await.unwrap();
     let given: Vec<i32> = given.iter().map(|row| row.get(0)).collect();

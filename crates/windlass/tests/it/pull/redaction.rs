@@ -16,11 +16,11 @@ async fn no_message_of_a_pull_worker_stores_a_secret() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let redaction = Redaction::new().expression(r"\bDE\d{20}\b").key("customer_pin");
-    queue.define(&Definition::new("remote").backoff(soon()).redaction(redaction)).await.unwrap();
+    queue.define(&Definition::new("pulled").backoff(soon()).redaction(redaction)).await.unwrap();
     let payload =
         json!({"api_key": SECRETS[0], "customer_pin": SECRETS[1], "secret": SECRETS[3], "city": "Bonn"});
     for way in ["complete", "fail"] {
-        let id = queue.enqueue(&NewJob::new("remote").payload(&payload)).await.unwrap().id;
+        let id = queue.enqueue(&NewJob::new("pulled").payload(&payload)).await.unwrap().id;
         let taken = take_one(&pull).await;
         let given: Value = serde_json::from_str(taken.payload.get()).unwrap();
         assert_eq!(given, payload, "the worker gets the complete payload");

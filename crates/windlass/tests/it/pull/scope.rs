@@ -21,16 +21,16 @@ async fn a_tenants_credential_gets_only_that_tenants_jobs() {
     let (queue, pull) = start().await;
     let client = queue.client().await;
     let (a, b) = (queue.tenant("a").await, queue.tenant("b").await);
-    let of_a = queue.enqueue(&NewJob::new("remote").tenant(a)).await.unwrap().id;
-    let of_b = queue.enqueue(&NewJob::new("remote").tenant(b)).await.unwrap().id;
+    let of_a = queue.enqueue(&NewJob::new("pulled").tenant(a)).await.unwrap().id;
+    let of_b = queue.enqueue(&NewJob::new("pulled").tenant(b)).await.unwrap().id;
     let (puller_a, puller_b) = (Puller::new("w").tenant(a), Puller::new("w").tenant(b));
-    let jobs_a = pull.claim(&puller_a, hasty(claim(&["remote"]))).await.unwrap();
+    let jobs_a = pull.claim(&puller_a, hasty(claim(&["pulled"]))).await.unwrap();
     assert_eq!(jobs_a.iter().map(|job| job.id).collect::<Vec<_>>(), [of_a]);
     let before = everything(&client).await;
     let stolen = pull.complete(&puller_b, of_a, &jobs_a[0].fence, Done::new()).await.unwrap();
     assert_eq!(stolen, Held::LeaseLost, "another tenant's fence is a stale one");
     assert_eq!(everything(&client).await, before);
-    let jobs_b = pull.claim(&puller_b, hasty(claim(&["remote"]))).await.unwrap();
+    let jobs_b = pull.claim(&puller_b, hasty(claim(&["pulled"]))).await.unwrap();
     assert_eq!(jobs_b.iter().map(|job| job.id).collect::<Vec<_>>(), [of_b]);
     assert_eq!(
         pull.complete(&anyone(), of_a, &jobs_a[0].fence, Done::new()).await.unwrap(),
@@ -46,13 +46,13 @@ async fn a_tenants_credential_gets_only_that_tenants_jobs() {
 async fn claims_across_tenants_are_fair() {
     let (queue, pull) = start().await;
     let (large, small) = (queue.tenant("large").await, queue.tenant("small").await);
-    let many: Vec<_> = (0..300).map(|_| NewJob::new("remote").tenant(large)).collect();
+    let many: Vec<_> = (0..300).map(|_| NewJob::new("pulled").tenant(large)).collect();
     queue.enqueue_many(&many).await.unwrap();
-    let few: Vec<_> = (0..20).map(|_| NewJob::new("remote").tenant(small)).collect();
+    let few: Vec<_> = (0..20).map(|_| NewJob::new("pulled").tenant(small)).collect();
     queue.enqueue_many(&few).await.unwrap();
     let (mut of_small, mut of_all) = (0, 0);
     while of_small < 20 && of_all < 100 {
-        let jobs = pull.claim(&anyone(), hasty(claim(&["remote"]))).await.unwrap();
+        let jobs = pull.claim(&anyone(), hasty(claim(&["pulled"]))).await.unwrap();
         of_small += jobs.iter().filter(|job| job.tenant_id == small).count();
         of_all += jobs.len();
     }
@@ -66,22 +66,22 @@ async fn a_claim_names_definitions_or_queues() {
     let (queue, pull) = start().await;
     queue.define(&Definition::new("other")).await.unwrap();
     let other = queue.enqueue(&NewJob::new("other").queue("slow")).await.unwrap().id;
-    let fast = queue.enqueue(&NewJob::new("remote").queue("fast")).await.unwrap().id;
+    let fast = queue.enqueue(&NewJob::new("pulled").queue("fast")).await.unwrap().id;
     let ids = async |claim: Claim| -> Vec<_> {
         let jobs = pull.claim(&anyone(), hasty(claim)).await.unwrap();
         jobs.into_iter().map(|job| job.id).collect()
     };
     assert!(ids(claim(&["nothing"])).await.is_empty());
-    assert!(ids(claim(&["remote"]).queues(vec!["slow".to_owned()])).await.is_empty());
+    assert!(ids(claim(&["pulled"]).queues(vec!["slow".to_owned()])).await.is_empty());
     assert_eq!(ids(claim(&[]).queues(vec!["slow".to_owned()])).await, [other]);
-    assert_eq!(ids(claim(&["remote", "other"])).await, [fast]);
+    assert_eq!(ids(claim(&["pulled", "other"])).await, [fast]);
     pull.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_invalid_claim_is_rejected_by_field() {
     let (_queue, pull) = start().await;
-    let good = || claim(&["remote"]);
+    let good = || claim(&["pulled"]);
     let bad = [
         ("definition_keys", claim(&[])),
         ("definition_keys/0", claim(&[""])),
@@ -112,25 +112,22 @@ async fn a_registered_worker_is_listed_and_can_be_drained() {
         .worker_id(Some("mac-mini".to_owned()))
         .hostname("mac".to_owned())
         .version("1.2".to_owned())
-        .definition_keys(vec!["remote".to_owned()])
+        .definition_keys(vec!["pulled".to_owned()])
         .metadata(json!({"gpu": true}).as_object().unwrap().clone());
     let registered = pull.register(&anyone(), &me).await.unwrap();
     assert_eq!((registered.worker_id.as_str(), registered.is_draining), ("mac-mini", false));
-    let row = "select count(*) from windlass.job_workers where worker_id = 'mac-mini@remote' and hostname = 'mac' and version = '1.2'
-        and definition_keys = '{remote}' and metadata ->> 'gpu' = 'true' and lease_expires_at > clock_timestamp()";
+    let row = "select count(*) from windlass.job_workers where worker_id = 'mac-mini@pull' and hostname = 'mac' and version = '1.2'
+        and definition_keys = '{pulled}' and metadata ->> 'gpu' = 'true' and lease_expires_at > clock_timestamp()";
     assert_eq!(count(&client, row).await, 1);
     client
-        .execute(
-            "update windlass.job_workers set is_draining = true where worker_id = 'mac-mini@remote'",
-            &[],
-        )
+        .execute("update windlass.job_workers set is_draining = true where worker_id = 'mac-mini@pull'", &[])
         .await
         .unwrap();
     assert!(pull.register(&anyone(), &me).await.unwrap().is_draining);
 
     // Once it is drained, it gets no job; and it gets jobs again once it is resumed.
-    let id = queue.enqueue(&NewJob::new("remote")).await.unwrap().id;
-    let asks = hasty(claim(&["remote"])).worker_id(Some("mac-mini".to_owned()));
+    let id = queue.enqueue(&NewJob::new("pulled")).await.unwrap().id;
+    let asks = hasty(claim(&["pulled"])).worker_id(Some("mac-mini".to_owned()));
     let is_given = async || {
         let jobs = pull.claim(&anyone(), asks.clone()).await.unwrap();
         for job in &jobs {
@@ -140,7 +137,7 @@ async fn a_registered_worker_is_listed_and_can_be_drained() {
     };
     eventually("it gets no job", async || !is_given().await).await;
     assert_eq!(status(&client, id).await, "queued");
-    let loud = "update windlass.job_workers set is_draining = false where worker_id = 'mac-mini@remote'";
+    let loud = "update windlass.job_workers set is_draining = false where worker_id = 'mac-mini@pull'";
     client.execute(loud, &[]).await.unwrap();
     eventually("it gets jobs again", is_given).await;
     pull.stop().await;

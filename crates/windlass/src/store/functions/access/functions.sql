@@ -31,9 +31,9 @@ begin
           ('worker server',
            'register_worker heartbeat stop_worker set_waiting active_lanes lanes_with_work has_several_tenants claim unclaim settle
             report_progress write_log
-            register_remote touch_remote claim_remote unclaim_remote heartbeat_remote held_remote settle_remote hand_over'),
+            pull_register pull_touch pull_claim pull_unclaim pull_heartbeat pull_held pull_settle hand_over'),
           ('keeper server',
-           'promote lost_jobs reap lost_remote_jobs reap_remote expire unblock_all fold_tallies maintain_partitions prune prune_events
+           'promote lost_jobs reap pull_lost_jobs pull_reap expire unblock_all fold_tallies maintain_partitions prune prune_events
             retire_lanes
             summarize_times sample_activity seal_audit purge_deleted_tenants lead due_triggers next_due_ms fire_triggers
             pending_events event_triggers dispatch_events hold_event_back note_trouble'),

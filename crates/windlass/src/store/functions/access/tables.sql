@@ -16,7 +16,7 @@ begin
     perform windlass.guard_table(name);
   end loop;
   foreach name in array array['job', 'line', 'live', 'deferred', 'blocked', 'dependency', 'progress', 'history', 'job_log', 'tally',
-      'total', 'lane', 'job_triggers', 'remote_lease', 'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold',
+      'total', 'lane', 'job_triggers', 'pull_lease', 'fire', 'event', 'event_pending', 'event_dispatch', 'retention', 'legal_hold',
       'purge_wait', 'activity', 'audit', 'expiry', 'unblock_due'] loop
     perform windlass.guard_table(name, 'tenant_id');
   end loop;
@@ -93,7 +93,7 @@ begin
       cross join unnest(readers) r (role)
       cross join lateral (select a.attname <> 'token' as is_wanted,
         exists (select from aclexplode(a.attacl) x where x.grantee = r.role::regrole and x.privilege_type = 'SELECT') as is_there) g
-     where c.oid in ('windlass.live'::regclass, 'windlass.remote_lease'::regclass) and g.is_wanted <> g.is_there
+     where c.oid in ('windlass.live'::regclass, 'windlass.pull_lease'::regclass) and g.is_wanted <> g.is_there
   loop
     execute change.statement;
   end loop;

@@ -6,7 +6,7 @@
 -- Lock order: the pull workers' rows in order (so that none is closed meanwhile), then as in claim, then the row of the
 -- lease. The slots of a worker that another transaction has locked stay empty: the call serves many workers. One row at
 -- a time: the update of the live row by claim must be complete before the second one.
-create or replace function windlass.claim_remote(
+create or replace function windlass.pull_claim(
   by_worker integer, with_token uuid, lanes integer[], after_seqs bigint[], counts integer[],
   workers integer[], lease_seconds integer[], tokens uuid[], seconds_present integer, in_epoch integer default 0)
 returns table (tenant_id uuid, job_id uuid, lane integer, seq bigint, attempt integer, failures smallint, lost smallint,
@@ -46,7 +46,7 @@ begin
     lease_expires_at := least(at + lease_seconds[slot] * interval '1 s', times_out_at);
     update windlass.live l set token = tokens[slot], worker = workers[slot]
      where l.tenant_id = got.tenant_id and l.job_id = got.job_id;
-    insert into windlass.remote_lease as r (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
+    insert into windlass.pull_lease as r (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
       values (got.tenant_id, got.job_id, got.attempt, tokens[slot], workers[slot], lease_seconds[slot], lease_expires_at, times_out_at)
       on conflict (tenant_id, job_id) do update
         set attempt = excluded.attempt, token = excluded.token, worker = excluded.worker, lease_seconds = excluded.lease_seconds,

@@ -1,7 +1,7 @@
 -- Hands a job over to a pull worker, after a worker started it with an HTTP call that returned 202: the same attempt,
 -- with the same token, is now held by `to_worker` with its own lease. Returns false if the attempt has ended: the
 -- endpoint may have been faster than this call.
--- Lock order: the new worker's row, the lease of an earlier attempt if there is one, the live row, as in settle_remote.
+-- Lock order: the new worker's row, the lease of an earlier attempt if there is one, the live row, as in pull_settle.
 -- A reap of the old worker either takes the job first or no longer finds it.
 create or replace function windlass.hand_over(
   tenant uuid, job uuid, with_attempt integer, with_token uuid, to_worker integer, seconds integer, seconds_present integer)
@@ -16,7 +16,7 @@ declare
 begin
   perform windlass.tenant_for(tenant);
   perform from windlass.job_workers w where w.id = to_worker for no key update;
-  perform from windlass.remote_lease r where r.tenant_id = tenant and r.job_id = job for update;
+  perform from windlass.pull_lease r where r.tenant_id = tenant and r.job_id = job for update;
   at := clock_timestamp();
   update windlass.live l set worker = to_worker
    where l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token
@@ -24,7 +24,7 @@ begin
   if not found then
     return false;
   end if;
-  insert into windlass.remote_lease as r (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
+  insert into windlass.pull_lease as r (tenant_id, job_id, attempt, token, worker, lease_seconds, expires_at, times_out_at)
     select tenant, job, with_attempt, with_token, to_worker, seconds,
            least(at + seconds * interval '1 s', t.times_out_at), t.times_out_at
       from windlass.job b

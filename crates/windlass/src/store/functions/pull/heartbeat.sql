@@ -5,7 +5,7 @@
 --
 -- Lock order: the worker's row, then the lease. The first because a reap of the whole worker locks it: the second
 -- statement then sees the result of that reap.
-create or replace function windlass.heartbeat_remote(
+create or replace function windlass.pull_heartbeat(
   tenant uuid, job uuid, with_attempt integer, with_token uuid, seconds integer, percent real, message text, log text[],
   seconds_present integer)
 returns table (lease_expires_at timestamptz, cancel_requested boolean, lease_seconds integer)
@@ -19,17 +19,17 @@ declare
 begin
   perform windlass.need_read_committed(); -- an old snapshot would still contain an attempt that has ended
   perform windlass.tenant_for(tenant);
-  select l.worker, r.job_id is not null as is_remote into held
+  select l.worker, r.job_id is not null as is_pulled into held
     from windlass.live l
-    left join windlass.remote_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.token = l.token
+    left join windlass.pull_lease r on r.tenant_id = l.tenant_id and r.job_id = l.job_id and r.attempt = l.attempt and r.token = l.token
    where l.tenant_id = tenant and l.job_id = job and l.attempt = with_attempt and l.token = with_token;
   if not found then
     return;
   end if;
-  if held.is_remote then
+  if held.is_pulled then
     perform from windlass.job_workers w where w.id = held.worker for no key update;
     at := clock_timestamp();
-    update windlass.remote_lease r
+    update windlass.pull_lease r
        set lease_seconds = coalesce(seconds, r.lease_seconds),
            expires_at = least(at + coalesce(seconds, r.lease_seconds) * interval '1 s', r.times_out_at)
       from windlass.live l
@@ -42,7 +42,7 @@ begin
     end if;
     update windlass.job_workers w
        set last_seen_at = at, stopped_at = null, ended = null,
-           lease_expires_at = greatest(w.lease_expires_at, heartbeat_remote.lease_expires_at + seconds_present * interval '1 s')
+           lease_expires_at = greatest(w.lease_expires_at, pull_heartbeat.lease_expires_at + seconds_present * interval '1 s')
      where w.id = held.worker;
   else
     select w.lease_expires_at, l.cancel_requested_at is not null, w.lease_seconds into lease_expires_at, cancel_requested, lease_seconds

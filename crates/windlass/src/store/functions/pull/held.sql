@@ -1,6 +1,6 @@
 -- The data of a job that the decision about its attempt needs, if the fence is current. It does not change meanwhile,
 -- except for a cancel request, which settle checks again.
-create or replace function windlass.held_remote(tenant uuid, job uuid, with_attempt integer, with_token uuid)
+create or replace function windlass.pull_held(tenant uuid, job uuid, with_attempt integer, with_token uuid)
 returns table (definition_key text, failures smallint, lost smallint, snoozes smallint, max_attempts smallint,
   cancel_requested boolean, deadline_ms bigint, ran_ms bigint, payload json)
 language sql stable security definer

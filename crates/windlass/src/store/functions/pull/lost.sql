@@ -1,8 +1,8 @@
 -- Jobs of pull workers whose lease has expired, for the reaper. `is_timed_out`: the attempt exceeded its timeout and
 -- did not miss a heartbeat. Tenants take turns. Rows that another transaction has locked are skipped, so that they
 -- never fill a round. Deletes leases of ended attempts first.
--- Index: remote_lease_by_expiry, so a call that finds nothing is cheap.
-create or replace function windlass.lost_remote_jobs(most integer)
+-- Index: pull_lease_by_expiry, so a call that finds nothing is cheap.
+create or replace function windlass.pull_lost_jobs(most integer)
 returns table (worker integer, tenant_id uuid, job_id uuid, attempt integer, token uuid, failures smallint, lost smallint,
   snoozes smallint, max_attempts smallint, cancel_requested boolean, deadline_ms bigint, definition_key text, is_timed_out boolean)
 language plpgsql security definer
@@ -19,13 +19,13 @@ declare
   at timestamptz := clock_timestamp();
   has_trouble boolean := exists (select from windlass.trouble t where t.duty = 'reap');
 begin
-  delete from windlass.remote_lease r
+  delete from windlass.pull_lease r
    where r.expires_at <= at
      and not exists (select from windlass.live l where l.tenant_id = r.tenant_id and l.job_id = r.job_id and l.attempt = r.attempt
        and l.token = r.token);
   return query
     with lost as materialized (
-      select r.*, row_number() over (partition by r.tenant_id order by r.expires_at) as turn from windlass.remote_lease r
+      select r.*, row_number() over (partition by r.tenant_id order by r.expires_at) as turn from windlass.pull_lease r
        where r.expires_at <= at and not (has_trouble and windlass.is_set_aside('reap', r.tenant_id, r.job_id::text))),
     overdue as materialized (
       select r.* from lost r

@@ -4,7 +4,7 @@
 -- the jobs of a worker that an open transaction has locked are left for the next round. Each lease is checked again, so
 -- a heartbeat either came first (the job is kept) or comes later (the job is gone); settle checks attempt and token
 -- again. Waits only briefly for other locks of open transactions.
-create or replace function windlass.reap_remote(
+create or replace function windlass.pull_reap(
   tenants uuid[], jobs uuid[], attempts integer[], tokens uuid[], details jsonb[], out settled integer[], out overruled integer[])
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -23,12 +23,12 @@ begin
   locked := array(
     select w.id from windlass.job_workers w
      where w.id in (select r.worker from unnest(tenants, jobs) i (tenant, job)
-                      join windlass.remote_lease r on r.tenant_id = i.tenant and r.job_id = i.job)
+                      join windlass.pull_lease r on r.tenant_id = i.tenant and r.job_id = i.job)
      order by w.id for no key update skip locked);
   for due in
     select i.ord::integer as ord, r.worker, r.times_out_at > r.expires_at as is_silent
       from unnest(tenants, jobs, attempts, tokens) with ordinality i (tenant, job, attempt, token, ord)
-      join windlass.remote_lease r on r.tenant_id = i.tenant and r.job_id = i.job and r.attempt = i.attempt and r.token = i.token
+      join windlass.pull_lease r on r.tenant_id = i.tenant and r.job_id = i.job and r.attempt = i.attempt and r.token = i.token
       join windlass.live l on l.tenant_id = i.tenant and l.job_id = i.job and l.attempt = i.attempt and l.token = i.token
      where r.expires_at <= clock_timestamp()
        and (r.worker = any (locked) or not exists (select from windlass.job_workers w where w.id = r.worker))
@@ -36,7 +36,7 @@ begin
        for update of r, l skip locked
   loop
     begin
-      done := windlass.settle_remote(tenants[due.ord], jobs[due.ord], attempts[due.ord], tokens[due.ord], details[due.ord]);
+      done := windlass.pull_settle(tenants[due.ord], jobs[due.ord], attempts[due.ord], tokens[due.ord], details[due.ord]);
     exception when others then
       perform windlass.raise_server_trouble(sqlstate, sqlerrm);
       perform windlass.note_trouble('reap', tenants[due.ord], jobs[due.ord]::text, 'the job cannot be recovered: ' || sqlerrm);

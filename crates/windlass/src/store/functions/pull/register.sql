@@ -4,7 +4,7 @@
 -- because workers choose their names and each is a row. They are counted without a lock, so concurrent registrations
 -- may exceed the limit.
 -- Index: job_workers_of_tenant.
-create or replace function windlass.register_remote(
+create or replace function windlass.pull_register(
   worker_id text, hostname text, version text, queues text[], definition_keys text[], seconds integer, metadata jsonb,
   out id integer, out is_draining boolean)
 language plpgsql security definer

@@ -2,7 +2,7 @@
 -- an operator drained.
 -- Lock: the workers' rows, in order. One that an open transaction has locked, such as an operator's that drains it, is
 -- returned and not marked: the call serves the workers of all tenants. No keeper closes it meanwhile (see lost_jobs).
-create or replace function windlass.touch_remote(workers integer[], seconds integer)
+create or replace function windlass.pull_touch(workers integer[], seconds integer)
 returns table (worker integer, is_draining boolean)
 language plpgsql security definer
 set search_path = pg_catalog, windlass, pg_temp
@@ -14,7 +14,7 @@ declare
     select w.id from windlass.job_workers w where w.id = any (workers) order by w.id for no key update skip locked);
 begin
   return query
-    with held as (select r.worker, count(*)::integer as n from windlass.remote_lease r where r.worker = any (locked) group by r.worker)
+    with held as (select r.worker, count(*)::integer as n from windlass.pull_lease r where r.worker = any (locked) group by r.worker)
     update windlass.job_workers w
        set last_seen_at = at, stopped_at = null, ended = null,
            lease_expires_at = greatest(w.lease_expires_at, at + seconds * interval '1 s'), running_count = coalesce(h.n, 0)

@@ -24,7 +24,7 @@ select 'unknown run', w.worker_id, count(*) - w.running_count, extract(epoch fro
   from windlass.job_workers w
   join windlass.live l on l.worker = w.id and l.claimed_at < w.last_seen_at - w.lease_seconds * interval '1 s'
  where w.stopped_at is null and w.lease_expires_at > clock_timestamp()
-   and not exists (select from windlass.remote_lease r where r.tenant_id = l.tenant_id and r.job_id = l.job_id)
+   and not exists (select from windlass.pull_lease r where r.tenant_id = l.tenant_id and r.job_id = l.job_id)
  group by w.id, w.worker_id, w.running_count
 having count(*) > w.running_count
 union all

@@ -5,7 +5,7 @@
 -- deletes the rest.
 set local role windlass_owner;
 
-create table windlass.remote_lease (
+create table windlass.pull_lease (
   tenant_id uuid not null,
   job_id uuid not null,
   attempt integer not null,
@@ -16,9 +16,9 @@ create table windlass.remote_lease (
   -- When the attempt reaches its definition's timeout or the job's deadline: no heartbeat extends the lease beyond it.
   times_out_at timestamptz not null,
   primary key (tenant_id, job_id),
-  constraint remote_lease_seconds_range check (lease_seconds between 1 and 86400)
+  constraint pull_lease_seconds_range check (lease_seconds between 1 and 86400)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
-create index remote_lease_by_expiry on windlass.remote_lease (expires_at);
+create index pull_lease_by_expiry on windlass.pull_lease (expires_at);
 
 -- How a worker ended: `stopped` if it deregistered, `lost` if it missed its heartbeats. A pull worker does not
 -- deregister, so it counts as lost only if it left a job.
