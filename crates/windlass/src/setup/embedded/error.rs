@@ -11,7 +11,7 @@ pub enum EmbeddedError {
     /// The source is unknown.
     #[error(
         "unknown postgres source {value:?}: use one of auto, system, pip, npm, \
-         or an absolute path to a bin directory"
+         a major version from 15 to 18, or an absolute path to a bin directory"
     )]
     UnknownSource {
         /// The given value.
@@ -71,6 +71,15 @@ pub enum EmbeddedError {
         package: &'static str,
         /// The architecture of this machine.
         architecture: &'static str,
+    },
+
+    /// There is no package of this major version.
+    #[error(
+        "there is no package of Postgres {major_version}: windlass needs Postgres 15 or newer, and packages exist from 15 to 18"
+    )]
+    NoPackageForVersion {
+        /// The wanted major version.
+        major_version: u32,
     },
 
     /// The downloaded file is not the expected one.

