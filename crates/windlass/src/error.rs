@@ -227,7 +227,7 @@ pub enum Error {
     },
     /// Another role created the schema before the first migration.
     #[error(
-        "the schema windlass already exists and belongs to the role {owner}: rename it (`alter schema windlass rename to …`) or drop it, and migrate again"
+        "the schema windlass already exists and belongs to the role {owner}: if {owner} restored it from a backup, migrate as {owner}; otherwise rename it (`alter schema windlass rename to …`) or drop it, and migrate again"
     )]
     SchemaTaken {
         /// Who owns it.
@@ -256,6 +256,24 @@ pub enum Error {
     MigrationBlocked {
         /// The session that uses it.
         by: String,
+    },
+    /// The login may not do what the migration needs, and these statements allow it.
+    #[error("the login {login} cannot migrate: {missing}. As {by}, run:\n{statements}")]
+    MigrationDenied {
+        /// The login.
+        login: String,
+        /// What it lacks.
+        missing: String,
+        /// Who may run the statements.
+        by: String,
+        /// The statements.
+        statements: String,
+    },
+    /// Parts of the schema are missing that are not only functions, policies and privileges.
+    #[error("the migration could not repair the schema: {objects}; restore them from a backup")]
+    NotRepaired {
+        /// What is missing or differs.
+        objects: String,
     },
     /// The database login lacks permission; `roles` are those that it needs.
     #[error("{denied}: grant the role {roles} to this login (the guide on security has a table of logins)")]

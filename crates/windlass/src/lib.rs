@@ -253,6 +253,7 @@ pub mod internals {
     pub use crate::model::job::{settle, state};
     pub use crate::model::token::{KnownToken, NewToken, Token};
     pub use crate::queue::slots::{SlotGuard, Slots};
+    pub use crate::setup::migrate::catalog_lines;
     pub use crate::store::permits::{Permit, Permits};
     pub use crate::store::statements;
     pub use crate::telemetry::METRICS;

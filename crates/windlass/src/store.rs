@@ -18,6 +18,7 @@ pub(crate) mod enqueue_as;
 pub(crate) mod event;
 pub(crate) mod holders;
 pub(crate) mod insight;
+pub(crate) mod install;
 pub(crate) mod isolation;
 pub(crate) mod job;
 pub(crate) mod keeper;
@@ -54,6 +55,7 @@ use database::Statement;
 pub fn statements() -> Vec<(&'static str, &'static [tokio_postgres::types::Type])> {
     let all: &[&[&Statement]] = &[
         access::STATEMENTS,
+        install::STATEMENTS,
         #[cfg(feature = "testing")]
         testing::STATEMENTS,
         enqueue::STATEMENTS,

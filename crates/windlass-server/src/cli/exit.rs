@@ -109,7 +109,7 @@ impl From<windlass::Error> for Failure {
     fn from(error: windlass::Error) -> Self {
         let exit = match &error {
             windlass::Error::Settings { .. } | windlass::Error::ServerVersion { .. } => Exit::Usage,
-            windlass::Error::MissingRole { .. } => Exit::Denied,
+            windlass::Error::MissingRole { .. } | windlass::Error::MigrationDenied { .. } => Exit::Denied,
             windlass::Error::UnknownJob { .. } => Exit::Missing,
             windlass::Error::NotFinished { .. }
             | windlass::Error::DedupeSlotTaken { .. }
@@ -124,9 +124,6 @@ impl From<windlass::Error> for Failure {
             windlass::Error::SchemaVersion { .. } => {
                 failure.advise("`windlass migrate`, or `windlass doctor` to see the state of the schema")
             }
-            windlass::Error::MissingRole { roles, .. } if roles == "windlass_migrator" => failure.advise(
-                "or, if windlass was never installed, a role with CREATEROLE that can create a schema in the database",
-            ),
             _ if exit == Exit::Unreachable => failure.advise(
                 "check that the database server is running and that the URL is correct (--database-url, DATABASE_URL)",
             ),

@@ -1,5 +1,6 @@
 //! The findings of the doctor.
 
+pub(crate) mod catalog;
 pub(crate) mod facts;
 mod judge;
 

@@ -4,21 +4,23 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use tokio_postgres::Client;
 use uuid::Uuid;
 
 use crate::error::Result;
-use crate::model::doctor::facts::{DatabaseFacts, SchemaContents, Server};
+use crate::model::doctor::catalog::differences;
+use crate::model::doctor::facts::{DatabaseFacts, Server};
 use crate::model::doctor::{Finding, judge};
 use crate::setup::migrate;
 use crate::store::database::Settings;
-use crate::store::{connect, doctor as ask};
+use crate::store::{connect, doctor as ask, install, schema};
 
 /// How long a notification to ourselves may take before LISTEN is considered broken.
 const ECHO_WITHIN: Duration = Duration::from_secs(3);
 
 /// The default search path of a database may contain names that precede those of Postgres; an operator must not call
 /// them.
-const PLAIN_NAMES: &str = "set search_path = pg_catalog, pg_temp";
+const PLAIN_NAMES: &str = "set search_path = pg_catalog, pg_temp; set quote_all_identifiers = off";
 
 /// Examines the database of the settings, over its direct URL.
 pub async fn examine(settings: &Settings) -> Result<Vec<Finding>> {
@@ -34,7 +36,7 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
     let answered = Timestamp::now().as_millisecond();
     let contents = ask::schema_contents(client).await?;
     // Tables and views of another role are not read: they could run that role's code.
-    let has_schema = server.has_schema && contents.as_ref().is_some_and(SchemaContents::is_installed);
+    let has_schema = server.has_schema && contents.as_ref().is_some_and(|contents| contents.is_installed);
     let mut facts = DatabaseFacts {
         clock_off_ms: server.clock_ms - (asked + answered) / 2,
         server: Server { has_schema, ..server },
@@ -47,25 +49,26 @@ async fn look(settings: &Settings) -> Result<Vec<Finding>> {
     if has_schema {
         facts.expected = migrate::expected();
         facts.installed = ask::migrations(client).await?;
-        let ours = migrate::functions();
-        let bodies = ask::functions(client).await?;
-        facts.altered_functions = bodies
-            .into_iter()
-            .filter(|(_, body)| !ours.contains(body.as_str()))
-            .map(|(name, _)| name)
-            .collect();
+        facts.differences = differences(schema::CATALOG, &install::catalog(client).await?);
         facts.damage = ask::damage(client).await?;
         facts.tables = ask::tables(client).await?;
         // The schema of another release may lack what these read; that it is of another release is a separate finding.
         if facts.is_our_schema() {
-            ask::take_operator(client).await?;
-            facts.workers = ask::workers(client).await?;
-            facts.stuck = ask::stuck(client).await?;
-            facts.troubles = ask::troubles(client).await?;
-            facts.listeners = ask::listeners(client).await?;
+            let asked = ask_about_jobs(client, &mut facts).await;
+            // Without its owners and privileges a schema cannot be read, which is a finding too.
+            asked.or_else(|error| if facts.differences.is_empty() { Err(error) } else { Ok(()) })?;
         }
     }
     Ok(judge(&facts))
+}
+
+async fn ask_about_jobs(client: &Client, facts: &mut DatabaseFacts) -> Result<()> {
+    ask::take_operator(client).await?;
+    facts.workers = ask::workers(client).await?;
+    facts.stuck = ask::stuck(client).await?;
+    facts.troubles = ask::troubles(client).await?;
+    facts.listeners = ask::listeners(client).await?;
+    Ok(())
 }
 
 /// Whether a session on the direct URL receives notifications; behind a transaction pooler it does not.

@@ -4,6 +4,11 @@
 //! Numbered migrations run once each; afterwards their SHA-256 is checked. The functions, views and grants are
 //! installed together whenever their common checksum differs, in one transaction, after the numbered migrations:
 //! `create or replace` keeps the workers of the previous release running, because a released signature never changes.
+//! The same step repairs what a restore lost or somebody changed: the catalog is compared with that of a fresh
+//! installation (`store/catalog.txt`).
+//!
+//! Whether there is anything to do is decided by what every login may read, so a process without privileges can call
+//! it at each start. Everything is done as `windlass_owner`; `roles.rs` says who may become that.
 //!
 //! Migrations, functions and grants of a newer build are not changed. The revision of the functions
 //! (`store/functions/revision.txt`) decides which build is newer. No step waits long for a lock on a table, because all
@@ -16,6 +21,10 @@
 //! very first step creates that table, so it runs before the lock, in one transaction: if two processes create the same
 //! schema, one fails, and checks again.
 
+mod pending;
+mod print;
+mod roles;
+
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
@@ -23,15 +32,23 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::error::{Error, Result};
+use crate::model::doctor::catalog::{Deviation, Difference, differences};
 use crate::model::doctor::facts::Installed;
+use crate::store::connect::{self, Connection};
 use crate::store::database::Settings;
-use crate::store::{connect, doctor, schema, supported};
+use crate::store::{install, schema};
 use crate::text;
 
-/// The defaults of a database or a login must not affect the migration, nor whose functions are called.
+pub use pending::{Pending, pending};
+pub use print::{print_sql, print_sql_from};
+pub use roles::print_roles_sql;
+
+/// The defaults of a database or a login must not affect the migration, whose functions are called, or how the catalog
+/// is printed. Beside Citus nothing of ours is distributed, so nothing is propagated to other nodes.
 const SESSION: &str =
     "set search_path = pg_catalog, pg_temp; set default_transaction_isolation = 'read committed';
-    set default_transaction_deferrable = off; set statement_timeout = 0";
+    set default_transaction_deferrable = off; set statement_timeout = 0; set quote_all_identifiers = off;
+    select set_config('citus.enable_ddl_propagation', 'off', false) from pg_extension e where e.extname = 'citus'";
 /// The session is idle while another one works, and must not be terminated for that.
 const LOCK: &str = "begin isolation level read committed; set local idle_in_transaction_session_timeout = 0;
     lock table windlass.migration in share update exclusive mode nowait";
@@ -42,15 +59,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(120);
 const TABLE_TRIES: u32 = 5;
 /// The search path is fixed, because names in functions and policies are resolved when these are created.
 const STEP: &str = "begin; set local search_path = pg_catalog, pg_temp; set local lock_timeout = '2s'";
-
-/// By hand nobody checks what a schema of that name contains, so there must be none.
-const ONLY_WITHOUT_SCHEMA: &str = "do $$ begin
-  if exists (select from pg_catalog.pg_namespace n where n.nspname = 'windlass') then
-    raise exception 'the schema windlass already exists'
-      using hint = 'This script is for a database without it. `windlass migrate` checks what the schema contains.';
-  end if;
-end $$;
-";
+const AS_OWNER: &str = "set role windlass_owner";
 
 /// What a migration run did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -60,12 +69,14 @@ pub struct Migrated {
     pub applied: Vec<i32>,
     /// Whether the functions were installed again.
     pub functions_installed: bool,
+    /// What had been lost or changed since the release was installed, and was repaired.
+    pub repaired: Vec<String>,
     /// A newer build has installed its functions; they were not changed.
     pub is_newer: bool,
 }
 
-/// Migrates the database of the settings, over its direct URL. Several processes can call it at the same time: one
-/// migrates, the others wait.
+/// Migrates the database of the settings, over its direct URL, and repairs what was changed or lost since. Several
+/// processes can call it at the same time: one migrates, the others wait. It needs no privilege if there is nothing to do.
 ///
 /// ```no_run
 /// # async fn example() -> windlass::Result<()> {
@@ -76,19 +87,24 @@ pub struct Migrated {
 /// # }
 /// ```
 pub async fn migrate(settings: &Settings) -> Result<Migrated> {
+    let connection = open(settings).await?;
+    run(&connection.client, settings).await.map_err(|error| error.needing("windlass_migrator"))
+}
+
+async fn open(settings: &Settings) -> Result<Connection> {
     let connection = connect::open(&settings.direct).await?;
-    let client = &connection.client;
-    client.batch_execute(SESSION).await?;
-    run(client, settings).await.map_err(|error| error.needing("windlass_migrator"))
+    connection.client.batch_execute(SESSION).await?;
+    Ok(connection)
 }
 
 async fn run(client: &Client, settings: &Settings) -> Result<Migrated> {
-    let is_first = begin(client).await?;
-    if !is_first && is_current(client).await? {
-        client.batch_execute(schema::PREPARE).await?;
-        return Ok(Migrated::default());
+    let pending = pending::look(client).await?;
+    if pending.is_nothing() {
+        return Ok(Migrated { is_newer: pending.is_newer, ..Migrated::default() });
     }
-    let holder = connect::open(&settings.direct).await?;
+    roles::ensure(client).await?;
+    let is_first = pending.is_first && begin(client).await?;
+    let holder = open(settings).await?;
     lock(&holder.client).await?;
     let result = migrate_locked(client).await;
     // Ended explicitly, because closing a connection does not wait for the server to notice.
@@ -101,27 +117,6 @@ async fn run(client: &Client, settings: &Settings) -> Result<Migrated> {
     Ok(migrated)
 }
 
-/// The SQL that `migrate` would run on an empty database, to review it or to run it manually.
-#[must_use]
-pub fn print_sql() -> String {
-    let mut sql = format!("{ONLY_WITHOUT_SCHEMA}{}", schema::BOOKKEEPING);
-    for migration in schema::MIGRATIONS {
-        sql.push_str(&format!(
-            "\n-- migration {} {}\n{STEP};\n{}\n{};\ncommit;\n",
-            migration.version,
-            migration.name,
-            migration.sql,
-            record(migration)
-        ));
-    }
-    sql.push_str(&format!(
-        "\n-- functions, views and grants\n{STEP};\nset local role windlass_owner;\n{}\n",
-        functions()
-    ));
-    sql.push_str(&format!("{};\ncommit;\n{};\n", record_functions(), schema::PREPARE));
-    sql
-}
-
 /// The expected records: version 0 represents the functions.
 pub(crate) fn expected() -> Vec<Installed> {
     let of =
@@ -131,20 +126,17 @@ pub(crate) fn expected() -> Vec<Installed> {
     std::iter::once(functions).chain(migrations).collect()
 }
 
-/// Creates the schema, the migration tables and the roles, if they do not exist. Returns whether it did.
+/// Creates the schema and the migration tables, if they do not exist. Returns whether it did.
 async fn begin(client: &Client) -> Result<bool> {
-    let version = "select current_setting('server_version_num')::integer";
-    supported::check_server(client.query_one(version, &[]).await?.get(0))?;
     let first = &schema::MIGRATIONS[0];
-    // Before anything of the schema is read or written: a table of another role could have a trigger, and a view could run anything.
-    refuse_foreign(client).await?;
-    let make = format!("{STEP};\n{}\n{}\n{};\ncommit;", schema::BOOKKEEPING, first.sql, record(first));
+    let make = format!(
+        "{STEP};\n{}\n{}\n{AS_OWNER};\n{};\nreset role; commit",
+        schema::BOOKKEEPING,
+        first.sql,
+        record(first)
+    );
     loop {
-        let has_books = "select to_regclass('windlass.migration') is not null";
-        let recorded = "select exists (select from windlass.migration)";
-        if client.query_one(has_books, &[]).await?.get::<_, bool>(0)
-            && client.query_one(recorded, &[]).await?.get::<_, bool>(0)
-        {
+        if !pending::look(client).await?.is_first {
             return Ok(false);
         }
         match client.batch_execute(&make).await {
@@ -158,34 +150,15 @@ async fn begin(client: &Client) -> Result<bool> {
     }
 }
 
-/// Refuses a schema that another role created before the first migration, or in which another role has put objects: functions of the
-/// owner have the schema in their search path and would run them.
-async fn refuse_foreign(client: &Client) -> Result<()> {
-    let Some(contents) = doctor::schema_contents(client).await? else { return Ok(()) };
-    let objects = if contents.is_installed() {
-        contents.foreign_objects
-    } else if contents.is_ours || contents.is_callers {
-        contents.objects
-    } else {
-        return Err(Error::SchemaTaken { owner: contents.owner });
-    };
-    match objects.join("; ") {
-        objects if objects.is_empty() => Ok(()),
-        objects => Err(Error::ForeignObjects { objects }),
-    }
-}
-
-/// Whether everything is installed already: then nobody needs the lock, nor the right to take it.
-async fn is_current(client: &Client) -> Result<bool> {
-    let query = "select version, checksum from windlass.migration
-        union all select 0, checksum from windlass.installed_functions";
-    let rows = client.query(query, &[]).await?;
-    let found: Vec<(i32, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    Ok(expected().into_iter().all(|wanted| found.contains(&(wanted.version, wanted.checksum))))
-}
-
 async fn lock(client: &Client) -> Result<()> {
     let started = Instant::now();
+    // After a restore without our roles the tables belong to the caller until they are taken over.
+    let is_ours = "select c.relowner = to_regrole('windlass_owner') from pg_catalog.pg_class c
+        join pg_catalog.pg_namespace n on n.oid = c.relnamespace where n.nspname = 'windlass' and c.relname = 'migration'";
+    let rows = client.query_typed(is_ours, &[]).await?;
+    if rows.first().is_some_and(|row| row.get::<_, Option<bool>>(0) == Some(true)) {
+        client.batch_execute(AS_OWNER).await?;
+    }
     loop {
         match client.batch_execute(LOCK).await {
             Ok(()) => return Ok(()),
@@ -202,6 +175,9 @@ async fn lock(client: &Client) -> Result<()> {
 }
 
 async fn migrate_locked(client: &Client) -> Result<Migrated> {
+    let before = drift(client).await?;
+    take_over(client, &before).await?;
+    client.batch_execute(AS_OWNER).await?;
     let mut migrated = Migrated::default();
     for migration in schema::MIGRATIONS {
         let known: Option<String> = client
@@ -225,13 +201,65 @@ async fn migrate_locked(client: &Client) -> Result<Migrated> {
     if migrated.is_newer {
         return Ok(migrated);
     }
-    if installed.is_none_or(|(checksum, _)| checksum != digest(&functions())) {
-        let install = format!("set local role windlass_owner;\n{}\n{}", functions(), record_functions());
-        step(client, &install).await?;
-        migrated.functions_installed = true;
+    migrated.functions_installed = installed.is_none_or(|(checksum, _)| checksum != digest(&functions()));
+    if !migrated.functions_installed {
+        migrated.repaired = before.iter().map(Difference::describe).collect();
+    }
+    let left = drift(client).await?;
+    if migrated.functions_installed || !left.is_empty() || pending::stamp(client).await? != Some(stamp()) {
+        let remove: String = left.iter().filter_map(|one| one.undo.clone()).map(|sql| sql + ";\n").collect();
+        step(client, &format!("{remove}{}\n{}", functions(), record_functions())).await?;
     }
     client.batch_execute(schema::PREPARE).await?;
-    Ok(migrated)
+    match drift(client).await?.iter().map(Difference::describe).collect::<Vec<_>>().join("; ") {
+        left if left.is_empty() => Ok(migrated),
+        left => Err(Error::NotRepaired { objects: left }),
+    }
+}
+
+/// The objects of the schema as they are, in the form of `store/catalog.txt`.
+#[doc(hidden)]
+pub async fn catalog_lines(settings: &Settings) -> Result<String> {
+    let connection = open(settings).await?;
+    let objects = install::catalog(&connection.client).await?;
+    let mut lines: Vec<String> = objects.iter().map(|one| one.line() + "\n").collect();
+    lines.sort_unstable();
+    lines.dedup(); // every weekly partition has the same lines
+    Ok(lines.concat())
+}
+
+/// What differs from a fresh installation and can be repaired.
+async fn drift(client: &Client) -> Result<Vec<Difference>> {
+    let mut all = differences(schema::CATALOG, &install::catalog(client).await?);
+    all.retain(Difference::is_repaired_by_migrate);
+    Ok(all)
+}
+
+/// Gives the objects of a restored schema to `windlass_owner`. Only their owner or a superuser may.
+async fn take_over(client: &Client, found: &[Difference]) -> Result<()> {
+    let owner = |one: &Difference| match &one.deviation {
+        Deviation::OwnedBy(owner) => Some(owner.clone()),
+        _ => None,
+    };
+    let Some(of) = found.iter().find_map(owner) else { return Ok(()) };
+    let theirs = found.iter().filter(|one| owner(one).is_some());
+    let mut statements: Vec<&str> = theirs.filter_map(|one| one.undo.as_deref()).collect();
+    // The new owner of an object must be able to create objects in the schema.
+    statements.sort_by_key(|statement| !statement.starts_with("alter schema"));
+    match step(client, &statements.join(";\n")).await {
+        Err(Error::Database(error)) if error.code() == Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            Err(Error::MigrationDenied {
+                login: client.query_one("select current_user::text", &[]).await?.get(0),
+                missing: format!(
+                    "{} objects of the schema windlass belong to {of}, as after a restore",
+                    statements.len()
+                ),
+                by: format!("{of} or a superuser"),
+                statements: "windlass migrate".to_owned(),
+            })
+        }
+        other => other,
+    }
 }
 
 async fn apply(client: &Client, migration: &schema::Migration) -> Result<()> {
@@ -251,15 +279,19 @@ async fn step(client: &Client, sql: &str) -> Result<()> {
             Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
                 client.batch_execute("rollback").await?;
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                client.batch_execute("rollback").await?;
+                return Err(error.into());
+            }
             Ok(()) => return Ok(()),
         }
     }
     Err(Error::MigrationBlocked { by: blocker(client).await? })
 }
 
-/// The session that has held a lock on one of our tables for the longest time.
+/// The session that has held a lock on one of our tables for the longest time. The login may see more of it than the owner role.
 async fn blocker(client: &Client) -> Result<String> {
+    client.batch_execute("reset role").await?;
     let query = "select format('process %s of %s (%s), in a transaction since %s: %s', a.pid, a.usename,
             coalesce(nullif(a.application_name, ''), 'unnamed'), a.xact_start, left(a.query, 200))
         from pg_catalog.pg_locks l
@@ -276,25 +308,35 @@ fn revision() -> i32 {
     number.expect("a test reads the same file")
 }
 
+/// Written by the owner role, which owns that table.
 fn record(migration: &schema::Migration) -> String {
     format!(
-        "reset role; insert into windlass.migration (version, name, checksum) values ({}, '{}', '{}')",
+        "insert into windlass.migration (version, name, checksum) values ({}, '{}', '{}')",
         migration.version,
         migration.name,
         digest(migration.sql)
     )
 }
 
-pub(crate) fn functions() -> String {
+fn functions() -> String {
     schema::FUNCTIONS.join("\n")
 }
 
 fn record_functions() -> String {
     format!(
-        "reset role; delete from windlass.installed_functions; insert into windlass.installed_functions (checksum, release) values ('{}', {})",
+        "delete from windlass.installed_functions; insert into windlass.installed_functions (checksum, release) values ('{}', {});
+comment on schema windlass is '{}'",
         digest(&functions()),
-        revision()
+        revision(),
+        stamp()
     )
+}
+
+/// The comment of the schema: what is installed, for logins that may not read our tables.
+fn stamp() -> String {
+    let all: String = expected().into_iter().map(|one| one.checksum).collect();
+    let version = crate::store::supported::NEWEST_SCHEMA;
+    format!("windlass schema {version}, functions {} ({})", revision(), &digest(&all)[..16])
 }
 
 fn digest(sql: &str) -> String {

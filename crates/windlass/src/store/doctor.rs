@@ -15,7 +15,6 @@ pub(crate) const STATEMENTS: &[&Statement] = &[
     &FOREIGN,
     &HOLDERS,
     &MIGRATIONS,
-    &FUNCTIONS,
     &DAMAGE,
     &TABLES,
     &TAKE_OPERATOR,
@@ -28,7 +27,6 @@ static SERVER: Statement = Statement { text: include_str!("sql/doctor/server.sql
 static FOREIGN: Statement = Statement { text: include_str!("sql/doctor/foreign.sql"), types: &[] };
 static HOLDERS: Statement = Statement { text: include_str!("sql/doctor/holders.sql"), types: &[] };
 static MIGRATIONS: Statement = Statement { text: include_str!("sql/doctor/migrations.sql"), types: &[] };
-static FUNCTIONS: Statement = Statement { text: include_str!("sql/doctor/functions.sql"), types: &[] };
 static DAMAGE: Statement = Statement { text: include_str!("sql/doctor/damage.sql"), types: &[] };
 static TABLES: Statement = Statement { text: include_str!("sql/doctor/tables.sql"), types: &[] };
 static TAKE_OPERATOR: Statement =
@@ -67,7 +65,7 @@ pub(crate) async fn schema_contents(client: &Client) -> Result<Option<SchemaCont
         owner: row.get("owner"),
         is_ours: row.get("is_ours"),
         is_callers: row.get("is_callers"),
-        has_books: row.get("has_books"),
+        is_installed: row.get("is_installed"),
         foreign_objects: row.get("foreign_objects"),
         objects: row.get("objects"),
     }))
@@ -89,12 +87,6 @@ pub(crate) async fn migrations(client: &Client) -> Result<Vec<Installed>> {
     let installed =
         rows.iter().map(|row| Installed { version: row.get(0), name: row.get(1), checksum: row.get(2) });
     Ok(installed.collect())
-}
-
-/// Returns names and bodies.
-pub(crate) async fn functions(client: &Client) -> Result<Vec<(String, String)>> {
-    let rows = query_unnamed(client, &FUNCTIONS, &[]).await?;
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 pub(crate) async fn damage(client: &Client) -> Result<Vec<Damage>> {

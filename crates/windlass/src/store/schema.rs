@@ -48,6 +48,10 @@ pub(crate) const MIGRATIONS: &[Migration] = &[
 /// builds are compared by it, because all builds of an unreleased version have the same version number.
 pub(crate) const REVISION: &str = include_str!("functions/revision.txt");
 
+/// The objects of a fresh installation: one line each with kind, name and state, separated by tabs. A test compares it, and writes it
+/// with `WINDLASS_BLESS=1`.
+pub(crate) const CATALOG: &str = include_str!("catalog.txt");
+
 pub(crate) const FUNCTIONS: &[&str] = &[
     include_str!("functions/base/guard_table.sql"),
     include_str!("functions/base/keep_view.sql"),

@@ -1,5 +1,6 @@
 //! The facts that the doctor collected, before they are judged.
 
+use super::catalog::Difference;
 use crate::model::record::Trouble;
 
 /// All collected facts.
@@ -15,7 +16,8 @@ pub(crate) struct DatabaseFacts {
     pub(crate) holders: Vec<Holder>,
     pub(crate) expected: Vec<Installed>,
     pub(crate) installed: Vec<Installed>,
-    pub(crate) altered_functions: Vec<String>,
+    /// What differs from a fresh installation of this release.
+    pub(crate) differences: Vec<Difference>,
     pub(crate) damage: Vec<Damage>,
     pub(crate) contents: Option<SchemaContents>,
     pub(crate) tables: Vec<TableFacts>,
@@ -75,18 +77,13 @@ pub(crate) struct SchemaContents {
     pub(crate) is_ours: bool,
     /// It belongs to the login that asks.
     pub(crate) is_callers: bool,
-    /// `windlass.migration` exists and belongs to `windlass_owner`: it was installed by us.
-    pub(crate) has_books: bool,
+    /// The schema and `windlass.migration` belong to `windlass_owner`, a superuser or the login that asks: it was installed by us, or the
+    /// login restored it.
+    pub(crate) is_installed: bool,
     /// Objects that do not belong to `windlass_owner`; the first twenty.
     pub(crate) foreign_objects: Vec<String>,
     /// All objects but the tables of the first step; the first twenty.
     pub(crate) objects: Vec<String>,
-}
-
-impl SchemaContents {
-    pub(crate) fn is_installed(&self) -> bool {
-        self.is_ours && self.has_books
-    }
 }
 
 #[derive(Debug)]

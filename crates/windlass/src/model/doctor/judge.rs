@@ -1,5 +1,6 @@
 //! Turns facts into findings. Pure: every threshold is here, with its reason.
 
+mod drift;
 mod foreign;
 mod set_aside;
 
@@ -210,18 +211,11 @@ fn schema(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
             format!("the database is {ahead} migrations ahead of this program"),
             "upgrade this program to complete the rollout",
         ));
-    } else if !facts.altered_functions.is_empty() && findings.len() == before {
-        findings.push(danger(
-            "schema",
-            format!("changed manually: {}", facts.altered_functions.join(", ")),
-            "restore the functions of the release: `delete from windlass.installed_functions`, then `windlass migrate`",
-        ));
+    } else if findings.len() == before {
+        drift::judge(facts, findings);
     }
     for damage in &facts.damage {
-        let advice = match damage.kind.as_str() {
-            "invalid index" => "drop it and create it again concurrently (`reindex index concurrently`)",
-            _ => "enable and force row-level security on it: tenants can read each other's rows",
-        };
+        let advice = "drop it and create it again concurrently (`reindex index concurrently`)";
         findings.push(danger("schema", format!("{} {}", damage.kind, damage.name), advice));
     }
     if findings.len() == before {

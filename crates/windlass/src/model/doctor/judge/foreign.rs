@@ -22,8 +22,11 @@ fn contents(facts: &DatabaseFacts, findings: &mut Vec<Finding>) {
         findings.push(danger(
             "schema",
             format!("the schema windlass belongs to the role {} and not to windlass_owner", contents.owner),
-            "if windlass is not installed here, rename it: `alter schema windlass rename to …`; otherwise find out who changed the owner, \
-             then `alter schema windlass owner to windlass_owner`",
+            format!(
+                "if {} restored it from a backup, run `windlass migrate` as {0}; if windlass is not installed here, rename it: \
+                 `alter schema windlass rename to …`; otherwise find out who changed the owner",
+                contents.owner
+            ),
         ));
     }
     let foreign = contents.foreign_objects.join("; ");

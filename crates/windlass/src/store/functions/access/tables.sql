@@ -2,14 +2,44 @@
 -- differs.
 --
 -- Every write goes through a function that runs as the owner, so no other role can write a table. Applications, readers
--- and the server read the rows of the current tenant (row-level security, forced). The admin reads the rows of all
+-- and the server read the rows of the current tenant (row-level security). The admin reads the rows of all
 -- tenants. An operator reads the rows of the current tenant, or of all tenants if there is none. Workers and keepers
 -- cannot read any table.
 do $$
 declare
+  change text;
+begin
+  for change in
+    with wanted as (
+      select 'windlass_' || r.role as role
+        from unnest(array['migrator', 'app', 'worker', 'keeper', 'server', 'admin', 'operator', 'reader']) r (role)),
+    found as (
+      select coalesce(r.rolname::text, 'public') as role, g.privilege_type
+        from pg_namespace n cross join lateral aclexplode(n.nspacl) g left join pg_roles r on r.oid = g.grantee
+       where n.nspname = 'windlass' and g.grantee <> n.nspowner and (g.grantee = 0 or r.rolname like 'windlass\_%'))
+    select format('revoke %s on schema windlass from %s', f.privilege_type, f.role) from found f
+     where f.privilege_type <> 'USAGE' or not exists (select from wanted w where w.role = f.role)
+    union all
+    select format('grant usage on schema windlass to %I', w.role) from wanted w
+     where not exists (select from found f where f.role = w.role and f.privilege_type = 'USAGE')
+  loop
+    execute change;
+  end loop;
+end
+$$;
+
+do $$
+declare
   name text;
 begin
-  foreach name in array array['job_default', 'history_default', 'audit_due', 'audit_seals', 'audit_sealer', 'audit_heads',
+  -- Each is guarded when it is created, but a restore into a server without our roles loses policies.
+  for name in
+    select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+     where i.inhparent in ('windlass.job'::regclass, 'windlass.history'::regclass)
+  loop
+    perform windlass.guard_table(name);
+  end loop;
+  foreach name in array array['audit_due', 'audit_seals', 'audit_sealer', 'audit_heads',
       'users', 'members',
       'invitations', 'password_resets', 'api_tokens', 'sessions', 'request_keys', 'trouble', 'prune_passed', 'prune_again', 'dedupe',
       'idempotency', 'ordering', 'cancel_request', 'job_workers', 'gate'] loop

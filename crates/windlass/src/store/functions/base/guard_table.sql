@@ -1,5 +1,5 @@
--- Enables row-level security for one table: forced, with every operation allowed to the owner, as which the functions
--- run. `reads` names the tenant column of tables that roles may read: the rows of the current tenant, or of all tenants
+-- Enables row-level security for one table. Not forced: it would apply to the owner too, which needs every row, and then no login but a
+-- superuser could dump the table (decision 0021). The owner's policy is for a table on which somebody forced it by hand. `reads` names the tenant column of tables that roles may read: the rows of the current tenant, or of all tenants
 -- for the admin, and for an operator without a current tenant. The nil id is the installation and not a tenant: roles
 -- of one tenant do not read its rows, such as sums over all tenants. A partition has no such policies, so it can be read
 -- only through its parent.
@@ -19,8 +19,8 @@ begin
   if not (select c.relrowsecurity from pg_class c where c.oid = guarded) then
     execute format('alter table windlass.%I enable row level security', name);
   end if;
-  if not (select c.relforcerowsecurity from pg_class c where c.oid = guarded) then
-    execute format('alter table windlass.%I force row level security', name);
+  if (select c.relforcerowsecurity from pg_class c where c.oid = guarded) then
+    execute format('alter table windlass.%I no force row level security', name);
   end if;
   for wanted in
     select w.policy, w.roles, w.rule from (values

@@ -24,6 +24,8 @@ begin
   if not windlass.try_gate('partitions') then
     return;
   end if;
+  -- Beside Citus nothing of ours is distributed, so nothing is propagated to other nodes.
+  perform set_config('citus.enable_ddl_propagation', 'off', true) from pg_extension e where e.extname = 'citus';
   foreach parent in array array['job', 'history'] loop
     for week in select date_trunc('week', now() at time zone 'UTC') + w * interval '1 week' from generate_series(0, weeks_ahead) w loop
       answer := windlass.make_partition(parent, week::date);
