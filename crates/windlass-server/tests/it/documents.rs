@@ -65,6 +65,8 @@ fn pages_that_are_run() -> BTreeSet<String> {
         "docs/getting-started.md",
         "docs/commands.md",
         "docs/telemetry.md",
+        // backup.rs
+        "docs/guides/backup-and-restore.md",
         // clients/process/documents.rs
         "docs/http-jobs.md",
         "docs/pull-workers.md",

@@ -1,5 +1,6 @@
 //! An environment in which the blocks of a page run.
 
+mod backup;
 mod commands;
 mod getting_started;
 pub(crate) mod guides;
