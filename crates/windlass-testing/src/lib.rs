@@ -12,7 +12,7 @@ pub use extent::{is_full, sample, times};
 pub use login::Login;
 pub use plain::{AnyJson, Plain};
 pub use postgres::{TestDatabase, TestServer};
-pub use queue::{CONTENT, DEFAULTS, TestQueue, migrated, settings};
+pub use queue::{CONTENT, DEFAULTS, INSTALLER, TestQueue, migrated, settings};
 /// Functions in `public` that match better than those of `pg_catalog`, and fail when they run.
 pub const SHADOWS: &str = include_str!("shadows.sql");
 

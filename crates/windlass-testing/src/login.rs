@@ -6,7 +6,7 @@ use uuid::Uuid;
 use windlass::Queue;
 
 use crate::postgres::{connect, run};
-use crate::{TestQueue, settings};
+use crate::{TestQueue, TestServer, settings};
 
 #[derive(Debug)]
 pub struct Login {
@@ -25,9 +25,7 @@ impl Login {
             make += &format!("; grant {roles} to {name}");
         }
         run(&admin, &make).await;
-        let parts = queue.url().split_once("windlass@");
-        let (before, after) = parts.unwrap_or_else(|| panic!("tests log in as windlass"));
-        let url = format!("{before}{name}@{after}");
+        let url = TestServer::url_as(queue.url(), &name);
         Self { name, url, admin }
     }
 

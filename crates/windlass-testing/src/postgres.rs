@@ -15,6 +15,9 @@ use windlass::testing::Throwaway;
 
 use crate::running;
 
+/// A login that may create roles, and nothing else that is special.
+pub(crate) const ADMINISTRATOR: &str = "administrator";
+
 /// The server that all tests of this checkout share.
 #[derive(Debug)]
 pub struct TestServer {
@@ -75,8 +78,42 @@ impl TestServer {
         let server = TestServer { url: postgres.url(), data_dir: postgres.data_dir().to_owned() };
         let cleaned = Throwaway::drop_abandoned(&server.url()).await;
         cleaned.unwrap_or_else(|error| panic!("cannot drop abandoned test databases: {error}"));
+        server.create_administrator().await;
         running::remember(&file, &server);
         server
+    }
+
+    /// The URL of a database as another login.
+    pub(crate) fn url_as(url: &str, login: &str) -> String {
+        let parts = url.split_once("windlass@");
+        let (before, after) = parts.unwrap_or_else(|| panic!("tests log in as windlass"));
+        format!("{before}{login}@{after}")
+    }
+
+    /// Creates a login as on a managed server, which may create roles and is not a superuser, and lets it create the roles of windlass. From
+    /// PostgreSQL 16 on, only their creator may grant them.
+    async fn create_administrator(&self) {
+        let superuser = connect(&self.url()).await;
+        let ready = "select count(*) = 2 from pg_roles r where r.rolname in ($1::text, 'windlass_owner')";
+        let is_ready =
+            async || superuser.query_one(ready, &[&ADMINISTRATOR]).await.is_ok_and(|row| row.get(0));
+        if is_ready().await {
+            return;
+        }
+        // Tests start at the same time; the lock ends with the session.
+        run(&superuser, "select pg_advisory_lock(7341)").await;
+        if is_ready().await {
+            return;
+        }
+        let create = format!("do $$ begin
+            if to_regrole('{ADMINISTRATOR}') is null then create role {ADMINISTRATOR} login createrole; end if; end $$");
+        run(&superuser, &create).await;
+        // A server that an older build of the tests left running has roles of the superuser.
+        let older = format!("do $$ begin
+            if to_regrole('windlass_migrator') is not null then grant windlass_owner, windlass_migrator to {ADMINISTRATOR}; end if; end $$");
+        run(&superuser, &older).await;
+        let theirs = connect(&Self::url_as(&self.url(), ADMINISTRATOR)).await;
+        run(&theirs, &windlass::setup::print_roles_sql(&[])).await;
     }
 }
 

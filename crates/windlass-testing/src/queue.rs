@@ -3,6 +3,7 @@
 use uuid::Uuid;
 use windlass::{Queue, Settings};
 
+use crate::postgres::ADMINISTRATOR;
 use crate::{TestDatabase, TestServer};
 
 /// A queue in its own database.
@@ -17,6 +18,9 @@ pub const DEFAULTS: &str = "WINDLASS_TEST_DEFAULTS";
 
 /// Statements that run in every database of a test before it is used: objects of another program.
 pub const CONTENT: &str = "WINDLASS_TEST_CONTENT";
+
+/// `administrator`: the databases of the tests are migrated by a login that may create roles and is not a superuser, and used with it.
+pub const INSTALLER: &str = "WINDLASS_TEST_INSTALLER";
 
 impl TestQueue {
     pub async fn create() -> Self {
@@ -57,7 +61,8 @@ impl TestQueue {
     }
 
     async fn connect(database: TestDatabase) -> Self {
-        let queue = Queue::connect(settings(database.url())).await;
+        let url = installer_url(database.url());
+        let queue = Queue::connect(settings(&url)).await;
         Self { database, queue: queue.unwrap_or_else(|error| panic!("cannot connect: {error}")) }
     }
 
@@ -112,10 +117,26 @@ pub async fn migrated() -> TestDatabase {
 }
 
 async fn migrated_on(server: &TestServer) -> TestDatabase {
-    TestDatabase::create_on(server, "windlass", &windlass::setup::print_sql(), async |url: String| {
-        windlass::migrate(&settings(&url)).await.unwrap_or_else(|error| panic!("cannot migrate: {error}"));
+    let template = if is_administrator() { "windlass_managed" } else { "windlass" };
+    TestDatabase::create_on(server, template, &windlass::setup::print_sql(), async |url: String| {
+        if is_administrator() {
+            let grant = format!(
+                "do $$ begin execute format('grant create on database %I to {ADMINISTRATOR}', current_database()); end $$"
+            );
+            crate::postgres::run(&crate::postgres::connect(&url).await, &grant).await;
+        }
+        let migrated = windlass::migrate(&settings(&installer_url(&url))).await;
+        migrated.unwrap_or_else(|error| panic!("cannot migrate: {error}"));
     })
     .await
+}
+
+fn is_administrator() -> bool {
+    std::env::var(INSTALLER).is_ok_and(|installer| installer == ADMINISTRATOR)
+}
+
+fn installer_url(url: &str) -> String {
+    if is_administrator() { TestServer::url_as(url, ADMINISTRATOR) } else { url.to_owned() }
 }
 
 pub fn settings(url: &str) -> Settings {
